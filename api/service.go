@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/projections"
+	"millrace/task"
+)
+
+// Bounds of the service.
+const (
+	// patience is how long a request may take, whatever it waits for.
+	patience = 25 * time.Second
+	// watchFor is how long a list waits for a change that it was asked to wait for.
+	watchFor = 20 * time.Second
+	// together is how many requests are answered at the same time.
+	together = 64
+)
+
+// Service answers for one server process. Several answer side by side; each
+// request goes to one of them.
+type Service struct {
+	Conn    *nats.Conn
+	Client  *client.Client
+	View    *projections.Store
+	Version string // a semantic version
+	Log     zerolog.Logger
+}
+
+// Run answers requests until ctx ends and the last one is answered.
+func (s *Service) Run(ctx context.Context) error {
+	svc, err := micro.AddService(s.Conn, micro.Config{
+		Name: "millrace", Version: s.Version,
+		Description: "submit, look at and cancel tasks; docs/nats-cli.md has examples",
+		Metadata:    map[string]string{"millrace": "1"},
+	})
+	if err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	desk := &desk{ctx: ctx, places: make(chan struct{}, together), limit: int(s.Conn.MaxPayload()), log: s.Log}
+	for _, e := range []struct {
+		name, subject, about string
+		answer               func(context.Context, []byte) (any, error)
+	}{
+		{"task-submit", client.SubmitSubject, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, s.submit},
+		{"task-get", client.GetSubject, `one task, from the log: {"id":"…"}`, s.get},
+		{"task-list", client.ListSubject, `tasks: {"states":["running"],"limit":10}`, s.list},
+		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
+		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
+	} {
+		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
+			micro.WithEndpointMetadata(map[string]string{"description": e.about}))
+		if err != nil {
+			return errors.Join(fmt.Errorf("service: endpoint %s: %w", e.name, err), svc.Stop())
+		}
+	}
+	<-ctx.Done()
+	err = svc.Stop()
+	desk.working.Wait()
+	return err
+}
+
+// desk hands requests to goroutines, so that a slow one keeps nobody waiting:
+// the service itself calls its handlers one after the other.
+type desk struct {
+	ctx     context.Context // of the service's life
+	places  chan struct{}
+	working sync.WaitGroup
+	limit   int // bytes of an answer
+	log     zerolog.Logger
+}
+
+func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) {
+		select {
+		case d.places <- struct{}{}:
+		default:
+			d.respond(r.Error("503", fmt.Sprintf("%d requests are being answered: try again", together), nil))
+			return
+		}
+		d.working.Go(func() {
+			defer func() { <-d.places }()
+			ctx, cancel := context.WithTimeout(d.ctx, patience)
+			defer cancel()
+			result, err := answer(ctx, r.Data())
+			if err != nil {
+				d.respond(r.Error(codeOf(err), err.Error(), nil))
+				return
+			}
+			body, err := json.Marshal(result)
+			if err != nil {
+				d.respond(r.Error("500", err.Error(), nil))
+				return
+			}
+			if len(body) > d.limit {
+				d.respond(r.Error("413", fmt.Sprintf("the answer has %d bytes, the server takes %d: ask for a smaller limit", len(body), d.limit), nil))
+				return
+			}
+			d.respond(r.Respond(body))
+		})
+	})
+}
+
+func (d *desk) respond(err error) {
+	if err != nil {
+		d.log.Debug().Err(err).Msg("an answer could not be sent")
+	}
+}
+
+// codeOf turns an error into a code as HTTP has them.
+func codeOf(err error) string {
+	var bad badRequest
+	switch {
+	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, events.ErrTooLarge):
+		return "400"
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob):
+		return "404"
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning):
+		return "409"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
+		return "504"
+	}
+	return "500"
+}
+
+// badRequest says what is wrong with a request.
+type badRequest struct{ error }

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"millrace/client"
+	"millrace/node"
+	"millrace/projections"
+	"millrace/task"
+)
+
+// read decodes a request; an empty one is as good as {}.
+func read[T any](body []byte) (T, error) {
+	var request T
+	if len(bytes.TrimSpace(body)) == 0 {
+		return request, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&request); err != nil {
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", err)}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return request, badRequest{fmt.Errorf("the request goes on behind its end")}
+	}
+	return request, nil
+}
+
+func (s *Service) submit(ctx context.Context, body []byte) (any, error) {
+	request, err := read[task.Submission](body)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client.Submit(ctx, request)
+}
+
+// idRequest names a task.
+type idRequest struct {
+	ID     task.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func readID(body []byte) (idRequest, error) {
+	request, err := read[idRequest](body)
+	if err != nil {
+		return request, err
+	}
+	if request.ID, err = task.ParseID(string(request.ID)); err != nil {
+		return request, badRequest{err}
+	}
+	return request, nil
+}
+
+func (s *Service) get(ctx context.Context, body []byte) (any, error) {
+	request, err := readID(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client.Task(ctx, request.ID)
+}
+
+func (s *Service) cancel(ctx context.Context, body []byte) (any, error) {
+	request, err := readID(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client.Cancel(ctx, request.ID, request.Reason)
+}
+
+func (s *Service) list(ctx context.Context, body []byte) (any, error) {
+	r, err := read[client.ListRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
+		return nil, err
+	}
+	found, err := s.View.Tasks(ctx, projections.Filter{
+		States: r.States, Job: r.Job, Node: r.Node, Queue: r.Queue, Labels: r.Labels, Since: r.Since, Until: r.Until,
+		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
+	})
+	if err != nil {
+		return nil, badRequest{err}
+	}
+	page := client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}
+	if page.Tasks == nil {
+		page.Tasks = []task.Task{}
+	}
+	if !r.Counts {
+		return page, nil
+	}
+	page.Counts = map[string]int{}
+	counts, _, err := s.View.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for queue, states := range counts {
+		for state, n := range states {
+			if r.Queue == "" || r.Queue == queue {
+				page.Counts[state.String()] += n
+			}
+		}
+	}
+	return page, nil
+}
+
+// await makes an answer reflect at least a sequence, and waits a while for news.
+func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
+	if atLeast > 0 {
+		if err := s.View.Wait(ctx, atLeast); err != nil {
+			return err
+		}
+	}
+	if newerThan == 0 {
+		return nil
+	}
+	quiet := time.NewTimer(watchFor)
+	defer quiet.Stop()
+	select {
+	case <-s.View.Changed(newerThan):
+	case <-quiet.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
+	r, err := read[client.NodeListRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return nil, err
+	}
+	nodes, seq, err := s.View.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beats, err := s.Client.Store().Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
+	for _, n := range nodes {
+		running, err := s.View.OnNode(ctx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		page.Nodes = append(page.Nodes, client.NodeView{Node: n, Running: len(running), LastBeat: lastBeat(beats, n)})
+	}
+	return page, nil
+}
+
+func lastBeat(beats map[node.ID]node.Heartbeat, n node.Node) time.Time {
+	if h := beats[n.ID]; h.Session == n.Session {
+		return h.At
+	}
+	return time.Time{}
+}

@@ -1,0 +1,228 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Options say how to reach the NATS server that holds Millrace, in the words of
+// the nats command line. See [jet.ConnectConfig] for each field.
+type Options = jet.ConnectConfig
+
+// Client speaks to Millrace. It is safe for concurrent use.
+type Client struct {
+	store *jet.Store
+	rec   *events.Recorder
+	own   *nats.Conn // closed by Close; nil if the store is the caller's
+}
+
+// Connect connects to a NATS server and opens the log in it, which is made if
+// it is not there. The error says what could not be reached or had.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	nc, err := jet.Connect(o)
+	if err != nil {
+		return nil, err
+	}
+	store, err := jet.Open(ctx, nc, jet.Layout{})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	c := New(store, "")
+	c.own = nc
+	return c, nil
+}
+
+// New returns a client of a store that is open already and stays the caller's.
+// Actor is who it acts for; by default the user and host of this process.
+func New(store *jet.Store, actor string) *Client {
+	if actor == "" {
+		actor = whoami()
+	}
+	return &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Now: time.Now, NewID: events.NewID}}
+}
+
+// Store is what the client works on; a worker takes it.
+func (c *Client) Store() *jet.Store { return c.store }
+
+// Close ends what Connect began.
+func (c *Client) Close() {
+	if c.own == nil {
+		return
+	}
+	c.store.Close()
+	c.own.Close()
+}
+
+func whoami() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return name + "@" + host
+}
+
+// ErrInvalid refuses a submission that is wrong in itself.
+var ErrInvalid = errors.New("invalid submission")
+
+// Receipt says where a submission went.
+type Receipt struct {
+	ID task.ID `json:"id"`
+	// Seq is the sequence of the birth; an answer that reflects it knows the task.
+	Seq uint64 `json:"seq"`
+}
+
+// Submit makes a task. When it returns without an error the task is in the log
+// and will come to an end.
+//
+// The error wraps [ErrInvalid] if a field is wrong, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
+// if the parameters are too large, ctx's if it ended before the log answered;
+// then the task may exist, and submitting again under the same ID is safe.
+func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
+	id, birth, err := c.birth(ctx, s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if s.ID != "" {
+		// A name that somebody chose may be there already.
+		records, err := c.store.Task(ctx, id)
+		if err != nil {
+			return Receipt{}, fmt.Errorf("submit: %w", err)
+		}
+		if len(records) > 0 {
+			return Receipt{ID: id, Seq: records[0].Seq}, nil
+		}
+	}
+	seq, err := c.rec.Submit(ctx, id, birth)
+	return Receipt{ID: id, Seq: seq}, err
+}
+
+func (c *Client) birth(ctx context.Context, s task.Submission) (task.ID, task.Submitted, error) {
+	id := s.ID
+	if id == "" {
+		id = task.ID(events.NewID(time.Now()))
+	} else if parsed, err := task.ParseID(string(id)); err != nil {
+		return "", task.Submitted{}, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+	} else {
+		id = parsed
+	}
+	var job *task.Job
+	var revision uint64
+	if s.Job != "" {
+		stored, err := c.store.Job(ctx, s.Job)
+		if err != nil {
+			return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
+		}
+		job, revision = &stored.Job, stored.Revision
+	}
+	birth, err := task.Birth(s, job, revision, time.Now())
+	if err != nil {
+		return "", birth, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+	}
+	return id, birth, nil
+}
+
+// SubmitMany makes n equal tasks at once, far faster than one by one, and calls
+// each with every receipt, in order. Its error is the first that occurred;
+// tasks before and after it may exist.
+func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each func(Receipt)) error {
+	if s.ID != "" {
+		return errors.New("submit: many tasks cannot have one id")
+	}
+	_, birth, err := c.birth(ctx, s)
+	if err != nil {
+		return err
+	}
+	var first error
+	for n > 0 && first == nil {
+		facts := make([]*events.Fact, min(n, submitWindow))
+		for i := range facts {
+			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), birth)
+		}
+		c.store.PlaceAll(ctx, facts, func(i int, seq uint64, err error) {
+			if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
+				seq, err = c.rec.Submit(ctx, facts[i].Task, birth)
+			}
+			if err == nil && !birth.Due.IsZero() {
+				err = c.rec.Settle(ctx, task.Evolve(task.Task{ID: facts[i].Task}, task.Recorded{Seq: seq, At: facts[i].At, Event: birth}))
+			}
+			if err != nil {
+				first = errors.Join(first, err)
+				return
+			}
+			if each != nil {
+				each(Receipt{ID: facts[i].Task, Seq: seq})
+			}
+		})
+		n -= len(facts)
+	}
+	return first
+}
+
+// submitWindow is how many births are on their way at once.
+const submitWindow = 4096
+
+// Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
+func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
+	return c.rec.Load(ctx, id)
+}
+
+// History reads all facts of a task in order. The error wraps [task.ErrUnknown]
+// if there is no such task.
+func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, error) {
+	records, err := c.store.Task(ctx, id)
+	if err == nil && len(records) == 0 {
+		err = fmt.Errorf("task %s: %w", id, task.ErrUnknown)
+	}
+	return records, err
+}
+
+// Cancel asks for a task's end. A task that waits is cancelled when Cancel
+// returns; one that runs is cancelling, and cancelled when its end was seen.
+// The error wraps [task.ErrUnknown] or [task.ErrEnded].
+func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	t, event, err := c.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	if err != nil {
+		return t, fmt.Errorf("cancel task %s: %w", id, err)
+	}
+	switch event.(type) {
+	case task.CancelRequested:
+		err = c.store.Hint(node.ID(t.Node), id)
+	case task.CancelConfirmed:
+		err = c.store.Disarm(ctx, id) // else the timer's offer dies at its claim
+	}
+	return t, err
+}
+
+// Retry gives a task that has ended another life, from its first attempt on.
+// The error wraps [task.ErrUnknown] or [task.ErrRunning].
+func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: reason})
+	if err != nil {
+		return t, fmt.Errorf("retry task %s: %w", id, err)
+	}
+	return t, c.rec.Settle(ctx, t)
+}

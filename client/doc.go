@@ -1,0 +1,13 @@
+// Package client is how a Go program uses Millrace: it submits tasks, looks at
+// them, waits for them, cancels them, and gives a worker (package
+// millrace/worker) what it needs to run them.
+//
+//	c, err := client.Connect(ctx, client.Options{Server: "nats://127.0.0.1:4222"})
+//	…
+//	defer c.Close()
+//	t, err := c.Submit(ctx, task.Submission{Job: "resize"})
+//	…
+//	done, err := c.Wait(ctx, t.ID)
+//
+// What a task is and what its states mean is said in package millrace/task.
+package client

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"context"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Apply stores a job under its name. It returns the revision, and whether the
+// job was new or different from what was there. The error names the field that
+// is wrong.
+func (c *Client) Apply(ctx context.Context, j task.Job) (revision uint64, changed bool, err error) {
+	return c.store.PutJob(ctx, j)
+}
+
+// Job returns a job. The error wraps [jet.ErrNoJob] if there is none.
+func (c *Client) Job(ctx context.Context, name string) (jet.StoredJob, error) {
+	return c.store.Job(ctx, name)
+}
+
+// Jobs returns all jobs by name.
+func (c *Client) Jobs(ctx context.Context) ([]jet.StoredJob, error) { return c.store.Jobs(ctx) }
+
+// RemoveJob removes a job; its tasks stay. The error wraps [jet.ErrNoJob] if there is none.
+func (c *Client) RemoveJob(ctx context.Context, name string) error {
+	return c.store.RemoveJob(ctx, name)
+}

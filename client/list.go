@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Subjects of the service that answers from the read model. They are the same
+// for programs in other languages; docs/nats-cli.md shows them in use.
+const (
+	SubmitSubject   = "mr.api.task.submit"
+	GetSubject      = "mr.api.task.get"
+	ListSubject     = "mr.api.task.list"
+	CancelSubject   = "mr.api.task.cancel"
+	NodeListSubject = "mr.api.node.list"
+)
+
+// ListRequest chooses tasks. All fields that are set must hold.
+type ListRequest struct {
+	States []task.State `json:"states,omitempty"`
+	Job    string       `json:"job,omitempty"`
+	Node   string       `json:"node,omitempty"`
+	Queue  string       `json:"queue,omitempty"`
+	// Labels must all be there with these values.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Since and Until bound the time of submission.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Text must be part of the id, the job's name, the command or the message, in any case.
+	Text string `json:"text,omitempty"`
+	// Limit is how many tasks a page has: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
+	// Cursor is the Next of the page before.
+	Cursor string `json:"cursor,omitempty"`
+	// OldestFirst turns the order round; by default the newest come first.
+	OldestFirst bool `json:"oldest_first,omitempty"`
+	// AtLeast makes the answer wait until it reflects this sequence, for
+	// example that of the caller's own last write.
+	AtLeast uint64 `json:"at_least,omitempty"`
+	// NewerThan makes the answer wait until something has changed after this sequence, up to 20s.
+	NewerThan uint64 `json:"newer_than,omitempty"`
+	// Counts asks for the number of tasks by state, of the whole queue or of all.
+	Counts bool `json:"counts,omitempty"`
+}
+
+// ListPage is a page of tasks.
+type ListPage struct {
+	Tasks []task.Task `json:"tasks"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
+	// Seq is the sequence of the log that the page reflects.
+	Seq uint64 `json:"seq"`
+	// Counts is by state.
+	Counts map[string]int `json:"counts,omitempty"`
+}
+
+// List asks the read model for tasks. The error wraps [jet.ErrNoService] if no
+// server answers.
+func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
+	var page ListPage
+	err := c.store.Ask(ctx, ListSubject, r, &page)
+	return page, err
+}
+
+// NodeListRequest asks for the nodes.
+type NodeListRequest struct {
+	AtLeast uint64 `json:"at_least,omitempty"`
+}
+
+// NodePage is all nodes.
+type NodePage struct {
+	Nodes []NodeView `json:"nodes"`
+	Seq   uint64     `json:"seq"`
+}
+
+// NodeView is a node as the service shows it.
+type NodeView struct {
+	node.Node
+	// Running is how many tasks it runs, as far as the log knows.
+	Running int `json:"running"`
+	// LastBeat is its last heartbeat; zero if that has run out.
+	LastBeat time.Time `json:"last_beat,omitzero"`
+}
+
+// Nodes asks the read model for the nodes. The error wraps [jet.ErrNoService]
+// if no server answers.
+func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
+	var page NodePage
+	err := c.store.Ask(ctx, NodeListSubject, r, &page)
+	return page, err
+}
+
+// Last is the sequence of the log's last message.
+func (c *Client) Last(ctx context.Context) (uint64, error) { return c.store.Last(ctx) }

@@ -1,0 +1,33 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/nats-io/jsm.go/natscontext"
+	"github.com/nats-io/nats.go"
+)
+
+// Unreachable tells whether an error of [Connect], or of a call later on, means
+// that no server was there or that it did not answer. Trying again may help.
+func Unreachable(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr)
+}
+
+// Denied tells whether an error of [Connect] means that the server wants other
+// credentials, or any.
+func Denied(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// SelectedContext is the context that the nats command line uses when it is
+// told nothing else; "" if none is selected.
+func SelectedContext() string { return natscontext.SelectedContext() }
+
+// Contexts are the names of the contexts of the nats command line.
+func Contexts() []string { return natscontext.KnownContexts() }

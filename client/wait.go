@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/task"
+)
+
+// lookAgain is how often a waiting client reads the log although nothing told it to.
+const lookAgain = 2 * time.Second
+
+// Wait returns a task when it has ended. The error wraps [task.ErrUnknown] if
+// there is none, and ctx's if that ended first; the task is then as it was last seen.
+func (c *Client) Wait(ctx context.Context, id task.ID) (task.Task, error) {
+	return c.Watch(ctx, id, nil)
+}
+
+// Watch is [Client.Wait], and calls changed with the task as it is at first and
+// after every change that it sees.
+func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task)) (task.Task, error) {
+	poke := make(chan struct{}, 1)
+	stop, err := c.store.WatchTask(id, func() {
+		select {
+		case poke <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return task.Task{}, err
+	}
+	defer stop()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	var t task.Task
+	for {
+		now, err := c.rec.Load(ctx, id)
+		switch {
+		case errors.Is(err, task.ErrUnknown):
+			return now, err
+		case ctx.Err() != nil:
+			return t, ctx.Err()
+		case err == nil: // else the server is away: it comes back, or ctx ends
+			if changed != nil && now.Seq != t.Seq {
+				changed(now)
+			}
+			if t = now; t.State.Terminal() {
+				return t, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return t, ctx.Err()
+		case <-poke:
+		case <-tick.C:
+		}
+	}
+}
+
+// Output calls each with the lines that a task has printed, in order; with
+// follow also with those to come, until the task has ended. Every line is
+// delivered before Output returns without an error.
+func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
+	if !follow {
+		return c.store.Printed(ctx, id, false, each)
+	}
+	printing, stop := context.WithCancel(ctx)
+	defer stop()
+	seen := map[uint64]int{} // the last line seen of each epoch
+	once := func(b task.Lines) error {
+		first := 0
+		for first < len(b.Lines) && b.Lines[first].N <= seen[b.Epoch] {
+			first++
+		}
+		if b.Lines = b.Lines[first:]; len(b.Lines) == 0 {
+			return nil
+		}
+		seen[b.Epoch] = b.Lines[len(b.Lines)-1].N
+		return each(b)
+	}
+	live := make(chan error, 1)
+	go func() { live <- c.store.Printed(printing, id, true, once) }()
+	_, err := c.Wait(ctx, id)
+	stop()
+	if printed := <-live; printed != nil && !errors.Is(printed, context.Canceled) {
+		return printed
+	}
+	if err != nil {
+		return err
+	}
+	// All lines were stored before the end was; the rest is there now.
+	return c.store.Printed(ctx, id, false, once)
+}
+
+// Records calls each with the records that a task has produced, in order, those
+// of fenced attempts included: they carry their epoch.
+func (c *Client) Records(ctx context.Context, id task.ID, each func(task.Records) error) error {
+	return c.store.Kept(ctx, id, false, each)
+}

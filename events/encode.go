@@ -1,0 +1,332 @@
+package events
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// MaxFact is the largest encoded fact, in bytes; parameters, results and
+// messages of failures have to fit into it.
+const MaxFact = 512 << 10
+
+// ErrTooLarge refuses a fact of more than [MaxFact] bytes.
+var ErrTooLarge = fmt.Errorf("the fact is larger than %d kB", MaxFact>>10)
+
+// Encode appends the wire form of a fact to dst: one flat JSON object. The
+// error says which part cannot be written; it wraps [ErrTooLarge] if it is the size.
+func Encode(dst []byte, f *Fact) ([]byte, error) {
+	o := object{b: append(dst, '{'), start: len(dst)}
+	typ := TypeOf(f.Event)
+	if typ == "" {
+		if f.Event != nil || f.Type == "" || known(f.Type) {
+			return dst, fmt.Errorf("encode fact: %T is no event of type %q", f.Event, f.Type)
+		}
+		typ = f.Type
+	}
+	if err := f.check(typ); err != nil {
+		return dst, fmt.Errorf("encode %s: %w", typ, err)
+	}
+	o.str("type", string(typ))
+	o.num("v", Version)
+	o.str("id", f.ID)
+	o.time("at", f.At)
+	if f.Task != "" {
+		o.str("task", string(f.Task))
+	} else {
+		o.str("node", string(f.Node))
+	}
+	o.str("actor", f.Actor)
+	o.str("cause", f.Cause)
+	o.str("corr", f.Corr)
+	o.event(f.Event)
+	if len(f.Extra) > 0 {
+		o.extra(f, typ)
+	}
+	if o.err != nil {
+		return dst, fmt.Errorf("encode %s: %w", typ, o.err)
+	}
+	o.b = append(o.b, '}')
+	if size := len(o.b) - len(dst); size > MaxFact {
+		return dst, fmt.Errorf("encode %s: %w: it has %d bytes; put large data into a file or a bucket and pass its name", typ, ErrTooLarge, size)
+	}
+	return o.b, nil
+}
+
+// check refuses what nobody could decode.
+func (f *Fact) check(typ Type) error {
+	_, ofNode := f.Event.(node.Event)
+	switch {
+	case f.ID == "":
+		return errors.New("it has no id")
+	case f.At.IsZero():
+		return errors.New("it has no time (at)")
+	case f.Task == "" && f.Node == "":
+		return errors.New("it has neither task nor node")
+	case f.Task != "" && f.Node != "":
+		return errors.New("it has both task and node")
+	case ofNode != (f.Task == "") && known(typ):
+		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
+	}
+	return nil
+}
+
+// extra appends the fields that this version does not know, in a fixed order.
+func (o *object) extra(f *Fact, typ Type) {
+	own, ok := carries[typ]
+	if !ok {
+		own = unknownCarries
+		if f.Task != "" {
+			own &^= fNode
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
+		if fieldOf(k)&own != 0 {
+			o.fail(fmt.Errorf("the extra field %q is one of the type's own", k))
+			return
+		}
+		o.raw(k, f.Extra[k])
+	}
+}
+
+func (o *object) event(event any) {
+	switch e := event.(type) {
+	case task.Submitted:
+		o.work(&e.Work)
+		o.time("due", e.Due)
+	case task.Queued:
+		o.num("attempt", e.Attempt)
+		o.key("after").b = strconv.AppendUint(o.b, e.After, 10)
+		o.str("reason", e.Reason)
+		o.time("due", e.Due)
+		o.work(&e.Work)
+	case task.AttemptStarted:
+		o.num("attempt", e.Attempt)
+		o.str("node", e.Node)
+		o.str("session", e.Session)
+		o.seq("offer", e.Offer)
+		if e.TookOver != nil {
+			o.json("took_over", e.TookOver)
+		}
+	case task.AttemptFinished:
+		o.attempt(e.Attempt, e.Epoch)
+		o.exit(e.Exit)
+		o.raw("result", e.Result)
+		o.usage(e.Usage)
+	case task.AttemptFailed:
+		o.attempt(e.Attempt, e.Epoch)
+		o.str("class", e.Class)
+		o.exit(e.Exit)
+		o.str("message", e.Message)
+		o.retry(e.Retry)
+		o.usage(e.Usage)
+	case task.AttemptReleased:
+		o.attempt(e.Attempt, e.Epoch)
+		o.str("reason", e.Reason)
+	case task.AttemptLost:
+		o.attempt(e.Attempt, e.Epoch)
+		o.str("reason", e.Reason)
+	case task.AttemptLate:
+		o.seq("epoch", e.Epoch)
+		o.str("node", e.Node)
+		o.raw("said", e.Said)
+	case task.CancelRequested:
+		o.str("reason", e.Reason)
+		o.time("deadline", e.Deadline)
+	case task.CancelConfirmed:
+		o.str("reason", e.Reason)
+		o.seq("epoch", e.Epoch)
+		o.exit(e.Exit)
+	case task.GivenUp:
+		o.str("reason", e.Reason)
+		o.str("detail", e.Detail)
+	case task.Reopened:
+		o.str("reason", e.Reason)
+	case node.Registered:
+		o.str("session", e.Session)
+		o.profile(&e.Profile)
+	case node.WentOnline:
+		o.session(e.Session, e.Reason)
+	case node.Drained:
+		o.session(e.Session, e.Reason)
+	case node.WentOffline:
+		o.session(e.Session, e.Reason)
+	}
+}
+
+func (o *object) work(w *task.Work) {
+	if w.Spec == nil {
+		o.fail(errors.New("the task has no spec"))
+		return
+	}
+	if err := w.Route.Validate(); err != nil {
+		o.fail(err)
+		return
+	}
+	o.str("job", w.Job)
+	o.seq("revision", w.Revision)
+	spec, err := specs.encode(w.Spec)
+	if err != nil {
+		o.fail(err)
+		return
+	}
+	o.key("spec").b = append(o.b, spec...)
+	o.raw("params", w.Params)
+	if len(w.Labels) > 0 {
+		o.json("labels", w.Labels)
+	}
+	o.str("route", string(w.Route))
+	o.num("priority", w.Route.Priority())
+	if !w.StartBy.IsZero() {
+		o.json("deadlines", deadlines{Start: w.StartBy.UTC()})
+	}
+	o.str("group", w.Group)
+	o.str("parent", string(w.Parent))
+}
+
+// deadlines are the absolute bounds of a task.
+type deadlines struct {
+	Start time.Time `json:"start,omitzero"`
+}
+
+func (o *object) profile(p *node.Profile) {
+	o.str("host", p.Host)
+	o.num("pid", p.PID)
+	o.str("version", p.Version)
+	if len(p.Labels) > 0 {
+		o.json("labels", p.Labels)
+	}
+	o.num("slots", p.Slots)
+	if len(p.Queues) > 0 {
+		o.json("queues", p.Queues)
+	}
+}
+
+func (o *object) session(session, reason string) {
+	o.str("session", session)
+	o.str("reason", reason)
+}
+
+func (o *object) attempt(attempt int, epoch uint64) {
+	o.num("attempt", attempt)
+	o.seq("epoch", epoch)
+}
+
+func (o *object) exit(code *int) {
+	if code != nil {
+		o.key("exit").b = strconv.AppendInt(o.b, int64(*code), 10)
+	}
+}
+
+// retry is null where there is none: that this failure is the end is worth a word.
+func (o *object) retry(p *task.RetryPlan) {
+	if p == nil {
+		o.json("retry", nil)
+		return
+	}
+	o.json("retry", task.RetryPlan{Attempt: p.Attempt, Due: p.Due.UTC()})
+}
+
+func (o *object) usage(u *task.Usage) {
+	if u != nil {
+		o.json("usage", u)
+	}
+}
+
+// object appends the fields of a JSON object. Empty values are left out.
+type object struct {
+	b     []byte
+	start int
+	err   error
+}
+
+func (o *object) key(k string) *object {
+	if len(o.b) > o.start+1 {
+		o.b = append(o.b, ',')
+	}
+	o.b = appendString(o.b, k)
+	o.b = append(o.b, ':')
+	return o
+}
+
+func (o *object) str(k, v string) {
+	if v != "" {
+		o.key(k).b = appendString(o.b, v)
+	}
+}
+
+func (o *object) num(k string, v int) {
+	if v != 0 {
+		o.key(k).b = strconv.AppendInt(o.b, int64(v), 10)
+	}
+}
+
+func (o *object) seq(k string, v uint64) {
+	if v != 0 {
+		o.key(k).b = strconv.AppendUint(o.b, v, 10)
+	}
+}
+
+func (o *object) time(k string, v time.Time) {
+	if v.IsZero() {
+		return
+	}
+	v = v.UTC()
+	if !writable(v) {
+		o.fail(fmt.Errorf("%s: the year %d is out of range", k, v.Year()))
+		return
+	}
+	o.key(k)
+	o.b = append(o.b, '"')
+	o.b = v.AppendFormat(o.b, time.RFC3339Nano)
+	o.b = append(o.b, '"')
+}
+
+// fail keeps the first error.
+func (o *object) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+}
+
+// raw appends a value that is JSON already; it must be valid.
+func (o *object) raw(k string, v json.RawMessage) {
+	if len(v) == 0 {
+		return
+	}
+	if !json.Valid(v) || !utf8.Valid(v) {
+		o.fail(fmt.Errorf("%s is not valid JSON in UTF-8", k))
+		return
+	}
+	o.key(k).b = append(o.b, v...)
+}
+
+func (o *object) json(k string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		o.fail(fmt.Errorf("%s: %w", k, err))
+		return
+	}
+	o.key(k).b = append(o.b, b...)
+}
+
+// appendString quotes a string. Nearly all of ours are plain, which needs no escapes.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			q, _ := json.Marshal(s) // a string always marshals
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

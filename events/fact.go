@@ -1,0 +1,178 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// TypeHeader is the message header that repeats the type of a fact, so that a
+// reader can filter without parsing.
+const TypeHeader = "Mr-Type"
+
+// Type names what a fact says.
+type Type string
+
+// The types of facts.
+const (
+	TaskSubmitted       Type = "task.submitted"
+	TaskQueued          Type = "task.queued"
+	AttemptStarted      Type = "attempt.started"
+	AttemptFinished     Type = "attempt.finished"
+	AttemptFailed       Type = "attempt.failed"
+	AttemptReleased     Type = "attempt.released"
+	AttemptLost         Type = "attempt.lost"
+	AttemptLate         Type = "attempt.late"
+	TaskCancelRequested Type = "task.cancel_requested"
+	TaskCancelled       Type = "task.cancelled"
+	TaskAbnormal        Type = "task.abnormal"
+	TaskReopened        Type = "task.reopened"
+	NodeRegistered      Type = "node.registered"
+	NodeOnline          Type = "node.online"
+	NodeDraining        Type = "node.draining"
+	NodeOffline         Type = "node.offline"
+)
+
+// Types lists all types of facts.
+var Types = []Type{
+	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReopened,
+	NodeRegistered, NodeOnline, NodeDraining, NodeOffline,
+}
+
+// Version is the version of the schema of every type there is.
+const Version = 1
+
+// Fact is one thing that has happened to a task or a node.
+type Fact struct {
+	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
+	ID string
+	// At is when it happened, by the clock of who wrote it.
+	At time.Time
+	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
+	Type Type
+	// Task or Node is what the fact is about; the other is empty.
+	Task task.ID
+	Node node.ID
+	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
+	Actor string
+	// Cause is the ID of the fact that led to this one and Corr that of the
+	// first cause, where they are not plain from the chain.
+	Cause, Corr string
+	// Event is a [task.Event] or a [node.Event]; nil if the type is unknown.
+	Event any
+	// Extra holds the fields that this version does not know, so that they are not lost.
+	Extra map[string]json.RawMessage
+}
+
+// TypeOf returns the type of an event, or "" if it is none of ours.
+func TypeOf(event any) Type {
+	switch event.(type) {
+	case task.Submitted:
+		return TaskSubmitted
+	case task.Queued:
+		return TaskQueued
+	case task.AttemptStarted:
+		return AttemptStarted
+	case task.AttemptFinished:
+		return AttemptFinished
+	case task.AttemptFailed:
+		return AttemptFailed
+	case task.AttemptReleased:
+		return AttemptReleased
+	case task.AttemptLost:
+		return AttemptLost
+	case task.AttemptLate:
+		return AttemptLate
+	case task.CancelRequested:
+		return TaskCancelRequested
+	case task.CancelConfirmed:
+		return TaskCancelled
+	case task.GivenUp:
+		return TaskAbnormal
+	case task.Reopened:
+		return TaskReopened
+	case node.Registered:
+		return NodeRegistered
+	case node.WentOnline:
+		return NodeOnline
+	case node.Drained:
+		return NodeDraining
+	case node.WentOffline:
+		return NodeOffline
+	}
+	return ""
+}
+
+// About tells what the fact is about: the task's or the node's id.
+func (f *Fact) About() string {
+	if f.Task != "" {
+		return string(f.Task)
+	}
+	return string(f.Node)
+}
+
+// Kind says in which part of the log a record lies.
+type Kind uint8
+
+// The kinds of records.
+const (
+	// KindOther is a message in the log that is none of the following, or a timer.
+	KindOther Kind = iota
+	// KindOffer makes a task runnable; the first one may be its birth.
+	KindOffer
+	// KindHold is the birth of a task that cannot run yet.
+	KindHold
+	// KindChain is a transition of a task.
+	KindChain
+	// KindNode is a transition of a node.
+	KindNode
+)
+
+// Record is a fact at its place in the log.
+type Record struct {
+	// Seq is its sequence, from 1, without order gaps that matter.
+	Seq uint64
+	// Stored is when the log took it.
+	Stored time.Time
+	Kind   Kind
+	Fact   Fact
+	// Place is where the log keeps it, in the log's own words (a subject).
+	Place string
+	// Raw is the message as it was stored.
+	Raw []byte
+	// Err is why the message could not be understood; Fact then holds at most Task or Node.
+	Err error
+}
+
+// Task returns the record as package task takes it.
+func (r *Record) Task() task.Recorded {
+	e, _ := r.Fact.Event.(task.Event)
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
+}
+
+// Node returns the record as package node takes it.
+func (r *Record) Node() node.Recorded {
+	e, _ := r.Fact.Event.(node.Event)
+	return node.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e}
+}
+
+// FoldTask adds up the records of one task, in the order of the log.
+func FoldTask(id task.ID, records []Record) task.Task {
+	t := task.Task{ID: id}
+	for i := range records {
+		t = task.Evolve(t, records[i].Task())
+	}
+	return t
+}
+
+// FoldNode adds up the records of one node, in the order of the log.
+func FoldNode(id node.ID, records []Record) node.Node {
+	n := node.Node{ID: id}
+	for i := range records {
+		n = node.Evolve(n, records[i].Node())
+	}
+	return n
+}

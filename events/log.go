@@ -1,0 +1,114 @@
+package events
+
+import (
+	"context"
+	"errors"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// What an [Appender] can say instead of a sequence.
+var (
+	// ErrConflict: the chain has moved past the expected sequence; nothing was recorded.
+	ErrConflict = errors.New("the chain has moved on")
+	// ErrUnknown: the answer was lost, so the fact may or may not be recorded,
+	// now or in a moment. Reading tells; writing the same fact again is safe.
+	ErrUnknown = errors.New("no answer: it may or may not be recorded")
+)
+
+// Log is where all facts are, and the only truth. Implementations are safe for
+// concurrent use. logtest has the suite that each of them passes.
+type Log interface {
+	Appender
+	Placer
+	Reader
+	Follower
+	Offerer
+}
+
+// Appender writes to the chains of tasks and nodes.
+type Appender interface {
+	// Append records f on the chain of its task or node if last is still the
+	// sequence of the last message there, 0 for an empty chain, and returns
+	// f's sequence. Else it records nothing and returns an error that wraps
+	// [ErrConflict]. An error that wraps [ErrUnknown] leaves it open. Any other
+	// error means that nothing was recorded.
+	Append(ctx context.Context, f *Fact, last uint64) (uint64, error)
+}
+
+// Placer writes what is no transition: births, offers and the timers of offers.
+type Placer interface {
+	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued])
+	// and returns its sequence. A birth with a due time is held, anything else
+	// is offered on its route at once. After an error that wraps [ErrUnknown]
+	// it may be recorded; placing it again is harmless.
+	Place(ctx context.Context, f *Fact) (uint64, error)
+	// Arm has the log place a [task.Queued] fact by itself when it is due. A
+	// task has one timer: arming it again replaces it.
+	Arm(ctx context.Context, f *Fact) error
+	// Disarm removes the task's timer, if there is one.
+	Disarm(ctx context.Context, id task.ID) error
+}
+
+// Reader reads one task or node. What it returns holds all that was recorded
+// before the call.
+type Reader interface {
+	// Task returns the history of a task: its birth, its offers and its chain,
+	// in the order of the log; nothing if there is no such task.
+	Task(ctx context.Context, id task.ID) ([]Record, error)
+	// Node returns the chain of a node.
+	Node(ctx context.Context, id node.ID) ([]Record, error)
+	// Last is the sequence of the last message in the log, 0 if there is none.
+	Last(ctx context.Context) (uint64, error)
+}
+
+// Follower reads everything.
+type Follower interface {
+	// Follow reads the log from a sequence on, without end.
+	Follow(ctx context.Context, from uint64) (Feed, error)
+}
+
+// Feed is a place in the log that moves forward. It is for one goroutine.
+type Feed interface {
+	// Next returns the next records, in order and at least one; it waits until
+	// there is one. The slice is valid until the next call. After an error the
+	// feed is of no more use.
+	Next(ctx context.Context) ([]Record, error)
+	// Close gives back what the feed holds.
+	Close()
+}
+
+// Offerer hands out offers.
+type Offerer interface {
+	// Offers pulls the offers of some queues. An offer is leased to whoever
+	// pulled it; when the lease runs out, or is returned, it is offered again.
+	Offers(ctx context.Context, queues []string) (Offers, error)
+}
+
+// Offers is a place from which offers come. It is safe for concurrent use.
+type Offers interface {
+	// Next waits for one offer. Who calls it must be able to start the task.
+	Next(ctx context.Context) (*Offer, error)
+	// Close gives back what was not handed out.
+	Close()
+}
+
+// Offer is a task that may be run, and the lease on it.
+type Offer struct {
+	Record
+	// Deliveries counts how often the offer was handed out, this one included.
+	Deliveries int
+	Lease
+}
+
+// Lease is the right to act on an offer.
+type Lease interface {
+	// Ack ends the offer: all that must follow from it is durable. It does not
+	// wait; if it is lost, the offer comes again and finds nothing to do.
+	Ack() error
+	// Extend begins the lease anew. It waits until the log has confirmed that.
+	Extend(ctx context.Context) error
+	// Return gives the offer back at once, for somebody else.
+	Return() error
+}

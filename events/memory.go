@@ -1,0 +1,368 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Memory is a complete log in memory, for tests and for looking at how a log
+// behaves. Time comes from a function, so it runs as fast as its caller likes:
+// leases run out and timers fire when that clock says so.
+type Memory struct {
+	now     func() time.Time
+	ackWait time.Duration
+
+	mu      sync.Mutex
+	records []Record                // guarded by mu; the sequence is the index + 1
+	tasks   map[task.ID][]uint64    // guarded by mu; births, offers and chain
+	nodes   map[node.ID][]uint64    // guarded by mu
+	heads   map[chain]uint64        // guarded by mu; last sequence of a chain
+	offers  []*memoryOffer          // guarded by mu; not yet acked, in order
+	timers  map[task.ID]memoryTimer // guarded by mu
+	changed chan struct{}           // guarded by mu; closed at every change
+}
+
+type memoryOffer struct {
+	seq        uint64
+	queue      string
+	deliveries int
+	until      time.Time // leased until then
+}
+
+type memoryTimer struct {
+	due   time.Time
+	route task.Route
+	raw   []byte
+}
+
+// chain names the chain of a task or a node: one of the two is empty.
+type chain struct {
+	task task.ID
+	node node.ID
+}
+
+// NewMemory returns an empty log whose leases last ackWait by the clock now.
+func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
+	return &Memory{
+		now: now, ackWait: ackWait,
+		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
+		timers: map[task.ID]memoryTimer{}, changed: make(chan struct{}),
+	}
+}
+
+var _ Log = (*Memory)(nil)
+
+// Append implements [Appender].
+func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	c := chain{f.Task, f.Node}
+	if head := m.heads[c]; head != last {
+		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
+	}
+	kind := KindChain
+	if f.Task == "" {
+		kind = KindNode
+	}
+	m.heads[c] = m.store(kind, c, raw)
+	return m.heads[c], nil
+}
+
+// AppendRaw stores a message that need not be a fact on the chain of a task,
+// as a careless writer could.
+func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	c := chain{task: id}
+	m.heads[c] = m.store(KindChain, c, raw)
+	return m.heads[c]
+}
+
+// Place implements [Placer].
+func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		if !e.Due.IsZero() {
+			return m.store(KindHold, chain{task: f.Task}, raw), nil
+		}
+		return m.offer(f.Task, raw, e.Route), nil
+	case task.Queued:
+		return m.offer(f.Task, raw, e.Route), nil
+	}
+	return 0, fmt.Errorf("place: %s is no offer", f.Type)
+}
+
+// Arm implements [Placer].
+func (m *Memory) Arm(ctx context.Context, f *Fact) error {
+	e, ok := f.Event.(task.Queued)
+	if !ok {
+		return fmt.Errorf("arm: %s is no offer", f.Type)
+	}
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	m.timers[f.Task] = memoryTimer{due: e.Due, route: e.Route, raw: raw}
+	m.wake()
+	return nil
+}
+
+// Disarm implements [Placer].
+func (m *Memory) Disarm(ctx context.Context, id task.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	delete(m.timers, id)
+	return nil
+}
+
+// Task implements [Reader].
+func (m *Memory) Task(ctx context.Context, id task.ID) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	return m.pick(m.tasks[id]), nil
+}
+
+// Node implements [Reader].
+func (m *Memory) Node(ctx context.Context, id node.ID) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pick(m.nodes[id]), nil
+}
+
+// Last implements [Reader].
+func (m *Memory) Last(ctx context.Context) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	return uint64(len(m.records)), nil
+}
+
+// All returns the whole log.
+func (m *Memory) All() []Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.records)
+}
+
+// Follow implements [Follower].
+func (m *Memory) Follow(ctx context.Context, from uint64) (Feed, error) {
+	return &memoryFeed{m: m, next: max(from, 1)}, nil
+}
+
+// Offers implements [Offerer].
+func (m *Memory) Offers(ctx context.Context, queues []string) (Offers, error) {
+	return &MemoryOffers{m: m, queues: queues}, nil
+}
+
+func (m *Memory) pick(seqs []uint64) []Record {
+	picked := make([]Record, len(seqs))
+	for i, seq := range seqs {
+		picked[i] = m.records[seq-1]
+	}
+	return picked
+}
+
+func (m *Memory) offer(id task.ID, raw []byte, route task.Route) uint64 {
+	seq := m.store(KindOffer, chain{task: id}, raw)
+	m.offers = append(m.offers, &memoryOffer{seq: seq, queue: route.Queue()})
+	return seq
+}
+
+// store keeps what can be read from the wire form, as any other log does.
+func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
+	seq := uint64(len(m.records) + 1)
+	f, err := Decode(raw)
+	if err != nil {
+		f = Fact{Task: about.task, Node: about.node}
+	}
+	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
+	if about.task != "" {
+		m.tasks[about.task] = append(m.tasks[about.task], seq)
+	} else {
+		m.nodes[about.node] = append(m.nodes[about.node], seq)
+	}
+	m.wake()
+	return seq
+}
+
+func (m *Memory) wake() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// tick fires the timers that are due, the earliest first.
+func (m *Memory) tick() {
+	for {
+		var first task.ID
+		for id, t := range m.timers {
+			if !t.due.After(m.now()) && (first == "" || t.due.Before(m.timers[first].due) || t.due.Equal(m.timers[first].due) && id < first) {
+				first = id
+			}
+		}
+		if first == "" {
+			return
+		}
+		t := m.timers[first]
+		delete(m.timers, first)
+		m.offer(first, t.raw, t.route)
+	}
+}
+
+// soonest is when a lease runs out or a timer fires next; zero for never.
+func (m *Memory) soonest() time.Time {
+	var at time.Time
+	earlier := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	for _, t := range m.timers {
+		earlier(t.due)
+	}
+	for _, o := range m.offers {
+		if o.deliveries > 0 {
+			earlier(o.until)
+		}
+	}
+	return at
+}
+
+// wait blocks until something changes, a lease runs out or a timer fires.
+func (m *Memory) wait(ctx context.Context, changed chan struct{}, soonest time.Time) error {
+	var timer <-chan time.Time
+	if !soonest.IsZero() {
+		t := time.NewTimer(max(soonest.Sub(m.now()), time.Microsecond))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-changed:
+	case <-timer:
+	}
+	return nil
+}
+
+type memoryFeed struct {
+	m    *Memory
+	next uint64
+}
+
+func (f *memoryFeed) Next(ctx context.Context) ([]Record, error) {
+	for {
+		f.m.mu.Lock()
+		f.m.tick()
+		if int(f.next) <= len(f.m.records) {
+			batch := slices.Clone(f.m.records[f.next-1:])
+			f.next += uint64(len(batch))
+			f.m.mu.Unlock()
+			return batch, nil
+		}
+		changed, soonest := f.m.changed, f.m.soonest()
+		f.m.mu.Unlock()
+		if err := f.m.wait(ctx, changed, soonest); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (f *memoryFeed) Close() {}
+
+// MemoryOffers is the [Offers] of a [Memory].
+type MemoryOffers struct {
+	m      *Memory
+	queues []string
+}
+
+// Next implements [Offers].
+func (o *MemoryOffers) Next(ctx context.Context) (*Offer, error) {
+	for {
+		o.m.mu.Lock()
+		offer := o.take()
+		changed, soonest := o.m.changed, o.m.soonest()
+		o.m.mu.Unlock()
+		if offer != nil {
+			return offer, nil
+		}
+		if err := o.m.wait(ctx, changed, soonest); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Try returns an offer if there is one now, else nil.
+func (o *MemoryOffers) Try() *Offer {
+	o.m.mu.Lock()
+	defer o.m.mu.Unlock()
+	return o.take()
+}
+
+func (o *MemoryOffers) take() *Offer {
+	m := o.m
+	m.tick()
+	now := m.now()
+	for _, offer := range m.offers {
+		if !slices.Contains(o.queues, offer.queue) || offer.deliveries > 0 && now.Before(offer.until) {
+			continue
+		}
+		offer.deliveries++
+		offer.until = now.Add(m.ackWait)
+		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Lease: &memoryLease{m, offer}}
+	}
+	return nil
+}
+
+// Close implements [Offers].
+func (o *MemoryOffers) Close() {}
+
+type memoryLease struct {
+	m     *Memory
+	offer *memoryOffer
+}
+
+func (l *memoryLease) Ack() error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.m.offers = slices.DeleteFunc(l.m.offers, func(o *memoryOffer) bool { return o == l.offer })
+	return nil
+}
+
+func (l *memoryLease) Extend(ctx context.Context) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.offer.until = l.m.now().Add(l.m.ackWait)
+	return nil
+}
+
+func (l *memoryLease) Return() error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.offer.until = l.m.now()
+	l.m.wake()
+	return nil
+}

@@ -1,0 +1,22 @@
+package events_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/task"
+)
+
+// In a bubble leases run out and timers fire without waiting, and a goroutine
+// that a case leaves behind fails it.
+func TestMemory(t *testing.T) {
+	const ackWait = time.Second
+	logtest.Run(t, func(*testing.T) events.Log { return events.NewMemory(time.Now, ackWait) }, logtest.Options{
+		AckWait: ackWait,
+		Around:  synctest.Test,
+		Garbage: func(_ *testing.T, log events.Log, id task.ID, raw []byte) { log.(*events.Memory).AppendRaw(id, raw) },
+	})
+}

@@ -1,0 +1,205 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Recorder is how anybody changes anything: it decides a command on a task or
+// node as it is known, records the event at the sequence it was decided on, and
+// if somebody else was faster reads again and decides again.
+type Recorder struct {
+	Log Log
+	// Actor is written into facts of which the event does not say who did it.
+	Actor string
+	// Now and NewID are the clock and the source of ULIDs.
+	Now   func() time.Time
+	NewID func(time.Time) string
+}
+
+// Fact makes a fact of an event of a task.
+func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
+	now := r.Now()
+	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Event: e}
+}
+
+// Load reads a task. The error wraps [task.ErrUnknown] if there is none.
+func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
+	t, known, err := r.read(ctx, id, "")
+	if err != nil {
+		return task.Task{}, fmt.Errorf("read task %s: %w", id, err)
+	}
+	if !known {
+		return t, fmt.Errorf("task %s: %w", id, task.ErrUnknown)
+	}
+	return t, nil
+}
+
+// Do decides c on t and records what follows. It returns the task as it is
+// then, and the event, nil if what was asked for held already. If the command
+// is refused, the error wraps the one of [task.Decide] and the task is the one
+// on which it was refused, read anew from the log if t was out of date.
+//
+// Do returns only when it is known whether the event is recorded, or when the
+// log cannot be read, for example because ctx has ended; then the error wraps
+// the one of the log, and [ErrUnknown] if the outcome is open.
+func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Task, task.Event, error) {
+	for {
+		event, err := task.Decide(t, c, r.Now())
+		if err != nil || event == nil {
+			return t, nil, err
+		}
+		f := r.Fact(t.ID, event)
+		var now task.Task
+		seq, err := r.record(ctx, f, t.Head, func() (head uint64, found bool, err error) {
+			now, found, err = r.read(ctx, t.ID, f.ID)
+			return now.Head, found, err
+		})
+		switch {
+		case errors.Is(err, errMoved):
+			t = now
+		case err != nil:
+			return t, nil, fmt.Errorf("record %s: %w", f.Type, err)
+		case seq == 0:
+			return now, event, nil
+		default:
+			return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Event: event}), event, nil
+		}
+	}
+}
+
+// errMoved: somebody else has moved the chain, so the fact is not recorded and never will be.
+var errMoved = errors.New("the chain was moved by somebody else")
+
+// record appends f at head until it is known what became of it. It returns its
+// sequence, or 0 if f was found where a lost answer had left it. To find out it
+// calls read, which returns the head of the chain and whether f is part of it.
+func (r *Recorder) record(ctx context.Context, f *Fact, head uint64, read func() (uint64, bool, error)) (uint64, error) {
+	for {
+		seq, err := r.Log.Append(ctx, f, head)
+		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrConflict) {
+			return seq, err
+		}
+		now, found, readErr := read()
+		switch {
+		case readErr != nil && errors.Is(err, ErrUnknown):
+			return 0, fmt.Errorf("%w; reading the chain: %w", err, readErr)
+		case readErr != nil:
+			return 0, readErr
+		case found:
+			return 0, nil
+		case now != head:
+			return 0, errMoved
+		case ctx.Err() != nil:
+			return 0, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		}
+		// The chain stands where it stood. An earlier write of f may still be on
+		// its way, so it has to be the same fact again: one of the two will fail.
+	}
+}
+
+// read reads a task. If fact is "", the second result tells whether there is
+// such a task, else whether it holds a fact with this id.
+func (r *Recorder) read(ctx context.Context, id task.ID, fact string) (task.Task, bool, error) {
+	records, err := r.Log.Task(ctx, id)
+	if err != nil {
+		return task.Task{ID: id}, false, err
+	}
+	t := FoldTask(id, records)
+	t.Head = 0 // an offer can be wrong about a chain; the whole of it cannot
+	for i := range records {
+		if records[i].Kind == KindChain {
+			t.Head = records[i].Seq
+		}
+	}
+	return t, holds(records, fact), nil
+}
+
+func holds(records []Record, fact string) bool {
+	if fact == "" {
+		return len(records) > 0
+	}
+	return slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == fact })
+}
+
+// Settle makes durable what must follow from the task's state: the offer of its
+// next attempt, or the timer of that. Afterwards the offer that led here may be
+// acknowledged. Settling twice is harmless.
+func (r *Recorder) Settle(ctx context.Context, t task.Task) error {
+	next, ok := task.NextOffer(t)
+	if !ok {
+		return nil
+	}
+	f := r.Fact(t.ID, next)
+	if next.Due.After(f.At) {
+		return r.Log.Arm(ctx, f)
+	}
+	return r.place(ctx, f)
+}
+
+// Submit records the birth of a task, and arms its timer if it is due later.
+// It returns the sequence of the birth.
+func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	f := r.Fact(id, e)
+	seq, err := r.Log.Place(ctx, f)
+	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
+		seq, err = r.Log.Place(ctx, f) // a second birth dies at the claim
+	}
+	if err != nil {
+		return 0, fmt.Errorf("submit task %s: %w", id, err)
+	}
+	return seq, r.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: f.At, Event: e}))
+}
+
+func (r *Recorder) place(ctx context.Context, f *Fact) error {
+	_, err := r.Log.Place(ctx, f)
+	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
+		_, err = r.Log.Place(ctx, f)
+	}
+	return err
+}
+
+// DoNode is [Recorder.Do] for a node, which it reads from the log first.
+func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node.Node, node.Event, error) {
+	n, _, err := r.readNode(ctx, id, "")
+	if err != nil {
+		return node.Node{}, nil, fmt.Errorf("read node %s: %w", id, err)
+	}
+	for {
+		event, err := node.Decide(n, c)
+		if err != nil || event == nil {
+			return n, nil, err
+		}
+		at := r.Now()
+		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: id, Actor: r.Actor, Event: event}
+		var now node.Node
+		seq, err := r.record(ctx, f, n.Head, func() (head uint64, found bool, err error) {
+			now, found, err = r.readNode(ctx, id, f.ID)
+			return now.Head, found, err
+		})
+		switch {
+		case errors.Is(err, errMoved):
+			n = now
+		case err != nil:
+			return n, nil, fmt.Errorf("record %s: %w", f.Type, err)
+		case seq == 0:
+			return now, event, nil
+		default:
+			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Event: event}), event, nil
+		}
+	}
+}
+
+func (r *Recorder) readNode(ctx context.Context, id node.ID, fact string) (node.Node, bool, error) {
+	records, err := r.Log.Node(ctx, id)
+	if err != nil {
+		return node.Node{ID: id}, false, err
+	}
+	return FoldNode(id, records), holds(records, fact), nil
+}

@@ -1,0 +1,98 @@
+package events
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// noon is when all samples happen; the nanoseconds must survive the wire.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+
+const (
+	sampleFact  = "01JNA0FACT0000000000000000"
+	sampleCause = "01JNA0CAVSE000000000000000"
+	sampleTask  = task.ID("01JNA0TASK0000000000000000")
+)
+
+// full has a fact of each type with every field set.
+func full() map[Type]Fact {
+	exit := 3
+	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20}
+	work := task.Work{
+		Job: "thumbnail", Revision: 7,
+		Spec: &task.Spec{
+			Run:     &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}},
+			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Stop: task.Duration(5 * time.Second)},
+			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
+				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory}},
+		},
+		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
+		Labels: map[string]string{"tenant": "acme", "class": "batch"},
+		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+	}
+	bodies := map[Type]any{
+		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute)},
+		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second)},
+		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
+			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out"}},
+		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
+		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
+			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Usage: usage},
+		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
+		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
+		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
+		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
+		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Epoch: 53, Exit: &exit},
+		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
+		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}}},
+		NodeOnline:   node.WentOnline{Session: "s9", Reason: "its heartbeat was stored"},
+		NodeDraining: node.Drained{Session: "s9", Reason: "maintenance"},
+		NodeOffline:  node.WentOffline{Session: "s9", Reason: "no heartbeat for 15s"},
+	}
+	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
+}
+
+// minimal has a fact of each type with as little in it as the type allows.
+func minimal() map[Type]Fact {
+	work := task.Work{Spec: &task.Spec{Run: &task.Run{Shell: "true"}}, Route: "default.5"}
+	return facts(map[Type]any{
+		TaskSubmitted:       task.Submitted{Work: work},
+		TaskQueued:          task.Queued{Work: work},
+		AttemptStarted:      task.AttemptStarted{},
+		AttemptFinished:     task.AttemptFinished{},
+		AttemptFailed:       task.AttemptFailed{},
+		AttemptReleased:     task.AttemptReleased{},
+		AttemptLost:         task.AttemptLost{},
+		AttemptLate:         task.AttemptLate{},
+		TaskCancelRequested: task.CancelRequested{},
+		TaskCancelled:       task.CancelConfirmed{},
+		TaskAbnormal:        task.GivenUp{},
+		TaskReopened:        task.Reopened{},
+		NodeRegistered:      node.Registered{},
+		NodeOnline:          node.WentOnline{},
+		NodeDraining:        node.Drained{},
+		NodeOffline:         node.WentOffline{},
+	}, func(*Fact) {})
+}
+
+func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
+	all := map[Type]Fact{}
+	for _, typ := range slices.Sorted(maps.Keys(bodies)) {
+		f := Fact{ID: sampleFact, At: noon, Type: typ, Event: bodies[typ]}
+		if _, ok := f.Event.(node.Event); ok {
+			f.Node = "w2"
+		} else {
+			f.Task = sampleTask
+		}
+		more(&f)
+		all[typ] = f
+	}
+	return all
+}

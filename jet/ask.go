@@ -1,0 +1,46 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ErrNoService means that nobody answers for a service of Millrace.
+var ErrNoService = errors.New("no millrace server answers: start `millrace server` or `millrace dev` against this NATS")
+
+// ServiceError is what a service of Millrace answered instead of a result.
+type ServiceError struct {
+	// Code is as in HTTP: 400 for a request that is wrong, 404 for something
+	// that is not there, 409 for something that cannot be done now, 500 else.
+	Code    string
+	Message string
+}
+
+func (e *ServiceError) Error() string { return e.Message }
+
+// Ask sends a request to a service of Millrace and reads its answer. The error
+// wraps [ErrNoService] or is a [*ServiceError].
+func (s *Store) Ask(ctx context.Context, subject string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	m, err := s.nc.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("%w (%s)", ErrNoService, subject)
+	}
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", subject, err)
+	}
+	if code := m.Header.Get("Nats-Service-Error-Code"); code != "" {
+		return &ServiceError{Code: code, Message: m.Header.Get("Nats-Service-Error")}
+	}
+	if err := json.Unmarshal(m.Data, answer); err != nil {
+		return fmt.Errorf("ask %s: the answer cannot be read: %w", subject, err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package jet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/jsm.go/natscontext"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// ConnectConfig says how to reach a NATS server, in the words of the nats
+// command line. Zero fields have no effect.
+type ConnectConfig struct {
+	// Server is one URL or several, separated by commas.
+	Server string
+	// Context names a context of the nats command line, or is a file's path.
+	Context string
+	User    string
+	// Password belongs to User; a User without one is a token.
+	Password string
+	Creds    string // file
+	NKey     string // file with a seed
+	TLSCert  string // file
+	TLSKey   string // file
+	TLSCA    string // file
+	Timeout  time.Duration
+	// Name is shown in the server's list of connections.
+	Name string
+	Log  zerolog.Logger
+}
+
+// Connect connects. It does not wait for a server that cannot be reached at
+// first; a connection that it has made comes back by itself after any loss.
+func Connect(cfg ConnectConfig) (*nats.Conn, error) {
+	opts := Resilient(cfg.Name, cfg.Log)
+	if cfg.Timeout > 0 {
+		opts = append(opts, nats.Timeout(cfg.Timeout))
+	}
+	var settings []natscontext.Option
+	add := func(value string, option func(string) natscontext.Option) {
+		if value != "" {
+			settings = append(settings, option(value))
+		}
+	}
+	add(cfg.Server, natscontext.WithServerURL)
+	if cfg.Password == "" {
+		add(cfg.User, natscontext.WithToken)
+	} else {
+		add(cfg.User, natscontext.WithUser)
+		add(cfg.Password, natscontext.WithPassword)
+	}
+	add(cfg.Creds, natscontext.WithCreds)
+	add(cfg.NKey, natscontext.WithNKey)
+	add(cfg.TLSCert, natscontext.WithCertificate)
+	add(cfg.TLSKey, natscontext.WithKey)
+	add(cfg.TLSCA, natscontext.WithCA)
+	c, err := natscontext.New(cfg.Context, cfg.Context != "", settings...)
+	if err != nil {
+		return nil, fmt.Errorf("context %q: %w", cfg.Context, err)
+	}
+	nc, err := c.Connect(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.ServerURL(), err)
+	}
+	return nc, nil
+}
+
+// Resilient are the options of every connection of Millrace: it notices a dead
+// peer within 10s, tries for ever to come back, soon and with some spread.
+func Resilient(name string, log zerolog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(reconnectDelay),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn().Err(err).Msg("connection to NATS lost; trying to come back")
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to NATS again")
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			e := log.Warn().Err(err)
+			if sub != nil {
+				e = e.Str("subject", sub.Subject)
+			}
+			e.Msg("NATS reports an error; if it is a permission, grant it to this user")
+		}),
+	}
+}
+
+// reconnectDelay doubles from 0.1 s to 2 s and leaves half to chance, so that
+// many clients do not come back at once.
+func reconnectDelay(attempts int) time.Duration {
+	d := min(100*time.Millisecond<<min(attempts, 5), 2*time.Second)
+	return d/2 + rand.N(d/2)
+}

@@ -1,0 +1,40 @@
+package jet
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/events"
+)
+
+// Codes of the server's errors that mean something to us.
+const (
+	codeWrongSequence = 10071 // the chain has moved on
+	codeNoMessage     = 10037 // nothing there
+	codeWriteInFlight = 10164 // another write of this subject is settling, maybe our own last one
+)
+
+// serverError is an error as JetStream answers it.
+type serverError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *serverError) Error() string {
+	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.ErrCode)
+}
+
+// Is makes [errors.Is] find the log's own words in the server's codes.
+func (e *serverError) Is(target error) bool {
+	return target == events.ErrConflict && e.ErrCode == codeWrongSequence
+}
+
+func inFlight(err error) bool {
+	var e *serverError
+	return errors.As(err, &e) && e.ErrCode == codeWriteInFlight
+}
+
+// errNoStream is what the server answers when no stream takes a subject: it was
+// removed, or its leader is changing. Nothing was stored.
+var errNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")

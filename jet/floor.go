@@ -1,0 +1,221 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The floor is the least that JetStream can do for a task: publish its birth,
+// pull it, publish a claim and an end by compare-and-set, acknowledge. It knows
+// no task, decides nothing and keeps nothing; benchmarks hold Millrace against
+// it. It is written as lean as we can: callbacks all the way, no goroutine and
+// no allocation for a task that can be avoided.
+
+const (
+	floorStream = "MR_FLOOR"
+	floorQueue  = "mrfloor.queue."
+	floorChain  = "mrfloor.task."
+)
+
+// FloorResult is what the bare loop reached.
+type FloorResult struct {
+	Tasks int
+	// Submit is how long the births took, Drain the rest; for a run at once both
+	// are the whole.
+	Submit, Drain time.Duration
+}
+
+// Floor runs n tasks through the bare loop with so many in flight. If atOnce is
+// set, tasks are born while others run; otherwise all births come first.
+func Floor(ctx context.Context, nc *nats.Conn, layout Layout, n, inFlight int, atOnce bool) (FloorResult, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return FloorResult{}, err
+	}
+	cfg := layout.withDefaults().streams()[0]
+	cfg.Name, cfg.Subjects = floorStream, []string{floorQueue + ">", floorChain + ">"}
+	_ = js.DeleteStream(ctx, floorStream) // of a run that was cut off
+	if _, err := js.CreateStream(ctx, cfg); err != nil {
+		return FloorResult{}, fmt.Errorf("floor: %w", err)
+	}
+	defer func() { _ = js.DeleteStream(context.WithoutCancel(ctx), floorStream) }()
+	if _, err := js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{
+		Durable: "floor", FilterSubject: floorQueue + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
+	}); err != nil {
+		return FloorResult{}, fmt.Errorf("floor: %w", err)
+	}
+	f := &floor{nc: nc, n: int64(n), ended: make(chan struct{}), failed: make(chan error, 1)}
+	if err := f.listen(); err != nil {
+		return FloorResult{}, err
+	}
+	defer f.stop()
+	start := time.Now()
+	result := FloorResult{Tasks: n}
+	births := func() error { return f.births(ctx, n, 4*inFlight) }
+	if !atOnce {
+		if err := births(); err != nil {
+			return result, err
+		}
+		result.Submit = time.Since(start)
+		start = time.Now()
+	}
+	p, err := newPuller(nc, floorStream, "floor", min(pullAtOnce, inFlight/2), f.offer, func() {})
+	if err != nil {
+		return result, err
+	}
+	defer p.close()
+	f.pull = p
+	p.want(inFlight)
+	if atOnce {
+		if err := births(); err != nil {
+			return result, err
+		}
+	}
+	select {
+	case <-f.ended:
+	case err := <-f.failed:
+		return result, fmt.Errorf("floor: %w", err)
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
+	result.Drain = time.Since(start)
+	if atOnce {
+		result.Submit = result.Drain
+	}
+	return result, nil
+}
+
+type floor struct {
+	nc     *nats.Conn
+	pull   *puller
+	sub    *nats.Subscription
+	prefix string
+	n      int64
+	done   atomic.Int64
+	ended  chan struct{}
+	failed chan error
+
+	mu    sync.Mutex
+	calls []func(uint64) // guarded by mu; by reply token
+	free  []int          // guarded by mu
+}
+
+var (
+	floorBirth = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5","priority":5}`)
+	floorStart = []byte(`{"type":"attempt.started","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"node":"node-1","session":"01JD6Z0000000000000000000C","offer":123456}`)
+	floorEnd   = []byte(`{"type":"attempt.finished","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"epoch":123456}`)
+)
+
+func (f *floor) listen() (err error) {
+	f.prefix = f.nc.NewInbox() + "."
+	f.sub, err = f.nc.Subscribe(f.prefix+"*", func(m *nats.Msg) {
+		token, err := strconv.Atoi(m.Subject[len(f.prefix):])
+		a := parseAck(m)
+		if err == nil {
+			err = a.err
+		}
+		if err != nil {
+			f.fail(err)
+			return
+		}
+		f.mu.Lock()
+		call := f.calls[token]
+		f.free = append(f.free, token)
+		f.mu.Unlock()
+		call(a.seq)
+	})
+	if err != nil {
+		return err
+	}
+	return f.sub.SetPendingLimits(-1, -1)
+}
+
+func (f *floor) stop() { _ = f.sub.Unsubscribe() } // the connection may be gone
+
+func (f *floor) fail(err error) {
+	select {
+	case f.failed <- err:
+	default:
+	}
+}
+
+// publish sends a message and calls then with its sequence.
+func (f *floor) publish(subject string, expect int64, body []byte, then func(uint64)) {
+	f.mu.Lock()
+	var token int
+	if n := len(f.free); n > 0 {
+		token, f.free = f.free[n-1], f.free[:n-1]
+	} else {
+		token = len(f.calls)
+		f.calls = append(f.calls, nil)
+	}
+	f.calls[token] = then
+	f.mu.Unlock()
+	m := messages.Get().(*message)
+	m.Subject, m.Reply = subject, f.prefix+strconv.Itoa(token)
+	m.typ[0] = "attempt.started"
+	if expect >= 0 {
+		m.expect(uint64(expect))
+	}
+	own := m.Data
+	m.Data = body
+	if err := f.nc.PublishMsg(&m.Msg); err != nil {
+		f.fail(err)
+	}
+	m.Data = own
+	m.free()
+}
+
+func (f *floor) births(ctx context.Context, n, window int) error {
+	places := make(chan struct{}, window)
+	for i := range n {
+		select {
+		case places <- struct{}{}:
+		case err := <-f.failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		f.publish(floorQueue+"default.5."+floorID(i), -1, floorBirth, func(uint64) { <-places })
+	}
+	for range window {
+		select {
+		case places <- struct{}{}:
+		case err := <-f.failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func floorID(i int) string {
+	const width = 26
+	s := strconv.Itoa(i)
+	return "01JD6Z0000000000000000000000"[:width-len(s)] + s
+}
+
+// offer claims and ends a task: each step is the callback of the one before.
+func (f *floor) offer(m *nats.Msg) {
+	chain := floorChain + m.Subject[len(floorQueue)+len("default.5."):]
+	reply := m.Reply
+	f.publish(chain, 0, floorStart, func(epoch uint64) {
+		f.publish(chain, int64(epoch), floorEnd, func(uint64) {
+			if err := f.nc.Publish(reply, ackBody); err != nil {
+				f.fail(err)
+			}
+			if f.done.Add(1) == f.n {
+				close(f.ended)
+			}
+			f.pull.want(1)
+		})
+	})
+}

@@ -1,0 +1,102 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/task"
+)
+
+// ErrNoJob means that no job has this name.
+var ErrNoJob = errors.New("no such job")
+
+// StoredJob is a definition as it lies in the store.
+type StoredJob struct {
+	task.Job
+	// Revision grows with every change of any job.
+	Revision uint64    `json:"revision"`
+	Changed  time.Time `json:"changed"`
+}
+
+// PutJob stores a definition under its name and returns its revision. An equal
+// one is left as it is.
+func (s *Store) PutJob(ctx context.Context, j task.Job) (revision uint64, changed bool, err error) {
+	if err := j.Validate(); err != nil {
+		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	body, err := json.Marshal(j)
+	if err != nil {
+		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	if old, err := s.jobs.Get(ctx, j.Name); err == nil && slices.Equal(old.Value(), body) {
+		return old.Revision(), false, nil
+	}
+	if revision, err = s.jobs.Put(ctx, j.Name, body); err != nil {
+		return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
+	}
+	return revision, true, nil
+}
+
+// Job returns a definition. The error wraps [ErrNoJob] if there is none.
+func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
+	if err := task.ValidName("job", name); err != nil {
+		return StoredJob{}, err
+	}
+	e, err := s.jobs.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return StoredJob{}, fmt.Errorf("%w: %q", ErrNoJob, name)
+	}
+	if err != nil {
+		return StoredJob{}, fmt.Errorf("read job %s: %w", name, err)
+	}
+	return storedJob(e)
+}
+
+func storedJob(e jetstream.KeyValueEntry) (StoredJob, error) {
+	j := StoredJob{Revision: e.Revision(), Changed: e.Created()}
+	if err := json.Unmarshal(e.Value(), &j.Job); err != nil {
+		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w", e.Key(), e.Revision(), err)
+	}
+	return j, nil
+}
+
+// Jobs returns all definitions by name, and the errors of those that cannot be read.
+func (s *Store) Jobs(ctx context.Context) ([]StoredJob, error) {
+	names, err := s.jobs.Keys(ctx)
+	if errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	slices.Sort(names)
+	var jobs []StoredJob
+	var errs []error
+	for _, name := range names {
+		j, err := s.Job(ctx, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, errors.Join(errs...)
+}
+
+// RemoveJob removes a definition; tasks that were made from it go on. The error
+// wraps [ErrNoJob] if there is none.
+func (s *Store) RemoveJob(ctx context.Context, name string) error {
+	if _, err := s.Job(ctx, name); errors.Is(err, ErrNoJob) {
+		return err
+	}
+	if err := s.jobs.Delete(ctx, name); err != nil {
+		return fmt.Errorf("remove job %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package jet
+
+import (
+	"strings"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Names of streams and buckets.
+const (
+	LogStream    = "MR_LOG"     // every fact, and the timers
+	OutputStream = "MR_TASKLOG" // what tasks print
+	DataStream   = "MR_DATA"    // what tasks produce
+	JobsBucket   = "MR_JOBS"    // definitions, with history
+	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
+)
+
+// Subjects. Each is literal per task or node, which is what makes the
+// compare-and-set on a chain airtight on any number of replicas.
+const (
+	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers
+	holdPrefix   = "mr.hold."    // mr.hold.<task>: births that cannot run yet
+	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
+	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
+	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
+	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
+	dataPrefix   = "mr.data."    // mr.data.<task>: records
+	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
+)
+
+func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string(r) + "." + string(id) }
+
+// chainSubject is where the transitions of what the fact is about lie.
+func chainSubject(f *events.Fact) string {
+	if f.Task != "" {
+		return chainPrefix + string(f.Task)
+	}
+	return nodePrefix + string(f.Node)
+}
+
+// place reads a subject: what kind of record lies there and whose it is.
+func place(subject string) (kind events.Kind, id task.ID, n node.ID) {
+	switch {
+	case strings.HasPrefix(subject, chainPrefix):
+		return events.KindChain, task.ID(subject[len(chainPrefix):]), ""
+	case strings.HasPrefix(subject, queuePrefix):
+		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), ""
+	case strings.HasPrefix(subject, holdPrefix):
+		return events.KindHold, task.ID(subject[len(holdPrefix):]), ""
+	case strings.HasPrefix(subject, nodePrefix):
+		return events.KindNode, "", node.ID(subject[len(nodePrefix):])
+	}
+	return events.KindOther, "", ""
+}
+
+// consumerName is the durable consumer of a queue, shared by all who serve it.
+func consumerName(queue string) string { return "queue_" + queue }

@@ -1,0 +1,117 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Print stores a batch of lines and waits for the server's word.
+func (s *Store) Print(ctx context.Context, b task.Lines) error {
+	return s.keep(ctx, outputPrefix+string(b.Task), "", b)
+}
+
+// Keep stores a batch of records and waits for the server's word. The same
+// batch stored again, after an answer was lost, is kept once.
+func (s *Store) Keep(ctx context.Context, b task.Records) error {
+	return s.keep(ctx, dataPrefix+string(b.Task), fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First), b)
+}
+
+func (s *Store) keep(ctx context.Context, subject, id string, batch any) error {
+	body, err := json.Marshal(batch)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: subject, Data: body}
+	if id != "" {
+		m.Header = nats.Header{nats.MsgIdHdr: {id}}
+	}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		_, err := s.pub.publish(ctx, m)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream)) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Printed reads the lines of a task in order and calls each with every batch,
+// until ctx ends, each returns an error, or, unless follow is set, there are no
+// more. It returns nil in the last case.
+func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
+	return readAll(ctx, s, OutputStream, outputPrefix+string(id), follow, each)
+}
+
+// Kept is [Store.Printed] for the records of a task.
+func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
+	return readAll(ctx, s, DataStream, dataPrefix+string(id), follow, each)
+}
+
+func readAll[T any](ctx context.Context, s *Store, stream, subject string, follow bool, each func(T) error) error {
+	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	left := info.NumPending
+	if left == 0 && !follow {
+		return nil
+	}
+	iter, err := c.Messages(jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(10*time.Second))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	defer iter.Stop()
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if errors.Is(err, jetstream.ErrNoHeartbeat) {
+				continue
+			}
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		var batch T
+		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
+			if err := each(batch); err != nil {
+				return err
+			}
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		if !follow && meta.NumPending == 0 {
+			return nil
+		}
+	}
+}
+
+// WatchTask calls changed whenever something may have happened to a task, until
+// stop is called. Words can be lost; look at the log now and then as well.
+func (s *Store) WatchTask(id task.ID, changed func()) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(chainPrefix+string(id), func(*nats.Msg) { changed() })
+	if err != nil {
+		return nil, fmt.Errorf("watch task %s: %w", id, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}

@@ -1,0 +1,243 @@
+package jet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+)
+
+// publishTimeout is how long an acknowledgement may take before the outcome
+// counts as unknown. A change of leader takes up to 6 s.
+const publishTimeout = 8 * time.Second
+
+// publisher publishes messages and collects their acknowledgements: one inbox
+// for all, one slot for each that is in flight. Against the client library's
+// asynchronous publisher it saves a quarter of the processor time of a task.
+type publisher struct {
+	nc     *nats.Conn
+	prefix string // of the inbox
+	sub    *nats.Subscription
+	stop   chan struct{}
+
+	mu   sync.Mutex
+	all  []*slot // guarded by mu; by index
+	free []*slot // guarded by mu
+}
+
+// slot waits for one acknowledgement at a time. Its generation is part of the
+// reply subject, so that an answer that comes too late finds nobody.
+type slot struct {
+	index int
+	done  chan ack
+
+	// guarded by publisher.mu
+	generation uint64
+	sent       time.Time // zero if free
+}
+
+type ack struct {
+	seq uint64
+	err error
+}
+
+func newPublisher(nc *nats.Conn) (*publisher, error) {
+	p := &publisher{nc: nc, prefix: nc.NewInbox() + ".", stop: make(chan struct{})}
+	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
+	}
+	// An acknowledgement is small and there is at most one for each slot.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return nil, err
+	}
+	p.sub = sub
+	go p.expire()
+	return p, nil
+}
+
+func (p *publisher) close() {
+	close(p.stop)
+	_ = p.sub.Unsubscribe() // the connection may be gone already
+}
+
+// publish sends a message and waits for its acknowledgement. If none comes, the
+// error wraps [events.ErrUnknown].
+func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	s, err := p.send(m)
+	if err != nil {
+		return 0, err
+	}
+	return p.wait(ctx, s)
+}
+
+// send sends a message without waiting; wait must follow.
+func (p *publisher) send(m *nats.Msg) (*slot, error) {
+	s, generation := p.reserve()
+	if err := p.sendTo(s, generation, m); err != nil {
+		p.release(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// reserve takes a free slot; release must follow.
+func (p *publisher) reserve() (*slot, uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var s *slot
+	if n := len(p.free); n > 0 {
+		s, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		s = &slot{index: len(p.all), done: make(chan ack, 1)}
+		p.all = append(p.all, s)
+	}
+	s.generation++
+	s.sent = time.Now()
+	return s, s.generation
+}
+
+// sendTo publishes a message whose acknowledgement goes to a slot.
+func (p *publisher) sendTo(s *slot, generation uint64, m *nats.Msg) error {
+	var buf [64]byte
+	reply := append(buf[:0], p.prefix...)
+	reply = strconv.AppendInt(reply, int64(s.index), 36)
+	reply = append(reply, '-')
+	reply = strconv.AppendUint(reply, generation, 36)
+	m.Reply = string(reply)
+	err := p.nc.PublishMsg(m)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fmt.Errorf("%w: the server takes at most %d bytes", events.ErrTooLarge, p.nc.MaxPayload())
+	}
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", m.Subject, err)
+	}
+	return nil
+}
+
+func (p *publisher) wait(ctx context.Context, s *slot) (uint64, error) {
+	select {
+	case a := <-s.done:
+		p.release(s)
+		return a.seq, a.err
+	case <-ctx.Done():
+		p.release(s)
+		return 0, fmt.Errorf("%w: %w", events.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+func (p *publisher) release(s *slot) {
+	p.mu.Lock()
+	s.generation++ // whoever answers now is too late
+	s.sent = time.Time{}
+	select {
+	case <-s.done: // answered after the waiter had left
+	default:
+	}
+	p.free = append(p.free, s)
+	p.mu.Unlock()
+}
+
+// receive hands an acknowledgement to who waits for it.
+func (p *publisher) receive(m *nats.Msg) {
+	index, generation, ok := parseToken(m.Subject[len(p.prefix):])
+	if !ok {
+		return
+	}
+	a := parseAck(m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if index < len(p.all) {
+		p.answer(p.all[index], generation, a)
+	}
+}
+
+// answer must be called with mu held.
+func (p *publisher) answer(s *slot, generation uint64, a ack) {
+	if s.generation != generation {
+		return // too late
+	}
+	select {
+	case s.done <- a:
+	default: // one answer is enough
+	}
+}
+
+func parseToken(token string) (int, uint64, bool) {
+	a, b, ok := strings.Cut(token, "-")
+	index, err1 := strconv.ParseUint(a, 36, 31)
+	generation, err2 := strconv.ParseUint(b, 36, 64)
+	return int(index), generation, ok && err1 == nil && err2 == nil
+}
+
+// expire gives up acknowledgements that do not come.
+func (p *publisher) expire() {
+	tick := time.NewTicker(publishTimeout / 16)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case now := <-tick.C:
+			p.mu.Lock()
+			for _, s := range p.all {
+				if !s.sent.IsZero() && now.Sub(s.sent) > publishTimeout {
+					p.answer(s, s.generation, ack{err: fmt.Errorf("%w for %v", events.ErrUnknown, publishTimeout)})
+				}
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// parseAck reads the server's answer to a publish.
+func parseAck(m *nats.Msg) ack {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return ack{err: errNoStream}
+	}
+	if seq, ok := quickSeq(m.Data); ok {
+		return ack{seq: seq}
+	}
+	var answer struct {
+		Seq   uint64       `json:"seq"`
+		Error *serverError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return ack{err: fmt.Errorf("the server's answer to a publish cannot be read: %w", err)}
+	}
+	if answer.Error != nil {
+		return ack{err: answer.Error}
+	}
+	return ack{seq: answer.Seq}
+}
+
+// quickSeq reads the sequence of the plain answer {"stream":"X","seq":N}, which
+// nearly all are. Anything else is left to the JSON decoder.
+func quickSeq(data []byte) (uint64, bool) {
+	const before, between = `{"stream":"`, `","seq":`
+	if !bytes.HasPrefix(data, []byte(before)) || data[len(data)-1] != '}' {
+		return 0, false
+	}
+	name := bytes.IndexByte(data[len(before):], '"')
+	if name < 0 || !bytes.HasPrefix(data[len(before)+name:], []byte(between)) {
+		return 0, false
+	}
+	digits := data[len(before)+name+len(between) : len(data)-1]
+	var seq uint64
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		seq = seq*10 + uint64(c-'0')
+	}
+	return seq, len(digits) > 0
+}

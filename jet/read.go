@@ -1,0 +1,240 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Task implements [events.Reader].
+func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
+	chain, err := s.readSubject(ctx, chainPrefix+string(id))
+	if err != nil {
+		return nil, err
+	}
+	offers, err := s.readSubject(ctx, queuePrefix+"*.*."+string(id))
+	if err != nil {
+		return nil, err
+	}
+	records := append(chain, offers...)
+	if len(offers) == 0 || !isBirth(&offers[0]) {
+		held, err := s.readSubject(ctx, holdPrefix+string(id))
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, held...)
+	}
+	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return records, nil
+}
+
+func isBirth(r *events.Record) bool { return r.Fact.Type == events.TaskSubmitted }
+
+// Node implements [events.Reader].
+func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
+	return s.readSubject(ctx, nodePrefix+string(id))
+}
+
+// Last implements [events.Reader].
+func (s *Store) Last(ctx context.Context) (uint64, error) {
+	info, err := s.log.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("state of the log: %w", err)
+	}
+	return info.State.LastSeq, nil
+}
+
+// readSubject reads the records of a subject, which may have wildcards. All
+// that was acknowledged before the call is among them: the leader says where
+// the subject ends, and only then is a batch read, which a follower may answer.
+func (s *Store) readSubject(ctx context.Context, subject string) ([]events.Record, error) {
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	if !found {
+		return nil, nil
+	}
+	var records []events.Record
+	for from := uint64(1); ; {
+		batch, err := s.readBatch(ctx, subject, from)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", subject, err)
+		}
+		records = append(records, batch...)
+		n := len(records)
+		switch {
+		case n > 0 && records[n-1].Seq >= end.Seq:
+			return records, nil
+		case len(batch) < maxBatch:
+			// A follower that has not caught up: the leader has the rest.
+			return s.readRest(ctx, subject, records, end)
+		}
+		from = records[n-1].Seq + 1
+	}
+}
+
+// readRest reads one by one from the leader what a follower did not have.
+func (s *Store) readRest(ctx context.Context, subject string, records []events.Record, end events.Record) ([]events.Record, error) {
+	from := uint64(1)
+	if n := len(records); n > 0 {
+		from = records[n-1].Seq + 1
+	}
+	for from < end.Seq {
+		next, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
+		if err != nil {
+			return nil, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		}
+		if !found || next.Seq >= end.Seq {
+			break
+		}
+		records = append(records, next)
+		from = next.Seq + 1
+	}
+	return append(records, end), nil
+}
+
+// leaderGet reads one message from the stream's leader, which has all that was
+// acknowledged. The client's own calls would ask any replica.
+func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return events.Record{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+LogStream, body)
+	if err != nil {
+		return events.Record{}, false, err
+	}
+	var answer struct {
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+		Error *serverError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return events.Record{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrCode == codeNoMessage {
+			return events.Record{}, false, nil
+		}
+		return events.Record{}, false, answer.Error
+	}
+	found := answer.Message
+	return recordOf(found.Subject, found.Seq, found.Time, found.Data), true, nil
+}
+
+// readTimeout bounds one request to the server.
+const readTimeout = 5 * time.Second
+
+// maxBatch is how many messages are asked for at once.
+const maxBatch = 256
+
+// readBatch reads messages of a subject by one request with many answers.
+func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]events.Record, error) {
+	found, err := s.batchGet(ctx, LogStream, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
+	if err != nil {
+		return nil, err
+	}
+	records := make([]events.Record, len(found))
+	for i, m := range found {
+		seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("a message without a sequence: %w", err)
+		}
+		stored, _ := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer)) // only shown
+		records[i] = recordOf(m.Header.Get(jetstream.SubjectHeader), seq, stored, m.Data)
+	}
+	return records, nil
+}
+
+// batchGet asks any replica of a stream for several messages.
+func (s *Store) batchGet(ctx context.Context, stream string, request map[string]any) ([]*nats.Msg, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	inbox := s.nc.NewInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
+	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var found []*nats.Msg
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+			found = append(found, m)
+		case "204", "404": // the end; nothing
+			return found, nil
+		case "503":
+			return nil, errNoStream
+		default:
+			return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
+		}
+	}
+}
+
+// recordOf reads a message of the log. It never fails: what cannot be
+// understood becomes a record that says so.
+func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.Record {
+	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
+	var id task.ID
+	var n node.ID
+	r.Kind, id, n = place(subject)
+	if r.Kind == events.KindOther {
+		return r // a timer: the offer that it becomes will count
+	}
+	f, err := events.Decode(data)
+	switch {
+	case err != nil:
+		r.Err = err
+	case f.Task != id || f.Node != n:
+		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
+	case !belongs(r.Kind, f.Type):
+		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
+	}
+	if r.Err != nil {
+		f = events.Fact{Task: id, Node: n}
+	}
+	r.Fact = f
+	return r
+}
+
+// belongs tells whether facts of a type may lie in this part of the log. A type
+// that is not known may lie anywhere; nobody acts on it.
+func belongs(kind events.Kind, t events.Type) bool {
+	switch t {
+	case events.TaskSubmitted:
+		return kind == events.KindOffer || kind == events.KindHold
+	case events.TaskQueued:
+		return kind == events.KindOffer
+	case events.NodeRegistered, events.NodeOnline, events.NodeDraining, events.NodeOffline:
+		return kind == events.KindNode
+	}
+	return kind == events.KindChain || !slices.Contains(events.Types, t)
+}

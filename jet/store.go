@@ -1,0 +1,89 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+)
+
+// Store is Millrace's state on a JetStream server or cluster. It is safe for
+// concurrent use.
+type Store struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	log     jetstream.Stream
+	pub     *publisher
+	group   *group // nil unless writers share flushes
+	ackWait time.Duration
+	jobs    jetstream.KeyValue
+	nodes   jetstream.KeyValue
+}
+
+var _ events.Log = (*Store)(nil)
+
+// ErrNoJetStream means that the server has no JetStream, or not for this account.
+var ErrNoJetStream = errors.New("the NATS server has no JetStream for this account: start nats-server with -js, or enable JetStream for the account")
+
+// Open returns the store on a connection, which stays the caller's. Streams and
+// buckets that do not exist are made as layout says; a layout has no effect on
+// those that do.
+//
+// It returns an error that wraps [ErrNoJetStream] if the account has no
+// JetStream, and one that names the stream or bucket that cannot be had.
+func Open(ctx context.Context, nc *nats.Conn, layout Layout) (*Store, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	if err := ensure(ctx, js, layout.withDefaults()); err != nil {
+		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+			err = fmt.Errorf("%w: %w", ErrNoJetStream, err)
+		}
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	s := &Store{nc: nc, js: js}
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) (err error) {
+	if s.log, err = s.js.Stream(ctx, LogStream); err != nil {
+		return fmt.Errorf("stream %s: %w", LogStream, err)
+	}
+	if s.jobs, err = s.js.KeyValue(ctx, JobsBucket); err != nil {
+		return fmt.Errorf("bucket %s: %w", JobsBucket, err)
+	}
+	if s.nodes, err = s.js.KeyValue(ctx, NodesBucket); err != nil {
+		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+	}
+	meta := s.log.CachedInfo().Config.Metadata
+	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {
+		s.ackWait = Layout{}.withDefaults().AckWait // made by hand
+	}
+	if s.pub, err = newPublisher(s.nc); err != nil {
+		return err
+	}
+	if meta[metaSync] == syncAlways {
+		s.group = newGroup(s.pub)
+	}
+	return nil
+}
+
+// AckWait is how long a lease lasts without being extended.
+func (s *Store) AckWait() time.Duration { return s.ackWait }
+
+// Close ends what Open started. The connection stays open.
+func (s *Store) Close() {
+	if s.group != nil {
+		s.group.close()
+	}
+	s.pub.close()
+}

@@ -1,0 +1,123 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Layout says how the streams are to be made. It has an effect only where they
+// do not exist yet; [Open] never changes a stream that somebody else has made.
+type Layout struct {
+	// Replicas is on how many servers each message lies: 1, 3 or 5. Default 1.
+	Replicas int
+	// SyncAlways says that the servers flush every write to disk before they
+	// acknowledge it (sync_interval: always). Writers then share flushes by
+	// writing in groups. Default false.
+	SyncAlways bool
+	// AckWait is how long a silent worker keeps a lease. Default 30s.
+	AckWait time.Duration
+}
+
+// Keys of the metadata by which a stream tells its writers how it was made.
+const (
+	metaSync    = "millrace.sync"
+	metaAckWait = "millrace.ack_wait"
+	syncAlways  = "always"
+)
+
+func (l Layout) withDefaults() Layout {
+	if l.Replicas == 0 {
+		l.Replicas = 1
+	}
+	if l.AckWait == 0 {
+		l.AckWait = 30 * time.Second
+	}
+	return l
+}
+
+func (l Layout) metadata() map[string]string {
+	m := map[string]string{"millrace": "1", metaAckWait: l.AckWait.String()}
+	if l.SyncAlways {
+		m[metaSync] = syncAlways
+	}
+	return m
+}
+
+func (l Layout) streams() []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{{
+		Name:        LogStream,
+		Description: "Millrace: every fact about tasks and nodes; the only truth",
+		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">"},
+		// A schedule message needs rollups, and both need purge and per-message TTL.
+		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
+		AllowAtomicPublish: true, AllowDirect: true,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		// Facts are told apart by their own ids, so the server's window only costs memory.
+		Duplicates: 100 * time.Millisecond,
+		MaxMsgSize: 1 << 20,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}, {
+		Name:        OutputStream,
+		Description: "Millrace: lines that tasks print, in batches",
+		Subjects:    []string{outputPrefix + "*"},
+		AllowDirect: true, AllowRollup: true,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxAge: 30 * 24 * time.Hour, MaxMsgSize: 1 << 20, Compression: jetstream.S2Compression,
+		Duplicates: 2 * time.Minute,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}, {
+		Name:        DataStream,
+		Description: "Millrace: records that tasks produce, in acknowledged batches",
+		Subjects:    []string{dataPrefix + "*"},
+		AllowDirect: true, AllowRollup: true,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
+		Duplicates: 2 * time.Minute,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}}
+}
+
+func (l Layout) buckets() []jetstream.KeyValueConfig {
+	return []jetstream.KeyValueConfig{{
+		Bucket: JobsBucket, Description: "Millrace: job definitions by name", History: 64,
+		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}, {
+		// No bucket TTL: it would remove the markers that tell of an expiry.
+		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
+		LimitMarkerTTL: 10 * time.Minute,
+		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}}
+}
+
+// ensure makes the streams and buckets that do not exist.
+func ensure(ctx context.Context, js jetstream.JetStream, l Layout) error {
+	for _, cfg := range l.streams() {
+		_, err := js.Stream(ctx, cfg.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			_, err = js.CreateStream(ctx, cfg)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	for _, cfg := range l.buckets() {
+		_, err := js.KeyValue(ctx, cfg.Bucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			_, err = js.CreateKeyValue(ctx, cfg)
+			if errors.Is(err, jetstream.ErrBucketExists) {
+				_, err = js.KeyValue(ctx, cfg.Bucket)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", cfg.Bucket, err)
+		}
+	}
+	return nil
+}

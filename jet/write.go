@@ -1,0 +1,207 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Headers that the server reads.
+const (
+	expectedHeader       = jetstream.ExpectedLastSubjSeqHeader
+	scheduleHeader       = "Nats-Schedule"
+	scheduleTargetHeader = "Nats-Schedule-Target"
+)
+
+// Append implements [events.Appender].
+func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	m, err := newMessage(chainSubject(f), f)
+	if err != nil {
+		return 0, err
+	}
+	defer m.free()
+	m.expect(last)
+	seq, err := s.publish(ctx, &m.Msg)
+	if err != nil {
+		return 0, fmt.Errorf("append %s of %s at %d: %w", f.Type, f.About(), last, err)
+	}
+	return seq, nil
+}
+
+// Place implements [events.Placer].
+func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	m, err := placement(f)
+	if err != nil {
+		return 0, err
+	}
+	defer m.free()
+	seq, err := s.publish(ctx, &m.Msg)
+	if err != nil {
+		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
+	return seq, nil
+}
+
+// PlaceAll is [Store.Place] for many facts at once: it does not wait for one
+// answer before it sends the next. Each fact's outcome goes to done, by index
+// and in order, from the caller's goroutine.
+func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	slots := make([]*slot, len(facts))
+	errs := make([]error, len(facts))
+	for i, f := range facts {
+		m, err := placement(f)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		if s.group != nil {
+			slots[i], errs[i] = s.group.send(m.detach())
+		} else {
+			slots[i], errs[i] = s.pub.send(&m.Msg)
+		}
+		m.free()
+	}
+	for i, slot := range slots {
+		if slot == nil {
+			done(i, 0, errs[i])
+			continue
+		}
+		seq, err := s.pub.wait(ctx, slot)
+		done(i, seq, err)
+	}
+}
+
+func placement(f *events.Fact) (*message, error) {
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		if !e.Due.IsZero() {
+			return newMessage(holdPrefix+string(f.Task), f)
+		}
+		return newMessage(offerSubject(e.Route, f.Task), f)
+	case task.Queued:
+		return newMessage(offerSubject(e.Route, f.Task), f)
+	}
+	return nil, fmt.Errorf("place: %s is no offer", f.Type)
+}
+
+// Arm implements [events.Placer]. The server fires the timer within 0.3 s after
+// it is due and never before.
+func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
+	e, ok := f.Event.(task.Queued)
+	if !ok {
+		return fmt.Errorf("arm: %s is no offer", f.Type)
+	}
+	body, err := events.Encode(nil, f)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: timerPrefix + string(f.Task), Data: body, Header: nats.Header{
+		events.TypeHeader: {string(f.Type)},
+		// The client's own option writes whole seconds, so it would fire early.
+		scheduleHeader:       {"@at " + e.Due.UTC().Format(time.RFC3339Nano)},
+		scheduleTargetHeader: {offerSubject(e.Route, f.Task)},
+	}}
+	for {
+		_, err := s.publish(ctx, m)
+		if err == nil || !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil {
+			return err // arming twice leaves one timer, so an unknown outcome is tried again
+		}
+	}
+}
+
+// Disarm implements [events.Placer].
+func (s *Store) Disarm(ctx context.Context, id task.ID) error {
+	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(timerPrefix+string(id))); err != nil {
+		return fmt.Errorf("remove the timer of task %s: %w", id, err)
+	}
+	return nil
+}
+
+// publish sends one message, and again where the server says that nothing was
+// stored and the reason will pass.
+func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	pause := time.Millisecond
+	for {
+		seq, err := s.publishOnce(ctx, m)
+		if err == nil || !(inFlight(err) || errors.Is(err, errNoStream)) {
+			return seq, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 250*time.Millisecond)
+	}
+}
+
+func (s *Store) publishOnce(ctx context.Context, m *nats.Msg) (uint64, error) {
+	if s.group != nil {
+		slot, err := s.group.send(&nats.Msg{Subject: m.Subject, Header: cloneHeader(m.Header), Data: append([]byte(nil), m.Data...)})
+		if err != nil {
+			return 0, err
+		}
+		return s.pub.wait(ctx, slot)
+	}
+	return s.pub.publish(ctx, m)
+}
+
+func cloneHeader(h nats.Header) nats.Header {
+	c := make(nats.Header, len(h))
+	for k, v := range h {
+		c[k] = append([]string(nil), v...)
+	}
+	return c
+}
+
+// message is a fact on its way out. Publishing copies it, so it is used again.
+type message struct {
+	nats.Msg
+	typ, last []string
+	number    []byte
+}
+
+var messages = sync.Pool{New: func() any {
+	m := &message{typ: []string{""}, last: []string{""}}
+	m.Header = nats.Header{events.TypeHeader: m.typ}
+	return m
+}}
+
+func newMessage(subject string, f *events.Fact) (*message, error) {
+	m := messages.Get().(*message)
+	body, err := events.Encode(m.Data[:0], f)
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	m.Subject, m.Data = subject, body
+	m.typ[0] = string(f.Type)
+	return m, nil
+}
+
+// expect makes the server refuse the message unless last is the sequence of
+// the subject's last message.
+func (m *message) expect(last uint64) {
+	m.last[0] = strconv.FormatUint(last, 10)
+	m.Header[expectedHeader] = m.last
+}
+
+// detach returns a copy that outlives free.
+func (m *message) detach() *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Header: cloneHeader(m.Header), Data: append([]byte(nil), m.Data...)}
+}
+
+func (m *message) free() {
+	delete(m.Header, expectedHeader)
+	m.Subject, m.Reply = "", ""
+	messages.Put(m)
+}

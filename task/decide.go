@@ -1,0 +1,269 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxLosses is how many nodes a task may take down, or lose otherwise, before
+// it is given up as poison.
+const MaxLosses = 3
+
+// StopMargin is what a node is given beyond a task's own grace to stop it and say so.
+const StopMargin = 5 * time.Second
+
+// Why a command was refused.
+var (
+	// ErrUnknown: nothing is known of the task.
+	ErrUnknown = errors.New("no such task")
+	// ErrEnded: the task is in a terminal state.
+	ErrEnded = errors.New("the task has ended")
+	// ErrRunning: the task has not ended yet.
+	ErrRunning = errors.New("the task has not ended")
+	// ErrStale: the offer is not for the task's present turn, or somebody else
+	// holds the task. The offer can be dropped.
+	ErrStale = errors.New("the offer is stale")
+	// ErrFenced: the attempt is no longer the task's own.
+	ErrFenced = errors.New("the attempt is fenced: the task has moved on")
+	// ErrNotWaiting: the task does not wait any more.
+	ErrNotWaiting = errors.New("the task is not waiting")
+)
+
+// Command asks for a change of a task and may be refused. The set is closed.
+type Command interface{ isCommand() }
+
+// Claim asks to run the task under an offer.
+type Claim struct {
+	Node, Session string
+	// Offer is the sequence of the offer and After the turn it was made for.
+	Offer, After uint64
+}
+
+// Finish reports success of the attempt with this epoch.
+type Finish struct {
+	Epoch  uint64
+	Exit   *int
+	Result json.RawMessage
+	Usage  *Usage
+}
+
+// Fail reports failure of the attempt with this epoch.
+type Fail struct {
+	Epoch   uint64
+	Class   string
+	Exit    *int
+	Message string
+	Usage   *Usage
+	// Final forbids another attempt, whatever the retry policy says.
+	Final bool
+	// Chance is in [0,1) and places the delay within its jitter.
+	Chance float64
+}
+
+// Stopped reports that the attempt with this epoch has ended because a cancel asked for it.
+type Stopped struct {
+	Epoch uint64
+	Exit  *int
+}
+
+// Release gives the task back before its end, for example at shutdown.
+type Release struct {
+	Epoch  uint64
+	Reason string
+}
+
+// Lose says that the node of the attempt with this epoch has vanished.
+type Lose struct {
+	Epoch  uint64
+	Reason string
+}
+
+// ReportLate keeps what a fenced attempt wanted to say.
+type ReportLate struct {
+	Epoch uint64
+	Node  string
+	Said  json.RawMessage
+}
+
+// Cancel asks for the task's end.
+type Cancel struct{ Reason string }
+
+// Expire ends a task that was not started in time.
+type Expire struct{ Detail string }
+
+// GiveUp ends a task that cannot be helped; Reason is a code, Detail words.
+type GiveUp struct{ Reason, Detail string }
+
+// Reopen gives a terminal task another life.
+type Reopen struct{ Reason string }
+
+func (Claim) isCommand()      {}
+func (Finish) isCommand()     {}
+func (Fail) isCommand()       {}
+func (Stopped) isCommand()    {}
+func (Release) isCommand()    {}
+func (Lose) isCommand()       {}
+func (ReportLate) isCommand() {}
+func (Cancel) isCommand()     {}
+func (Expire) isCommand()     {}
+func (GiveUp) isCommand()     {}
+func (Reopen) isCommand()     {}
+
+// Decide returns the event that follows from a command, to be recorded at
+// t.Head. No event and no error means that what was asked for holds already.
+// An error is a refusal and wraps one of the errors of this package.
+func Decide(t Task, c Command, now time.Time) (Event, error) {
+	switch c := c.(type) {
+	case Claim:
+		return claim(t, c, now)
+	case ReportLate:
+		return AttemptLate(c), nil
+	}
+	if t.State == Unknown {
+		return nil, ErrUnknown
+	}
+	switch c := c.(type) {
+	case Reopen:
+		if !t.State.Terminal() {
+			return nil, fmt.Errorf("%w (it is %s): cancel it first", ErrRunning, t.State)
+		}
+		return Reopened(c), nil
+	case Cancel:
+		return cancel(t, c, now)
+	case Expire:
+		if !t.Waiting() {
+			return nil, ErrNotWaiting
+		}
+		return GivenUp{Reason: ReasonExpired, Detail: c.Detail}, nil
+	case GiveUp:
+		if t.State.Terminal() {
+			return nil, ErrEnded
+		}
+		return GivenUp(c), nil
+	}
+	return report(t, c, now)
+}
+
+func claim(t Task, c Claim, now time.Time) (Event, error) {
+	start := AttemptStarted{Attempt: t.Attempt + 1, Node: c.Node, Session: c.Session, Offer: c.Offer}
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case t.Waiting():
+		if c.After != t.Turn {
+			return nil, ErrStale
+		}
+		if !t.StartBy.IsZero() && now.After(t.StartBy) {
+			return GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
+		}
+		return start, nil
+	case c.Offer != t.Offer:
+		return nil, ErrStale
+	}
+	// The offer under which the attempt holds its lease has come to somebody
+	// else: the lease has run out.
+	if t.State == Cancelling {
+		return lostWhileCancelling(t), nil
+	}
+	if t.Losses >= MaxLosses {
+		return poison(t), nil
+	}
+	start.TookOver = &TookOver{Epoch: t.Epoch, Reason: "the lease of " + t.Node + " ran out"}
+	return start, nil
+}
+
+func cancel(t Task, c Cancel, now time.Time) (Event, error) {
+	switch {
+	case t.State == Cancelled || t.State == Cancelling:
+		return nil, nil
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case t.State == Running:
+		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.grace() + StopMargin)}, nil
+	}
+	return CancelConfirmed{Reason: c.Reason}, nil
+}
+
+// report decides what a node, or somebody in its place, says of an attempt.
+func report(t Task, c Command, now time.Time) (Event, error) {
+	if epoch := epochOf(c); !t.owns(epoch) {
+		return nil, fmt.Errorf("%w: epoch %d reports, the task is %s under epoch %d", ErrFenced, epoch, t.State, t.Epoch)
+	}
+	switch c := c.(type) {
+	case Finish:
+		return AttemptFinished{Attempt: t.Attempt, Epoch: c.Epoch, Exit: c.Exit, Result: c.Result, Usage: c.Usage}, nil
+	case Fail:
+		if t.State == Cancelling {
+			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit}, nil
+		}
+		return fail(t, c, now), nil
+	case Stopped:
+		return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit}, nil
+	case Release:
+		if t.State == Cancelling {
+			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch}, nil
+		}
+		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
+	case Lose:
+		switch {
+		case t.State == Cancelling:
+			return lostWhileCancelling(t), nil
+		case t.Losses >= MaxLosses:
+			return poison(t), nil
+		}
+		return AttemptLost{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
+	}
+	return nil, fmt.Errorf("no rule for the command %T", c)
+}
+
+func epochOf(c Command) uint64 {
+	switch c := c.(type) {
+	case Finish:
+		return c.Epoch
+	case Fail:
+		return c.Epoch
+	case Stopped:
+		return c.Epoch
+	case Release:
+		return c.Epoch
+	case Lose:
+		return c.Epoch
+	}
+	return 0
+}
+
+func fail(t Task, c Fail, now time.Time) Event {
+	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, Usage: c.Usage}
+	if failures := t.Failures + 1; !c.Final && t.Spec != nil && t.Spec.Retry.Allows(c.Class, failures) {
+		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: now.Add(t.Spec.Retry.Delay(failures, c.Chance))}
+	}
+	return e
+}
+
+func lostWhileCancelling(t Task) Event {
+	return GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
+}
+
+func poison(t Task) Event {
+	return GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
+}
+
+func (t *Task) grace() time.Duration {
+	if t.Spec == nil {
+		return DefaultStop
+	}
+	return t.Spec.Timeout.Grace()
+}
+
+// NextOffer returns the offer that must become durable before the task's turn
+// can go on: at Due if that is set, else at once. The second result is false
+// if none is missing. Placing it twice is harmless; the claim lets only one pass.
+func NextOffer(t Task) (Queued, bool) {
+	switch {
+	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
+		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due}, true
+	}
+	return Queued{}, false
+}

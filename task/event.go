@@ -1,0 +1,178 @@
+package task
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is a fact about a task: it has happened. The set is closed; package
+// events gives each its form on the wire.
+type Event interface{ isEvent() }
+
+// Work is what an offer carries, so that whoever pulls it can start without
+// reading anything else.
+type Work struct {
+	// Job and Revision name the definition; both are zero for an ad-hoc command.
+	Job      string `json:"job,omitzero"`
+	Revision uint64 `json:"revision,omitzero"`
+	// Spec is never nil in a valid fact, and never modified.
+	Spec *Spec `json:"spec,omitzero"`
+	// Params is a JSON object, or nil.
+	Params json.RawMessage   `json:"params,omitzero"`
+	Labels map[string]string `json:"labels,omitzero"`
+	Route  Route             `json:"route,omitzero"`
+	// StartBy is when the task expires if it was not started; zero for no such bound.
+	StartBy time.Time `json:"start_by,omitzero"`
+	Group   string    `json:"group,omitzero"`
+	Parent  ID        `json:"parent,omitzero"`
+}
+
+// Submitted is the birth of a task. If Due is zero, the message that holds it
+// is the first offer.
+type Submitted struct {
+	Work
+	// Due is when the task may run; zero for at once.
+	Due time.Time
+}
+
+// Queued is a later offer of a task: its due time has come, or there is another attempt.
+type Queued struct {
+	Work
+	// Attempt is the number that the attempt will have.
+	Attempt int
+	// After is the task's Turn for which this offer is good; for any other the offer is stale.
+	After  uint64
+	Reason string
+	Due    time.Time
+}
+
+// AttemptStarted is the claim: its sequence is the attempt's epoch.
+type AttemptStarted struct {
+	Attempt       int
+	Node, Session string
+	// Offer is the sequence of the offer under which the attempt holds its lease.
+	Offer uint64
+	// TookOver is set if the offer's lease had run out under another attempt.
+	TookOver *TookOver
+}
+
+// TookOver names the attempt whose lease ran out.
+type TookOver struct {
+	Epoch  uint64 `json:"epoch"`
+	Reason string `json:"reason"`
+}
+
+// AttemptFinished is the accepted result of a task.
+type AttemptFinished struct {
+	Attempt int
+	Epoch   uint64
+	// Exit is the process's code; nil for handlers.
+	Exit *int
+	// Result is a small JSON value, or nil.
+	Result json.RawMessage
+	Usage  *Usage
+}
+
+// Usage is what an attempt consumed.
+type Usage struct {
+	UserTime   Duration `json:"user,omitempty"`
+	SystemTime Duration `json:"system,omitempty"`
+	// MaxMemory is the largest resident set of the process, in bytes.
+	MaxMemory int64 `json:"max_memory,omitempty"`
+}
+
+// AttemptFailed says that the task itself failed, and what follows.
+type AttemptFailed struct {
+	Attempt int
+	Epoch   uint64
+	// Class is one of [Classes].
+	Class   string
+	Exit    *int
+	Message string
+	// Retry is the next attempt, or nil if this failure is the task's end.
+	Retry *RetryPlan
+	Usage *Usage
+}
+
+// RetryPlan is the next attempt's number and time.
+type RetryPlan struct {
+	Attempt int       `json:"attempt"`
+	Due     time.Time `json:"due"`
+}
+
+// AttemptReleased says that a node gave a task back before its end.
+type AttemptReleased struct {
+	Attempt int
+	Epoch   uint64
+	Reason  string
+}
+
+// AttemptLost says that an attempt's node vanished, before anybody took over.
+type AttemptLost struct {
+	Attempt int
+	Epoch   uint64
+	Reason  string
+}
+
+// AttemptLate keeps what a worker wanted to say after its attempt was no longer
+// the task's own. It is evidence and never changes the state.
+type AttemptLate struct {
+	Epoch uint64
+	// Node is who said it.
+	Node string
+	// Said is the fact that was refused, in its wire form.
+	Said json.RawMessage
+}
+
+// CancelRequested asks the node that runs the task to stop it.
+type CancelRequested struct {
+	Reason string
+	// Deadline is when the process must be gone.
+	Deadline time.Time
+}
+
+// CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
+type CancelConfirmed struct {
+	Reason string
+	// Epoch is the attempt that was stopped; zero if none ran.
+	Epoch uint64
+	Exit  *int
+}
+
+// GivenUp ends a task as abnormal.
+type GivenUp struct {
+	// Reason is expired, lost, poison or unplaceable.
+	Reason string
+	Detail string
+}
+
+// Reopened gives a terminal task another life.
+type Reopened struct{ Reason string }
+
+func (Submitted) isEvent()       {}
+func (Queued) isEvent()          {}
+func (AttemptStarted) isEvent()  {}
+func (AttemptFinished) isEvent() {}
+func (AttemptFailed) isEvent()   {}
+func (AttemptReleased) isEvent() {}
+func (AttemptLost) isEvent()     {}
+func (AttemptLate) isEvent()     {}
+func (CancelRequested) isEvent() {}
+func (CancelConfirmed) isEvent() {}
+func (GivenUp) isEvent()         {}
+func (Reopened) isEvent()        {}
+
+// Recorded is an event with its place in the log.
+type Recorded struct {
+	// Seq is the sequence of the message that holds the event, from 1.
+	Seq uint64
+	// Chain is whether that message lies on the task's chain; births and later
+	// offers do not.
+	Chain bool
+	// At is when the event happened, by the clock of who recorded it.
+	At time.Time
+	// Actor is who recorded it; "" if that is plain from the event.
+	Actor string
+	// Event is nil for a message on the task's chain that could not be understood.
+	Event Event
+}

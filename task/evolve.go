@@ -1,0 +1,167 @@
+package task
+
+import "time"
+
+// Evolve adds one recorded event to a task. It is total: any event in any state
+// gives a task, and one that cannot be (a result of another epoch, a start
+// after the end) changes nothing but Head and Seq. An event at or below t.Seq
+// has been applied already and changes nothing at all, so events must come in
+// the order of the log.
+func Evolve(t Task, r Recorded) Task {
+	if r.Seq <= t.Seq {
+		return t
+	}
+	t.Seq = r.Seq
+	if !r.Chain {
+		switch e := r.Event.(type) {
+		case Submitted:
+			t.submitted(e, r)
+		case Queued:
+			t.queued(e, r)
+		}
+		return t
+	}
+	t.Head = r.Seq
+	switch e := r.Event.(type) {
+	case AttemptStarted:
+		t.started(e, r)
+	case AttemptFinished:
+		if t.owns(e.Epoch) {
+			t.Exit, t.Result, t.Usage = e.Exit, e.Result, e.Usage
+			t.end(Finished, "", "", r)
+		}
+	case AttemptFailed:
+		t.failed(e, r)
+	case AttemptReleased:
+		if t.owns(e.Epoch) {
+			t.wait(Pending, e.Reason, time.Time{}, r)
+		}
+	case AttemptLost:
+		if t.owns(e.Epoch) {
+			t.Losses++
+			t.wait(Pending, e.Reason, time.Time{}, r)
+		}
+	case AttemptLate:
+		t.Late++
+	case CancelRequested:
+		if t.State == Running {
+			t.enter(Cancelling, ReasonUser, e.Reason, r)
+			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // whoever wrote it, a cancel has an end
+				t.CancelBy = r.At.Add(t.grace() + StopMargin)
+			}
+		}
+	case CancelConfirmed:
+		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
+			t.Exit = e.Exit
+			t.end(Cancelled, ReasonUser, e.Reason, r)
+		}
+	case GivenUp:
+		if !t.State.Terminal() {
+			t.end(Abnormal, e.Reason, e.Detail, r)
+		}
+	case Reopened:
+		if t.State.Terminal() {
+			t.Failures, t.Losses = 0, 0
+			t.Exit, t.Result, t.Usage = nil, nil, nil
+			t.wait(Pending, e.Reason, time.Time{}, r)
+		}
+	}
+	return t
+}
+
+func (t *Task) submitted(e Submitted, r Recorded) {
+	if t.State != Unknown {
+		return // the same birth again, after an answer was lost
+	}
+	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
+	if e.Due.IsZero() {
+		t.enter(Pending, "", "", r)
+		t.Offered = true
+	} else {
+		t.enter(Scheduled, "", "", r)
+	}
+}
+
+func (t *Task) queued(e Queued, r Recorded) {
+	if e.After >= r.Seq {
+		return // nobody can have made it for a turn that has not begun
+	}
+	if t.State == Unknown {
+		// The birth is not in sight: an offer is enough to run by.
+		t.Work, t.Turn, t.Attempt = e.Work, e.After, e.Attempt-1
+		t.Head = max(t.Head, e.After)
+	}
+	if !t.Waiting() || e.After != t.Turn || t.Offered {
+		return // a stale offer, or one more of the same turn
+	}
+	reason, message := t.Reason, t.Message
+	t.enter(Pending, reason, message, r)
+	t.Due, t.Offered = e.Due, true
+	if e.Due.After(t.Since) {
+		t.Since = e.Due // a timer's offer was written when the timer was set
+	}
+}
+
+func (t *Task) started(e AttemptStarted, r Recorded) {
+	if t.State.Terminal() || (t.Live() && (e.TookOver == nil || e.TookOver.Epoch != t.Epoch)) {
+		return
+	}
+	if e.TookOver != nil {
+		t.Losses++
+	}
+	t.enter(Running, "", "", r)
+	t.Attempt, t.Epoch, t.Offer = e.Attempt, r.Seq, e.Offer
+	t.Node, t.Session, t.StartedAt = e.Node, e.Session, r.At
+	t.Exit, t.Usage = nil, nil
+}
+
+func (t *Task) failed(e AttemptFailed, r Recorded) {
+	if !t.owns(e.Epoch) {
+		return
+	}
+	t.Failures++
+	t.Exit, t.Usage = e.Exit, e.Usage
+	if e.Retry == nil {
+		t.end(Error, e.Class, e.Message, r)
+		return
+	}
+	t.wait(Retrying, e.Class, e.Retry.Due, r)
+	t.Message = e.Message
+}
+
+func (t *Task) owns(epoch uint64) bool { return t.Live() && t.Epoch == epoch }
+
+// wait opens a new turn. A bound on the wait begins anew with it: that of the
+// last turn was met, or it is why the task ended and had to be reopened.
+func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
+	t.enter(s, reason, "", r)
+	t.Turn, t.Offered = r.Seq, false
+	t.Due, t.EndedAt, t.CancelBy = due, time.Time{}, time.Time{}
+	if t.StartBy.IsZero() {
+		return
+	}
+	t.StartBy = time.Time{}
+	if bound := t.pendingTimeout(); bound > 0 {
+		from := r.At
+		if due.After(from) {
+			from = due
+		}
+		t.StartBy = from.Add(bound)
+	}
+}
+
+func (t *Task) end(s State, reason, message string, r Recorded) {
+	t.enter(s, reason, message, r)
+	t.EndedAt = r.At
+}
+
+func (t *Task) enter(s State, reason, message string, r Recorded) {
+	t.State, t.Reason, t.Message, t.Since = s, reason, message, r.At
+}
+
+func (t *Task) pendingTimeout() time.Duration {
+	if t.Spec == nil {
+		return 0
+	}
+	return t.Spec.Timeout.Pending.Std()
+}

@@ -1,0 +1,87 @@
+package task
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bounds of priorities; the larger one is the more urgent.
+const (
+	MinPriority     = 1
+	DefaultPriority = 5
+	MaxPriority     = 10
+)
+
+// DefaultQueue is the queue of a job that names none.
+const DefaultQueue = "default"
+
+// Route says where an offer goes: "<queue>.<priority>", for example
+// "default.5". It is spelled the same in facts, in subjects and on the command
+// line. A queue's name never begins with a sign, so that other kinds of
+// destination can have one.
+type Route string
+
+// QueueRoute is the route of a queue at a priority.
+func QueueRoute(queue string, priority int) Route {
+	if queue == DefaultQueue && priority == DefaultPriority {
+		return "default.5" // what nearly every task takes, without allocation
+	}
+	return Route(queue + "." + strconv.Itoa(priority))
+}
+
+// Queue is the queue's name.
+func (r Route) Queue() string {
+	name, _, _ := strings.Cut(string(r), ".")
+	return name
+}
+
+// Priority is the last part of the route, or [DefaultPriority] if that is no number.
+func (r Route) Priority() int {
+	_, text, _ := strings.Cut(string(r), ".")
+	p, err := strconv.Atoi(text)
+	if err != nil {
+		return DefaultPriority
+	}
+	return p
+}
+
+// Validate refuses a route that is not a queue's name and a priority in bounds.
+func (r Route) Validate() error {
+	queue, text, ok := strings.Cut(string(r), ".")
+	if !ok {
+		return fmt.Errorf("route %q: want <queue>.<priority>, for example %s", string(r), QueueRoute(DefaultQueue, DefaultPriority))
+	}
+	if err := ValidName("queue", queue); err != nil {
+		return err
+	}
+	// Only one spelling, for "default.05" is another subject, which nobody pulls.
+	if p, err := strconv.Atoi(text); err != nil || p < MinPriority || p > MaxPriority || strconv.Itoa(p) != text {
+		return fmt.Errorf("route %q: the priority is %q, want %d to %d", string(r), text, MinPriority, MaxPriority)
+	}
+	return nil
+}
+
+// ValidName refuses a name (of a queue, a job or a node; what says which) that
+// cannot be one token of a subject: 1 to 64 letters, digits, _ or -, not
+// beginning with -.
+func ValidName(what, s string) error {
+	if !isName(s) {
+		return fmt.Errorf("%s name %q: want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", what, s)
+	}
+	return nil
+}
+
+// isName is by hand because each offer that is read or written asks.
+func isName(s string) bool {
+	if s == "" || len(s) > 64 || s[0] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Submission asks for a task: of a job, or ad hoc.
+type Submission struct {
+	// ID is the task's; "" for a new one. Submitting the same ID again makes no second task.
+	ID ID `json:"id,omitempty"`
+	// Job names a stored definition. Either it or Spec is set.
+	Job string `json:"job,omitempty"`
+	// Spec is what to run if there is no job.
+	Spec *Spec `json:"spec,omitempty"`
+	// Params are set over those of the job.
+	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Labels are set over those of the job.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Queue replaces the job's. Default [DefaultQueue].
+	Queue string `json:"queue,omitempty"`
+	// Delay and At say when it is due; at most one is set. Default: at once.
+	Delay Duration  `json:"delay,omitempty"`
+	At    time.Time `json:"at,omitzero"`
+	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set.
+	Pending *Duration `json:"pending_timeout,omitempty"`
+	Run     *Duration `json:"run_timeout,omitempty"`
+	Retries *int      `json:"retries,omitempty"`
+	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
+	Group  string `json:"group,omitempty"`
+	Parent ID     `json:"parent,omitempty"`
+}
+
+// Birth makes the event that a submission becomes. Job is the definition that
+// it names and revision that of the store; both are zero for an ad-hoc one. The
+// error says which field is wrong and what is wanted.
+func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, error) {
+	var e Submitted
+	var queue string
+	switch {
+	case job != nil && s.Spec != nil:
+		return e, errors.New("job and spec are both set; a submission has one of them")
+	case job != nil:
+		spec := job.Spec
+		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
+	case s.Spec != nil:
+		spec := *s.Spec
+		e.Spec = &spec
+	default:
+		return e, errors.New("nothing to run: set job, or spec with run or handler")
+	}
+	if s.overrides(e.Spec) || s.Spec != nil {
+		if err := e.Spec.Validate(); err != nil {
+			return e, err
+		}
+	} else {
+		e.Spec = &job.Spec // shared, so it is encoded once
+	}
+	if s.Queue != "" {
+		queue = s.Queue
+	}
+	if queue == "" {
+		queue = DefaultQueue
+	}
+	e.Route = QueueRoute(queue, DefaultPriority)
+	if err := e.Route.Validate(); err != nil {
+		return e, err
+	}
+	var defaults map[string]json.RawMessage
+	if job != nil {
+		defaults = job.Params
+		e.Labels = job.Labels
+	}
+	var err error
+	if e.Params, err = merge(defaults, s.Params); err != nil {
+		return e, err
+	}
+	if len(s.Labels) > 0 {
+		labels := maps.Clone(e.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, s.Labels)
+		e.Labels = labels
+	}
+	if s.Group != "" {
+		e.Group = s.Group
+	}
+	e.Parent = s.Parent
+	if e.Due, err = s.due(now); err != nil {
+		return e, err
+	}
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 {
+		from := now
+		if e.Due.After(now) {
+			from = e.Due
+		}
+		e.StartBy = from.Add(p)
+	}
+	return e, nil
+}
+
+// overrides sets what the submission replaces in the spec and tells whether there was anything.
+func (s *Submission) overrides(spec *Spec) bool {
+	if s.Pending != nil {
+		spec.Timeout.Pending = *s.Pending
+	}
+	if s.Run != nil {
+		spec.Timeout.Run = *s.Run
+	}
+	if s.Retries != nil {
+		spec.Retry.Max = *s.Retries
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil
+}
+
+func (s *Submission) due(now time.Time) (time.Time, error) {
+	switch {
+	case s.Delay != 0 && !s.At.IsZero():
+		return time.Time{}, errors.New("delay and at are both set; choose one")
+	case s.Delay < 0:
+		return time.Time{}, fmt.Errorf("delay is %v, want 0 or more", s.Delay)
+	case s.Delay > 0:
+		return now.Add(s.Delay.Std()), nil
+	case s.At.After(now):
+		return s.At, nil
+	}
+	return time.Time{}, nil
+}
+
+func merge(defaults, set map[string]json.RawMessage) (json.RawMessage, error) {
+	if len(defaults)+len(set) == 0 {
+		return nil, nil
+	}
+	all := make(map[string]json.RawMessage, len(defaults)+len(set))
+	maps.Copy(all, defaults)
+	maps.Copy(all, set)
+	merged, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("params: %w", err)
+	}
+	return merged, nil
+}

@@ -1,0 +1,74 @@
+package task
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Task is the sum of the facts about a task, as [Evolve] makes it. Its JSON form
+// is what the command line and the API show; fields may be added to it.
+type Task struct {
+	ID    ID    `json:"id"`
+	State State `json:"state"`
+	// Reason is the code beside the state: why it failed, why it ended.
+	Reason string `json:"reason,omitzero"`
+	// Message is the reason in words.
+	Message string `json:"message,omitzero"`
+	Work
+
+	// Attempt is the number of the current or latest attempt; 0 before the first.
+	Attempt int `json:"attempt,omitzero"`
+	// Epoch is the sequence at which that attempt started. It only grows, so it
+	// fences: what an older epoch says no longer counts.
+	Epoch uint64 `json:"epoch,omitzero"`
+	// Offer is the sequence of the offer under which that attempt holds its lease.
+	Offer uint64 `json:"offer,omitzero"`
+	// Node and Session name who runs or last ran it.
+	Node    string `json:"node,omitzero"`
+	Session string `json:"session,omitzero"`
+
+	// Head is the sequence of the last message on the task's chain, 0 for none:
+	// what the next write to the chain must expect.
+	Head uint64 `json:"head,omitzero"`
+	// Turn is the sequence of the fact since which the task waits for its next
+	// attempt, 0 since its birth. An offer is good for one turn.
+	Turn uint64 `json:"turn,omitzero"`
+	// Offered is whether an offer for this turn has been seen.
+	Offered bool `json:"offered,omitzero"`
+	// Seq is the sequence of the last message applied.
+	Seq uint64 `json:"seq"`
+
+	// Failures and Losses count attempts that failed and that lost their node,
+	// since the birth or the last reopening.
+	Failures int `json:"failures,omitzero"`
+	Losses   int `json:"losses,omitzero"`
+	// Late counts results that came from fenced attempts.
+	Late int `json:"late,omitzero"`
+
+	SubmittedAt time.Time `json:"submitted_at,omitzero"`
+	// Due is when the next attempt may start; zero for at once.
+	Due time.Time `json:"due,omitzero"`
+	// Since is when the present state began.
+	Since time.Time
+	// StartedAt is of the current or latest attempt.
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// CancelBy is when a cancelling task must be gone.
+	CancelBy time.Time `json:"cancel_by,omitzero"`
+
+	Exit   *int            `json:"exit,omitzero"`
+	Result json.RawMessage `json:"result,omitzero"`
+	Usage  *Usage          `json:"usage,omitzero"`
+}
+
+// Waiting tells whether the task may still be started by an offer.
+func (t *Task) Waiting() bool {
+	switch t.State {
+	case Unknown, Scheduled, Held, Pending, Retrying:
+		return true
+	}
+	return false
+}
+
+// Live tells whether an attempt runs, as far as the log knows.
+func (t *Task) Live() bool { return t.State == Running || t.State == Cancelling }

@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Store is what a worker needs of the place where Millrace keeps its state.
+// Package jet has the one for NATS JetStream.
+type Store interface {
+	events.Log
+	// AckWait is how long a lease lasts without being extended.
+	AckWait() time.Duration
+	// Beat stores a heartbeat that vanishes after ttl, and waits until it is stored.
+	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
+	// Forget removes the heartbeat.
+	Forget(ctx context.Context, id node.ID) error
+	// OnHint calls look when something may have happened to a task of the node.
+	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
+	// Print and Keep store what a task prints and produces, and wait until it is stored.
+	Print(ctx context.Context, l task.Lines) error
+	Keep(ctx context.Context, r task.Records) error
+}
+
+// Config says which work a worker takes. The zero value is a worker that serves
+// the default queue under the host's name.
+type Config struct {
+	// Node is the worker's name: 1 to 64 letters, digits, '_' or '-', the same
+	// at each start. If another process registers under it, this one stops.
+	// Default: the host's name.
+	Node node.ID
+	// Queues are those that it serves. Default: only [task.DefaultQueue].
+	Queues []string
+	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
+	Slots int
+	// Labels describe the node; they are shown and kept in the log.
+	Labels map[string]string
+	// Beat is how often it says that it lives, and NodeTTL after which silence
+	// it counts as gone; at least 1s, and more than twice Beat. Defaults 5s and 15s.
+	Beat, NodeTTL time.Duration
+	// Grace is how long running tasks may go on after Run was asked to end;
+	// then they are stopped and given back. Default 30s.
+	Grace time.Duration
+	// Commands runs tasks that are child processes. Default: none are run; the
+	// worker must then serve queues that have only tasks for its handlers.
+	Commands Runner
+	// Version is the program's, to be shown.
+	Version string
+	// Log gets what an operator should know. Default: nothing.
+	Log zerolog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Node == "" {
+		c.Node = HostNode()
+	}
+	if len(c.Queues) == 0 {
+		c.Queues = []string{task.DefaultQueue}
+	}
+	if c.Slots == 0 {
+		c.Slots = runtime.GOMAXPROCS(0)
+	}
+	if c.Beat == 0 {
+		c.Beat = 5 * time.Second
+	}
+	if c.NodeTTL == 0 {
+		c.NodeTTL = 3 * c.Beat
+	}
+	if c.Grace == 0 {
+		c.Grace = 30 * time.Second
+	}
+	return c
+}
+
+func (c Config) validate(ackWait time.Duration) error {
+	if err := c.Node.Validate(); err != nil {
+		return fmt.Errorf("worker: Node: %w", err)
+	}
+	for _, q := range c.Queues {
+		if err := task.ValidName("queue", q); err != nil {
+			return fmt.Errorf("worker: Queues: %w", err)
+		}
+	}
+	switch {
+	case c.Slots < 1:
+		return fmt.Errorf("worker: Slots is %d, want at least 1", c.Slots)
+	case c.NodeTTL < time.Second:
+		return fmt.Errorf("worker: NodeTTL is %v, want at least 1s", c.NodeTTL)
+	case c.Beat <= 0 || c.NodeTTL <= 2*c.Beat:
+		return fmt.Errorf("worker: Beat is %v, want less than half of NodeTTL, which is %v", c.Beat, c.NodeTTL)
+	case c.Grace < 0:
+		return errors.New("worker: Grace is below zero")
+	case ackWait <= 0:
+		return fmt.Errorf("worker: the log's leases last %v", ackWait)
+	}
+	return nil
+}
+
+var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// HostNode is the host's name as a node's.
+func HostNode() node.ID {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	host = notInName.ReplaceAllString(host, "-")
+	if len(host) > 64 {
+		host = host[:64]
+	}
+	for len(host) > 0 && host[0] == '-' {
+		host = host[1:]
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	return node.ID(host)
+}

@@ -1,0 +1,182 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/task"
+)
+
+// Bounds of what an attempt prints and produces before it is stored.
+const (
+	flushBytes = 128 << 10
+	flushLines = 1000
+	flushItems = 500
+	flushAfter = 100 * time.Millisecond
+)
+
+// Output collects what one attempt prints and produces and stores it in
+// batches. Who prints faster than it can be stored waits. Its methods are safe
+// for concurrent use.
+type Output struct {
+	store   Store
+	ctx     context.Context // ends when the worker can wait no longer
+	task    task.ID
+	attempt int
+	epoch   uint64
+
+	// flushing is held while a batch is stored, so that batches stay in order.
+	flushing sync.Mutex
+
+	mu      sync.Mutex
+	lines   []task.Line       // guarded by mu
+	items   []json.RawMessage // guarded by mu
+	size    int               // guarded by mu
+	printed int               // guarded by mu; lines so far
+	kept    int               // guarded by mu; items so far
+	final   json.RawMessage   // guarded by mu; the result
+	timer   *time.Timer       // guarded by mu; nil if nothing waits
+	err     error             // guarded by mu; items that could not be stored
+}
+
+// Line adds a line of a stream, such as [task.Stdout].
+func (o *Output) Line(stream, text string) { o.add(task.Line{Stream: stream, Text: text}) }
+
+// Piece adds a part of a line that goes on in the next piece of the stream.
+func (o *Output) Piece(stream, text string) {
+	o.add(task.Line{Stream: stream, Text: text, More: true})
+}
+
+func (o *Output) add(l task.Line) {
+	o.mu.Lock()
+	o.printed++
+	l.N, l.At = o.printed, time.Now()
+	o.lines = append(o.lines, l)
+	o.size += len(l.Text) + 64
+	o.wait()
+	full := o.size >= flushBytes || len(o.lines) >= flushLines
+	o.mu.Unlock()
+	if full {
+		o.flush()
+	}
+}
+
+// Insert adds records to the task's data; each is a JSON value.
+func (o *Output) Insert(items ...json.RawMessage) error {
+	for _, item := range items {
+		if !json.Valid(item) {
+			return errors.New("insert: the record is not valid JSON")
+		}
+	}
+	o.mu.Lock()
+	o.items = append(o.items, items...)
+	for _, item := range items {
+		o.size += len(item)
+	}
+	o.wait()
+	full := o.size >= flushBytes || len(o.items) >= flushItems
+	o.mu.Unlock()
+	if full {
+		o.flush()
+	}
+	return o.failure()
+}
+
+// Status says how far the task is, in words and as a share of the whole from 0
+// to 1; a share below 0 says nothing.
+func (o *Output) Status(message string, progress float64) {
+	if progress >= 0 {
+		message = fmt.Sprintf("%3.0f%% %s", 100*progress, message)
+	}
+	o.Line(task.Status, message)
+}
+
+// SetResult sets the task's result, a small JSON value; the last one counts.
+func (o *Output) SetResult(result json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.final = result
+}
+
+func (o *Output) result() json.RawMessage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.final
+}
+
+// wait makes sure that what was added is stored soon. mu is held.
+func (o *Output) wait() {
+	if o.timer == nil {
+		o.timer = time.AfterFunc(flushAfter, o.flush)
+	}
+}
+
+func (o *Output) flush() {
+	o.flushing.Lock()
+	defer o.flushing.Unlock()
+	o.mu.Lock()
+	lines, items := o.lines, o.items
+	first := o.kept
+	o.kept += len(items)
+	o.lines, o.items, o.size = nil, nil, 0
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+	o.mu.Unlock()
+
+	for _, some := range split(lines, flushLines) {
+		if err := o.store.Print(o.ctx, task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: some}); err != nil {
+			o.fail(fmt.Errorf("output was lost: %w", err), false)
+		}
+	}
+	for i, some := range split(items, flushItems) {
+		b := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: first + i*flushItems, Items: some}
+		if err := o.store.Keep(o.ctx, b); err != nil {
+			o.fail(fmt.Errorf("records could not be stored: %w", err), true)
+		}
+	}
+}
+
+func split[T any](all []T, n int) [][]T {
+	var parts [][]T
+	for len(all) > n {
+		parts, all = append(parts, all[:n]), all[n:]
+	}
+	if len(all) > 0 {
+		parts = append(parts, all)
+	}
+	return parts
+}
+
+func (o *Output) fail(err error, fatal bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if fatal && o.err == nil {
+		o.err = err
+	}
+}
+
+func (o *Output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// close stores what is left. The error says that records were lost; then the
+// attempt cannot count as a success.
+func (o *Output) close() error {
+	o.mu.Lock()
+	empty := o.timer == nil
+	o.mu.Unlock()
+	if !empty {
+		o.flush()
+	}
+	o.flushing.Lock() // a flush that the timer began may still be under way
+	defer o.flushing.Unlock()
+	return o.failure()
+}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Protocol is what a worker says to the log about one offer, step by step and
+// without any goroutine: claim it, report how the attempt ended, and
+// acknowledge the offer when all that must follow is durable. If the process
+// dies between two steps, the offer comes to somebody else, who finds in the log
+// what is left to do.
+type Protocol struct {
+	Recorder *events.Recorder
+	Node     node.ID
+	Session  string
+}
+
+// Claim asks to run the task of an offer. If it returns true the task is this
+// node's under the epoch in it. Otherwise there was nothing to run, and the offer
+// is settled and acknowledged. After an error the offer comes again when its
+// lease has run out.
+func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
+	t := task.Task{ID: o.Fact.Task}
+	var after uint64
+	switch e := o.Fact.Event.(type) {
+	case task.Submitted:
+		t = task.Evolve(t, o.Task())
+	case task.Queued:
+		after = e.After
+	default:
+		// Rubbish, or a type of a later version: nobody can run it. The
+		// projector has listed it.
+		return t, false, o.Ack()
+	}
+	if after > 0 || o.Deliveries > 1 || t.ID == "" {
+		// Only a birth's first delivery may be claimed without looking: its
+		// chain does not exist, and the claim checks just that.
+		known, err := p.Recorder.Load(ctx, o.Fact.Task)
+		if err != nil {
+			return t, false, err
+		}
+		t = known
+	}
+	t, event, err := p.Recorder.Do(ctx, t, task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after})
+	switch {
+	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
+		return t, false, p.done(ctx, t, o)
+	case err != nil:
+		return t, false, fmt.Errorf("claim task %s: %w", t.ID, err)
+	}
+	if _, started := event.(task.AttemptStarted); started {
+		return t, true, nil
+	}
+	return t, false, p.done(ctx, t, o)
+}
+
+// Report records how the attempt of t ended, makes durable what follows from
+// that, and acknowledges the offer. If the task is no longer the attempt's own,
+// what it had to say is kept as evidence, and the error wraps
+// [task.ErrFenced]; the offer is then somebody else's to acknowledge. After any other error the
+// outcome is open, and Report may be called again.
+func (p *Protocol) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+	now, _, err := p.Recorder.Do(ctx, t, c)
+	switch {
+	case errors.Is(err, task.ErrFenced):
+		return errors.Join(err, p.late(ctx, t, now, c))
+	case err != nil:
+		return err
+	}
+	return p.done(ctx, now, o)
+}
+
+// done acknowledges an offer once what follows from the task's state is durable.
+func (p *Protocol) done(ctx context.Context, t task.Task, o *events.Offer) error {
+	if err := p.Recorder.Settle(ctx, t); err != nil {
+		return fmt.Errorf("settle task %s: %w", t.ID, err)
+	}
+	return o.Ack()
+}
+
+// late keeps the event that would have followed from c if mine had still been true.
+func (p *Protocol) late(ctx context.Context, mine, now task.Task, c task.Command) error {
+	event, err := task.Decide(mine, c, p.Recorder.Now())
+	if err != nil || event == nil {
+		return err
+	}
+	said, err := events.Encode(nil, p.Recorder.Fact(mine.ID, event))
+	if err != nil {
+		return err
+	}
+	_, _, err = p.Recorder.Do(ctx, now, task.ReportLate{Epoch: mine.Epoch, Node: string(p.Node), Said: said})
+	return err
+}

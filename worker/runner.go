@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"millrace/task"
+)
+
+// Runner runs attempts of one kind, for example child processes.
+type Runner interface {
+	// Run runs an attempt to its end. When ctx is done it stops the attempt, within
+	// [Attempt.Grace], and returns only when nothing of it is left. It never panics.
+	Run(ctx context.Context, a *Attempt) Outcome
+}
+
+// Outcome is how an attempt ended.
+type Outcome struct {
+	// Class is "" for success, else one of [task.Classes].
+	Class string
+	// Exit is a process's code.
+	Exit *int
+	// Message says for people what went wrong.
+	Message string
+	// Result is a small JSON value, or nil.
+	Result json.RawMessage
+	Usage  *task.Usage
+	// Final forbids another attempt.
+	Final bool
+	// Stopped says that it ended because ctx was done.
+	Stopped bool
+}
+
+// Why an attempt is stopped; the cause of its context.
+var (
+	// ErrCancelled: somebody asked for the task's end.
+	ErrCancelled = errors.New("the task is cancelled")
+	// ErrTimeout: the attempt ran longer than timeout.run.
+	ErrTimeout = errors.New("the attempt ran longer than timeout.run allows")
+	// ErrShutdown: the worker ends and gives the task back.
+	ErrShutdown = errors.New("the worker shuts down")
+	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
+	ErrLeaseLost = errors.New("the lease could not be confirmed in time")
+	// ErrFenced: the task is no longer this attempt's own.
+	ErrFenced = errors.New("the task has moved on to somebody else")
+)
+
+// Attempt is one try of a task on this worker.
+type Attempt struct {
+	// Task is as it was when the attempt started.
+	Task task.Task
+	// Deadline is when timeout.run ends it; zero if there is none.
+	Deadline time.Time
+	// Output takes what it prints and produces.
+	Output *Output
+
+	worker  *Worker
+	lease   leaseState
+	context context.Context
+	stop    context.CancelCauseFunc
+	release context.CancelFunc // of the deadline's timer; nil without one
+}
+
+// end gives back what the attempt holds.
+func (a *Attempt) end() {
+	a.stop(nil)
+	if a.release != nil {
+		a.release()
+	}
+}
+
+// Grace is how long a stopped attempt may take to end by itself. It is shorter
+// than the task's own when the lease is at stake: the attempt must be gone
+// before somebody else can have started it.
+func (a *Attempt) Grace() time.Duration {
+	grace := a.Task.Spec.Timeout.Grace()
+	if errors.Is(context.Cause(a.context), ErrLeaseLost) {
+		grace = min(grace, a.worker.ackWait/6)
+	}
+	return grace
+}
+
+// Handler is a Go function that runs tasks. It gets task id, attempt, epoch and
+// parameters in t, and must return soon after ctx is done. ctx has the
+// deadline of timeout.run, and [FromContext] finds the attempt in it.
+//
+// A nil error is success. Any other is a failure of class "task", retried as
+// the task's policy says, unless it wraps what [Final] returns. A panic is a failure.
+type Handler func(ctx context.Context, t task.Task) error
+
+// Final marks an error as one that no other attempt can mend.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return finalError{err}
+}
+
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+type attemptKey struct{}
+
+// FromContext returns the attempt that a handler runs; nil outside of one.
+func FromContext(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	return a
+}
+
+// handlers runs attempts as calls of Go functions.
+type handlers map[string]Handler
+
+func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.Output.Line(task.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+			o = Outcome{Class: task.ReasonTask, Message: fmt.Sprintf("the handler panicked: %v", p)}
+		}
+	}()
+	handle, ok := h[a.Task.Spec.Handler]
+	if !ok {
+		return Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(
+			"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
+	}
+	err := handle(context.WithValue(ctx, attemptKey{}, a), a.Task)
+	o = Outcome{Result: a.Output.result()}
+	if err == nil {
+		return o
+	}
+	var final finalError
+	o.Class, o.Message = task.ReasonTask, err.Error()
+	o.Final, o.Stopped = errors.As(err, &final), ctx.Err() != nil
+	return o
+}

@@ -1,0 +1,256 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Worker is one node. Create it with [New], add handlers, then Run it once.
+type Worker struct {
+	cfg      Config
+	store    Store
+	ackWait  time.Duration
+	handlers handlers
+	protocol *Protocol
+	leases   leases
+	log      zerolog.Logger
+
+	renewing   atomic.Bool
+	background sync.WaitGroup
+}
+
+// New returns a worker on a store. The error names the field of cfg that is wrong.
+func New(store Store, cfg Config) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(store.AckWait()); err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
+		protocol: &Protocol{
+			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
+			Node:     cfg.Node, Session: events.NewID(time.Now()),
+		},
+	}
+	w.leases.running = map[task.ID]*Attempt{}
+	return w, nil
+}
+
+// Handle has tasks with this handler's name run by h. It must be called before Run.
+func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
+
+// Run pulls and runs tasks until ctx ends. Then it takes no more, lets those
+// that run go on for the grace time, gives back what is left, and returns when
+// nothing that it started is left. It returns nil after that, and an error that
+// says why if it had to end by itself: another process has registered as the
+// same node, or the log cannot be used.
+func (w *Worker) Run(ctx context.Context) error {
+	offers, err := w.store.Offers(ctx, w.cfg.Queues)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer offers.Close()
+	stopHints, err := w.store.OnHint(w.cfg.Node, w.hint)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer stopHints()
+	if err := w.register(ctx); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	w.log.Info().Str("node", string(w.cfg.Node)).Strs("queues", w.cfg.Queues).Int("slots", w.cfg.Slots).Msg("worker started")
+
+	// Three lives: pulling ends first, then the attempts, then what serves them.
+	pulling, stopPulling := context.WithCancel(ctx)
+	defer stopPulling()
+	attempts, stopAttempts := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopAttempts(nil)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+
+	var g errgroup.Group
+	g.Go(func() error {
+		defer stopPulling() // a node that is not ours any more takes no work
+		return w.beat(serving)
+	})
+	g.Go(func() error { return w.renew(serving) })
+	g.Go(func() error {
+		defer stopServing()
+		var slots sync.WaitGroup
+		for range w.cfg.Slots {
+			slots.Go(func() { w.slot(pulling, attempts, offers) })
+		}
+		<-pulling.Done()
+		w.drain(serving, &slots, stopAttempts)
+		return nil
+	})
+	err = g.Wait()
+	w.background.Wait()
+	w.leave()
+	return err
+}
+
+// slot runs one task after the other.
+func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
+	for pulling.Err() == nil {
+		offer, err := offers.Next(pulling)
+		if err != nil {
+			if pulling.Err() == nil {
+				w.log.Error().Err(err).Msg("no offers can be had; trying again")
+				sleep(pulling, time.Second)
+			}
+			continue
+		}
+		w.serve(attempts, offer)
+	}
+}
+
+// serve does what an offer asks for, to its end.
+func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
+	received := time.Now()
+	if w.leases.adopt(offer, received) {
+		return
+	}
+	t, mine, err := w.protocol.Claim(ctx, offer)
+	if err != nil {
+		w.log.Warn().Err(err).Msg("offer not claimed; it comes again when its lease has run out")
+		return
+	}
+	if !mine {
+		return
+	}
+	a := w.begin(ctx, t, offer, received)
+	outcome := w.runner(t).Run(a.context, a)
+	if err := a.Output.close(); err != nil && outcome.Class == "" {
+		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
+	}
+	w.report(a, outcome)
+	w.leases.remove(a)
+	a.end()
+}
+
+func (w *Worker) runner(t task.Task) Runner {
+	if t.Spec.Run == nil {
+		return w.handlers
+	}
+	if w.cfg.Commands == nil {
+		return noCommands{}
+	}
+	return w.cfg.Commands
+}
+
+type noCommands struct{}
+
+func (noCommands) Run(context.Context, *Attempt) Outcome {
+	return Outcome{Class: task.ReasonSystem, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
+}
+
+// begin makes the attempt of a claimed task.
+func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
+	a := &Attempt{Task: t, worker: w}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch}
+	a.lease.offer, a.lease.confirmed = offer, received
+	a.context, a.stop = context.WithCancelCause(ctx)
+	if run := t.Spec.Timeout.Run.Std(); run > 0 {
+		a.Deadline = t.StartedAt.Add(run)
+		a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
+	}
+	w.leases.add(a)
+	return a
+}
+
+// report tells the log how an attempt ended, as often as it takes.
+func (w *Worker) report(a *Attempt, o Outcome) {
+	c := w.command(a, o)
+	// The report outlives the stop of its attempt.
+	ctx := context.WithoutCancel(a.context)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		offer, _ := a.lease.get()
+		err := w.protocol.Report(ctx, a.Task, offer, c)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
+			w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Uint64("epoch", a.Task.Epoch).Msg("result came too late; it is kept as evidence")
+			return
+		case errors.Is(err, events.ErrTooLarge):
+			c = task.Fail{Epoch: a.Task.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true}
+			continue
+		}
+		if _, confirmed := a.lease.get(); time.Since(confirmed) > w.abandonAfter() {
+			w.log.Error().Err(err).Str("task", string(a.Task.ID)).Msg("result could not be recorded; whoever takes over runs the task again")
+			return
+		}
+		w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("result not recorded yet; trying again")
+		sleep(ctx, pause)
+	}
+}
+
+// abandonAfter is how long a result is offered to a log that does not answer,
+// counted from when it last did.
+func (w *Worker) abandonAfter() time.Duration { return 10*w.ackWait + time.Minute }
+
+// command says what an outcome means for the task, given why it was stopped.
+func (w *Worker) command(a *Attempt, o Outcome) task.Command {
+	epoch := a.Task.Epoch
+	if o.Class == "" && !o.Stopped {
+		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage}
+	}
+	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, Chance: rand.Float64()}
+	if !o.Stopped {
+		return fail
+	}
+	switch cause := context.Cause(a.context); {
+	case errors.Is(cause, ErrCancelled):
+		return task.Stopped{Epoch: epoch, Exit: o.Exit}
+	case errors.Is(cause, ErrTimeout):
+		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.Task.Spec.Timeout.Run)
+		return fail
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrLeaseLost):
+		return task.Release{Epoch: epoch, Reason: cause.Error()}
+	}
+	return fail
+}
+
+// drain waits for the attempts that run, and stops them at the end of the grace time.
+func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.CancelCauseFunc) {
+	w.sayDraining(ctx)
+	ended := make(chan struct{})
+	go func() { slots.Wait(); close(ended) }()
+	grace := time.NewTimer(w.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+		return
+	case <-grace.C:
+	}
+	if n := len(w.leases.all()); n > 0 {
+		w.log.Warn().Int("tasks", n).Dur("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
+	}
+	for _, a := range w.leases.all() {
+		a.stop(ErrShutdown)
+	}
+	stop(ErrShutdown)
+	<-ended
+}
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
