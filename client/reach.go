@@ -12,10 +12,10 @@ import (
 // Unreachable tells whether an error of [Connect], or of a call later on, means
 // that no server was there or that it did not answer. Trying again may help.
 func Unreachable(err error) bool {
-	var netErr net.Error
+	var network *net.OpError // not net.Error, which a missing file is, too
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
 		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr)
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network)
 }
 
 // Denied tells whether an error of [Connect] means that the server wants other

@@ -54,10 +54,12 @@ var (
 	ErrLocked = errors.New("another process uses this data directory")
 	// ErrExposed: it was to listen beyond loopback without authentication.
 	ErrExposed = errors.New("an embedded server beyond loopback needs authentication")
+	// ErrPort: it cannot listen on its port.
+	ErrPort = errors.New("cannot listen")
 )
 
 // StartServer starts a server and waits until it takes connections. The error
-// wraps [ErrLocked] or [ErrExposed] if that is why it does not start.
+// wraps [ErrLocked], [ErrExposed] or [ErrPort] if that is why it does not start.
 func StartServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
@@ -87,6 +89,14 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 }
 
 func (s *Server) start() error {
+	if s.cfg.Port != 0 {
+		// The server would say so only in its own log.
+		l, err := net.Listen("tcp", net.JoinHostPort(s.cfg.Host, strconv.Itoa(s.cfg.Port)))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrPort, err)
+		}
+		_ = l.Close() // it has served its purpose
+	}
 	opts := &server.Options{
 		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port,
 		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "nats"), DisableJetStreamBanner: true,

@@ -11,6 +11,8 @@ import (
 const (
 	codeWrongSequence = 10071 // the chain has moved on
 	codeNoMessage     = 10037 // nothing there
+	codeNoLeader      = 10008 // a leader is being elected
+	codeSameInFlight  = 10158 // the same message, by its id, is settling
 	codeWriteInFlight = 10164 // another write of this subject is settling, maybe our own last one
 )
 
@@ -30,9 +32,10 @@ func (e *serverError) Is(target error) bool {
 	return target == events.ErrConflict && e.ErrCode == codeWrongSequence
 }
 
-func inFlight(err error) bool {
+// says tells whether err is the server's error with a code.
+func says(err error, code int) bool {
 	var e *serverError
-	return errors.As(err, &e) && e.ErrCode == codeWriteInFlight
+	return errors.As(err, &e) && e.ErrCode == code
 }
 
 // errNoStream is what the server answers when no stream takes a subject: it was

@@ -66,7 +66,7 @@ func Floor(ctx context.Context, nc *nats.Conn, layout Layout, n, inFlight int, a
 		result.Submit = time.Since(start)
 		start = time.Now()
 	}
-	p, err := newPuller(nc, floorStream, "floor", min(pullAtOnce, inFlight/2), f.offer, func() {})
+	p, err := newPuller(nc, floorStream, "floor", min(pullAtOnce, inFlight/2), f.offer, func(context.Context) {})
 	if err != nil {
 		return result, err
 	}
@@ -204,7 +204,7 @@ func floorID(i int) string {
 }
 
 // offer claims and ends a task: each step is the callback of the one before.
-func (f *floor) offer(m *nats.Msg) {
+func (f *floor) offer(m *nats.Msg) bool {
 	chain := floorChain + m.Subject[len(floorQueue)+len("default.5."):]
 	reply := m.Reply
 	f.publish(chain, 0, floorStart, func(epoch uint64) {
@@ -218,4 +218,5 @@ func (f *floor) offer(m *nats.Msg) {
 			f.pull.want(1)
 		})
 	})
+	return true
 }

@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,9 +17,6 @@ const (
 	feedWindow = 8192 // messages that may be on their way or waiting to be read
 	feedAtOnce = feedWindow / 4
 )
-
-// errGap means that a message of a feed did not arrive.
-var errGap = errors.New("a message was lost on the way")
 
 // Follow implements [events.Follower]. It reads through a consumer of its own,
 // in memory and on one server; if that is lost, the feed makes another one where
@@ -45,9 +41,11 @@ type feed struct {
 	mu     sync.Mutex
 	buffer []*nats.Msg // guarded by mu
 	spare  []*nats.Msg // guarded by mu; the buffer that was read before
-	lost   error       // guarded by mu; the consumer must be made again
-	seen   uint64      // consumer sequence of the last message read
+	taken  uint64      // guarded by mu; how many messages the consumer has brought
+	lost   bool        // guarded by mu; the consumer must be made again
 
+	seen    uint64 // consumer sequence of the last message read
+	broken  bool   // the consumer must be made again before anything else
 	records []events.Record
 }
 
@@ -63,27 +61,41 @@ func (f *feed) open(ctx context.Context) error {
 	}
 	f.consumer = c.CachedInfo().Name
 	f.mu.Lock()
-	f.buffer, f.lost, f.seen = nil, nil, 0
+	f.buffer, f.taken, f.lost = nil, 0, false
 	f.mu.Unlock()
-	pull, err := newPuller(f.store.nc, LogStream, f.consumer, feedAtOnce, f.take, f.fail)
+	f.seen, f.broken = 0, false
+	pull, err := newPuller(f.store.nc, LogStream, f.consumer, feedAtOnce, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
+	pull.idle = f.idle
 	f.pull = pull
 	pull.want(feedWindow)
 	return nil
 }
 
-func (f *feed) take(m *nats.Msg) {
+func (f *feed) take(m *nats.Msg) bool {
 	f.mu.Lock()
 	f.buffer = append(f.buffer, m)
+	f.taken++
 	f.mu.Unlock()
 	f.notify()
+	return true
+}
+
+// idle finds the loss of a message that no other one follows.
+func (f *feed) idle(sent uint64) {
+	f.mu.Lock()
+	missing := sent > f.taken
+	f.mu.Unlock()
+	if missing {
+		f.fail()
+	}
 }
 
 func (f *feed) fail() {
 	f.mu.Lock()
-	f.lost = errors.New("the consumer is gone")
+	f.lost = true
 	f.mu.Unlock()
 	f.notify()
 }
@@ -98,6 +110,11 @@ func (f *feed) notify() {
 // Next implements [events.Feed].
 func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 	for {
+		if f.broken {
+			if err := f.reopen(ctx); err != nil {
+				return nil, err
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -107,11 +124,7 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 		batch, lost := f.buffer, f.lost
 		f.buffer, f.spare = f.spare[:0], batch
 		f.mu.Unlock()
-		if err := f.read(batch); err != nil || lost != nil {
-			if err := f.reopen(ctx); err != nil {
-				return nil, err
-			}
-		} else {
+		if f.broken = !f.read(batch) || lost; !f.broken {
 			f.pull.want(len(batch))
 		}
 		if len(f.records) > 0 {
@@ -120,8 +133,8 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 	}
 }
 
-// read turns messages into records, until one is missing.
-func (f *feed) read(batch []*nats.Msg) error {
+// read turns messages into records, and tells whether none is missing.
+func (f *feed) read(batch []*nats.Msg) bool {
 	clear(f.records)
 	f.records = f.records[:0]
 	for i, m := range batch {
@@ -131,7 +144,7 @@ func (f *feed) read(batch []*nats.Msg) error {
 			continue
 		}
 		if d.consumerSeq != f.seen+1 {
-			return errGap
+			return false
 		}
 		f.seen = d.consumerSeq
 		if r.Seq < f.next {
@@ -140,7 +153,7 @@ func (f *feed) read(batch []*nats.Msg) error {
 		f.next = r.Seq + 1
 		f.records = append(f.records, r)
 	}
-	return nil
+	return true
 }
 
 func (f *feed) reopen(ctx context.Context) error {
@@ -160,7 +173,7 @@ func (f *feed) reopen(ctx context.Context) error {
 // Close implements [events.Feed].
 func (f *feed) Close() {
 	f.pull.close()
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), readTry)
 	defer cancel()
 	_ = f.store.log.DeleteConsumer(ctx, f.consumer) // else the server removes it after a minute
 }

@@ -2,11 +2,14 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
+
+	"millrace/events"
 )
 
 // Bounds of a group.
@@ -29,7 +32,8 @@ const (
 type group struct {
 	pub    *publisher
 	queue  chan grouped
-	quit   chan struct{}
+	quit   <-chan struct{}
+	cancel context.CancelFunc
 	done   chan struct{}
 	behind atomic.Int64 // messages that were refused in a batch and are sent singly
 }
@@ -41,30 +45,36 @@ type grouped struct {
 }
 
 func newGroup(pub *publisher) *group {
-	g := &group{pub: pub, queue: make(chan grouped, 8*maxGroup), quit: make(chan struct{}), done: make(chan struct{})}
-	go g.run()
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &group{pub: pub, queue: make(chan grouped, 8*maxGroup), quit: ctx.Done(), cancel: cancel, done: make(chan struct{})}
+	go g.run(ctx)
 	return g
 }
 
+// close ends the group without waiting for the server. The publisher's close
+// must follow; it answers those whose messages were not written any more.
 func (g *group) close() {
-	close(g.quit)
+	g.cancel()
 	<-g.done
 }
 
 // send hands a message to the next batch; publisher.wait must follow. The
 // message is the group's from then on.
 func (g *group) send(m *nats.Msg) (*slot, error) {
-	s, generation := g.pub.reserve()
+	s, generation, err := g.pub.reserve()
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case g.queue <- grouped{m, s, generation}:
 		return s, nil
 	case <-g.quit:
 		g.pub.release(s)
-		return nil, nats.ErrConnectionClosed
+		return nil, errClosed
 	}
 }
 
-func (g *group) run() {
+func (g *group) run(ctx context.Context) {
 	defer close(g.done)
 	var left []grouped // could not be in the same batch as one before
 	for {
@@ -72,13 +82,16 @@ func (g *group) run() {
 			select {
 			case one := <-g.queue:
 				left = append(left, one)
-			case <-g.quit:
+			case <-ctx.Done():
 				return
 			}
 		}
+		if ctx.Err() != nil {
+			return
+		}
 		var batch []grouped
 		batch, left = g.collect(left)
-		g.write(batch)
+		g.write(ctx, batch)
 	}
 }
 
@@ -111,14 +124,20 @@ func (g *group) collect(first []grouped) (batch, left []grouped) {
 }
 
 // write commits a batch. If the server refuses it, because of one member or as
-// a whole, each member goes by itself and gets its own answer.
-func (g *group) write(batch []grouped) {
+// a whole, each member goes by itself and gets its own answer. If it does not
+// say, none goes again: it would be refused by what it wrote itself.
+func (g *group) write(ctx context.Context, batch []grouped) {
 	if len(batch) > 1 {
-		if last, ok := g.commit(batch); ok {
+		last, err := g.commit(ctx, batch)
+		if err == nil || errors.Is(err, events.ErrUnknown) {
 			first := last - uint64(len(batch)) + 1
 			g.pub.mu.Lock()
 			for i, one := range batch {
-				g.pub.answer(one.slot, one.generation, ack{seq: first + uint64(i)})
+				a := ack{err: err}
+				if err == nil {
+					a.seq = first + uint64(i)
+				}
+				g.pub.answer(one.slot, one.generation, a)
 			}
 			g.pub.mu.Unlock()
 			return
@@ -137,7 +156,8 @@ func (g *group) write(batch []grouped) {
 	}
 }
 
-func (g *group) commit(batch []grouped) (last uint64, ok bool) {
+// commit returns the sequence of the batch's last message.
+func (g *group) commit(ctx context.Context, batch []grouped) (uint64, error) {
 	id := nuid.Next()
 	for i, one := range batch {
 		if one.m.Header == nil {
@@ -150,12 +170,9 @@ func (g *group) commit(batch []grouped) (last uint64, ok bool) {
 	end := batch[len(batch)-1].m
 	for _, one := range batch[:len(batch)-1] {
 		if err := g.pub.nc.PublishMsg(one.m); err != nil {
-			return 0, false // the server drops a batch that is not committed
+			return 0, err // the server drops a batch that is not committed
 		}
 	}
 	end.Header[batchCommitHeader] = []string{"1"}
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
-	defer cancel()
-	last, err := g.pub.publish(ctx, end)
-	return last, err == nil
+	return g.pub.publish(ctx, end)
 }

@@ -17,17 +17,18 @@ import (
 // all workers share; it is made when the first of them comes.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
 	o := &offers{store: s, closed: make(chan struct{})}
-	for _, queue := range queues {
+	for i, queue := range queues {
 		if err := s.ensureQueue(ctx, queue); err != nil {
 			o.Close()
 			return nil, err
 		}
-		revive := func() {
-			ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+		revive := func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
 			defer cancel()
 			_ = s.ensureQueue(ctx, queue) // if it fails, the puller comes again
 		}
-		p, err := newPuller(s.nc, LogStream, consumerName(queue), pullAtOnce, o.take, revive)
+		take := func(m *nats.Msg) bool { return o.take(i, m) }
+		p, err := newPuller(s.nc, LogStream, consumerName(queue), pullAtOnce, take, revive)
 		if err != nil {
 			o.Close()
 			return nil, err
@@ -69,10 +70,11 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) error {
 type offers struct {
 	store   *Store
 	pullers []*puller
+	once    sync.Once
 	closed  chan struct{}
 
 	mu      sync.Mutex
-	waiting []*waiter // guarded by mu
+	waiting []*waiter // guarded by mu; as many as each puller wants messages
 }
 
 type waiter struct{ got chan *events.Offer }
@@ -127,7 +129,7 @@ func (o *offers) leave(w *waiter) bool {
 
 // take gives an offer to somebody who waits. If nobody waits it goes back
 // to the server at once, for somebody who can start it.
-func (o *offers) take(m *nats.Msg) {
+func (o *offers) take(from int, m *nats.Msg) bool {
 	offer := o.offer(m)
 	o.mu.Lock()
 	var w *waiter
@@ -137,17 +139,16 @@ func (o *offers) take(m *nats.Msg) {
 	o.mu.Unlock()
 	if w == nil {
 		_ = offer.Return() // else the lease runs out
-		return
+		return false
 	}
-	w.got <- offer
-	if len(o.pullers) > 1 {
-		// Another queue was asked for the same place.
-		for _, p := range o.pullers {
-			if p.sub != m.Sub {
-				p.want(-1)
-			}
+	// The other queues were asked for the same place.
+	for i, p := range o.pullers {
+		if i != from {
+			p.want(-1)
 		}
 	}
+	w.got <- offer
+	return true
 }
 
 func (o *offers) offer(m *nats.Msg) *events.Offer {
@@ -162,10 +163,12 @@ func (o *offers) offer(m *nats.Msg) *events.Offer {
 
 // Close implements [events.Offers].
 func (o *offers) Close() {
-	close(o.closed)
-	for _, p := range o.pullers {
-		p.close()
-	}
+	o.once.Do(func() {
+		close(o.closed)
+		for _, p := range o.pullers {
+			p.drain()
+		}
+	})
 }
 
 // lease is the ack wait of one delivery.

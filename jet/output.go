@@ -36,7 +36,7 @@ func (s *Store) keep(ctx context.Context, subject, id string, batch any) error {
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream)) {
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream) || says(err, codeSameInFlight)) {
 			return err
 		}
 		select {

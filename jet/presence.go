@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/node"
 	"millrace/task"
@@ -44,14 +45,17 @@ func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 		if m.Header.Get("Nats-Marker-Reason") != "" || m.Header.Get("KV-Operation") != "" || json.Unmarshal(m.Data, &h) != nil {
 			continue // it ran out or was removed, or is none of ours
 		}
-		alive[node.ID(strings.TrimPrefix(m.Header.Get("Nats-Subject"), prefix))] = h
+		alive[node.ID(strings.TrimPrefix(added(m, jetstream.SubjectHeader), prefix))] = h
 	}
 	return alive, nil
 }
 
 // Forget removes a node's heartbeat at once, when it leaves.
 func (s *Store) Forget(ctx context.Context, id node.ID) error {
-	return s.nodes.Delete(ctx, string(id))
+	if err := s.nodes.Purge(ctx, string(id), jetstream.PurgeTTL(markerTTL)); err != nil {
+		return fmt.Errorf("forget node %s: %w", id, err)
+	}
+	return nil
 }
 
 // Hint tells a node, without any promise of delivery, that something has

@@ -20,18 +20,27 @@ import (
 // counts as unknown. A change of leader takes up to 6 s.
 const publishTimeout = 8 * time.Second
 
+// Why nobody waits for an acknowledgement any longer.
+var (
+	errClosed = errors.New("the store is closed")
+	errLost   = errors.New("the connection was lost meanwhile")
+)
+
 // publisher publishes messages and collects their acknowledgements: one inbox
 // for all, one slot for each that is in flight. Against the client library's
 // asynchronous publisher it saves a quarter of the processor time of a task.
 type publisher struct {
-	nc     *nats.Conn
-	prefix string // of the inbox
-	sub    *nats.Subscription
-	stop   chan struct{}
+	nc      *nats.Conn
+	prefix  string // of the inbox
+	sub     *nats.Subscription
+	timeout time.Duration
+	quit    chan struct{}
+	done    chan struct{}
 
-	mu   sync.Mutex
-	all  []*slot // guarded by mu; by index
-	free []*slot // guarded by mu
+	mu     sync.Mutex
+	all    []*slot // guarded by mu; by index
+	free   []*slot // guarded by mu
+	closed bool    // guarded by mu
 }
 
 // slot waits for one acknowledgement at a time. Its generation is part of the
@@ -50,8 +59,8 @@ type ack struct {
 	err error
 }
 
-func newPublisher(nc *nats.Conn) (*publisher, error) {
-	p := &publisher{nc: nc, prefix: nc.NewInbox() + ".", stop: make(chan struct{})}
+func newPublisher(nc *nats.Conn, timeout time.Duration) (*publisher, error) {
+	p := &publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -65,9 +74,15 @@ func newPublisher(nc *nats.Conn) (*publisher, error) {
 	return p, nil
 }
 
+// close ends what waits: nobody listens for its answer any more.
 func (p *publisher) close() {
-	close(p.stop)
+	close(p.quit)
+	<-p.done
 	_ = p.sub.Unsubscribe() // the connection may be gone already
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.giveUp(time.Now(), errClosed)
 }
 
 // publish sends a message and waits for its acknowledgement. If none comes, the
@@ -82,7 +97,10 @@ func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 
 // send sends a message without waiting; wait must follow.
 func (p *publisher) send(m *nats.Msg) (*slot, error) {
-	s, generation := p.reserve()
+	s, generation, err := p.reserve()
+	if err != nil {
+		return nil, err
+	}
 	if err := p.sendTo(s, generation, m); err != nil {
 		p.release(s)
 		return nil, err
@@ -91,9 +109,12 @@ func (p *publisher) send(m *nats.Msg) (*slot, error) {
 }
 
 // reserve takes a free slot; release must follow.
-func (p *publisher) reserve() (*slot, uint64) {
+func (p *publisher) reserve() (*slot, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, 0, errClosed
+	}
 	var s *slot
 	if n := len(p.free); n > 0 {
 		s, p.free = p.free[n-1], p.free[:n-1]
@@ -103,7 +124,7 @@ func (p *publisher) reserve() (*slot, uint64) {
 	}
 	s.generation++
 	s.sent = time.Now()
-	return s, s.generation
+	return s, s.generation, nil
 }
 
 // sendTo publishes a message whose acknowledgement goes to a slot.
@@ -179,22 +200,40 @@ func parseToken(token string) (int, uint64, bool) {
 	return int(index), generation, ok && err1 == nil && err2 == nil
 }
 
-// expire gives up acknowledgements that do not come.
+// expire gives up acknowledgements that do not come: those that take too long,
+// and at once those that a lost connection took with it.
 func (p *publisher) expire() {
-	tick := time.NewTicker(publishTimeout / 16)
+	defer close(p.done)
+	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
+	defer p.nc.RemoveStatusListener(status)
+	tick := time.NewTicker(p.timeout / 16)
 	defer tick.Stop()
+	late := fmt.Errorf("waited for %v", p.timeout)
+	var lost time.Time // when the connection was
 	for {
 		select {
-		case <-p.stop:
+		case <-p.quit:
 			return
 		case now := <-tick.C:
-			p.mu.Lock()
-			for _, s := range p.all {
-				if !s.sent.IsZero() && now.Sub(s.sent) > publishTimeout {
-					p.answer(s, s.generation, ack{err: fmt.Errorf("%w for %v", events.ErrUnknown, publishTimeout)})
-				}
+			p.giveUp(now.Add(-p.timeout), late)
+		case s := <-status:
+			if s == nats.RECONNECTING {
+				lost = time.Now()
+				continue
 			}
-			p.mu.Unlock()
+			// What was sent since then goes out now and will be answered.
+			p.giveUp(lost, errLost)
+		}
+	}
+}
+
+// giveUp ends the wait for what was sent before a time and has no answer.
+func (p *publisher) giveUp(before time.Time, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.all {
+		if !s.sent.IsZero() && s.sent.Before(before) {
+			p.answer(s, s.generation, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, why)})
 		}
 	}
 }
@@ -212,7 +251,7 @@ func parseAck(m *nats.Msg) ack {
 		Error *serverError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return ack{err: fmt.Errorf("the server's answer to a publish cannot be read: %w", err)}
+		return ack{err: fmt.Errorf("%w: the server's answer to a publish cannot be read: %w", events.ErrUnknown, err)}
 	}
 	if answer.Error != nil {
 		return ack{err: answer.Error}

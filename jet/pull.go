@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -14,77 +15,151 @@ const (
 	pullExpires   = 30 * time.Second // then the server forgets it
 	pullHeartbeat = time.Second      // how often the server says that it has not
 	pullSilence   = 3 * pullHeartbeat
+	pullRecall    = 100 * time.Millisecond // how often requests are taken back at most
+	drainTimeout  = time.Second
 )
 
 // puller keeps a consumer supplied with pull requests, never for more messages
 // than its owner asked for. The client library has no call that does not either
 // fetch ahead or subscribe anew each time; see its Fetch and Messages.
 //
-// The owner calls want for each message that it can take, and gets that many
-// calls of take, from one goroutine.
+// The owner calls want(1) for each message that it can take, and gets at least
+// that many calls of take; more if it has changed its mind meanwhile, with
+// want(-1), or after the connection was lost. What take accepts is no longer wanted. So wanted is
+// at all times the number of messages that the owner waits for, whatever the
+// order in which messages and changes of mind arrive.
 type puller struct {
 	nc      *nats.Conn
 	subject string // of requests
-	inbox   string
-	sub     *nats.Subscription
-	take    func(*nats.Msg)
-	revive  func() // called when the consumer does not answer or was deleted
-	once    sync.Once
-	quit    chan struct{}
-	done    chan struct{}
+	take    func(*nats.Msg) (accepted bool)
+	revive  func(context.Context) // called when the consumer does not answer or was deleted
+	// idle, if set, is told now and then how many messages the consumer has sent.
+	idle   func(sent uint64)
+	quit   <-chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
 
 	mu     sync.Mutex
+	inbox  *inbox // guarded by mu; where the present requests want their answers
+	closed bool   // guarded by mu
 	wanted int // guarded by mu; messages that the owner waits for
 	asked  int // guarded by mu; of those, the ones that the server was asked for
 	// atOnce is how many wanted messages are worth a request while others are on their way.
 	atOnce int
 	heard  time.Time // guarded by mu; when the server last said anything
 	mute   bool      // guarded by mu; nobody answers for the consumer
+	back   time.Time // guarded by mu; when requests were last taken back
 }
 
-func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*nats.Msg), revive func()) (*puller, error) {
+// inbox is where answers to requests arrive. The server forgets requests to an
+// inbox to which nobody listens, and that is how they are taken back.
+type inbox struct {
+	p       *puller
+	subject string
+	sub     *nats.Subscription
+}
+
+func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
+	ctx, cancel := context.WithCancel(context.Background())
 	p := &puller{
-		nc: nc, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer, inbox: nc.NewInbox(),
-		take: take, revive: revive, quit: make(chan struct{}), done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
+		nc: nc, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		take: take, revive: revive, quit: ctx.Done(), cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
-	sub, err := nc.Subscribe(p.inbox, p.receive)
-	if err != nil {
+	var err error
+	if p.inbox, err = p.listen(); err != nil {
+		cancel()
 		return nil, fmt.Errorf("subscribe to %s: %w", consumer, err)
 	}
-	if err := sub.SetPendingLimits(-1, -1); err != nil { // bounded by what was asked for
-		return nil, err
-	}
-	p.sub = sub
-	go p.watch()
+	go p.watch(ctx)
 	return p, nil
 }
 
-func (p *puller) close() {
-	p.once.Do(func() { close(p.quit) })
-	<-p.done
-	_ = p.sub.Unsubscribe() // the connection may be gone already
+func (p *puller) listen() (in *inbox, err error) {
+	in = &inbox{p: p, subject: p.nc.NewInbox()}
+	if in.sub, err = p.nc.Subscribe(in.subject, in.receive); err != nil {
+		return nil, err
+	}
+	return in, in.sub.SetPendingLimits(-1, -1) // bounded by what was asked for
 }
 
-// want asks for n more messages; n may be negative when the owner gives up waiting.
+// close ends the puller; messages that are on their way are dropped.
+func (p *puller) close() {
+	_ = p.stop().sub.Unsubscribe() // the connection may be gone already
+}
+
+// drain ends the puller, but first has take see what is on its way, as far as
+// that is soon.
+func (p *puller) drain() {
+	in := p.stop()
+	over := make(chan struct{})
+	in.sub.SetClosedHandler(func(string) { close(over) })
+	if !p.nc.IsConnected() || in.sub.Drain() != nil {
+		_ = in.sub.Unsubscribe()
+		return
+	}
+	select {
+	case <-over:
+	case <-time.After(drainTimeout):
+	}
+}
+
+func (p *puller) stop() *inbox {
+	p.cancel()
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	return p.inbox
+}
+
+// want asks for n more messages; n may be negative when the owner gives up
+// waiting. Requests for messages of which none is wanted any more are taken
+// back, though not all the time: what they bring finds its way back, too.
 func (p *puller) want(n int) {
 	p.mu.Lock()
 	p.wanted += n
-	batch := p.batch()
+	batch, to := p.batch()
+	again := n < 0 && p.wanted <= 0 && p.asked > 0 && time.Since(p.back) > pullRecall
 	p.mu.Unlock()
-	p.request(batch)
+	p.request(batch, to)
+	if again {
+		p.renew()
+	}
+}
+
+// renew takes back all requests and asks for what is wanted now.
+func (p *puller) renew() {
+	in, err := p.listen()
+	if err != nil {
+		return // the connection is closed
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		_ = in.sub.Unsubscribe()
+		return
+	}
+	old := p.inbox
+	p.inbox, p.asked, p.mute = in, 0, false
+	p.heard = time.Now()
+	p.back = p.heard
+	batch, to := p.batch()
+	p.mu.Unlock()
+	p.request(batch, to)
+	_ = old.sub.Drain() // what is on its way is still taken
 }
 
 // batch returns how many messages to ask for now, and counts them as asked.
-func (p *puller) batch() int {
+func (p *puller) batch() (n int, to *inbox) {
 	missing := p.wanted - p.asked
 	if missing <= 0 || (p.asked > 0 && missing < p.atOnce) {
-		return 0
+		return 0, nil
 	}
 	p.asked += missing
-	return missing
+	return missing, p.inbox
 }
 
-func (p *puller) request(batch int) {
+func (p *puller) request(batch int, to *inbox) {
 	if batch == 0 {
 		return
 	}
@@ -97,44 +172,68 @@ func (p *puller) request(batch int) {
 	body = strconv.AppendInt(body, int64(pullHeartbeat), 10)
 	body = append(body, '}')
 	// If this fails the connection is closed or full; watch asks again.
-	_ = p.nc.PublishRequest(p.subject, p.inbox, body)
+	_ = p.nc.PublishRequest(p.subject, to.subject, body)
 }
 
-func (p *puller) receive(m *nats.Msg) {
-	status := ""
-	if len(m.Data) == 0 && m.Header != nil {
-		status = m.Header.Get("Status")
+func (in *inbox) receive(m *nats.Msg) {
+	p := in.p
+	if m.Reply == "" { // any message asks for an acknowledgement, whatever its headers pretend
+		p.status(in, m.Header)
+		return
 	}
+	accepted := p.take(m)
 	p.mu.Lock()
 	p.heard = time.Now()
+	if accepted {
+		p.wanted--
+	}
+	if in == p.inbox { // else it was taken back, and not counted any more
+		p.asked = max(p.asked-1, 0)
+	}
+	batch, to := p.batch()
+	p.mu.Unlock()
+	p.request(batch, to)
+}
+
+// status reads the server's word about a request.
+func (p *puller) status(in *inbox, h nats.Header) {
+	status := h.Get("Status")
+	p.mu.Lock()
+	if in != p.inbox {
+		p.mu.Unlock()
+		return
+	}
+	p.heard = time.Now()
+	var batch int
+	var to *inbox
 	switch status {
-	case "":
-		p.wanted, p.asked = max(p.wanted-1, 0), max(p.asked-1, 0)
 	case "100": // a heartbeat: the request is remembered
-	case "503": // nobody listens: the consumer is gone, or its leader is changing
-		p.asked, p.mute = 0, true
-	default: // the request is over: it has expired, or the consumer is gone
-		left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
+	case "408": // it has expired
+		left, err := strconv.Atoi(h.Get("Nats-Pending-Messages"))
 		if err != nil {
 			left = p.asked
 		}
 		p.asked = max(p.asked-left, 0)
-		p.mute = m.Header.Get("Description") == "Consumer Deleted"
-	}
-	batch := 0
-	if !p.mute {
-		batch = p.batch()
+		batch, to = p.batch()
+	default:
+		// The consumer is gone (no responders, or it was deleted), its leader is
+		// changing, or the server refuses. To ask again at once would be in vain,
+		// perhaps a thousand times a second; watch asks soon.
+		p.asked = 0
+		p.mute = status == "503" || h.Get("Description") == "Consumer Deleted"
 	}
 	p.mu.Unlock()
-	if status == "" {
-		p.take(m)
+	p.request(batch, to)
+	if status == "100" && p.idle != nil {
+		if sent, err := strconv.ParseUint(h.Get("Nats-Last-Consumer"), 10, 64); err == nil {
+			p.idle(sent)
+		}
 	}
-	p.request(batch)
 }
 
 // watch asks again where a request was lost: after a reconnect, and when the
 // server has gone silent.
-func (p *puller) watch() {
+func (p *puller) watch(ctx context.Context) {
 	defer close(p.done)
 	status := p.nc.StatusChanged(nats.CONNECTED)
 	defer p.nc.RemoveStatusListener(status)
@@ -157,12 +256,8 @@ func (p *puller) watch() {
 			continue
 		}
 		if mute {
-			p.revive()
+			p.revive(ctx)
 		}
-		p.mu.Lock()
-		p.asked, p.heard, p.mute = 0, time.Now(), false
-		batch := p.batch()
-		p.mu.Unlock()
-		p.request(batch)
+		p.renew()
 	}
 }

@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,7 +114,17 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+LogStream, body)
+	var record events.Record
+	var found bool
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		record, found, err = s.leaderGetOnce(ctx, body)
+		return err
+	})
+	return record, found, err
+}
+
+func (s *Store) leaderGetOnce(ctx context.Context, request []byte) (events.Record, bool, error) {
+	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+LogStream, request)
 	if err != nil {
 		return events.Record{}, false, err
 	}
@@ -130,7 +141,7 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 		return events.Record{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if answer.Error != nil {
-		if answer.Error.ErrCode == codeNoMessage {
+		if says(answer.Error, codeNoMessage) {
 			return events.Record{}, false, nil
 		}
 		return events.Record{}, false, answer.Error
@@ -139,8 +150,34 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 	return recordOf(found.Subject, found.Seq, found.Time, found.Data), true, nil
 }
 
-// readTimeout bounds one request to the server.
-const readTimeout = 5 * time.Second
+// Times of a request to the server.
+const (
+	readTimeout = 10 * time.Second // for it and its repetitions; a change of leader takes up to 6 s
+	readTry     = 2 * time.Second  // after that it counts as lost
+)
+
+// patiently makes a request again while nobody is there to answer it: the leader
+// is changing, or the connection was lost and the request with it.
+func patiently(ctx context.Context, request func(context.Context) error) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		try, cancel := context.WithTimeout(ctx, readTry)
+		err := request(try)
+		cancel()
+		if err == nil || ctx.Err() != nil || !passes(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// passes tells whether what hindered a request will pass by itself.
+func passes(err error) bool {
+	return says(err, codeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoStream)
+}
 
 // maxBatch is how many messages are asked for at once.
 const maxBatch = 256
@@ -153,14 +190,24 @@ func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]e
 	}
 	records := make([]events.Record, len(found))
 	for i, m := range found {
-		seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+		seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("a message without a sequence: %w", err)
 		}
-		stored, _ := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer)) // only shown
-		records[i] = recordOf(m.Header.Get(jetstream.SubjectHeader), seq, stored, m.Data)
+		stored, _ := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer)) // only shown
+		records[i] = recordOf(added(m, jetstream.SubjectHeader), seq, stored, m.Data)
 	}
 	return records, nil
+}
+
+// added is a header that the server adds to a message when it hands it out. It
+// stands behind the message's own headers, which may have the same name.
+func added(m *nats.Msg, header string) string {
+	values := m.Header.Values(header)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }
 
 // batchGet asks any replica of a stream for several messages.
@@ -169,26 +216,37 @@ func (s *Store) batchGet(ctx context.Context, stream string, request map[string]
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var found []*nats.Msg
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		found, err = s.batchGetOnce(ctx, stream, body)
+		return err
+	})
+	return found, err
+}
+
+func (s *Store) batchGetOnce(ctx context.Context, stream string, request []byte) ([]*nats.Msg, error) {
 	inbox := s.nc.NewInbox()
 	sub, err := s.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
-	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	var found []*nats.Msg
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return nil, err
 		}
-		switch status := m.Header.Get("Status"); status {
-		case "":
+		if added(m, jetstream.SequenceHeader) != "" { // else it is the server's own word
 			found = append(found, m)
+			continue
+		}
+		switch status := m.Header.Get("Status"); status {
 		case "204", "404": // the end; nothing
 			return found, nil
 		case "503":

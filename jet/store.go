@@ -68,7 +68,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {
 		s.ackWait = Layout{}.withDefaults().AckWait // made by hand
 	}
-	if s.pub, err = newPublisher(s.nc); err != nil {
+	if s.pub, err = newPublisher(s.nc, publishTimeout); err != nil {
 		return err
 	}
 	if meta[metaSync] == syncAlways {

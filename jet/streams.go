@@ -81,6 +81,10 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	}}
 }
 
+// markerTTL is how long the mark of a heartbeat that ran out or was removed stays.
+// Marks count among the heads that one request can read.
+const markerTTL = 10 * time.Minute
+
 func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{
 		Bucket: JobsBucket, Description: "Millrace: job definitions by name", History: 64,
@@ -88,7 +92,7 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 	}, {
 		// No bucket TTL: it would remove the markers that tell of an expiry.
 		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
-		LimitMarkerTTL: 10 * time.Minute,
+		LimitMarkerTTL: markerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}}
 }

@@ -76,6 +76,9 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 			continue
 		}
 		seq, err := s.pub.wait(ctx, slot)
+		if errors.Is(err, errNoStream) {
+			seq, err = s.Place(ctx, facts[i]) // which waits until a stream answers
+		}
 		done(i, seq, err)
 	}
 }
@@ -132,7 +135,7 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	pause := time.Millisecond
 	for {
 		seq, err := s.publishOnce(ctx, m)
-		if err == nil || !(inFlight(err) || errors.Is(err, errNoStream)) {
+		if err == nil || !(says(err, codeWriteInFlight) || errors.Is(err, errNoStream)) {
 			return seq, err
 		}
 		select {

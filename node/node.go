@@ -228,8 +228,8 @@ func Decide(n Node, c Command) (Event, error) {
 }
 
 func (n *Node) own(session string) error {
-	if n.Session != session {
-		return fmt.Errorf("%w: %s is now session %s, not %s", ErrSuperseded, n.ID, n.Session, session)
+	if !n.is(session) {
+		return fmt.Errorf("%w: the session of %s is %q, not %q", ErrSuperseded, n.ID, n.Session, session)
 	}
 	return nil
 }

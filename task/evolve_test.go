@@ -179,7 +179,7 @@ func TestEvolveIgnores(t *testing.T) {
 // onChain marks an event that history is to place on the chain.
 type onChain struct{ Event }
 
-var seeds = flag.Uint64("seeds", 2000, "how many random histories to try")
+var seeds = flag.Uint64("seeds", 500, "how many random histories to try")
 
 // Any events in any order: the fold never fails and keeps its promises.
 func TestEvolveIsTotal(t *testing.T) {

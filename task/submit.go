@@ -65,10 +65,10 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if queue == "" {
 		queue = DefaultQueue
 	}
-	e.Route = QueueRoute(queue, DefaultPriority)
-	if err := e.Route.Validate(); err != nil {
+	if err := ValidName("queue", queue); err != nil {
 		return e, err
 	}
+	e.Route = QueueRoute(queue, DefaultPriority)
 	var defaults map[string]json.RawMessage
 	if job != nil {
 		defaults = job.Params

@@ -33,6 +33,9 @@ type Outcome struct {
 	Final bool
 	// Stopped says that it ended because ctx was done.
 	Stopped bool
+	// Survivors is how many processes could not be ended; the end of the
+	// attempt is then not seen.
+	Survivors int
 }
 
 // Why an attempt is stopped; the cause of its context.

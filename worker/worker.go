@@ -212,6 +212,8 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		return fail
 	}
 	switch cause := context.Cause(a.context); {
+	case errors.Is(cause, ErrCancelled) && o.Survivors > 0:
+		return task.Lose{Epoch: epoch, Reason: fmt.Sprintf("%d processes could not be killed", o.Survivors)}
 	case errors.Is(cause, ErrCancelled):
 		return task.Stopped{Epoch: epoch, Exit: o.Exit}
 	case errors.Is(cause, ErrTimeout):

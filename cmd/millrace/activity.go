@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/projections"
+	"millrace/task"
+)
+
+// processLogger is for processes that stay: they tell what an operator should
+// know on stderr, as text to a terminal and as JSON to anything else.
+func (a *app) processLogger() zerolog.Logger {
+	if !colourful(a.errs) {
+		return zerolog.New(a.errs).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	}
+	return zerolog.New(zerolog.ConsoleWriter{Out: a.errs, TimeFormat: time.TimeOnly}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+}
+
+// activityEvery is how often the counts are looked at.
+const activityEvery = 2 * time.Second
+
+// activity tells a person at a terminal how many tasks there are whenever that
+// has changed.
+func (a *app) activity(view *projections.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !colourful(a.errs) {
+			return nil
+		}
+		tick := time.NewTicker(activityEvery)
+		defer tick.Stop()
+		last := ""
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			counts, _, err := view.Counts(ctx)
+			if err != nil {
+				continue // the next look may succeed, and nothing depends on it
+			}
+			if line := countLine(counts); line != last {
+				fmt.Fprintf(a.errs, "%s tasks: %s\n", a.now().Format(time.TimeOnly), line)
+				last = line
+			}
+		}
+	}
+}
+
+// countLine sums up tasks by state, over all queues.
+func countLine(counts map[string]map[task.State]int) string {
+	sum := map[task.State]int{}
+	for _, states := range counts {
+		for s, n := range states {
+			sum[s] += n
+		}
+	}
+	var words []string
+	for _, s := range task.States() {
+		if sum[s] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", sum[s], s))
+		}
+	}
+	if len(words) == 0 {
+		return "none yet"
+	}
+	return strings.Join(words, ", ")
+}

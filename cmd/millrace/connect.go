@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"millrace/client"
+)
+
+// defaultServer is where a NATS server listens if nothing else is known.
+const defaultServer = "nats://127.0.0.1:4222"
+
+// defaultTimeout bounds one exchange with the server.
+const defaultTimeout = 5 * time.Second
+
+// connection is what flags and environment say about the NATS server, under
+// the names of the nats command line.
+type connection struct {
+	server, context, user, password, creds, nkey string
+	tlsCert, tlsKey, tlsCA                       string
+	timeout                                      time.Duration
+	set                                          *pflag.FlagSet
+}
+
+// connectionFlags are the flags with a text, and their environment variables.
+func (c *connection) texts() []connectionFlag {
+	return []connectionFlag{
+		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
+		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or a file", &c.context},
+		{"user", "", "NATS_USER", "`name` of the user, or a token if there is no password", &c.user},
+		{"password", "", "NATS_PASSWORD", "`password` of the user", &c.password},
+		{"creds", "", "NATS_CREDS", "`file` with the user's credentials", &c.creds},
+		{"nkey", "", "NATS_NKEY", "`file` with the user's nkey seed", &c.nkey},
+		{"tlscert", "", "NATS_CERT", "`file` with the TLS certificate of the client", &c.tlsCert},
+		{"tlskey", "", "NATS_KEY", "`file` with the TLS key of the client", &c.tlsKey},
+		{"tlsca", "", "NATS_CA", "`file` with the certificate authority of the server", &c.tlsCA},
+	}
+}
+
+type connectionFlag struct {
+	name, short, env, usage string
+	value                   *string
+}
+
+func (c *connection) flags(fs *pflag.FlagSet) {
+	for _, f := range c.texts() {
+		fs.StringVarP(f.value, f.name, f.short, "", f.usage+" ($"+f.env+")")
+	}
+	fs.DurationVar(&c.timeout, "timeout", defaultTimeout, "how `long` to wait for an answer ($NATS_TIMEOUT)")
+	c.set = fs
+}
+
+// fill takes from the environment what no flag says. A flag that says where the
+// server is silences the environment's other word on it.
+func (c *connection) fill(getenv func(string) string) error {
+	for _, f := range c.texts() {
+		other := map[string]string{"server": "context", "context": "server"}[f.name]
+		if c.set.Changed(f.name) || other != "" && c.set.Changed(other) {
+			continue
+		}
+		*f.value = getenv(f.env)
+	}
+	if text := getenv("NATS_TIMEOUT"); text != "" && !c.set.Changed("timeout") {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return &fault{code: exitUsage, err: fmt.Errorf("$NATS_TIMEOUT is %q, want a duration such as 5s", text)}
+		}
+		c.timeout = d
+	}
+	return nil
+}
+
+// target is the server that a command talks to.
+type target struct {
+	options client.Options
+	// name is what to call it in a message.
+	name string
+	// dev is whether it is a `millrace dev` that was found on this machine.
+	dev bool
+}
+
+// resolve decides which server to talk to; connectionPage says how.
+func (a *app) resolve() (target, error) {
+	c := &a.conn
+	if err := c.fill(os.Getenv); err != nil {
+		return target{}, err
+	}
+	t := target{options: client.Options{
+		Server: c.server, Context: c.context, User: c.user, Password: c.password, Creds: c.creds, NKey: c.nkey,
+		TLSCert: c.tlsCert, TLSKey: c.tlsKey, TLSCA: c.tlsCA, Timeout: c.timeout, Name: "millrace command line", Log: a.logger(),
+	}}
+	selected := client.SelectedContext()
+	switch {
+	case c.server != "":
+		t.name = c.server
+	case c.context != "":
+		t.name = fmt.Sprintf("the server of context %q", c.context)
+	default:
+		found, others, err := findDev()
+		switch {
+		case err == nil:
+			t.options.Server, t.name, t.dev = found.URL, found.URL, true
+			if others > 0 {
+				a.note("using the newest of %d running `millrace dev`, that of %s; --server chooses another one", others+1, found.Data)
+			} else if selected != "" {
+				a.note("using the running `millrace dev` of %s, not the nats context %q; --context %s chooses that", found.Data, selected, selected)
+			}
+		case !errors.Is(err, errNoDev):
+			return target{}, err
+		case selected != "":
+			t.options.Context, t.name = selected, fmt.Sprintf("the server of context %q (selected)", selected)
+		default:
+			t.options.Server, t.name = defaultServer, defaultServer
+		}
+	}
+	return t, nil
+}
+
+// connect connects to the server that flags and environment choose.
+func (a *app) connect(ctx context.Context) (*client.Client, error) {
+	t, err := a.resolve()
+	if err != nil {
+		return nil, err
+	}
+	a.dev = t.dev
+	opening, cancel := context.WithTimeout(ctx, a.conn.timeout)
+	defer cancel()
+	c, err := client.Connect(opening, t.options)
+	switch {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case client.Denied(err):
+		return nil, &fault{code: exitNoServer, err: fmt.Errorf("%s refuses these credentials: %w", t.name, err),
+			hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+	case client.Unreachable(err):
+		return nil, noServer(t.name, err)
+	}
+	return nil, a.badConnection(err)
+}
+
+// badConnection explains an error that comes before any server was asked.
+func (a *app) badConnection(err error) error {
+	c := &a.conn
+	known := client.Contexts()
+	if _, noFile := os.Stat(c.context); c.context != "" && noFile != nil && !slices.Contains(known, c.context) {
+		there := "there are none; `nats context add` makes one"
+		if len(known) > 0 {
+			there = "there are " + strings.Join(known, ", ")
+		}
+		return &fault{code: exitNotFound, err: fmt.Errorf("no context of the nats command line is called %q", c.context), hint: hint("%s", there)}
+	}
+	if c.creds+c.nkey+c.tlsCert+c.tlsKey+c.tlsCA+c.context != "" {
+		return &fault{code: exitError, err: err, hint: hint("check the files that --creds, --nkey, --tls... or the context name")}
+	}
+	return err
+}
+
+// noServer says that nothing answers there; why, only if that is more than that
+// nobody listens.
+func noServer(name string, err error) error {
+	text := "no NATS server at " + name
+	var cause *net.OpError
+	if errors.As(err, &cause) {
+		text += " (" + cause.Error() + ")"
+	}
+	return &fault{code: exitNoServer, err: errors.New(text),
+		hint: hint("start `millrace dev`, or say where it is with --server or --context")}
+}
+
+// asking bounds one exchange with the server.
+func (a *app) asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.conn.timeout)
+}
+
+// logger tells a person about the connection; it is silent as long as all is well.
+func (a *app) logger() zerolog.Logger {
+	return zerolog.New(zerolog.ConsoleWriter{Out: a.errs, NoColor: !colourful(a.errs), TimeFormat: time.TimeOnly}).
+		Level(zerolog.WarnLevel).With().Timestamp().Logger()
+}
+
+func connectionPage(flags *pflag.FlagSet) string {
+	return `Every command that needs the NATS server finds it like this; the first that applies wins:
+
+  1. --server or $NATS_URL
+  2. --context or $NATS_CONTEXT, a context of the nats command line
+  3. a "millrace dev" of the same user that runs on this machine, the newest of several
+  4. the selected context of the nats command line ("nats context select")
+  5. ` + defaultServer + `
+
+A running "millrace dev" comes before the selected context, so that what is tried
+on one's own machine does not end up elsewhere; when both are there a note says so.
+A flag wins over the environment. --server together with --context takes the rest
+of the context (credentials, TLS) and goes to that server.
+
+Flags of all commands:
+` + flags.FlagUsages() + `
+In "run" and "task wait", --timeout is that of the task or the wait; there
+$NATS_TIMEOUT says how long to wait for the server.`
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Exit codes; the page "millrace help exit-codes" explains them.
+const (
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitNoServer = 4
+	exitRefused  = 5
+	exitTimeout  = 6
+
+	// What a task that was waited for can come to, beside its own code; the
+	// numbers are those of timeout(1) and of a shell.
+	exitTaskTimeout  = 124
+	exitTaskAbnormal = 125
+	exitInterrupted  = 130
+)
+
+const exitCodesPage = `Every command of millrace ends with one of these codes:
+
+  0    it did what was asked
+  1    an error that has no code of its own
+  2    the command line, the settings or the input cannot be meant like that
+  3    what was asked for does not exist
+  4    no NATS server, or no millrace server, answered
+  5    refused: the task, job or directory is not in a state that allows it
+  6    the time given to wait ran out
+
+"run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
+
+  0    finished
+  1-255  error: the exit code of its process; 1 if it has none
+  124  error: it ran longer than its timeout
+  125  abnormal: it was not started in time, or its node was lost too often
+  130  cancelled
+
+Of several tasks, the first one that did not finish decides. Ctrl-C while
+waiting ends with 130; the task goes on.`
+
+// fault is an error together with what the command makes of it.
+type fault struct {
+	code int
+	// err is what is wrong; nil if everything has been said.
+	err error
+	// hint is a line that says what to do next; "" if err says it.
+	hint string
+}
+
+func (f *fault) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *fault) Unwrap() error { return f.err }
+
+// exit ends the command with a code and without a word.
+func exit(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &fault{code: code}
+}
+
+// misuse is an error in what was typed, with the usage of the command it was typed for.
+func misuse(c *cobra.Command, format string, args ...any) error {
+	return &fault{code: exitUsage, err: fmt.Errorf(format, args...), hint: "usage: " + usageLine(c)}
+}
+
+func hint(format string, args ...any) string { return "hint: " + fmt.Sprintf(format, args...) }
+
+// faultOf finds the exit code and the hint for an error of any layer; nil for none.
+func faultOf(err error) *fault {
+	var f *fault
+	var said *jet.ServiceError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, context.Canceled):
+		return &fault{code: exitInterrupted}
+	case errors.As(err, &said):
+		return &fault{code: serviceCode(said.Code), err: err}
+	case errors.Is(err, task.ErrUnknown):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
+	case errors.Is(err, jet.ErrNoJob):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
+	case errors.Is(err, task.ErrEnded):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
+	case errors.Is(err, task.ErrRunning):
+		return &fault{code: exitRefused, err: err}
+	case errors.Is(err, jet.ErrLocked):
+		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
+	case errors.Is(err, jet.ErrExposed):
+		return &fault{code: exitUsage, err: err, hint: hint("listen on 127.0.0.1, or set a user and password, or a token")}
+	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream):
+		return &fault{code: exitNoServer, err: err}
+	case client.Denied(err):
+		return &fault{code: exitNoServer, err: err, hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+	case client.Unreachable(err):
+		return &fault{code: exitNoServer, err: err, hint: hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
+	}
+	return &fault{code: exitError, err: err}
+}
+
+// serviceCode is the exit code for an error code of a millrace server.
+func serviceCode(code string) int {
+	switch code {
+	case "400":
+		return exitUsage
+	case "404":
+		return exitNotFound
+	case "409":
+		return exitRefused
+	}
+	return exitError
+}
+
+// taskExit is the exit code of a command that waited for a task.
+func taskExit(t task.Task) int {
+	switch t.State {
+	case task.Finished:
+		return exitOK
+	case task.Cancelled:
+		return exitInterrupted
+	case task.Abnormal:
+		return exitTaskAbnormal
+	}
+	switch {
+	case t.Reason == task.ReasonTimeout:
+		return exitTaskTimeout
+	case t.Exit != nil && *t.Exit > 0 && *t.Exit < 256:
+		return *t.Exit
+	}
+	return exitError
+}

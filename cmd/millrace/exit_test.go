@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+func TestFaultOf(t *testing.T) {
+	if f := faultOf(nil); f != nil {
+		t.Errorf("no error is fault %v", f)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"any":             {errors.New("odd"), exitError},
+		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), exitNotFound},
+		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), exitNotFound},
+		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), exitRefused},
+		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), exitRefused},
+		"locked":          {fmt.Errorf("%w: dir", jet.ErrLocked), exitRefused},
+		"exposed":         {fmt.Errorf("%w: host", jet.ErrExposed), exitUsage},
+		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), exitNoServer},
+		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), exitNoServer},
+		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), exitInterrupted},
+		"service: wrong":  {&jet.ServiceError{Code: "400", Message: "cursor"}, exitUsage},
+		"service: none":   {&jet.ServiceError{Code: "404"}, exitNotFound},
+		"service: no":     {&jet.ServiceError{Code: "409"}, exitRefused},
+		"service: broken": {&jet.ServiceError{Code: "500"}, exitError},
+		"a fault itself":  {fmt.Errorf("x: %w", &fault{code: 42}), 42},
+	} {
+		if f := faultOf(c.err); f.code != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, f.code, c.code)
+		}
+	}
+}
+
+func TestTaskExit(t *testing.T) {
+	code := func(n int) *int { return &n }
+	for name, c := range map[string]struct {
+		t    task.Task
+		want int
+	}{
+		"finished":        {task.Task{State: task.Finished, Exit: code(0)}, 0},
+		"exit":            {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(7)}, 7},
+		"timeout":         {task.Task{State: task.Error, Reason: task.ReasonTimeout, Exit: code(7)}, 124},
+		"killed":          {task.Task{State: task.Error, Reason: task.ReasonKilled}, 1},
+		"said an error":   {task.Task{State: task.Error, Reason: task.ReasonTask, Exit: code(0)}, 1},
+		"not of this os":  {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(70000)}, 1},
+		"never started":   {task.Task{State: task.Abnormal, Reason: task.ReasonExpired}, 125},
+		"cancelled":       {task.Task{State: task.Cancelled}, 130},
+		"cancelled, exit": {task.Task{State: task.Cancelled, Exit: code(143)}, 130},
+	} {
+		if got := taskExit(c.t); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
+		}
+	}
+}

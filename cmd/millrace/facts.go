@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// shownFact is a message of the log as JSON shows it: what the log knows of it,
+// and the fact as it was written.
+type shownFact struct {
+	Seq     uint64          `json:"seq"`
+	Stored  time.Time       `json:"stored"`
+	Subject string          `json:"subject"`
+	Fact    json.RawMessage `json:"fact,omitempty"`
+	// Raw is the message if it is not JSON, and Error why it is no fact.
+	Raw   string `json:"raw,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func showFact(r *events.Record) shownFact {
+	f := shownFact{Seq: r.Seq, Stored: r.Stored, Subject: r.Place}
+	if json.Valid(r.Raw) {
+		f.Fact = json.RawMessage(r.Raw)
+	} else {
+		f.Raw = string(r.Raw)
+	}
+	if r.Err != nil {
+		f.Error = r.Err.Error()
+	}
+	return f
+}
+
+func showFacts(records []events.Record) []shownFact {
+	shown := make([]shownFact, len(records))
+	for i := range records {
+		shown[i] = showFact(&records[i])
+	}
+	return shown
+}
+
+// factTime is when a fact happened, or was stored if it does not say.
+func factTime(r *events.Record) time.Time {
+	if r.Fact.At.IsZero() {
+		return r.Stored
+	}
+	return r.Fact.At
+}
+
+// factType is the type of a fact, or what else the message is.
+func factType(r *events.Record) string {
+	switch {
+	case r.Err != nil:
+		return "unreadable"
+	case r.Kind == events.KindOther:
+		return "timer"
+	}
+	return string(r.Fact.Type)
+}
+
+// factAttempt and factNode are what a fact says of them; "" if nothing.
+func factAttempt(r *events.Record) string {
+	attempt := 0
+	switch e := r.Fact.Event.(type) {
+	case task.Queued:
+		attempt = e.Attempt
+	case task.AttemptStarted:
+		attempt = e.Attempt
+	case task.AttemptFinished:
+		attempt = e.Attempt
+	case task.AttemptFailed:
+		attempt = e.Attempt
+	case task.AttemptReleased:
+		attempt = e.Attempt
+	case task.AttemptLost:
+		attempt = e.Attempt
+	}
+	if attempt == 0 {
+		return ""
+	}
+	return strconv.Itoa(attempt)
+}
+
+func factNode(r *events.Record) string {
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptStarted:
+		return e.Node
+	case task.AttemptLate:
+		return e.Node
+	}
+	return string(r.Fact.Node)
+}
+
+// factDetails is what else a fact says, in words.
+func factDetails(r *events.Record) string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		return words(workDetails(&e.Work), due(e.Due), by("start by", e.StartBy))
+	case task.Queued:
+		return words(e.Reason, due(e.Due))
+	case task.AttemptStarted:
+		if e.TookOver != nil {
+			return fmt.Sprintf("took over from epoch %d: %s", e.TookOver.Epoch, e.TookOver.Reason)
+		}
+	case task.AttemptFinished:
+		return words(exitDetails(e.Exit), result(e.Result), usage(e.Usage))
+	case task.AttemptFailed:
+		next := "no more attempts"
+		if e.Retry != nil {
+			next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, clock(e.Retry.Due))
+		}
+		return words(e.Class+": "+e.Message, next, usage(e.Usage))
+	case task.AttemptReleased:
+		return e.Reason
+	case task.AttemptLost:
+		return e.Reason
+	case task.AttemptLate:
+		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
+	case task.CancelRequested:
+		return words(e.Reason, by("gone by", e.Deadline))
+	case task.CancelConfirmed:
+		return words(e.Reason, exitDetails(e.Exit))
+	case task.GivenUp:
+		return words(e.Reason, e.Detail)
+	case task.Reopened:
+		return e.Reason
+	case node.Registered:
+		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
+	case node.WentOnline:
+		return e.Reason
+	case node.Drained:
+		return e.Reason
+	case node.WentOffline:
+		return e.Reason
+	case nil:
+		if r.Kind != events.KindOther {
+			return "a type that this version does not know"
+		}
+		return r.Place
+	}
+	return ""
+}
+
+func workDetails(w *task.Work) string {
+	text := cut(w.Spec.Text(), 60)
+	if w.Job != "" {
+		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
+	}
+	return words(text, "queue "+w.Route.Queue())
+}
+
+func due(at time.Time) string { return by("due", at) }
+
+func by(what string, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return what + " " + clock(at)
+}
+
+func exitDetails(code *int) string {
+	if code == nil {
+		return ""
+	}
+	return fmt.Sprintf("exit %d", *code)
+}
+
+func result(r json.RawMessage) string {
+	if len(r) == 0 {
+		return ""
+	}
+	return "result " + cut(string(r), 60)
+}
+
+func usage(u *task.Usage) string {
+	if u == nil || *u == (task.Usage{}) {
+		return ""
+	}
+	text := "cpu " + span(u.UserTime.Std()+u.SystemTime.Std())
+	if u.MaxMemory > 0 {
+		text += ", memory " + byteCount(u.MaxMemory)
+	}
+	return text
+}
+
+// words joins those that are not empty.
+func words(parts ...string) string {
+	var said []string
+	for _, p := range parts {
+		if p != "" {
+			said = append(said, p)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// actor is who wrote a fact, where the fact says it.
+func actor(r *events.Record) string { return r.Fact.Actor }

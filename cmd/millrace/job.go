@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millrace/jet"
+	"millrace/task/jobfile"
+)
+
+func (a *app) jobCommand() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "job", Aliases: []string{"jobs", "j", "def"},
+		Short: "Jobs: named definitions of what to run",
+		Example: `  millrace job schema > job.schema.json
+  millrace job validate hello.yaml
+  millrace job apply -f hello.yaml
+  millrace job show hello > hello.yaml`,
+	})
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobRemove(), a.jobValidate(), a.jobSchema())
+	return c
+}
+
+func (a *app) jobApply() *cobra.Command {
+	var o output
+	var files []string
+	c := &cobra.Command{
+		Use: "apply -f FILE|DIR|-", Aliases: []string{"put", "set"},
+		Short: "Store the jobs of files, or of all files in a folder",
+		Long: `Stores the jobs of files; of a folder, those of every .yaml, .yml and .json file in it;
+with "-", those that come in by stdin. Nothing is stored if anything is wrong with any file.`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		read, err := a.readJobs(c, append(files, args...))
+		if err != nil {
+			return err
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		type applied struct {
+			Name     string `json:"name"`
+			Revision uint64 `json:"revision"`
+			Changed  bool   `json:"changed"`
+			File     string `json:"file"`
+		}
+		done := []applied{}
+		for _, f := range read {
+			for _, j := range f.jobs {
+				asking, cancel := a.asking(c.Context())
+				revision, changed, err := cl.Apply(asking, j)
+				cancel()
+				if err != nil {
+					return err
+				}
+				done = append(done, applied{j.Name, revision, changed, f.name})
+				if o.json() {
+					continue
+				}
+				what := "unchanged"
+				if changed {
+					what = "stored"
+				}
+				if _, err := fmt.Fprintf(a.out, "job %s %s (revision %d)\n", j.Name, what, revision); err != nil {
+					return err
+				}
+			}
+		}
+		if o.json() {
+			return a.writeJSON(done)
+		}
+		return nil
+	}
+	return c
+}
+
+func (a *app) jobList() *cobra.Command {
+	var o output
+	var names bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs", Args: takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		jobs, broken := cl.Jobs(asking)
+		if jobs == nil {
+			jobs = []jet.StoredJob{}
+		}
+		switch {
+		case broken != nil && len(jobs) == 0:
+			return broken
+		case o.json():
+			err = a.writeJSON(jobs)
+		case names:
+			for _, j := range jobs {
+				fmt.Fprintln(a.out, j.Name)
+			}
+		default:
+			err = a.print(a.jobTable(jobs))
+		}
+		return errors.Join(err, broken)
+	}
+	return c
+}
+
+func (a *app) jobTable(jobs []jet.StoredJob) table {
+	t := table{header: []string{"JOB", "REVISION", "QUEUE", "CHANGED", "LABELS", "RUNS"}, foot: []string{plural(len(jobs), "job")}}
+	for _, j := range jobs {
+		queue := j.Queue
+		if queue == "" {
+			queue = "default"
+		}
+		t.add(plain(j.Name), plain(fmt.Sprint(j.Revision)), plain(queue), plain(age(j.Changed, a.now())), plain(pairs(j.Labels)), plain(cut(j.Text(), 80)))
+	}
+	return t
+}
+
+func (a *app) jobShow() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
+		Short: "Print a job, in the form that apply reads",
+		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+	}
+	o.flags(c, "yaml", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		j, err := cl.Job(asking, args[0])
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(j)
+		}
+		text, err := jobfile.Marshal(j.Job)
+		if err != nil {
+			return fmt.Errorf("%w; -o json prints it as it is stored", err)
+		}
+		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s", j.Revision, clock(j.Changed), text)
+		return err
+	}
+	return c
+}
+
+func (a *app) jobRemove() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
+		Short: "Remove jobs; their tasks stay",
+		Args:  takes(1, -1, "job"), ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !yes {
+			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), "job"), strings.Join(args, ", "))); err != nil {
+				return err
+			}
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		for _, name := range args {
+			asking, cancel := a.asking(c.Context())
+			err := cl.RemoveJob(asking, name)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(a.out, "job %s removed\n", name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// confirm asks a person; where none is, it refuses.
+func (a *app) confirm(c *cobra.Command, question string) error {
+	if !terminal(a.in) {
+		return misuse(c, "nobody is there to be asked %q; --yes answers it", question)
+	}
+	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is a no
+	if strings.HasPrefix(strings.ToLower(answer), "y") {
+		return nil
+	}
+	return &fault{code: exitRefused, err: errors.New("nothing was removed")}
+}
+
+func (a *app) jobSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.out.Write(jobfile.Schema())
+			return err
+		},
+	}
+}

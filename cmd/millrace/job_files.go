@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millrace/task"
+	"millrace/task/jobfile"
+)
+
+// maxJobFile is more than [jobfile.Parse] takes; what is larger is not read to its end.
+const maxJobFile = 2 << 20
+
+// jobsOfFile are the jobs of one file, or what is wrong with it.
+type jobsOfFile struct {
+	name string
+	jobs []task.Job
+	err  error
+}
+
+// parseJobFiles reads files, folders of files, and stdin ("-").
+func (a *app) parseJobFiles(c *cobra.Command, paths []string) ([]jobsOfFile, error) {
+	if len(paths) == 0 {
+		return nil, misuse(c, "no file is named; - stands for stdin")
+	}
+	var read []jobsOfFile
+	for _, path := range paths {
+		if path == "-" {
+			data, err := io.ReadAll(io.LimitReader(a.in, maxJobFile))
+			if err != nil {
+				return nil, fmt.Errorf("stdin: %w", err)
+			}
+			read = append(read, parseJobs("stdin", data))
+			continue
+		}
+		files, err := jobFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range files {
+			data, err := readJobFile(name)
+			if err != nil {
+				return nil, err
+			}
+			read = append(read, parseJobs(name, data))
+		}
+	}
+	return read, nil
+}
+
+func parseJobs(name string, data []byte) jobsOfFile {
+	jobs, err := jobfile.Parse(name, data)
+	return jobsOfFile{name, jobs, err}
+}
+
+func readJobFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fileFault(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxJobFile))
+	if err != nil {
+		return nil, fileFault(err)
+	}
+	return data, nil
+}
+
+// fileFault gives a file that is not there its exit code.
+func fileFault(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return &fault{code: exitNotFound, err: err}
+	}
+	return err
+}
+
+// jobFiles is path itself, or the job files in the folder that it is.
+func jobFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fileFault(err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(e.Name()))) && !e.IsDir() {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, &fault{code: exitNotFound, err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
+	}
+	return files, nil
+}
+
+// readJobs is parseJobFiles, and an error if anything is wrong with any file or
+// two of them define the same job.
+func (a *app) readJobs(c *cobra.Command, paths []string) ([]jobsOfFile, error) {
+	read, err := a.parseJobFiles(c, paths)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	from := map[string]string{}
+	for _, f := range read {
+		errs = append(errs, f.err)
+		for _, j := range f.jobs {
+			if first, twice := from[j.Name]; twice {
+				errs = append(errs, fmt.Errorf("job %q is defined by %s and by %s", j.Name, first, f.name))
+			}
+			from[j.Name] = f.name
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, &fault{code: exitUsage, err: fmt.Errorf("nothing was stored\n%w", err), hint: hint("`millrace job schema` prints what a job file may hold")}
+	}
+	return read, nil
+}
+
+func (a *app) jobValidate() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "validate FILE...", Aliases: []string{"check", "lint"},
+		Short: "Check job files, without a server",
+		Args:  takes(1, -1, "file"),
+	}
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		read, err := a.parseJobFiles(c, args)
+		if err != nil {
+			return err
+		}
+		reports := []fileReport{}
+		wrong := 0
+		for _, f := range read {
+			r := reportOf(f)
+			wrong += len(r.Problems)
+			reports = append(reports, r)
+		}
+		if o.json() {
+			err = a.writeJSON(reports)
+		} else {
+			err = a.printReports(reports)
+		}
+		switch {
+		case err != nil:
+			return err
+		case wrong > 0 && o.json():
+			return exit(exitUsage)
+		case wrong > 0:
+			return &fault{code: exitUsage, err: fmt.Errorf("%s in %s", plural(wrong, "problem"), plural(len(read), "file")), hint: hint("`millrace job schema` prints what a job file may hold")}
+		}
+		return nil
+	}
+	return c
+}
+
+// fileReport is what was found in a job file.
+type fileReport struct {
+	File     string        `json:"file"`
+	Jobs     []string      `json:"jobs"`
+	Problems []fileProblem `json:"problems"`
+}
+
+type fileProblem struct {
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+func reportOf(f jobsOfFile) fileReport {
+	r := fileReport{File: f.name, Jobs: []string{}, Problems: []fileProblem{}}
+	for _, j := range f.jobs {
+		r.Jobs = append(r.Jobs, j.Name)
+	}
+	var problems jobfile.Errors
+	switch {
+	case errors.As(f.err, &problems):
+		for _, p := range problems {
+			r.Problems = append(r.Problems, fileProblem{p.Line, p.Column, p.Path, p.Message})
+		}
+	case f.err != nil:
+		r.Problems = append(r.Problems, fileProblem{Message: f.err.Error()})
+	}
+	return r
+}
+
+// printReports lists the good files on stdout and what is wrong on stderr.
+func (a *app) printReports(reports []fileReport) error {
+	for _, r := range reports {
+		if len(r.Problems) == 0 {
+			if _, err := fmt.Fprintf(a.out, "%s: good (%s: %s)\n", r.File, plural(len(r.Jobs), "job"), strings.Join(r.Jobs, ", ")); err != nil {
+				return err
+			}
+		}
+		for _, p := range r.Problems {
+			fmt.Fprintln(a.errs, jobfile.Problem{File: r.File, Line: p.Line, Column: p.Column, Message: p.Message})
+		}
+	}
+	return nil
+}

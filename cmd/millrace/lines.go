@@ -1,0 +1,52 @@
+package main
+
+import (
+	"io"
+
+	"millrace/task"
+)
+
+// outputLine is a line of a task's output as JSON shows it.
+type outputLine struct {
+	Task    task.ID `json:"task"`
+	Attempt int     `json:"attempt"`
+	Epoch   uint64  `json:"epoch"`
+	task.Line
+}
+
+// lineWriter prints lines as the program did: to out what it wrote to stdout,
+// to errs the rest. The pieces of a long line are put together again, unless
+// another line comes between them.
+type lineWriter struct {
+	out, errs io.Writer
+	open      map[io.Writer]openLine // by where it is printed
+}
+
+// openLine is whose line is not complete.
+type openLine struct {
+	epoch  uint64
+	stream string
+}
+
+// write prints one line, or piece, and tells whether it is complete.
+func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error) {
+	to := w.errs
+	if l.Stream == task.Stdout {
+		to = w.out
+	}
+	if w.open == nil {
+		w.open = map[io.Writer]openLine{}
+	}
+	text, whose := l.Text, openLine{epoch, l.Stream}
+	if before, ok := w.open[to]; ok && before != whose {
+		text = "\n" + text
+	}
+	if l.More {
+		w.open[to] = whose
+	} else {
+		delete(w.open, to)
+		text += "\n"
+	}
+	_, err = io.WriteString(to, text)
+	return !l.More, err
+}

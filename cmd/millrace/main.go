@@ -1,0 +1,72 @@
+// Command millrace runs Millrace and is how people use it: it submits tasks,
+// shows what becomes of them, and starts the processes that see to that.
+//
+// The package holds flags, settings, signals, exit codes and the form of what
+// is printed. Whatever else it does, another package does for it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole command: arguments and streams in, exit code out.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal asks for a clean end, the second one ends the process.
+	context.AfterFunc(ctx, stop)
+
+	a := newApp(in, out, errs)
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	return a.report(root.ExecuteContext(ctx))
+}
+
+// app is one run of the command: its streams and what the flags of all commands say.
+type app struct {
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+	now  func() time.Time
+
+	conn   connection // --server and the like
+	config string     // --config
+	dev    bool       // what was connected to is a `millrace dev` of this machine
+}
+
+func newApp(in io.Reader, out, errs io.Writer) *app {
+	return &app{in: in, out: out, errs: errs, now: time.Now}
+}
+
+// report prints an error for people and returns the exit code it stands for.
+func (a *app) report(err error) int {
+	f := faultOf(err)
+	if f == nil {
+		return exitOK
+	}
+	if f.err != nil {
+		fmt.Fprintf(a.errs, "millrace: %v\n", f.err)
+		if f.hint != "" {
+			fmt.Fprintln(a.errs, f.hint)
+		}
+	}
+	return f.code
+}
+
+// note tells a person something beside the result; it never goes to stdout.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.errs, "millrace: "+format+"\n", args...)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"millrace/jet"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	// Golden files show local times. To set time.Local would race with the
+	// goroutines that imported packages have started.
+	_ = os.Setenv("TZ", "UTC")
+	testscript.Main(m, map[string]func(){"millrace": main})
+}
+
+// TestScripts runs the command as it is typed, against a real server where a
+// script starts one.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			for name, folder := range map[string]string{
+				"HOME": "home", "XDG_CONFIG_HOME": "home/config", "XDG_CACHE_HOME": "home/cache", "MILLRACE_DEV_DIR": "dev",
+			} {
+				e.Setenv(name, filepath.Join(e.WorkDir, folder))
+			}
+			e.Setenv("TZ", "UTC")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "server": startServer, "work": work,
+		},
+	})
+}
+
+// exits runs a command that must end with a code: exits 3 millrace task show …
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
+		got = e.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// startServer starts a NATS server: "server" names it in $NATS_URL, "server token
+// SECRET" also wants that, "server dev" announces it as `millrace dev` does. It
+// ends with the script.
+func startServer(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("data")
+	cfg := jet.ServerConfig{Dir: dir}
+	if len(args) > 1 {
+		cfg.Auth.Token = args[1]
+	}
+	s, err := jet.StartServer(cfg)
+	ts.Check(err)
+	ts.Defer(s.Stop)
+	ts.Setenv("URL", s.URL())
+	if len(args) == 0 || args[0] == "token" {
+		ts.Setenv("NATS_URL", s.URL())
+		return
+	}
+	// announceDev reads the environment of its own process, not that of the script.
+	body, err := devRecord{URL: s.URL(), PID: os.Getpid(), Data: dir, Started: time.Now()}.write(ts.Getenv("MILLRACE_DEV_DIR"))
+	ts.Check(err)
+	ts.Logf("announced in %s", body)
+}

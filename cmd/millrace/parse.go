@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"millrace/task"
+)
+
+// parseSpan reads a duration in which days and weeks are units, too: 90s, 2h30m, 7d, 1w.
+func parseSpan(s string) (time.Duration, error) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if head, ok := strings.CutSuffix(s, unit); ok {
+			n, err := strconv.ParseFloat(head, 64)
+			if err != nil || !(n >= 0 && n < 36500) {
+				break
+			}
+			return time.Duration(n * float64(length)), nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
+	}
+	return d, nil
+}
+
+// spanFlag is a flag that parseSpan reads; set tells whether it was given.
+type spanFlag struct {
+	d   time.Duration
+	set bool
+}
+
+func (f *spanFlag) String() string {
+	if !f.set {
+		return ""
+	}
+	return f.d.String()
+}
+func (f *spanFlag) Type() string { return "duration" }
+func (f *spanFlag) Set(s string) (err error) {
+	f.d, err = parseSpan(s)
+	f.set = err == nil
+	return err
+}
+
+// wanted is the duration as a submission takes it, nil if it was not given.
+func (f *spanFlag) wanted() *task.Duration {
+	if !f.set {
+		return nil
+	}
+	d := task.Duration(f.d)
+	return &d
+}
+
+// dayForms are the absolute times that are read, in the local zone where they name none.
+var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
+
+func parseAbsolute(s string, now time.Time) (time.Time, error) {
+	for _, form := range dayForms {
+		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	for _, form := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.Parse(form, s); err == nil {
+			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
+}
+
+// parsePast reads a time that has been: so long ago (2h, 7d), or absolute.
+func parsePast(s string, now time.Time) (time.Time, error) {
+	if d, err := parseSpan(s); err == nil {
+		return now.Add(-d), nil
+	}
+	t, err := parseAbsolute(s, now)
+	if err != nil {
+		return t, fmt.Errorf("%w, or so long ago: 2h, 7d", err)
+	}
+	return t, nil
+}
+
+// parseFuture reads a time to come. A time of day that has passed is tomorrow's.
+func parseFuture(s string, now time.Time) (time.Time, error) {
+	t, err := parseAbsolute(s, now)
+	if err == nil && !t.After(now) && strings.Contains(s, ":") && len(s) <= len("15:04:05") {
+		t = time.Date(t.Year(), t.Month(), t.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
+	}
+	return t, err
+}
+
+// parsePairs reads k=v, of which a later one wins.
+func parsePairs(flag string, list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	m := make(map[string]string, len(list))
+	for _, s := range list {
+		k, v, ok := strings.Cut(s, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--%s %q: want name=value", flag, s)
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// parseParams adds up the parameters of --params (JSON, @file, or - for in) and of each --param.
+func parseParams(whole string, each []string, in io.Reader) (map[string]json.RawMessage, error) {
+	params := map[string]json.RawMessage{}
+	if whole != "" {
+		body, err := paramsBody(whole, in)
+		if err != nil {
+			return nil, fmt.Errorf("--params: %w", err)
+		}
+		if err := json.Unmarshal(body, &params); err != nil || params == nil {
+			return nil, fmt.Errorf("--params: want a JSON object, such as {\"name\": \"World\"}")
+		}
+	}
+	set, err := parsePairs("param", each)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range set {
+		params[k] = paramValue(v)
+	}
+	if len(params) == 0 {
+		return nil, nil
+	}
+	return params, nil
+}
+
+func paramsBody(s string, in io.Reader) ([]byte, error) {
+	switch {
+	case s == "-":
+		return io.ReadAll(in)
+	case strings.HasPrefix(s, "@"):
+		return os.ReadFile(s[1:])
+	}
+	return []byte(s), nil
+}
+
+// paramValue takes v as the JSON that it is, or else as a string.
+func paramValue(v string) json.RawMessage {
+	if json.Valid([]byte(v)) && utf8.ValidString(v) {
+		return json.RawMessage(v)
+	}
+	quoted, _ := json.Marshal(v) // a string always marshals
+	return quoted
+}
+
+// parseStates reads states, also several with commas; "active" stands for all
+// that are not terminal and "ended" for all that are.
+func parseStates(list []string) ([]task.State, error) {
+	var states []task.State
+	for _, item := range list {
+		for name := range strings.SplitSeq(item, ",") {
+			switch name = strings.TrimSpace(name); name {
+			case "active", "ended":
+				for _, s := range task.States() {
+					if s.Terminal() == (name == "ended") {
+						states = append(states, s)
+					}
+				}
+			default:
+				s, err := task.ParseState(name)
+				if err != nil {
+					return nil, fmt.Errorf("--state: no state is called %q; there are %s, and active and ended for several", name, stateNames())
+				}
+				states = append(states, s)
+			}
+		}
+	}
+	return states, nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"millrace/task"
+)
+
+// progress is a line on a terminal that says what is waited for and how long
+// already. Where nobody looks it does nothing.
+type progress struct {
+	w       io.Writer // nil if nobody looks
+	columns int
+	done    chan struct{}
+	ended   sync.WaitGroup
+	once    sync.Once
+
+	mu    sync.Mutex // guards what follows, and writing to w
+	text  string
+	since time.Time
+	drawn bool
+	hold  bool // a line of output is not complete: nothing may be drawn
+}
+
+// progress starts a line on stderr, if that is a terminal.
+func (a *app) progress() *progress {
+	p := &progress{done: make(chan struct{})}
+	if !terminal(a.errs) {
+		return p
+	}
+	p.w, p.columns = a.errs, width(a.errs)
+	p.ended.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.done:
+				return
+			case <-tick.C:
+				p.mu.Lock()
+				p.draw()
+				p.mu.Unlock()
+			}
+		}
+	})
+	return p
+}
+
+// say sets the line's text; the time beside it counts from t's present state. Of
+// a task that has ended there is nothing to wait for.
+func (p *progress) say(text string, t task.Task) {
+	if t.State.Terminal() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text, p.since = text, t.Since
+	p.draw()
+}
+
+// more adds what the program itself says of its progress.
+func (p *progress) more(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+	p.draw()
+}
+
+func (p *progress) draw() {
+	if p.w == nil || p.hold || p.text == "" {
+		return
+	}
+	line := fmt.Sprintf("%s · %s", printable(p.text), max(time.Since(p.since), 0).Truncate(time.Second))
+	if p.columns > 0 {
+		line = cut(line, p.columns-1)
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K\x1b[2m%s\x1b[0m", line)
+	p.drawn = true
+}
+
+// around makes room, calls write, which prints to the same terminal, and tells
+// from its result whether the line that it printed is complete.
+func (p *progress) around(write func() (complete bool, err error)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	complete, err := write()
+	p.hold = !complete
+	return err
+}
+
+// clear takes the line away until it is drawn again.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+}
+
+func (p *progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// stop takes the line away for good. It may be called again.
+func (p *progress) stop() {
+	p.once.Do(func() { close(p.done) })
+	p.ended.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = ""
+	p.erase()
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Groups of commands in the help.
+const (
+	groupWork  = "work"
+	groupServe = "serve"
+	groupAbout = "about"
+)
+
+// root builds the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := noun(&cobra.Command{
+		Use:   "millrace",
+		Short: "A task scheduler whose whole state is a log",
+		Long: `Millrace runs tasks on any number of machines and can show, to the message, why anything happened.
+Its whole state is a log in NATS JetStream.`,
+		Example: `  millrace dev                           start everything on this machine
+  millrace run --follow -- echo hello    run a command and see its output
+  millrace job apply -f hello.yaml       store a job
+  millrace run hello -p name=World       run it
+  millrace task ls --state error         what failed
+  millrace task why ID                   why it has not ended, and who must act`,
+	})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetUsageTemplate(usageTemplate)
+	root.SetFlagErrorFunc(flagError)
+	a.conn.flags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&a.config, "config", "", "settings `file` ($MILLRACE_CONFIG)")
+	root.AddGroup(
+		&cobra.Group{ID: groupWork, Title: "Tasks and nodes:"},
+		&cobra.Group{ID: groupServe, Title: "Processes:"},
+		&cobra.Group{ID: groupAbout, Title: "Millrace itself:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupWork, a.runCommand(), a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.eventsCommand())
+	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand())
+	add(groupAbout, a.configCommand(), a.versionCommand())
+	root.SetHelpCommandGroupID(groupAbout)
+	root.SetCompletionCommandGroupID(groupAbout)
+	root.AddCommand(guardCommand(),
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
+		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
+	return root
+}
+
+// noun makes a command that only holds others: alone it prints its help.
+func noun(c *cobra.Command) *cobra.Command {
+	c.SuggestionsMinimumDistance = 2
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(c.SuggestionsFor(args[0])...))
+	}
+	return c
+}
+
+// takes checks the number of arguments; what names one, max < 0 is no bound.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return misuse(c, "%s is missing", what)
+		case most == 0 && len(args) > 0:
+			return misuse(c, "%q is too much: %s takes no arguments", args[0], c.CommandPath())
+		case most >= 0 && len(args) > most:
+			return misuse(c, "%q is too much: %s takes one %s", args[most], c.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// flagError turns a flag that cannot be understood into a usage error.
+func flagError(c *cobra.Command, err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		return misuse(c, "unknown flag --%s%s", name, didYouMean(nearFlag(c, name)))
+	}
+	return misuse(c, "%w", err)
+}
+
+// nearFlag is the flag that name is most likely a misspelling of, or "".
+func nearFlag(c *cobra.Command, name string) string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := nearest(name, names); near != "" {
+		return "--" + near
+	}
+	return ""
+}
+
+// nearest is the word that s is most likely a misspelling of, or "".
+func nearest(s string, words []string) string {
+	if len(s) > 32 {
+		return ""
+	}
+	best, distance := "", 1+len(s)/3
+	for _, w := range words {
+		if d := levenshtein.ComputeDistance(s, w); d < distance {
+			best, distance = w, d
+		}
+	}
+	return best
+}
+
+func didYouMean(words ...string) string {
+	if len(words) == 0 || words[0] == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", words[0])
+}
+
+func usageLine(c *cobra.Command) string {
+	if c.HasAvailableSubCommands() {
+		return c.CommandPath() + " COMMAND; `" + c.CommandPath() + " --help` lists them"
+	}
+	return c.UseLine()
+}
+
+// usageTemplate differs from cobra's in that the flags which all commands have
+// in common are shown once, by "millrace help connection".
+const usageTemplate = `{{if .HasAvailableSubCommands}}Usage:
+  {{.CommandPath}} COMMAND{{else if .Runnable}}Usage:
+  {{.UseLine}}{{end}}{{if gt (len .Aliases) 0}}
+
+Aliases:
+  {{.NameAndAliases}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{if eq (len .Groups) 0}}
+
+Commands:{{range $cmds}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}{{range $group := .Groups}}
+
+{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help")))}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if and .HasAvailableLocalFlags .HasParent}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}
+
+Pages:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  help {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} COMMAND --help" says more about a command.{{else if .Runnable}}
+
+"{{.Root.Name}} help connection" lists the flags that say where the server is.{{end}}
+`

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// runFlags are what `millrace run` was told.
+type runFlags struct {
+	output
+	params   []string
+	paramsIn string
+	labels   []string
+	queue    string
+	delay    spanFlag
+	at       string
+	timeout  spanFlag
+	pending  spanFlag
+	retries  int
+	id       string
+	group    string
+
+	handler string
+	shell   string
+	dir     string
+	env     []string
+
+	count  int
+	wait   bool
+	follow bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:     "run [JOB] [flags] [-- COMMAND ARG...]",
+		Aliases: []string{"submit"},
+		Short:   "Submit a task: of a job, or of a command",
+		Long: `Submits a task and prints its id: of a stored job, or of a command after "--",
+of a shell line (--shell) or of a handler that a Go program registered (--handler).
+
+--wait waits for its end, --follow shows its output meanwhile; both end with the
+task's own exit code (see "millrace help exit-codes"). Ctrl-C ends the waiting; the
+task goes on. With -o json, --follow prints a line of JSON for each line of
+output and the task at the end.`,
+		Example: `  millrace run hello -p name=World -p times=3
+  millrace run --follow -- curl -sS https://example.com
+  millrace run backup --at 23:30 --retries 3 --timeout 2h
+  millrace run --count 1000 --wait --queue bulk -- /bin/true`,
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     a.completeJobs,
+	}
+	fs := c.Flags()
+	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
+	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
+	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
+	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
+	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
+	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting it again makes no second task")
+	fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
+	fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
+	fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
+	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
+	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
+	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
+	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := a.submission(c, &f, args)
+		if err != nil {
+			return err
+		}
+		return a.submit(c.Context(), s, &f)
+	}
+	return c
+}
+
+// submission makes what to submit of the command line.
+func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Submission, error) {
+	var s task.Submission
+	refuse := func(err error) (task.Submission, error) { return s, misuse(c, "%w", err) }
+	job, argv, err := splitCommand(c, args)
+	if err != nil {
+		return s, err
+	}
+	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
+		return refuse(err)
+	}
+	if s.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
+		return refuse(err)
+	}
+	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+		return refuse(err)
+	}
+	if f.id != "" {
+		if s.ID, err = task.ParseID(f.id); err != nil {
+			return refuse(fmt.Errorf("--id: %w", err))
+		}
+	}
+	if f.at != "" {
+		if s.At, err = parseFuture(f.at, a.now()); err != nil {
+			return refuse(fmt.Errorf("--at: %w", err))
+		}
+	}
+	if c.Flags().Changed("retries") {
+		s.Retries = &f.retries
+	}
+	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
+	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
+	switch {
+	case f.retries < 0:
+		return s, misuse(c, "--retries is %d, want 0 or more", f.retries)
+	case f.delay.set && f.at != "":
+		return s, misuse(c, "--delay and --at are both given; choose one")
+	case f.count < 1:
+		return s, misuse(c, "--count is %d, want 1 or more", f.count)
+	case f.count > 1 && f.follow:
+		return s, misuse(c, "--follow shows one task; with --count use --wait")
+	case f.count > 1 && s.ID != "":
+		return s, misuse(c, "--count: many tasks cannot have one --id")
+	}
+	if s.Queue != "" {
+		if err := task.ValidName("queue", s.Queue); err != nil {
+			return refuse(fmt.Errorf("--queue: %w", err))
+		}
+	}
+	return s, nil
+}
+
+// splitCommand parts the arguments into a job before "--" and a command after it.
+func splitCommand(c *cobra.Command, args []string) (job string, argv []string, err error) {
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		args, argv = args[:dash], args[dash:]
+		if len(argv) == 0 {
+			return "", nil, misuse(c, "there is no command after \"--\"")
+		}
+	}
+	if len(args) > 1 {
+		return "", nil, misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
+	}
+	if len(args) == 1 {
+		job = args[0]
+	}
+	return job, argv, nil
+}
+
+// what returns the job or the specification to run; exactly one must be given.
+func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
+	given := 0
+	for _, there := range []bool{job != "", len(argv) > 0, f.shell != "", f.handler != ""} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return "", nil, fmt.Errorf("nothing to run: name a job, or a command after \"--\"")
+	case given > 1:
+		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
+	case job != "" || f.handler != "":
+		if f.dir != "" || len(f.env) > 0 {
+			return "", nil, fmt.Errorf("--dir and --env are for commands and --shell; a job or handler is given --param")
+		}
+		if job != "" {
+			return job, nil, task.ValidName("job", job)
+		}
+		return "", &task.Spec{Handler: f.handler}, nil
+	}
+	env, err := parsePairs("env", f.env)
+	if err != nil {
+		return "", nil, err
+	}
+	return "", &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env}}, nil
+}
+
+func (a *app) submit(ctx context.Context, s task.Submission, f *runFlags) error {
+	c, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if f.count > 1 {
+		return a.submitMany(ctx, c, s, f)
+	}
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	receipt, err := c.Submit(asking, s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.follow:
+		return a.follow(ctx, c, receipt.ID, f.json())
+	case f.wait:
+		return a.waitAll(ctx, c, []task.ID{receipt.ID}, f.json())
+	case f.json():
+		return a.writeJSON(receipt)
+	}
+	if _, err := fmt.Fprintln(a.out, receipt.ID); err != nil {
+		return err
+	}
+	if terminal(a.errs) {
+		a.note("`millrace task logs -f %s` follows it", receipt.ID)
+	}
+	return nil
+}
+
+// submitMany submits equal tasks; it prints their ids as the log takes them.
+func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submission, f *runFlags) error {
+	began := time.Now()
+	quiet := *a
+	lines := bufio.NewWriterSize(a.out, 1<<16)
+	quiet.out = lines
+	var ids []task.ID
+	var failed error
+	count := 0
+	err := c.SubmitMany(ctx, s, f.count, func(r client.Receipt) {
+		count++
+		switch {
+		case f.wait:
+			ids = append(ids, r.ID)
+		case failed != nil: // stdout is gone; the tasks are not
+		case f.json():
+			failed = quiet.writeLine(r)
+		default:
+			_, failed = fmt.Fprintln(lines, r.ID)
+		}
+	})
+	if flushed := lines.Flush(); failed == nil {
+		failed = flushed
+	}
+	if err != nil {
+		return fmt.Errorf("%d of %d tasks were submitted: %w", count, f.count, err)
+	}
+	if failed != nil {
+		return failed
+	}
+	if terminal(a.errs) {
+		a.note("%s submitted in %s", plural(count, "task"), span(time.Since(began)))
+	}
+	if f.wait {
+		return a.waitAll(ctx, c, ids, f.json())
+	}
+	return nil
+}

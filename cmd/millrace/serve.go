@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/projections"
+	"millrace/scheduler"
+	"millrace/worker"
+	"millrace/worker/process"
+)
+
+// dial makes one more connection to the server that holds the log. Each part
+// has its own, so that a busy one keeps no other waiting.
+type dial func(name string) (*nats.Conn, error)
+
+// parts are what a process of Millrace is made of; all that are started end together.
+type parts struct {
+	dial     dial
+	settings Settings
+	log      zerolog.Logger
+
+	closers []func()
+	group   *errgroup.Group
+	ctx     context.Context // of the parts: ends when one of them fails
+}
+
+func newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
+	p := &parts{dial: d, settings: s, log: log}
+	p.group, p.ctx = errgroup.WithContext(ctx)
+	return p
+}
+
+// store opens the log on a connection of its own.
+func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
+	nc, err := p.dial(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.closers = append(p.closers, nc.Close)
+	store, err := jet.Open(p.ctx, nc, p.settings.Layout())
+	if err != nil {
+		return nil, nil, err
+	}
+	p.closers = append(p.closers, store.Close)
+	return store, nc, nil
+}
+
+// serve starts what a server process does besides holding the log: it keeps
+// the read model in dir, answers requests from it and keeps the deadlines.
+func (p *parts) serve(dir string) (*projections.Store, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	view, err := projections.Open(filepath.Join(dir, "view.db"))
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, func() { _ = view.Close() }) // it can be made again from the log
+	reading, _, err := p.store("millrace projector")
+	if err != nil {
+		return nil, err
+	}
+	deciding, nc, err := p.store("millrace server")
+	if err != nil {
+		return nil, err
+	}
+	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
+	p.start(projector.Run)
+	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
+		Settings: p.settings.Task(), Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
+	}).Run)
+	p.start((&api.Service{Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Log: p.log}).Run)
+	return view, nil
+}
+
+// workerConfig is what the flags of a worker say.
+type workerConfig struct {
+	name   string
+	queues []string
+	slots  int
+	labels map[string]string
+}
+
+// work starts a worker.
+func (p *parts) work(c workerConfig) error {
+	store, _, err := p.store("millrace worker")
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to guard child processes: %w", err)
+	}
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: p.log})
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, runner.Close)
+	if c.name == "" {
+		name, release, err := freeNodeName()
+		if err != nil {
+			return err
+		}
+		p.closers = append(p.closers, release)
+		c.name = name
+	}
+	if c.slots == 0 {
+		c.slots = max(4, 2*runtime.NumCPU())
+	}
+	w, err := worker.New(store, worker.Config{
+		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
+		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace,
+		Commands: &process.Tasks{Runner: runner, Node: c.name}, Version: thisBuild().Version, Log: p.log,
+	})
+	if err != nil {
+		return misuseOf(err)
+	}
+	p.start(w.Run)
+	return nil
+}
+
+// start runs a part until the context of all ends.
+func (p *parts) start(run func(context.Context) error) {
+	p.group.Go(func() error {
+		err := run(p.ctx)
+		if err != nil && errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}
+
+// wait returns when all parts have ended, and gives back what they held.
+func (p *parts) wait() error {
+	err := p.group.Wait()
+	p.close()
+	return err
+}
+
+func (p *parts) close() {
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		p.closers[i]()
+	}
+	p.closers = nil
+}
+
+// misuseOf marks an error as one in what was typed.
+func misuseOf(err error) error { return &fault{code: exitUsage, err: err} }
+
+// serviceVersion is the program's version in the form that NATS services want.
+func serviceVersion() string {
+	v := strings.TrimPrefix(thisBuild().Version, "v")
+	if v == "" || v[0] < '0' || v[0] > '9' {
+		return "0.0.0"
+	}
+	return v
+}

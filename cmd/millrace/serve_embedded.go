@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"millrace/jet"
+)
+
+// embedded are the flags of an embedded server.
+type embedded struct {
+	data            string
+	host            string
+	port            int
+	user            string
+	passwordFile    string
+	tokenFile       string
+	tlsCert, tlsKey string
+	set             *pflag.FlagSet
+}
+
+// defaultPort is that of NATS, so that the nats command line finds it.
+const defaultPort = 4222
+
+func (e *embedded) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&e.data, "data", "", "`directory` of the data (default "+defaultData()+")")
+	fs.StringVar(&e.host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication")
+	fs.IntVar(&e.port, "port", defaultPort, "`port` to listen on, 0 for a free one")
+	fs.StringVar(&e.tokenFile, "auth-token-file", "", "`file` with the token that clients must present")
+	fs.StringVar(&e.user, "auth-user", "", "`name` of the user that clients must be")
+	fs.StringVar(&e.passwordFile, "auth-password-file", "", "`file` with that user's password")
+	fs.StringVar(&e.tlsCert, "listen-cert", "", "`file` with the TLS certificate of the server")
+	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
+	e.set = fs
+}
+
+// defaultData is where data lies if nobody says where: $XDG_DATA_HOME/millrace,
+// by default below the home directory.
+func defaultData() string {
+	base := os.Getenv("XDG_DATA_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "."
+		}
+		base = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(base, "millrace")
+}
+
+// start starts the server and says in DIR/nats.url where it is reached only
+// when publish is called, that is, when everything behind it is ready.
+func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
+	if e.data == "" {
+		e.data = defaultData()
+	}
+	auth, err := e.auth()
+	if err != nil {
+		return nil, err
+	}
+	cfg := jet.ServerConfig{
+		Dir: e.data, Host: e.host, Port: e.port, SyncAlways: s.SyncAlways, SyncInterval: s.SyncInterval,
+		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Log: log,
+	}
+	server, err := jet.StartServer(cfg)
+	if errors.Is(err, jet.ErrPort) && !e.set.Changed("port") {
+		log.Warn().Int("port", e.port).Msg("the usual port is taken; using a free one")
+		cfg.Port = 0
+		server, err = jet.StartServer(cfg)
+	}
+	switch {
+	case errors.Is(err, jet.ErrLocked):
+		return nil, &fault{code: exitRefused, err: err, hint: hint("stop the other one, or choose another directory with --data")}
+	case errors.Is(err, jet.ErrExposed):
+		return nil, &fault{code: exitUsage, err: err,
+			hint: hint("write a secret into a file and pass --auth-token-file FILE (clients: --user TOKEN), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
+	case errors.Is(err, jet.ErrPort):
+		return nil, &fault{code: exitRefused, err: err, hint: hint("stop who listens there, or choose another port with --port, 0 for a free one")}
+	}
+	if err == nil {
+		_ = os.Remove(e.urlFile()) // of a process that was killed; it is written anew when all is ready
+	}
+	return server, err
+}
+
+func (e *embedded) auth() (a jet.Auth, err error) {
+	if e.tokenFile != "" {
+		if a.Token, err = readSecret(e.tokenFile); err != nil {
+			return a, err
+		}
+	}
+	switch {
+	case e.user != "" && e.passwordFile == "", e.user == "" && e.passwordFile != "":
+		return a, misuseOf(errors.New("--auth-user and --auth-password-file go together"))
+	case e.user != "":
+		a.User = e.user
+		a.Password, err = readSecret(e.passwordFile)
+	}
+	return a, err
+}
+
+func readSecret(path string) (string, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return "", misuseOf(fmt.Errorf("secret: %w", err))
+	}
+	secret := strings.TrimSpace(string(body))
+	if secret == "" {
+		return "", misuseOf(fmt.Errorf("secret: %s is empty", path))
+	}
+	return secret, nil
+}
+
+func (e *embedded) urlFile() string { return filepath.Join(e.data, "nats.url") }
+
+// publish writes the server's URL to DIR/nats.url; remove takes it away again.
+func (e *embedded) publish(server *jet.Server) (remove func(), err error) {
+	if err := replaceFile(e.urlFile(), []byte(server.URL())); err != nil {
+		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
+	}
+	return func() { _ = os.Remove(e.urlFile()) }, nil // it would only lead to a server that does not answer
+}
+
+// dialEmbedded connects within the process.
+func dialEmbedded(server *jet.Server, log zerolog.Logger) dial {
+	return func(name string) (*nats.Conn, error) { return server.Connect(jet.Resilient(name, log)...) }
+}

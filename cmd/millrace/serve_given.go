@@ -1,0 +1,30 @@
+package main
+
+import (
+	"errors"
+
+	"millrace/client"
+	"millrace/jet"
+)
+
+// given is resolve for a process that brings a server of its own: it tells
+// whether flags or environment name another one.
+func (a *app) given() (t target, given bool, err error) {
+	if t, err = a.resolve(); err != nil {
+		return t, false, err
+	}
+	return t, a.conn.server != "" || a.conn.context != "", nil
+}
+
+// unusable says what to do when a process cannot work on the server that was chosen.
+func (a *app) unusable(t target, err error) error {
+	switch {
+	case errors.Is(err, jet.ErrNoJetStream):
+		return &fault{code: exitRefused, err: err}
+	case client.Denied(err):
+		return &fault{code: exitNoServer, err: err, hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+	case client.Unreachable(err):
+		return noServer(t.name, err)
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"millrace/worker"
+)
+
+// maxLocalNodes bounds the search for a free name.
+const maxLocalNodes = 64
+
+// freeNodeName returns a node name that no other worker of this user on this
+// machine uses: that of the host, or host-2, host-3 …. The same number of
+// workers gets the same names at each start, so nodes stay the same over
+// restarts. Release frees it.
+func freeNodeName() (name string, release func(), err error) {
+	folder, err := devFolder()
+	if err != nil {
+		return "", nil, err
+	}
+	folder = filepath.Join(folder, "nodes")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", nil, fmt.Errorf("find a free node name: %w; choose one with --name", err)
+	}
+	host := string(worker.HostNode())
+	for i := 1; i <= maxLocalNodes; i++ {
+		name := host
+		if i > 1 {
+			name = fmt.Sprintf("%.60s-%d", host, i)
+		}
+		lock := flock.New(filepath.Join(folder, name+".lock"))
+		ok, err := lock.TryLock()
+		if err != nil {
+			return "", nil, fmt.Errorf("find a free node name: %w; choose one with --name", err)
+		}
+		if ok {
+			return name, func() { _ = lock.Unlock() }, nil // the process's end would do it too
+		}
+	}
+	return "", nil, fmt.Errorf("%d workers run on this machine already: choose a name with --name", maxLocalNodes)
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"millrace/jet"
+)
+
+func (a *app) serverCommand() *cobra.Command {
+	var e embedded
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Start the scheduler, the read model and the service, with a NATS server unless one is given",
+		Long: `With --server or --context (or $NATS_URL, $NATS_CONTEXT) it works on that NATS
+server or cluster, next to any number of others like it. Without, it starts a NATS
+server in this process. It runs no tasks: start "millrace worker" for that.`,
+		Example: `  millrace server --data /var/lib/millrace
+  millrace server --server nats://nats.example:4222 --creds millrace.creds --data /var/lib/millrace`,
+		Args: takes(0, 0, ""),
+	}
+	e.flags(c.Flags())
+	flags := addSettingFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, _, err := a.loadSettings(flags, profileProd)
+		if err != nil {
+			return err
+		}
+		t, given, err := a.given()
+		if err != nil {
+			return err
+		}
+		if !given {
+			return a.embeddedServer(c.Context(), &e, s, nil)
+		}
+		return a.serverOn(c.Context(), t, &e, s)
+	}
+	return c
+}
+
+// serverOn runs a server process on a NATS server that is somewhere else.
+func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) error {
+	if e.data == "" {
+		e.data = defaultData()
+	}
+	p := newParts(ctx, a.dialTo(t), s, a.processLogger())
+	defer p.close()
+	view, err := p.serve(e.data)
+	if err != nil {
+		return a.unusable(t, err)
+	}
+	fmt.Fprintf(a.errs, "Millrace serves %s, its read model is in %s.\n", t.name, e.data)
+	p.start(a.activity(view))
+	return p.wait()
+}
+
+// dialTo connects to the server that was chosen.
+func (a *app) dialTo(t target) dial {
+	return func(name string) (*nats.Conn, error) {
+		o := t.options
+		o.Name, o.Log = name, a.processLogger()
+		return jet.Connect(o)
+	}
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Profiles: which set of defaults holds.
+const (
+	profileDev  = "dev"
+	profileProd = "prod"
+)
+
+// Settings are what the processes of an installation agree on.
+type Settings struct {
+	Profile string
+	// StartDeadline is how long a task may wait while no node serves its queue. At least 1s.
+	StartDeadline time.Duration
+	// AckWait is how long a silent worker keeps its lease. At least 1s. It has
+	// an effect only when the streams are made.
+	AckWait time.Duration
+	// Beat is how often a node writes its heartbeat; at most a third of NodeTTL
+	// leaves room for two that get lost.
+	Beat time.Duration
+	// NodeTTL is how long a heartbeat lasts; whole seconds, longer than Beat.
+	NodeTTL time.Duration
+	// Sweep is how often the scheduler looks for deadlines that have passed.
+	Sweep time.Duration
+	// Grace is what running tasks get to end when their worker shuts down.
+	Grace time.Duration
+	// SyncAlways flushes every write of an embedded server before it is
+	// acknowledged; else SyncInterval bounds what the loss of the machine can take.
+	SyncAlways   bool
+	SyncInterval time.Duration
+	// Replicas is on how many servers each message lies: 1, 3 or 5. It has an
+	// effect only when the streams are made.
+	Replicas int
+}
+
+// timerSlack is what a timer or a step between two writes may take before
+// somebody else does it again; the server's own error is 0.3 s.
+const timerSlack = 2 * time.Second
+
+// Task returns the part of the settings that the rules of tasks need.
+func (s *Settings) Task() task.Settings {
+	return task.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: timerSlack}
+}
+
+// Layout returns the part of the settings by which streams are made.
+func (s *Settings) Layout() jet.Layout {
+	return jet.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
+}
+
+// setting is one of the Settings: how it is called, its defaults and its text form.
+type setting struct {
+	name      string // in the file; the flag has '-' for '_', the environment MILLRACE_ before
+	usage     string
+	dev, prod string
+	read      func(s *Settings, text string) error
+	text      func(s *Settings) string
+}
+
+func (d *setting) flag() string { return strings.ReplaceAll(d.name, "_", "-") }
+func (d *setting) env() string  { return "MILLRACE_" + strings.ToUpper(d.name) }
+
+// settings lists all settings but the profile, in the order in which they are shown.
+var settings = []setting{
+	period("start_deadline", "how long a task may wait while no node serves its queue", "120s", "300s", func(s *Settings) *time.Duration { return &s.StartDeadline }),
+	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Settings) *time.Duration { return &s.AckWait }),
+	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Settings) *time.Duration { return &s.Beat }),
+	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }),
+	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }),
+	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }),
+	{
+		name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
+		read: readSync, text: func(s *Settings) string {
+			if s.SyncAlways {
+				return "always"
+			}
+			return s.SyncInterval.String()
+		},
+	},
+	{
+		name: "replicas", usage: "on how many servers each message lies: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
+		read: func(s *Settings, text string) (err error) {
+			if s.Replicas, err = strconv.Atoi(text); err != nil || s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+				return fmt.Errorf("want 1, 3 or 5")
+			}
+			return nil
+		},
+		text: func(s *Settings) string { return strconv.Itoa(s.Replicas) },
+	},
+}
+
+// period makes a setting that is a duration.
+func period(name, usage, dev, prod string, field func(*Settings) *time.Duration) setting {
+	return setting{
+		name: name, usage: usage, dev: dev, prod: prod,
+		read: func(s *Settings, text string) error { return readPeriod(field(s), text) },
+		text: func(s *Settings) string { return field(s).String() },
+	}
+}
+
+func readPeriod(d *time.Duration, text string) error {
+	v, err := time.ParseDuration(text)
+	if err != nil || v < 100*time.Millisecond {
+		return errors.New("want a duration of at least 100ms with a unit, such as 30s or 5m")
+	}
+	*d = v
+	return nil
+}
+
+func readSync(s *Settings, text string) error {
+	if text == "always" {
+		s.SyncAlways, s.SyncInterval = true, 0
+		return nil
+	}
+	s.SyncAlways = false
+	if err := readPeriod(&s.SyncInterval, text); err != nil {
+		return fmt.Errorf("%w, or always", err)
+	}
+	return nil
+}
+
+// origin says where the value of a setting comes from, in words.
+type origin = string
+
+// settingFlags are the flags that overrule all other sources.
+type settingFlags struct {
+	set     *pflag.FlagSet
+	profile string
+	values  map[string]*string
+}
+
+// addSettingFlags gives a command a flag for every setting.
+func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
+	f := &settingFlags{set: fs, values: map[string]*string{}}
+	fs.StringVar(&f.profile, "profile", "", "which defaults hold: `dev|prod` ($MILLRACE_PROFILE)")
+	for _, d := range settings {
+		f.values[d.name] = fs.String(d.flag(), "", fmt.Sprintf("%s (default %s, prod %s; $%s) `value`", d.usage, d.dev, d.prod, d.env()))
+	}
+	return f
+}
+
+// loadSettings adds up the settings from the defaults of the profile, the
+// settings file, the environment and the flags (nil for none), of which the
+// later wins, and says where each comes from. Profile holds if none of them
+// names one. The error says which value is wrong, where it stands and what is wanted.
+func (a *app) loadSettings(flags *settingFlags, profile string) (Settings, map[string]origin, error) {
+	var s Settings
+	path, err := a.settingsFile()
+	if err != nil {
+		return s, nil, err
+	}
+	file, err := readSettingsFile(path)
+	if err != nil {
+		return s, nil, err
+	}
+	// find looks a setting up in all places but the defaults.
+	find := func(name, flag, env string, flagValue *string) (value string, from origin) {
+		if flags != nil && flags.set.Changed(flag) {
+			return *flagValue, "flag --" + flag
+		}
+		if v := os.Getenv(env); v != "" {
+			return v, "env " + env
+		}
+		if v, ok := file[name]; ok {
+			return v.text, fmt.Sprintf("file %s:%d", path, v.line)
+		}
+		return "", ""
+	}
+	var named *string
+	if flags != nil {
+		named = &flags.profile
+	}
+	origins := map[string]origin{}
+	wrong := func(name, value string, from origin, err error) error {
+		return &fault{code: exitUsage, err: fmt.Errorf("setting %s is %q (%s): %w", name, value, from, err), hint: hint("`millrace config` prints every setting and where it comes from")}
+	}
+	s.Profile, origins["profile"] = profile, "default"
+	if value, from := find("profile", "profile", "MILLRACE_PROFILE", named); from != "" {
+		if value != profileDev && value != profileProd {
+			return s, nil, wrong("profile", value, from, fmt.Errorf("want %s or %s", profileDev, profileProd))
+		}
+		s.Profile, origins["profile"] = value, from
+	}
+	for _, d := range settings {
+		var named *string
+		if flags != nil {
+			named = flags.values[d.name]
+		}
+		value, from := find(d.name, d.flag(), d.env(), named)
+		if from == "" {
+			value, from = d.prod, "profile "+s.Profile
+			if s.Profile == profileDev {
+				value = d.dev
+			}
+		}
+		if err := d.read(&s, value); err != nil {
+			return s, nil, wrong(d.name, value, from, err)
+		}
+		origins[d.name] = from
+	}
+	if s.NodeTTL <= s.Beat {
+		return s, nil, wrong("node_ttl", s.NodeTTL.String(), origins["node_ttl"], fmt.Errorf("want more than beat, which is %v (%s)", s.Beat, origins["beat"]))
+	}
+	return s, origins, nil
+}
+
+// settingsFile is the path of the settings file; "" if there is none and nobody
+// asked for one.
+func (a *app) settingsFile() (string, error) {
+	path := a.config
+	if path == "" {
+		path = os.Getenv("MILLRACE_CONFIG")
+	}
+	if path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", &fault{code: exitUsage, err: fmt.Errorf("settings file: %w", err), hint: hint("--config and $MILLRACE_CONFIG name it; without either it is optional")}
+		}
+		return path, nil
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", nil // a machine without a home has no settings there
+	}
+	path = filepath.Join(folder, "millrace", "config.yaml")
+	if _, err := os.Stat(path); err != nil {
+		return "", nil
+	}
+	return path, nil
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// listFlags are what `millrace task ls` was told.
+type listFlags struct {
+	output
+	states       []string
+	labels       []string
+	since, until string
+	consistent   string
+	names        bool
+	watch        bool
+	request      client.ListRequest
+}
+
+// lastWrite is the value of a --consistent that names no sequence.
+const lastWrite = "last"
+
+func (a *app) taskList() *cobra.Command {
+	var f listFlags
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"},
+		Short: "List tasks; needs a millrace server",
+		Long: `Lists tasks from the read model of a millrace server. Filters must all hold.
+The last line names the sequence of the log that the list reflects.`,
+		Example: `  millrace task ls --state error,abnormal --since 24h
+  millrace task ls --job backup --label customer=acme --limit 10
+  millrace task ls --state active --watch
+  millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
+		Args: takes(0, 0, ""),
+	}
+	r, fs := &f.request, c.Flags()
+	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+stateNames()+"; active and ended stand for several")
+	fs.StringVar(&r.Job, "job", "", "of this job")
+	fs.StringVar(&r.Node, "node", "", "run by this node at last")
+	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
+	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
+	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
+	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
+	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
+	fs.StringVar(&r.Cursor, "cursor", "", "go on after the page that named this `cursor`")
+	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
+	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
+	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
+	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
+	fs.Lookup("consistent").NoOptDefVal = lastWrite
+	fs.BoolVar(&f.names, "names", false, "print nothing but ids")
+	f.flags(c)
+	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(append(strings.Split(stateNames(), ", "), "active", "ended"), cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := f.read(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return a.list(c.Context(), cl, &f)
+	}
+	return c
+}
+
+func stateNames() string {
+	var names []string
+	for _, s := range task.States() {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// read makes the request of the flags.
+func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
+	r := &f.request
+	if r.States, err = parseStates(f.states); err != nil {
+		return err
+	}
+	if r.Labels, err = parsePairs("label", f.labels); err != nil {
+		return err
+	}
+	for flag, to := range map[string]*time.Time{"since": &r.Since, "until": &r.Until} {
+		if !c.Flags().Changed(flag) {
+			continue
+		}
+		if *to, err = parsePast(c.Flag(flag).Value.String(), now); err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+	}
+	if r.Limit < 1 || r.Limit > 1000 {
+		return fmt.Errorf("--limit is %d, want 1 to 1000", r.Limit)
+	}
+	if f.consistent != "" && f.consistent != lastWrite {
+		if r.AtLeast, err = strconv.ParseUint(f.consistent, 10, 64); err != nil {
+			return fmt.Errorf("--consistent: %q is no sequence of the log", f.consistent)
+		}
+	}
+	return nil
+}
+
+// The service may take long to answer a request that waits for the log.
+const (
+	catchUp  = 30 * time.Second // AtLeast
+	nextNews = 25 * time.Second // NewerThan
+)
+
+func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
+	r, patience := f.request, a.conn.timeout
+	if f.consistent == lastWrite {
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		last, err := c.Last(asking)
+		if err != nil {
+			return err
+		}
+		r.AtLeast = last
+	}
+	if r.AtLeast > 0 {
+		patience = max(patience, catchUp)
+	}
+	for {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		page, err := c.List(asking, r)
+		cancel()
+		switch {
+		case f.watch && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case page.Seq != r.NewerThan || r.NewerThan == 0:
+			if err := a.printPage(&page, f); err != nil {
+				return err
+			}
+		}
+		if !f.watch {
+			return nil
+		}
+		r.NewerThan, r.AtLeast, patience = page.Seq, 0, max(a.conn.timeout, nextNews)
+	}
+}
+
+func (a *app) printPage(page *client.ListPage, f *listFlags) error {
+	if page.Tasks == nil {
+		page.Tasks = []task.Task{}
+	}
+	switch {
+	case f.json() && f.watch:
+		return a.writeLine(page)
+	case f.json():
+		return a.writeJSON(page)
+	case f.names:
+		for _, t := range page.Tasks {
+			if _, err := fmt.Fprintln(a.out, t.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if f.watch && terminal(a.out) {
+		fmt.Fprint(a.out, "\x1b[H\x1b[2J")
+	}
+	return a.print(taskTable(page, a.now()))
+}
+
+// taskTable lays a page of tasks out.
+func taskTable(page *client.ListPage, now time.Time) table {
+	t := table{header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"}}
+	for i := range page.Tasks {
+		k := &page.Tasks[i]
+		state := stateCell(k.State)
+		state.text = stateAndReason(k)
+		try := ""
+		if k.Attempt > 0 {
+			try = strconv.Itoa(k.Attempt)
+		}
+		t.add(plain(string(k.ID)), state, plain(cut(what(k), 32)), plain(k.Route.Queue()), plain(k.Node),
+			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(k.Message))
+	}
+	if page.Counts != nil {
+		t.foot = append(t.foot, countsLine(page.Counts))
+	}
+	foot := fmt.Sprintf("%s, as of sequence %d", plural(len(page.Tasks), "task"), page.Seq)
+	if page.Next != "" {
+		foot += "; more with --cursor " + page.Next
+	}
+	t.foot = append(t.foot, foot)
+	return t
+}
+
+// what is the job's name, or the command of a task without one.
+func what(t *task.Task) string {
+	if t.Job != "" {
+		return t.Job
+	}
+	return t.Spec.Text()
+}
+
+// took is how long the last attempt runs or ran.
+func took(t *task.Task, now time.Time) string {
+	switch {
+	case t.StartedAt.IsZero():
+		return ""
+	case t.Live():
+		return span(max(now.Sub(t.StartedAt), 0).Truncate(time.Second))
+	case t.State.Terminal() && !t.EndedAt.Before(t.StartedAt):
+		return span(t.EndedAt.Sub(t.StartedAt))
+	}
+	return ""
+}
+
+// countsLine is the number of tasks by state, in the order of a task's life.
+func countsLine(counts map[string]int) string {
+	var parts []string
+	for _, s := range task.States() {
+		if n := counts[s.String()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", s, n))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if _, err := task.ParseState(name); err != nil && counts[name] > 0 { // of a newer server
+			parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+		}
+	}
+	if len(parts) == 0 {
+		return "no tasks"
+	}
+	return strings.Join(parts, " · ")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+func (a *app) taskShow() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show ID", Aliases: []string{"view", "info", "i"},
+		Short: "Print all that is known of a task, from the log",
+		Args:  takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+	}
+	o.flags(c)
+	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		t, err := cl.Task(asking, id)
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(t)
+		}
+		return a.print(taskDetails(&t, a.now()))
+	})
+	return c
+}
+
+// taskDetails lays one task out.
+func taskDetails(t *task.Task, now time.Time) table {
+	out := table{title: "Task " + string(t.ID), foot: []string{fmt.Sprintf("as of sequence %d", t.Seq)}}
+	state := stateCell(t.State)
+	state.text = stateAndReason(t)
+	out.add(dim("state"), state)
+	out.field("message", t.Message)
+	out.field("since", moment(t.Since, now))
+	if t.Job != "" {
+		out.field("job", fmt.Sprintf("%s (revision %d)", t.Job, t.Revision))
+	}
+	if t.Spec != nil {
+		specFields(&out, t.Spec)
+	}
+	out.field("params", string(t.Params))
+	out.field("labels", pairs(t.Labels))
+	out.field("queue", fmt.Sprintf("%s (priority %d)", t.Route.Queue(), t.Route.Priority()))
+	out.field("group", t.Group)
+	out.field("parent", string(t.Parent))
+	out.field("submitted", moment(t.SubmittedAt, now))
+	if t.Waiting() {
+		out.field("due", moment(t.Due, now))
+		out.field("start by", moment(t.StartBy, now))
+	}
+	attemptFields(&out, t, now)
+	return out
+}
+
+func specFields(out *table, s *task.Spec) {
+	if s.Run == nil {
+		out.field("handler", s.Handler)
+	} else {
+		out.field("command", s.Text())
+		out.field("directory", s.Run.Dir)
+		out.field("environment", pairs(s.Run.Env))
+	}
+	if s.Timeout.Run > 0 {
+		out.field("timeout", s.Timeout.Run.String())
+	}
+	if s.Retry.Max > 0 {
+		out.field("retries", fmt.Sprintf("up to %d", s.Retry.Max))
+	}
+}
+
+func attemptFields(out *table, t *task.Task, now time.Time) {
+	if t.Attempt == 0 {
+		return
+	}
+	out.field("attempt", fmt.Sprintf("%d on %s (epoch %d, session %s)", t.Attempt, t.Node, t.Epoch, t.Session))
+	out.field("started", moment(t.StartedAt, now))
+	out.field("cancel by", moment(t.CancelBy, now))
+	out.field("ended", moment(t.EndedAt, now))
+	out.field("took", took(t, now))
+	if t.Exit != nil {
+		out.field("exit code", strconv.Itoa(*t.Exit))
+	}
+	out.field("result", string(t.Result))
+	out.field("used", usage(t.Usage))
+	for _, n := range []struct {
+		name  string
+		count int
+	}{{"failures", t.Failures}, {"nodes lost", t.Losses}, {"late results", t.Late}} {
+		if n.count > 0 {
+			out.field(n.name, strconv.Itoa(n.count))
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package logtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Faulty is a log that loses answers: a write sometimes returns
+// [events.ErrUnknown], and then it is recorded, or it is not, or it will be in
+// a moment. All else is as in the log that it wraps. The same seed and the same
+// calls give the same faults.
+type Faulty struct {
+	events.Log
+	share float64
+
+	mu      sync.Mutex
+	rng     *rand.Rand // guarded by mu
+	delayed []func()   // guarded by mu; writes under way, in order
+	faults  int        // guarded by mu
+}
+
+// NewFaulty wraps a log. Share, in [0,1), is how many of the writes lose their answer.
+func NewFaulty(log events.Log, seed uint64, share float64) *Faulty {
+	return &Faulty{Log: log, share: share, rng: rand.New(rand.NewPCG(seed, seed))}
+}
+
+// Faults is how many answers were lost.
+func (f *Faulty) Faults() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.faults
+}
+
+// Append implements [events.Appender].
+func (f *Faulty) Append(ctx context.Context, fact *events.Fact, last uint64) (uint64, error) {
+	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
+		return f.Log.Append(ctx, fact, last)
+	})
+}
+
+// Place implements [events.Placer].
+func (f *Faulty) Place(ctx context.Context, fact *events.Fact) (uint64, error) {
+	return f.write(ctx, fact, f.Log.Place)
+}
+
+// Task implements [events.Reader].
+func (f *Faulty) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
+	f.land()
+	return f.Log.Task(ctx, id)
+}
+
+// Node implements [events.Reader].
+func (f *Faulty) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
+	f.land()
+	return f.Log.Node(ctx, id)
+}
+
+func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.Context, *events.Fact) (uint64, error)) (uint64, error) {
+	f.land()
+	f.mu.Lock()
+	lost, fate := f.rng.Float64() < f.share, f.rng.IntN(3)
+	if !lost {
+		f.mu.Unlock()
+		return do(ctx, fact)
+	}
+	f.faults++
+	if fate == 0 {
+		later := *fact
+		ctx := context.WithoutCancel(ctx)
+		f.delayed = append(f.delayed, func() { _, _ = do(ctx, &later) }) // whatever comes of it, nobody hears
+	}
+	f.mu.Unlock()
+	if fate == 1 {
+		if _, err := do(ctx, fact); err != nil {
+			return 0, err // a refusal is an answer
+		}
+	}
+	return 0, fmt.Errorf("write %s: %w (a fault of this test)", fact.Type, events.ErrUnknown)
+}
+
+// land lets a write that was under way arrive, perhaps.
+func (f *Faulty) land() {
+	f.mu.Lock()
+	var arrives func()
+	if len(f.delayed) > 0 && f.rng.IntN(2) == 0 {
+		arrives, f.delayed = f.delayed[0], f.delayed[1:]
+	}
+	f.mu.Unlock()
+	if arrives != nil {
+		arrives()
+	}
+}
+
+// Settle lets all writes that are under way arrive.
+func (f *Faulty) Settle() {
+	f.mu.Lock()
+	delayed := f.delayed
+	f.delayed = nil
+	f.mu.Unlock()
+	for _, arrives := range delayed {
+		arrives()
+	}
+}

@@ -1,0 +1,229 @@
+// Package logtest has the suite that every [events.Log] passes, and [Faulty], a
+// log that loses answers.
+//
+// A log is what its users see of it: the suite looks at nothing but the port,
+// except for the hook [Options.Garbage], because the port offers no way to
+// store what is no fact.
+package logtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Options say what the suite cannot see of a log.
+type Options struct {
+	// AckWait is how long leases of the log under test last. Default 1s.
+	AckWait time.Duration
+	// Around runs the body of each case, for example in a synctest bubble, where
+	// the waits of the suite take no time. Default: calls body.
+	Around func(t *testing.T, body func(t *testing.T))
+	// Garbage stores a message that is no fact on the chain of a task. Without it,
+	// the case that needs it is not part of the suite.
+	Garbage func(t *testing.T, log events.Log, id task.ID, raw []byte)
+}
+
+// patience is how long the suite waits for what must come; only a failure takes so long.
+const patience = 20 * time.Second
+
+// timerError is by how much a timer may be late.
+const timerError = 2 * time.Second
+
+// Run holds a log against the contract of [events.Log]. Each case opens an
+// empty log of its own; open should use t.Cleanup to close it.
+func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
+	var o Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.AckWait == 0 {
+		o.AckWait = time.Second
+	}
+	if o.Around == nil {
+		o.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
+	}
+	for _, group := range [][]testCase{chainCases, readCases, followCases, timerCases, offerCases, recorderCases} {
+		for _, c := range group {
+			if c.garbage && o.Garbage == nil {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				o.Around(t, func(t *testing.T) {
+					c.body(&suite{T: t, log: open(t), o: o})
+				})
+			})
+		}
+	}
+}
+
+type testCase struct {
+	name    string
+	body    func(s *suite)
+	garbage bool // needs the hook
+}
+
+// suite is one case under way.
+type suite struct {
+	*testing.T
+	log events.Log
+	o   Options
+	ids atomic.Uint64
+}
+
+// id returns a new ULID; the same ones in each run.
+func (s *suite) id() string { return fmt.Sprintf("01JNA0%020d", s.ids.Add(1)) }
+
+func (s *suite) task() task.ID { return task.ID(s.id()) }
+
+// context ends when something that must come has not.
+func (s *suite) context() context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// wait lets time pass, because that it passes is what the case is about.
+func (s *suite) wait(d time.Duration) {
+	s.Helper()
+	select {
+	case <-time.After(d):
+	case <-s.Context().Done():
+		s.Fatal("the test ended while it waited")
+	}
+}
+
+func (s *suite) fact(id task.ID, e task.Event) *events.Fact {
+	return &events.Fact{ID: s.id(), At: now(), Type: events.TypeOf(e), Task: id, Actor: "logtest", Event: e}
+}
+
+func (s *suite) nodeFact(id node.ID, e node.Event) *events.Fact {
+	return &events.Fact{ID: s.id(), At: now(), Type: events.TypeOf(e), Node: id, Event: e}
+}
+
+func now() time.Time { return time.Now().UTC().Round(0) }
+
+func work(queue string) task.Work {
+	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: task.QueueRoute(queue, task.DefaultPriority)}
+}
+
+// note is an event that any chain takes.
+func note(text string) task.Event { return task.GivenUp{Reason: task.ReasonExpired, Detail: text} }
+
+func (s *suite) append(f *events.Fact, last uint64) uint64 {
+	s.Helper()
+	seq, err := s.log.Append(s.context(), f, last)
+	if err != nil {
+		s.Fatalf("Append(%s, at %d): %v", f.Type, last, err)
+	}
+	return seq
+}
+
+func (s *suite) place(f *events.Fact) uint64 {
+	s.Helper()
+	seq, err := s.log.Place(s.context(), f)
+	if err != nil {
+		s.Fatalf("Place(%s): %v", f.Type, err)
+	}
+	return seq
+}
+
+func (s *suite) arm(f *events.Fact) {
+	s.Helper()
+	if err := s.log.Arm(s.context(), f); err != nil {
+		s.Fatalf("Arm(%s): %v", f.Type, err)
+	}
+}
+
+func (s *suite) history(id task.ID) []events.Record {
+	s.Helper()
+	records, err := s.log.Task(s.context(), id)
+	if err != nil {
+		s.Fatalf("Task(%s): %v", id, err)
+	}
+	return records
+}
+
+func (s *suite) offers(queues ...string) events.Offers {
+	s.Helper()
+	offers, err := s.log.Offers(s.context(), queues)
+	if err != nil {
+		s.Fatalf("Offers(%v): %v", queues, err)
+	}
+	s.Cleanup(offers.Close)
+	return offers
+}
+
+func (s *suite) next(from events.Offers) *events.Offer {
+	s.Helper()
+	offer, err := from.Next(s.context())
+	if err != nil {
+		s.Fatalf("Next: %v; an offer was to come", err)
+	}
+	return offer
+}
+
+// nothing checks that no offer comes for a while.
+func (s *suite) nothing(from events.Offers, while time.Duration) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), while)
+	defer cancel()
+	offer, err := from.Next(ctx)
+	if err == nil {
+		s.Fatalf("Next gave offer %d of task %s (delivery %d); none was to come", offer.Seq, offer.Fact.Task, offer.Deliveries)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		s.Fatalf("Next: %v, want the error of the context", err)
+	}
+}
+
+func (s *suite) ack(offer *events.Offer) {
+	s.Helper()
+	if err := offer.Ack(); err != nil {
+		s.Fatalf("Ack of offer %d: %v", offer.Seq, err)
+	}
+}
+
+// same checks that a record is what was written, at its place.
+func (s *suite) same(got *events.Record, kind events.Kind, seq uint64, want *events.Fact) {
+	s.Helper()
+	if got.Err != nil {
+		s.Fatalf("record %d: %v", got.Seq, got.Err)
+	}
+	if got.Seq != seq || got.Kind != kind {
+		s.Errorf("got record %d of kind %d, want %d of kind %d", got.Seq, got.Kind, seq, kind)
+	}
+	raw, err := events.Encode(nil, want)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if again, err := events.Encode(nil, &got.Fact); err != nil || !bytes.Equal(again, raw) {
+		s.Errorf("record %d holds\n%s (%v), want\n%s", got.Seq, again, err, raw)
+	}
+	if !json.Valid(got.Raw) || !bytes.Equal(got.Raw, raw) {
+		s.Errorf("record %d has the raw form\n%s, want\n%s", got.Seq, got.Raw, raw)
+	}
+	if away := time.Since(got.Stored).Abs(); away > time.Minute {
+		s.Errorf("record %d says that it was stored %v away from now", got.Seq, away)
+	}
+	if got.Place == "" {
+		s.Errorf("record %d does not say where it is kept", got.Seq)
+	}
+}
+
+func sequences(records []events.Record) []uint64 {
+	seqs := make([]uint64, len(records))
+	for i := range records {
+		seqs[i] = records[i].Seq
+	}
+	return seqs
+}

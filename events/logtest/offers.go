@@ -1,0 +1,201 @@
+package logtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+var offerCases = []testCase{
+	{name: "an offer is leased", body: leased},
+	{name: "an acknowledged offer is over", body: acked},
+	{name: "an extended lease is kept", body: extended},
+	{name: "a returned offer comes at once", body: returned},
+	{name: "queues do not mix", body: queues},
+	{name: "next honours its context", body: nextEnds},
+	{name: "many workers get each offer once", body: manyWorkers},
+}
+
+// submit offers a task on a queue.
+func (s *suite) submit(queue string) task.ID {
+	s.Helper()
+	id := s.task()
+	s.place(s.fact(id, task.Submitted{Work: work(queue)}))
+	return id
+}
+
+func (s *suite) delivered(offer *events.Offer, id task.ID, deliveries int) {
+	s.Helper()
+	if offer.Fact.Task != id || offer.Deliveries != deliveries {
+		s.Fatalf("got delivery %d of task %s, want %d of %s", offer.Deliveries, offer.Fact.Task, deliveries, id)
+	}
+}
+
+func leased(s *suite) {
+	id := s.task()
+	f := s.fact(id, task.Submitted{Work: work("default")})
+	seq := s.place(f)
+	mine, others := s.offers("default"), s.offers("default")
+	offer := s.next(mine)
+	since := time.Now()
+	s.same(&offer.Record, events.KindOffer, seq, f)
+	s.delivered(offer, id, 1)
+	s.nothing(others, s.o.AckWait/2)
+
+	again := s.next(others)
+	s.delivered(again, id, 2)
+	if again.Seq != seq {
+		s.Errorf("the offer came again as %d, want %d", again.Seq, seq)
+	}
+	if after := time.Since(since); after < s.o.AckWait*3/4 {
+		s.Errorf("the lease ran out after %v, want about %v", after, s.o.AckWait)
+	}
+	s.ack(again)
+}
+
+func acked(s *suite) {
+	s.submit("default")
+	offers := s.offers("default")
+	s.ack(s.next(offers))
+	s.nothing(offers, 2*s.o.AckWait)
+}
+
+func extended(s *suite) {
+	id := s.submit("default")
+	mine, others := s.offers("default"), s.offers("default")
+	offer := s.next(mine)
+	for range 9 { // three leases
+		s.nothing(others, s.o.AckWait/3)
+		if err := offer.Extend(s.context()); err != nil {
+			s.Fatalf("Extend: %v", err)
+		}
+	}
+	s.delivered(s.next(others), id, 2) // silence ends it
+}
+
+func returned(s *suite) {
+	id := s.submit("default")
+	others := s.offers("default")
+	mine, err := s.log.Offers(s.context(), []string{"default"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	offer := s.next(mine)
+	mine.Close() // as at shutdown; what was handed out stays with who has it
+	since := time.Now()
+	if err := offer.Return(); err != nil {
+		s.Fatalf("Return: %v", err)
+	}
+	again := s.next(others)
+	s.delivered(again, id, 2)
+	if after := time.Since(since); after > s.o.AckWait/2 {
+		s.Errorf("a returned offer came again after %v, want at once", after)
+	}
+	s.ack(again)
+}
+
+func queues(s *suite) {
+	names := []string{"a", "ab", "a-b", "A"}
+	ids := map[string]task.ID{}
+	for _, queue := range names {
+		ids[queue] = s.submit(queue)
+	}
+	for _, queue := range names {
+		offers := s.offers(queue)
+		offer := s.next(offers)
+		s.delivered(offer, ids[queue], 1)
+		s.ack(offer)
+		s.nothing(offers, s.o.AckWait/5)
+	}
+
+	both := s.offers("a", "ab")
+	for _, queue := range []string{"ab", "a", "ab"} {
+		s.submit("a-b")
+		id := s.submit(queue)
+		offer := s.next(both)
+		s.delivered(offer, id, 1)
+		s.ack(offer)
+	}
+	s.nothing(both, s.o.AckWait/5)
+}
+
+func nextEnds(s *suite) {
+	offers := s.offers("default")
+	ctx, cancel := context.WithCancel(s.context())
+	ended := make(chan error)
+	go func() {
+		_, err := offers.Next(ctx)
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		s.Errorf("Next: %v, want the error of its context", err)
+	}
+	if _, err := offers.Next(ctx); !errors.Is(err, context.Canceled) {
+		s.Errorf("Next with a context that has ended: %v, want its error", err)
+	}
+	id := s.submit("default") // who went away takes no offer along
+	offer := s.next(offers)
+	s.delivered(offer, id, offer.Deliveries)
+	s.ack(offer)
+}
+
+func manyWorkers(s *suite) {
+	const tasks, handles, workers = 120, 3, 4
+	var mu sync.Mutex
+	seen := map[task.ID]int{}
+	done := make(chan struct{})
+	ctx, stop := context.WithCancel(s.context())
+	var wg sync.WaitGroup
+	worker := func(offers events.Offers) error {
+		for {
+			offer, err := offers.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if err := offer.Ack(); err != nil {
+				return fmt.Errorf("ack: %w", err)
+			}
+			mu.Lock()
+			seen[offer.Fact.Task]++
+			if len(seen) == tasks && seen[offer.Fact.Task] == 1 {
+				close(done)
+			}
+			mu.Unlock()
+		}
+	}
+	for range handles {
+		offers := s.offers("default")
+		for range workers {
+			wg.Go(func() {
+				if err := worker(offers); !errors.Is(err, context.Canceled) {
+					s.Errorf("a worker ended: %v", err)
+				}
+			})
+		}
+	}
+	for range tasks {
+		s.submit("default")
+	}
+	select {
+	case <-done:
+	case <-s.context().Done():
+		s.Error("not all offers were handed out")
+	}
+	s.wait(s.o.AckWait + s.o.AckWait/2) // what was to come twice would have
+	stop()
+	wg.Wait()
+	if len(seen) != tasks {
+		s.Errorf("%d of %d tasks were handed out", len(seen), tasks)
+	}
+	for id, n := range seen {
+		if n != 1 {
+			s.Errorf("task %s was handed out %d times", id, n)
+		}
+	}
+}

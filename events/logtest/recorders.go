@@ -1,0 +1,146 @@
+package logtest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+var recorderCases = []testCase{
+	{name: "of racing claims one starts", body: claims},
+	{name: "a task's life", body: life},
+	{name: "a node's life", body: nodeLife},
+}
+
+func (s *suite) recorder(log events.Log, actor string) *events.Recorder {
+	return &events.Recorder{Log: log, Actor: actor, Now: now, NewID: func(time.Time) string { return s.id() }}
+}
+
+func claims(s *suite) {
+	const claimants, rounds = 8, 5
+	for range rounds {
+		r := s.recorder(s.log, "")
+		id := s.task()
+		birth, err := r.Submit(s.context(), id, task.Submitted{Work: work("default")})
+		if err != nil {
+			s.Fatal(err)
+		}
+		t, err := r.Load(s.context(), id)
+		if err != nil {
+			s.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		results := make(chan error, claimants)
+		for i := range claimants {
+			ctx := s.context()
+			wg.Go(func() {
+				<-start
+				// Each under an offer of its own, as if the birth had been placed several times.
+				c := task.Claim{Node: fmt.Sprintf("n%d", i), Session: "s1", Offer: birth + uint64(i)}
+				now, e, err := r.Do(ctx, t, c)
+				if started, ok := e.(task.AttemptStarted); err == nil && (!ok || started.Node != c.Node || now.Node != c.Node || now.Epoch != now.Head) {
+					err = fmt.Errorf("a claim gave %+v and task %+v", e, now)
+				}
+				results <- err
+			})
+		}
+		close(start)
+		wg.Wait()
+		close(results)
+		won := 0
+		for err := range results {
+			switch {
+			case err == nil:
+				won++
+			case !errors.Is(err, task.ErrStale):
+				s.Errorf("a loser got %v, want ErrStale", err)
+			}
+		}
+		records := s.history(id)
+		if won != 1 || len(records) != 2 || records[1].Fact.Type != events.AttemptStarted {
+			s.Fatalf("%d claims won, and the task has %d records; want 1 and 2", won, len(records))
+		}
+	}
+}
+
+// Submitted, failed, retried after a while, taken over, finished.
+func life(s *suite) {
+	ctx := s.context()
+	r, offers, id := s.recorder(s.log, "n1"), s.offers("default"), s.task()
+	do := func(t task.Task, c task.Command, want task.State) task.Task {
+		s.Helper()
+		t, _, err := r.Do(ctx, t, c)
+		if err != nil || t.State != want {
+			s.Fatalf("%T: the task is %s, error %v; want %s", c, t.State, err, want)
+		}
+		return t
+	}
+	claim := func(offer *events.Offer, node string) task.Task {
+		s.Helper()
+		t := events.FoldTask(id, []events.Record{offer.Record})
+		return do(t, task.Claim{Node: node, Session: "s1", Offer: offer.Seq, After: t.Turn}, task.Running)
+	}
+	birth := work("default")
+	birth.Spec = &task.Spec{Handler: "flaky", Retry: task.Retry{Max: 1, Min: task.Duration(soon)}}
+	if _, err := r.Submit(ctx, id, task.Submitted{Work: birth}); err != nil {
+		s.Fatal(err)
+	}
+
+	first := s.next(offers)
+	t := claim(first, "n1")
+	t = do(t, task.Fail{Epoch: t.Epoch, Class: task.ReasonTask, Message: "flaky"}, task.Retrying)
+	for range 2 { // to settle twice is harmless
+		if err := r.Settle(ctx, t); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.ack(first)
+
+	second := s.next(offers)
+	s.onTime(second, t.Due)
+	t = claim(second, "n1")
+	third := s.next(offers) // the lease ran out: n1 is silent
+	s.delivered(third, id, 2)
+	taken := claim(third, "n2")
+	if taken.Losses != 1 || taken.Epoch <= t.Epoch {
+		s.Fatalf("after a takeover: %d losses, epoch %d; before it %d", taken.Losses, taken.Epoch, t.Epoch)
+	}
+	if _, _, err := r.Do(ctx, t, task.Finish{Epoch: t.Epoch}); !errors.Is(err, task.ErrFenced) {
+		s.Fatalf("the old epoch's result: %v, want ErrFenced", err)
+	}
+	do(taken, task.Finish{Epoch: taken.Epoch}, task.Finished)
+	s.ack(third)
+	s.nothing(offers, s.o.AckWait*3/2)
+
+	if t, err := r.Load(ctx, id); err != nil || t.State != task.Finished || t.Attempt != 3 {
+		s.Errorf("the task is %s after %d attempts, error %v; want finished after 3", t.State, t.Attempt, err)
+	}
+}
+
+func nodeLife(s *suite) {
+	const beats = 6
+	r := s.recorder(s.log, "scheduler")
+	if _, _, err := r.DoNode(s.context(), "n1", node.Register{Session: "s1"}); err != nil {
+		s.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range beats { // as many schedulers see the same heartbeat
+		ctx := s.context()
+		wg.Go(func() {
+			if n, _, err := r.DoNode(ctx, "n1", node.Beat{Session: "s1"}); err != nil || n.State != node.Online {
+				s.Errorf("after a beat the node is %s, error %v", n.State, err)
+			}
+		})
+	}
+	wg.Wait()
+	records, err := s.log.Node(s.context(), "n1")
+	if err != nil || len(records) != 2 {
+		s.Errorf("the node has %d records, error %v; want 2", len(records), err)
+	}
+}

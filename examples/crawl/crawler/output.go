@@ -1,0 +1,87 @@
+package crawler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// output is what the program says: messages to Millrace and lines for people,
+// which share the standard output. A line is written with one call, so that it
+// cannot be torn. Use it from one goroutine.
+type output struct {
+	stdout, stderr io.Writer
+	abort          func(cause error)
+	err            error // the first failure to write a message
+}
+
+// send writes a message. If that fails nobody can learn what the crawl finds,
+// so the crawl ends.
+func (o *output) send(typ string, payload any) {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line) // one line, with its end
+	encoder.SetEscapeHTML(false)      // addresses stay legible
+	err := encoder.Encode(struct {
+		Type    string `json:"type"`
+		Payload any    `json:"payload"`
+	}{typ, payload})
+	if err != nil {
+		panic(err) // payloads are structs of strings and finite numbers
+	}
+	o.write(line.Bytes())
+}
+
+func (o *output) write(line []byte) {
+	if o.err != nil {
+		return
+	}
+	if _, err := o.stdout.Write(line); err != nil {
+		o.err = err
+		o.abort(err)
+	}
+}
+
+// logf writes a line for people.
+func (o *output) logf(format string, args ...any) {
+	o.write(fmt.Appendf(nil, format+"\n", args...))
+}
+
+// warnf writes a line for people about what is not as it should be.
+func (o *output) warnf(format string, args ...any) {
+	fmt.Fprintf(o.stderr, format+"\n", args...) // nobody is left to tell if it fails
+}
+
+// status says how far the crawl is; progress is from 0 to 1.
+func (o *output) status(progress float64, format string, args ...any) {
+	o.send("STATUS", struct {
+		Message  string  `json:"message"`
+		Progress float64 `json:"progress"`
+	}{fmt.Sprintf(format, args...), progress})
+}
+
+// record hands over what became of a page.
+func (o *output) record(p *page) { o.send("INSERT_DATA", p) }
+
+// fail says why the program ends without having done what it was asked to.
+// Another attempt is worth while only if the network was to blame.
+func (o *output) fail(err error) {
+	class := "task"
+	_, network := errors.AsType[*networkError](err)
+	if network {
+		class = "network"
+	}
+	o.send("ERROR", struct {
+		Message   string `json:"message"`
+		Class     string `json:"class"`
+		Retryable bool   `json:"retryable"`
+	}{err.Error(), class, network})
+	o.warnf("crawl: %v", err)
+}
+
+// networkError is a failure that may be gone tomorrow: of a connection or of a server.
+type networkError struct{ err error }
+
+func (e *networkError) Error() string { return e.err.Error() }
+func (e *networkError) Unwrap() error { return e.err }

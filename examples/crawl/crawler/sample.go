@@ -1,0 +1,26 @@
+package crawler
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"millrace/examples/crawl/site"
+)
+
+// serveSample serves the sample site on a free port of the loopback interface
+// until closeSite is called, which returns when the server has ended.
+func serveSample() (address string, closeSite func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("serve the sample site: %w", err)
+	}
+	server := &http.Server{Handler: site.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	return "http://" + l.Addr().String() + "/", func() {
+		server.Close()
+		<-ended
+	}, nil
+}

@@ -1,0 +1,38 @@
+// Package site is a small site for the crawler to try its skill on: pages that
+// link to one another, and what goes wrong on real sites: a broken link, a page
+// that has moved, one that robots.txt closes, one that takes its time, and files
+// that are no pages.
+package site
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"time"
+)
+
+//go:embed pages
+var pages embed.FS
+
+// slow is how long /archive.html takes to answer.
+const slow = 400 * time.Millisecond
+
+// Handler serves the site.
+func Handler() http.Handler {
+	root, err := fs.Sub(pages, "pages")
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	files := http.FileServerFS(root)
+	mux := http.NewServeMux()
+	mux.Handle("/", files)
+	mux.Handle("/old-wheels.html", http.RedirectHandler("/wheels/", http.StatusMovedPermanently))
+	mux.HandleFunc("/archive.html", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(slow):
+			files.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	return mux
+}

@@ -1,0 +1,207 @@
+package ipc
+
+import (
+	"bytes"
+	"io"
+)
+
+// Bounds of a line, in bytes without its end.
+const (
+	// MaxLine is the longest log text delivered at once; more comes in pieces.
+	MaxLine = 64 << 10
+	// MaxMessage is the longest line that can be a message; a longer one is log text.
+	MaxMessage = 1 << 20
+)
+
+const (
+	// A task that prints little costs little; one that floods soon gets a
+	// buffer of the size of the kernel's pipe.
+	smallBuffer = 4 << 10
+	flowBuffer  = 64 << 10
+	// keepBuffer is what a Reset may hand on; more is left to the collector.
+	keepBuffer = 128 << 10
+)
+
+// Item is what a process wrote: a message if Message.Type is set, else log text.
+type Item struct {
+	Message Message
+	Line    Line
+}
+
+// IsMessage tells whether the item is a message.
+func (i Item) IsMessage() bool { return i.Message.Type != "" }
+
+// Reader divides what a process writes into messages and log text. Every byte
+// comes back in an item, but for the ends of lines, in the order in which it
+// was written. Its memory is bounded by about twice [MaxMessage], and is a few
+// kilobytes for a stream of short lines that flows slowly. Use it from one
+// goroutine at a time.
+type Reader struct {
+	src      io.Reader
+	textOnly bool
+	// Limits are fields so that tests can reach them with little input.
+	maxLine, maxMessage int
+
+	buf     []byte
+	start   int  // buf[start:end] has been read and not delivered
+	end     int  //
+	scanned int  // buf[start:scanned] holds no end of line
+	asText  bool // the line at start is known to be text, and may be partly delivered
+	full    bool // the last read filled the buffer
+	err     error
+
+	text []byte // room for text in which something was replaced
+}
+
+// NewReader returns a Reader of a stream that may hold messages: a standard output.
+func NewReader(src io.Reader) *Reader {
+	return &Reader{src: src, maxLine: MaxLine, maxMessage: MaxMessage}
+}
+
+// NewTextReader returns a Reader that delivers every line as log text: for a standard error.
+func NewTextReader(src io.Reader) *Reader {
+	r := NewReader(src)
+	r.textOnly = true
+	return r
+}
+
+// Reset makes r read src from the beginning, as if it were new, and keeps its
+// buffers unless they have become large.
+func (r *Reader) Reset(src io.Reader) {
+	fresh := Reader{src: src, textOnly: r.textOnly, maxLine: r.maxLine, maxMessage: r.maxMessage}
+	if len(r.buf) <= keepBuffer {
+		fresh.buf = r.buf
+	}
+	if cap(r.text) <= keepBuffer {
+		fresh.text = r.text[:0]
+	}
+	*r = fresh
+}
+
+// Next returns the next item. A last line without an end counts as a line. When
+// all has been delivered it returns [io.EOF], or the error with which the
+// source ended, and so for ever after. A message is the caller's to keep; text
+// is valid only until the next call.
+func (r *Reader) Next() (Item, error) {
+	m, raw, partial, err := r.next()
+	switch {
+	case err != nil:
+		return Item{}, err
+	case m.Type != "":
+		return Item{Message: m}, nil
+	}
+	line := Line{Partial: partial}
+	line.Text, line.Replaced = clean(r.text[:0], raw)
+	if line.Replaced {
+		r.text = line.Text
+	}
+	return Item{Line: line}, nil
+}
+
+// next is Next before bytes are replaced: a message, or raw text.
+func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
+	for {
+		if i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); i >= 0 {
+			r.scanned += i
+			m, raw, partial = r.line(r.scanned, r.scanned+1)
+			return m, raw, partial, nil
+		}
+		r.scanned = r.end
+		pending := r.buf[r.start:r.end]
+		switch {
+		case len(pending) > r.limit(pending):
+			return Message{}, r.piece(), true, nil
+		case r.err == nil:
+			r.fill()
+		case len(pending) > 0:
+			m, raw, partial = r.line(r.end, r.end)
+			return m, raw, partial, nil
+		default:
+			return Message{}, nil, false, r.err
+		}
+	}
+}
+
+// line delivers the line that ends before end; the next one begins at next.
+func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
+	raw = r.buf[r.start:end]
+	if next > end {
+		raw = bytes.TrimSuffix(raw, []byte{'\r'})
+	}
+	if !r.asText && len(raw) <= r.maxMessage && r.candidate(raw) {
+		if m, ok := parse(raw); ok {
+			r.advance(next)
+			return m, nil, false
+		}
+	}
+	if len(raw) > r.maxLine {
+		return Message{}, r.piece(), true
+	}
+	r.advance(next)
+	return Message{}, raw, false
+}
+
+// piece delivers the beginning of a line that is too long to be delivered at once.
+func (r *Reader) piece() []byte {
+	at := r.start + cut(r.buf[r.start:r.end], r.maxLine)
+	raw := r.buf[r.start:at]
+	r.start, r.asText = at, true
+	return raw
+}
+
+func (r *Reader) advance(next int) {
+	r.start, r.scanned, r.asText = next, next, false
+}
+
+// limit is how much of a line may be read without its end before a piece of it
+// is delivered. Text may be followed by the CR of its end, and one byte more
+// than a piece must be left for the next.
+func (r *Reader) limit(pending []byte) int {
+	if !r.asText && r.candidate(pending) {
+		return r.maxMessage + 1
+	}
+	return r.maxLine + 1
+}
+
+// candidate tells whether a line may be a message, from its first byte that is not a space.
+func (r *Reader) candidate(line []byte) bool {
+	if r.textOnly {
+		return false
+	}
+	for _, b := range line {
+		if b != ' ' && b != '\t' {
+			return b == '{'
+		}
+	}
+	return false
+}
+
+// fill reads once, after making room.
+func (r *Reader) fill() {
+	if r.start == r.end {
+		r.start, r.end, r.scanned = 0, 0, 0
+	}
+	switch {
+	case r.end < len(r.buf) && !(r.full && r.start == 0 && len(r.buf) < flowBuffer):
+	case r.start > 0 && !(r.full && len(r.buf) < flowBuffer):
+		r.move(r.buf)
+	default:
+		r.move(make([]byte, max(smallBuffer, 2*len(r.buf))))
+	}
+	for range 100 {
+		n, err := r.src.Read(r.buf[r.end:])
+		r.end += n
+		r.full = r.end == len(r.buf)
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// move brings what has not been delivered to the beginning of buf.
+func (r *Reader) move(buf []byte) {
+	n := copy(buf, r.buf[r.start:r.end])
+	r.buf, r.start, r.end, r.scanned = buf, 0, n, r.scanned-r.start
+}

@@ -1,0 +1,155 @@
+package ipc
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+)
+
+// The functions here walk over JSON that json.Valid has passed. One walk finds
+// the two fields of an envelope without decoding, and so copying, a payload of
+// up to a megabyte.
+
+// envelope returns the type and the payload of a message's line; the payload
+// shares the line's memory and is nil if there is none. It reports false if the
+// line is not one valid JSON object with a string as its type. Other fields
+// (v, id, ts) are accepted and not looked at. Of a field given twice the last counts.
+func envelope(line []byte) (typ string, payload json.RawMessage, ok bool) {
+	if !json.Valid(line) {
+		return "", nil, false
+	}
+	for key, value := range members(line) {
+		switch string(key) {
+		case `"type"`:
+			typ, ok = typeName(value)
+			if !ok {
+				return "", nil, false
+			}
+		case `"payload"`:
+			payload = value
+		}
+	}
+	return typ, payload, ok
+}
+
+// typeName returns the known type that a JSON value spells.
+func typeName(value []byte) (string, bool) {
+	switch string(value) {
+	case `"` + TypeStatus + `"`:
+		return TypeStatus, true
+	case `"` + TypeError + `"`:
+		return TypeError, true
+	case `"` + TypeInsertData + `"`:
+		return TypeInsertData, true
+	case `"` + TypeResult + `"`:
+		return TypeResult, true
+	}
+	return "", false
+}
+
+// kind is the first byte of a JSON value: one of { [ " t f n, a digit or a
+// minus; 0 if there is no value.
+func kind(value []byte) byte {
+	if value = bytes.TrimLeft(value, " \t\r\n"); len(value) > 0 {
+		return value[0]
+	}
+	return 0
+}
+
+// members yields the keys, with their quotes, and the values of a valid object.
+func members(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		at := skipSpace(object, 0) + 1
+		for {
+			at = skipSpace(object, at)
+			if at >= len(object) || object[at] == '}' {
+				return
+			}
+			end := skipValue(object, at)
+			key := object[at:end]
+			at = skipSpace(object, skipSpace(object, end)+1) // over the colon
+			end = skipValue(object, at)
+			if !yield(key, object[at:end]) {
+				return
+			}
+			at = skipComma(object, end)
+		}
+	}
+}
+
+// elements yields the elements of a valid array.
+func elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		at := skipSpace(array, 0) + 1
+		for {
+			at = skipSpace(array, at)
+			if at >= len(array) || array[at] == ']' {
+				return
+			}
+			end := skipValue(array, at)
+			if !yield(array[at:end]) {
+				return
+			}
+			at = skipComma(array, end)
+		}
+	}
+}
+
+func skipComma(s []byte, at int) int {
+	at = skipSpace(s, at)
+	if at < len(s) && s[at] == ',' {
+		at++
+	}
+	return at
+}
+
+func skipSpace(s []byte, at int) int {
+	for at < len(s) && (s[at] == ' ' || s[at] == '\t' || s[at] == '\r' || s[at] == '\n') {
+		at++
+	}
+	return at
+}
+
+// skipValue returns the end of the value that begins at at. It always moves on.
+func skipValue(s []byte, at int) int {
+	depth := 0
+	for at < len(s) {
+		switch s[at] {
+		case '"':
+			at = skipString(s, at)
+			if depth == 0 {
+				return at
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			// Ends a number or a word; within an object or array it is nothing.
+			if depth == 0 {
+				return at
+			}
+		}
+		at++
+		if depth == 0 && at < len(s) && (s[at] == '}' || s[at] == ']') {
+			return at // a number or a word, at the end of what holds it
+		}
+	}
+	return at
+}
+
+// skipString returns the place after the string that begins at at.
+func skipString(s []byte, at int) int {
+	for at++; at < len(s); at++ {
+		switch s[at] {
+		case '\\':
+			at++
+		case '"':
+			return at + 1
+		}
+	}
+	return len(s)
+}

@@ -1,0 +1,64 @@
+package ipc
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Line is log text: a line without its end (LF or CRLF), or a piece of one.
+type Line struct {
+	// Text is valid UTF-8 without zero bytes. It is overwritten by the next
+	// call of [Reader.Next]; copy what is to be kept. At most [MaxLine] bytes
+	// were read for it; where bytes were replaced it can be longer, but not
+	// more than three times as long.
+	Text []byte
+	// Partial says that the line is longer than [MaxLine] and that the
+	// stream's next item is the next piece of it.
+	Partial bool
+	// Replaced says that the process wrote something else: each run of zero
+	// bytes and of bytes that are not UTF-8 has become one U+FFFD.
+	Replaced bool
+}
+
+// clean returns raw as text, and whether it had to replace anything. It returns
+// raw itself if not, else buf with the text appended.
+func clean(buf, raw []byte) ([]byte, bool) {
+	if bytes.IndexByte(raw, 0) < 0 && utf8.Valid(raw) {
+		return raw, false
+	}
+	inRun := false
+	for i := 0; i < len(raw); {
+		size := 1
+		bad := raw[i] == 0
+		if raw[i] >= utf8.RuneSelf {
+			var r rune
+			r, size = utf8.DecodeRune(raw[i:])
+			bad = r == utf8.RuneError && size == 1
+		}
+		switch {
+		case !bad:
+			buf = append(buf, raw[i:i+size]...)
+		case !inRun:
+			buf = utf8.AppendRune(buf, utf8.RuneError)
+		}
+		inRun = bad
+		i += size
+	}
+	return buf, true
+}
+
+// cut returns where to end a piece of at most limit bytes, so that neither a
+// character nor a CRLF is divided. The text is longer than limit, and limit at least 5.
+func cut(text []byte, limit int) int {
+	at := limit
+	for back := 0; back < utf8.UTFMax && !utf8.RuneStart(text[at]); back++ {
+		at--
+	}
+	if !utf8.RuneStart(text[at]) {
+		at = limit // not UTF-8: any place is as good
+	}
+	if text[at-1] == '\r' {
+		at--
+	}
+	return at
+}

@@ -1,0 +1,210 @@
+package projections
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// BenchmarkProject folds the three facts of no-op tasks. In "drain" they follow
+// each other closely, as when workers keep up; in "backlog" all births come
+// before the first start, as when they do not.
+func BenchmarkProject(b *testing.B) {
+	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100) })
+	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N) })
+}
+
+func benchmarkProject(b *testing.B, ahead int) {
+	records := noops(b, b.N, ahead)
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	p := Projector{Log: &recorded{records: records}, Store: store}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	runtime.GC()
+	before := processorTime()
+	b.ReportAllocs()
+	b.ResetTimer()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	if err := store.Wait(ctx, uint64(len(records))); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
+	cancel()
+	<-ended
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// noops makes the records of n tasks, of which up to ahead are submitted and not finished.
+func noops(tb testing.TB, n, ahead int) []events.Record {
+	tb.Helper()
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	spec := &task.Spec{Run: &task.Run{Argv: []string{"true"}}, Retry: task.Retry{Max: 3}}
+	records := make([]events.Record, 0, 3*n)
+	births := make([]uint64, 0, n)
+	add := func(i int, kind events.Kind, e task.Event) {
+		at = at.Add(8333 * time.Nanosecond)
+		f := events.Fact{ID: ulidAt(at, 3*i+int(kind)), At: at, Task: task.ID(ulidAt(time.UnixMilli(1785585600000+int64(i)/40), i)), Event: e}
+		raw, err := events.Encode(nil, &f)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if f, err = events.Decode(raw); err != nil {
+			tb.Fatal(err)
+		}
+		records = append(records, events.Record{Seq: uint64(len(records) + 1), Kind: kind, Fact: f, Raw: raw})
+	}
+	finish := func(i int) {
+		add(i, events.KindChain, task.AttemptStarted{Attempt: 1, Node: "node-1", Session: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Offer: births[i]})
+		add(i, events.KindChain, task.AttemptFinished{Attempt: 1, Epoch: uint64(len(records))})
+	}
+	for i := range n {
+		add(i, events.KindOffer, task.Submitted{Work: task.Work{
+			Job: "noop", Revision: 7, Spec: spec, Route: "default.5", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}})
+		births = append(births, uint64(len(records)))
+		if i >= ahead {
+			finish(i - ahead)
+		}
+	}
+	for i := max(n-ahead, 0); i < n; i++ {
+		finish(i)
+	}
+	return records
+}
+
+func ulidAt(t time.Time, n int) string {
+	return firstID(t)[:10] + fmt.Sprintf("%016d", n)
+}
+
+// recorded is a log that holds what was recorded before; it hands it out in the
+// portions of a consumer.
+type recorded struct{ records []events.Record }
+
+func (l *recorded) Last(context.Context) (uint64, error) { return uint64(len(l.records)), nil }
+
+func (l *recorded) Follow(_ context.Context, from uint64) (events.Feed, error) {
+	return &recordedFeed{l.records[from-1:]}, nil
+}
+
+type recordedFeed struct{ records []events.Record }
+
+func (f *recordedFeed) Next(ctx context.Context) ([]events.Record, error) {
+	if len(f.records) == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	n := min(500, len(f.records))
+	batch := f.records[:n]
+	f.records = f.records[n:]
+	return batch, nil
+}
+
+func (f *recordedFeed) Close() {}
+
+// BenchmarkVisible waits for one fact after the other in an idle read model.
+func BenchmarkVisible(b *testing.B) {
+	log := events.NewMemory(time.Now, time.Minute)
+	r := recorder(log)
+	store, err := Open("")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- (&Projector{Log: log, Store: store}).Run(ctx) }()
+	for b.Loop() {
+		seq, err := r.Submit(ctx, task.ID(ulid.Make().String()), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: "default.5"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := store.Wait(ctx, seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// BenchmarkQueries asks a store of many tasks, a tenth of them pending.
+func BenchmarkQueries(b *testing.B) {
+	const n = 300_000
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	f, err := newFold(b.Context(), store, DefaultCacheSize)
+	if err != nil {
+		b.Fatal(err)
+	}
+	records := noops(b, n, n/10)
+	for rest := records[:3*n-2*n/10]; len(rest) > 0; {
+		size := min(len(rest), DefaultMaxBatch)
+		if err := f.apply(b.Context(), rest[:size]); err != nil {
+			b.Fatal(err)
+		}
+		rest = rest[size:]
+	}
+	if err := f.w.close(); err != nil {
+		b.Fatal(err)
+	}
+	for _, bm := range []struct {
+		name   string
+		filter Filter
+	}{
+		{"newest", Filter{}},
+		{"pending", Filter{States: []task.State{task.Pending}}},
+		{"pending-oldest", Filter{States: []task.State{task.Pending}, OldestFirst: true}},
+		{"finished", Filter{States: []task.State{task.Finished}}},
+		{"running", Filter{States: []task.State{task.Running, task.Cancelling}}},
+		{"job", Filter{Job: "noop"}},
+		{"no-such-job", Filter{Job: "none"}},
+		{"no-such-text", Filter{Text: "none"}},
+		{"no-such-label", Filter{Labels: map[string]string{"a": "b"}}},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := store.Tasks(b.Context(), bm.filter); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("counts", func(b *testing.B) {
+		for b.Loop() {
+			if _, _, err := store.Counts(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("waiting-none", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := store.Waiting(b.Context(), "default", time.Unix(0, 0), 100); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package projections
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"millrace/task"
+)
+
+// Bounds of [Filter.Limit].
+const (
+	DefaultLimit = 50
+	MaxLimit     = 1000
+)
+
+// ErrCursor refuses a cursor that did not come from a page of the same order.
+var ErrCursor = errors.New("the cursor is not valid: start from the first page")
+
+// Filter chooses tasks; a task must meet all that is set.
+//
+// In the order of ids the newest tasks come at once, and so do those in a state
+// other than finished, for those have an index. Everything else is looked for
+// from the newest task on, or the oldest, at 0.3 s (job, node, queue, the state
+// finished) to 2 s (labels, text) per million tasks passed over. So a page of
+// what most tasks meet comes at once, and one of what few meet takes that long.
+type Filter struct {
+	// States are the states it may be in. Default: any.
+	States []task.State
+	// Job, Node and Queue are exact. Node is who runs or last ran the task.
+	Job, Node, Queue string
+	// Labels must all be there with these values.
+	Labels map[string]string
+	// Since and Until bound the time of submission: Since itself is in, Until is
+	// not. A task whose id names a time more than a day from its submission may be missed.
+	Since, Until time.Time
+	// Text is part of the task's id, job, command or message. Letters of ASCII
+	// match in either case.
+	Text string
+	// Limit is how many tasks a page holds. Default [DefaultLimit], at most [MaxLimit].
+	Limit int
+	// Cursor continues after a page, as its Next says. The page after it neither
+	// repeats nor leaves out a task that was there before, however many come meanwhile.
+	Cursor string
+	// OldestFirst turns the order round; by default the newest id comes first.
+	OldestFirst bool
+}
+
+// Page is a part of a list of tasks.
+type Page struct {
+	Tasks []task.Task
+	// Next is the cursor of the next page, "" if this is the last.
+	Next string
+	// Seq is the sequence that the page reflects.
+	Seq uint64
+}
+
+// matches decides what the query could not, or only roughly.
+func (f *Filter) matches(t *task.Task) bool {
+	if !f.Since.IsZero() && t.SubmittedAt.Before(f.Since) || !f.Until.IsZero() && !t.SubmittedAt.Before(f.Until) {
+		return false
+	}
+	for k, v := range f.Labels {
+		if have, ok := t.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	if f.Text == "" {
+		return true
+	}
+	return slices.ContainsFunc([]string{string(t.ID), t.Job, t.Message, t.Spec.Text()}, func(s string) bool {
+		return strings.Contains(lower(s), lower(f.Text))
+	})
+}
+
+// lower turns the letters of ASCII into lower case, as LIKE does.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// condition is a part of a WHERE clause, with its arguments.
+type condition struct {
+	text strings.Builder
+	args []any
+}
+
+func (c *condition) and(text string, args ...any) {
+	if c.text.Len() > 0 {
+		c.text.WriteString(" AND ")
+	}
+	c.text.WriteString(text)
+	c.args = append(c.args, args...)
+}
+
+// idSlack is how far the time in an id may be from that of the submission.
+const idSlack = 24 * time.Hour
+
+// conditions are those that hold for tasks of every state.
+func (f *Filter) conditions(after string) *condition {
+	c := new(condition)
+	if after != "" {
+		c.and("id "+f.beyond()+" ?", after)
+	}
+	if !f.Since.IsZero() {
+		c.and("id >= ?", firstID(f.Since.Add(-idSlack)))
+	}
+	if !f.Until.IsZero() {
+		c.and("id < ?", firstID(f.Until.Add(idSlack)))
+	}
+	if f.Job != "" {
+		c.and("job = ?", f.Job)
+	}
+	if f.Node != "" {
+		c.and("node = ?", f.Node)
+	}
+	if f.Queue != "" {
+		c.and("queue = ?", f.Queue)
+	}
+	for k, v := range f.Labels {
+		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
+	}
+	if part := plainPart(f.Text); part != "" {
+		pattern := "%" + part + "%"
+		c.and("(doc LIKE ? OR id LIKE ? OR job LIKE ?)", pattern, pattern, pattern)
+	}
+	return c
+}
+
+// beyond is the relation of an id to one that comes before it.
+func (f *Filter) beyond() string {
+	if f.OldestFirst {
+		return ">"
+	}
+	return "<"
+}
+
+func (f *Filter) order() string {
+	if f.OldestFirst {
+		return "ORDER BY id"
+	}
+	return "ORDER BY id DESC"
+}
+
+// firstID is the least id of a time.
+func firstID(t time.Time) string {
+	var id ulid.ULID
+	ms := min(max(t.UnixMilli(), 0), int64(ulid.MaxTime()))
+	_ = id.SetTime(uint64(ms)) // it is in bounds
+	return id.String()
+}
+
+// plainPart is the longest part of a text that looks the same in a document, where
+// spaces may part arguments, and means nothing to LIKE.
+func plainPart(text string) string {
+	longest := ""
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"\%_`, r)
+	}) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
+// A cursor is the order and the last id of a page.
+func (f *Filter) cursor(last task.ID) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(f.beyond() + string(last)))
+}
+
+// after is the id that the cursor names, "" for no cursor.
+func (f *Filter) after() (string, error) {
+	if f.Cursor == "" {
+		return "", nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
+	if err != nil {
+		return "", ErrCursor
+	}
+	id, ok := strings.CutPrefix(string(text), f.beyond())
+	if !ok || id == "" {
+		return "", ErrCursor
+	}
+	return id, nil
+}
+
+func (f *Filter) limit() (int, error) {
+	switch {
+	case f.Limit == 0:
+		return DefaultLimit, nil
+	case f.Limit < 0 || f.Limit > MaxLimit:
+		return 0, fmt.Errorf("limit is %d, want 1 to %d", f.Limit, MaxLimit)
+	}
+	return f.Limit, nil
+}

@@ -1,0 +1,342 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Bounds of what is kept of messages that could not be understood, in bytes.
+const (
+	maxPoison  = 4 << 10
+	maxReason  = 1 << 10
+	maxCounter = 64
+)
+
+// errBackwards: the log gave a message that is not after the one before.
+var errBackwards = errors.New("the log went backwards")
+
+// fold adds batches of records to a store. It is for one goroutine.
+type fold struct {
+	store *Store
+	w     *writer
+	live  *cache
+	at    position
+	seen  uint64 // the last sequence given, which may be before at
+
+	// The batch at hand; kept between batches for their memory.
+	index   map[task.ID]int // place in changes
+	changes []change
+	of      []int // of each record, its place in changes, or -1
+}
+
+// change is a task that the batch touches.
+type change struct {
+	task task.Task
+	// before is where it was counted; isNew is whether it is taken to have no row.
+	before counted
+	isNew  bool
+}
+
+// counted is what tasks are counted by.
+type counted struct {
+	queue string
+	state task.State
+}
+
+func countedOf(t *task.Task) counted { return counted{t.Route.Queue(), t.State} }
+
+func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
+	w, err := newWriter(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
+	if err := f.at.load(ctx, w.conn); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return f, nil
+}
+
+// apply folds records into rows, all or none. Those at or below the sequence
+// reached have been folded before and change nothing.
+func (f *fold) apply(ctx context.Context, records []events.Record) error {
+	for i := range records {
+		if records[i].Seq <= f.seen {
+			return fmt.Errorf("%w: sequence %d came after %d", errBackwards, records[i].Seq, f.seen)
+		}
+		f.seen = records[i].Seq
+	}
+	for len(records) > 0 && records[0].Seq <= f.at.Seq {
+		records = records[1:]
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	// A birth is nearly always the first of its task, and to look for a row costs
+	// as much as to write one. So it is taken for new, and if the row is refused,
+	// the batch is folded again and everything looked up.
+	err := f.try(ctx, records, true)
+	if errors.Is(err, errExists) {
+		err = f.try(ctx, records, false)
+	}
+	if err != nil {
+		return fmt.Errorf("fold sequences %d to %d: %w", records[0].Seq, records[len(records)-1].Seq, err)
+	}
+	for i := range f.changes {
+		f.live.put(&f.changes[i].task)
+	}
+	f.store.reach.set(f.at.Seq)
+	return nil
+}
+
+func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) error {
+	next := f.at
+	err := f.w.transact(ctx, func(ctx context.Context) error {
+		if err := f.collect(ctx, records, trusting); err != nil {
+			return err
+		}
+		f.evolve(records)
+		if err := f.writeTasks(ctx); err != nil {
+			return err
+		}
+		if err := f.writeOthers(ctx, records); err != nil {
+			return err
+		}
+		next.advance(records)
+		return f.writePosition(ctx, next)
+	})
+	if err == nil {
+		f.at = next
+	}
+	return err
+}
+
+// collect finds the tasks that the records touch, as they were before.
+func (f *fold) collect(ctx context.Context, records []events.Record, trusting bool) error {
+	clear(f.index)
+	clear(f.changes)
+	f.changes, f.of = f.changes[:0], f.of[:0]
+	var unknown []int
+	for i := range records {
+		r := &records[i]
+		id := taskOf(r)
+		if id == "" {
+			f.of = append(f.of, -1)
+			continue
+		}
+		at, ok := f.index[id]
+		if !ok {
+			at = len(f.changes)
+			f.index[id] = at
+			c := change{task: task.Task{ID: id}}
+			if t, ok := f.live.get(id); ok {
+				c.task = *t
+			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting && r.Kind != events.KindChain {
+				c.isNew = true
+			} else {
+				unknown = append(unknown, at)
+			}
+			f.changes = append(f.changes, c)
+		}
+		f.of = append(f.of, at)
+	}
+	missing := make([]*change, len(unknown))
+	for i, at := range unknown {
+		missing[i] = &f.changes[at]
+	}
+	if err := f.w.loadTasks(ctx, f.store.specs, missing); err != nil {
+		return err
+	}
+	for i := range f.changes {
+		f.changes[i].before = countedOf(&f.changes[i].task)
+	}
+	return nil
+}
+
+// taskOf is the task whose history the record is part of, "" if there is none.
+func taskOf(r *events.Record) task.ID {
+	switch r.Kind {
+	case events.KindOffer, events.KindHold, events.KindChain:
+		return r.Fact.Task
+	}
+	return ""
+}
+
+func (f *fold) evolve(records []events.Record) {
+	for i, at := range f.of {
+		if at >= 0 {
+			c := &f.changes[at]
+			c.task = task.Evolve(c.task, records[i].Task())
+		}
+	}
+}
+
+func (f *fold) writeTasks(ctx context.Context) error {
+	inserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.insert}
+	upserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.upsert}
+	counts := map[counted]int{}
+	for i := range f.changes {
+		c := &f.changes[i]
+		rows := &upserts
+		if c.isNew {
+			rows = &inserts
+		}
+		if err := rows.add(ctx, c); err != nil {
+			return err
+		}
+		if after := countedOf(&c.task); after != c.before {
+			counts[c.before]--
+			counts[after]++
+		}
+	}
+	if err := inserts.flush(ctx); err != nil {
+		return err
+	}
+	if err := upserts.flush(ctx); err != nil {
+		return err
+	}
+	return f.writeCounts(ctx, counts)
+}
+
+func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
+	emptied := false
+	for of, n := range counts {
+		if n == 0 || of.state == task.Unknown {
+			continue
+		}
+		if err := f.w.exec(ctx, "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+			of.queue, int64(of.state), n); err != nil {
+			return err
+		}
+		emptied = emptied || n < 0
+	}
+	if !emptied {
+		return nil
+	}
+	return f.w.exec(ctx, "DELETE FROM counts WHERE n = 0")
+}
+
+// writeOthers writes what the records say besides tasks: nodes, and messages that
+// could not be understood.
+func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
+	var nodes map[node.ID]node.Node
+	var unknown map[events.Type]int
+	for i := range records {
+		r := &records[i]
+		switch {
+		case r.Err != nil:
+			if err := f.writePoison(ctx, r, r.Err.Error()); err != nil {
+				return err
+			}
+		case r.Kind == events.KindChain && r.Fact.Task == "":
+			if err := f.writePoison(ctx, r, "it lies on the chain of a task and is not about a task"); err != nil {
+				return err
+			}
+		case r.Fact.Event == nil && r.Kind != events.KindOther:
+			if unknown == nil {
+				unknown = map[events.Type]int{}
+			}
+			unknown[r.Fact.Type]++
+		}
+		if r.Kind != events.KindNode || r.Fact.Node == "" {
+			continue
+		}
+		n, ok := nodes[r.Fact.Node]
+		if !ok {
+			var err error
+			if n, err = loadNode(ctx, f.w.conn, r.Fact.Node); err != nil {
+				return err
+			}
+			if nodes == nil {
+				nodes = map[node.ID]node.Node{}
+			}
+		}
+		nodes[r.Fact.Node] = node.Evolve(n, r.Node())
+	}
+	for _, n := range nodes {
+		if err := f.writeNode(ctx, &n); err != nil {
+			return err
+		}
+	}
+	for typ, n := range unknown {
+		name := UnknownType + clip(string(typ), maxCounter)
+		if err := f.w.exec(ctx, "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fold) writePoison(ctx context.Context, r *events.Record, why string) error {
+	raw := r.Raw[:min(len(r.Raw), maxPoison)]
+	if raw == nil {
+		raw = []byte{}
+	}
+	return f.w.exec(ctx, "INSERT INTO poison VALUES (?, ?, ?, ?)", int64(r.Seq), clip(r.Place, maxReason), clip(why, maxReason), raw)
+}
+
+// clip shortens s to at most n bytes, between two characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n])
+}
+
+func (f *fold) writeNode(ctx context.Context, n *node.Node) error {
+	labels, err := json.Marshal(n.Labels)
+	if err != nil {
+		return fmt.Errorf("node %s: labels: %w", n.ID, err)
+	}
+	queues, err := json.Marshal(n.Queues)
+	if err != nil {
+		return fmt.Errorf("node %s: queues: %w", n.ID, err)
+	}
+	return f.w.exec(ctx, "INSERT OR REPLACE INTO nodes ("+nodeColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		string(n.ID), int64(n.State), n.Reason, n.Session, n.Host, n.PID, n.Version, string(labels), n.Slots, string(queues),
+		int64(n.Head), timeText(n.Since), timeText(n.Started))
+}
+
+// loadNode returns the node as it is stored, or one of which nothing is known.
+func loadNode(ctx context.Context, conn *sql.Conn, id node.ID) (node.Node, error) {
+	n, err := scanNode(conn.QueryRowContext(ctx, "SELECT "+nodeColumns+" FROM nodes WHERE id = ?", string(id)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return node.Node{ID: id}, nil
+	}
+	return n, err
+}
+
+// advance moves the position behind the records.
+func (p *position) advance(records []events.Record) {
+	p.Seq = records[len(records)-1].Seq
+	for i := len(records) - 1; i >= 0; i-- {
+		if r := &records[i]; r.Err == nil && r.Kind != events.KindOther && r.Fact.ID != "" {
+			p.Anchor, p.AnchorID = r.Seq, r.Fact.ID
+			return
+		}
+	}
+}
+
+func (f *fold) writePosition(ctx context.Context, p position) error {
+	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ? WHERE seq = ?",
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, int64(f.at.Seq))
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(err, errors.New("another process has written this file"))
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package projections
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+var noon = time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
+
+// history makes random records of a few tasks and nodes: mostly what could
+// happen, else anything that a log can hold.
+type history struct {
+	*rand.Rand
+	tasks   []task.ID
+	records []events.Record
+}
+
+func newHistory(seed uint64, tasks int) *history {
+	h := &history{Rand: rand.New(rand.NewPCG(seed, 1))}
+	for i := range tasks {
+		h.tasks = append(h.tasks, task.ID(ulidAt(noon.Add(time.Duration(i)*time.Minute), i)))
+	}
+	return h
+}
+
+func (h *history) grow(n int) {
+	for range n {
+		h.add()
+	}
+}
+
+func (h *history) add() {
+	seq := uint64(1 + len(h.records)*2 + h.IntN(2))
+	r := events.Record{Seq: seq, Place: "place", Raw: []byte(`{"raw":true}`),
+		Fact: events.Fact{ID: fmt.Sprintf("fact-%d", seq), At: h.time(), Actor: h.text(), Task: h.tasks[h.IntN(len(h.tasks))]}}
+	switch h.IntN(20) {
+	case 0:
+		r.Kind, r.Err, r.Fact = events.KindChain, errors.New("no JSON: \xff"), events.Fact{Task: r.Fact.Task}
+	case 1:
+		r.Kind, r.Fact.Type = events.KindChain, "task.praised"
+	case 2:
+		r.Kind, r.Fact.Event = events.KindOther, h.event(r.Fact.Task)
+	case 3:
+		r.Kind, r.Fact.Task = events.KindChain, ""
+	case 4, 5:
+		r.Kind, r.Fact.Task, r.Fact.Node, r.Fact.Event = events.KindNode, "", node.ID(h.text()+"n"), h.nodeEvent()
+	default:
+		r.Fact.Event = h.event(r.Fact.Task)
+		r.Kind = events.KindChain
+		switch r.Fact.Event.(type) {
+		case task.Submitted, task.Queued:
+			r.Kind = []events.Kind{events.KindOffer, events.KindHold, events.KindOffer, events.KindChain}[h.IntN(4)]
+		}
+	}
+	r.Fact.Type = max(r.Fact.Type, events.TypeOf(r.Fact.Event))
+	h.records = append(h.records, r)
+}
+
+func (h *history) event(id task.ID) task.Event {
+	t := events.FoldTask(id, h.of(id))
+	epoch := t.Epoch
+	if h.IntN(8) == 0 {
+		epoch = h.Uint64N(20)
+	}
+	if t.State == task.Unknown && h.IntN(4) > 0 {
+		return task.Submitted{Work: h.work(), Due: h.sometimes()}
+	}
+	switch h.IntN(14) {
+	case 0:
+		return task.Submitted{Work: h.work(), Due: h.sometimes()}
+	case 1, 2:
+		return task.Queued{Work: h.work(), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes()}
+	case 3, 4, 5:
+		e := task.AttemptStarted{Attempt: t.Attempt + 1, Node: h.text(), Session: h.text(), Offer: t.Seq}
+		if h.IntN(3) == 0 {
+			e.TookOver = &task.TookOver{Epoch: epoch}
+		}
+		return e
+	case 6:
+		return task.AttemptFinished{Epoch: epoch, Exit: h.exit(), Result: h.json(), Usage: h.usage()}
+	case 7:
+		e := task.AttemptFailed{Epoch: epoch, Class: task.ReasonExit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
+		if h.IntN(2) == 0 {
+			e.Retry = &task.RetryPlan{Attempt: 2, Due: h.time()}
+		}
+		return e
+	case 8:
+		return task.AttemptReleased{Epoch: epoch, Reason: h.text()}
+	case 9:
+		return task.AttemptLost{Epoch: epoch, Reason: h.text()}
+	case 10:
+		return task.CancelRequested{Reason: h.text(), Deadline: h.time()}
+	case 11:
+		return task.CancelConfirmed{Reason: h.text(), Epoch: epoch, Exit: h.exit()}
+	case 12:
+		return task.GivenUp{Reason: task.ReasonLost, Detail: h.text()}
+	}
+	if h.IntN(2) == 0 {
+		return task.AttemptLate{Epoch: epoch, Said: h.json()}
+	}
+	return task.Reopened{Reason: h.text()}
+}
+
+func (h *history) nodeEvent() node.Event {
+	session := fmt.Sprint(h.IntN(2))
+	switch h.IntN(4) {
+	case 0:
+		return node.Registered{Session: session, Profile: node.Profile{Host: h.text(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4}}
+	case 1:
+		return node.WentOnline{Session: session, Reason: h.text()}
+	case 2:
+		return node.Drained{Session: session, Reason: h.text()}
+	}
+	return node.WentOffline{Session: session, Reason: h.text()}
+}
+
+var testSpecs = []*task.Spec{
+	nil,
+	{Handler: "noop"},
+	{Run: &task.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: task.Timeout{Run: task.Duration(time.Minute), Pending: task.Duration(time.Hour)}},
+	{Run: &task.Run{Shell: "make all\n", Env: map[string]string{"A": "b"}}, Retry: task.Retry{Max: 2, Jitter: 0.5}},
+}
+
+func (h *history) work() task.Work {
+	return task.Work{
+		Job: []string{"", "crawl", "index"}[h.IntN(3)], Revision: h.Uint64N(3), Spec: testSpecs[h.IntN(len(testSpecs))],
+		Params: h.json(), Labels: h.labels(), Route: task.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
+		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()),
+	}
+}
+
+func (h *history) labels() map[string]string {
+	switch h.IntN(3) {
+	case 0:
+		return map[string]string{"team": "a"}
+	case 1:
+		// Decoding has made them valid.
+		return map[string]string{"team": "b", strings.ToValidUTF8(h.text(), "?"): strings.ToValidUTF8(h.text(), "?")}
+	}
+	return nil
+}
+
+func (h *history) text() string {
+	return []string{"", "plain", "Quoted \"text\"", "back\\slash\n\t\x00\x1f", "größe 日本", "bad \xff\xfe utf8", "\u2028<&>", "50%_done"}[h.IntN(8)]
+}
+
+func (h *history) json() json.RawMessage {
+	return []json.RawMessage{nil, json.RawMessage(`{"a": [1, "}"]}`), json.RawMessage(`null`)}[h.IntN(3)]
+}
+
+func (h *history) exit() *int {
+	if h.IntN(2) == 0 {
+		return nil
+	}
+	code := h.IntN(3) - 1
+	return &code
+}
+
+func (h *history) usage() *task.Usage {
+	if h.IntN(2) == 0 {
+		return nil
+	}
+	return &task.Usage{UserTime: task.Duration(h.Int64()), SystemTime: 1, MaxMemory: h.Int64()}
+}
+
+func (h *history) time() time.Time {
+	switch h.IntN(20) {
+	case 0:
+		return time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
+	case 1:
+		return time.Date(1, 1, 2, 0, 0, 0, 1, time.UTC)
+	}
+	return noon.Add(time.Duration(h.Int64N(int64(48 * time.Hour))))
+}
+
+func (h *history) sometimes() time.Time {
+	if h.IntN(2) == 0 {
+		return time.Time{}
+	}
+	return h.time()
+}
+
+// of is what the log returns as the history of a task.
+func (h *history) of(id task.ID) []events.Record {
+	var all []events.Record
+	for _, r := range h.records {
+		if r.Fact.Task == id && r.Kind != events.KindOther && r.Kind != events.KindNode {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// folded is the fold of each task of which there is a message.
+func (h *history) folded() map[task.ID]task.Task {
+	all := map[task.ID]task.Task{}
+	for _, id := range h.tasks {
+		if records := h.of(id); len(records) > 0 {
+			all[id] = events.FoldTask(id, records)
+		}
+	}
+	return all
+}
+
+func (h *history) foldedNodes() map[node.ID]node.Node {
+	byNode := map[node.ID][]events.Record{}
+	for _, r := range h.records {
+		if r.Kind == events.KindNode {
+			byNode[r.Fact.Node] = append(byNode[r.Fact.Node], r)
+		}
+	}
+	all := map[node.ID]node.Node{}
+	for id, records := range byNode {
+		all[id] = events.FoldNode(id, records)
+	}
+	return all
+}

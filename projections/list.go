@@ -1,0 +1,146 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/task"
+)
+
+// Tasks returns a page of the tasks that meet a filter, in the order of their
+// ids. The error wraps [ErrCursor] if the filter's cursor is none.
+func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
+	limit, err := f.limit()
+	if err != nil {
+		return Page{}, fmt.Errorf("list tasks: %w", err)
+	}
+	after, err := f.after()
+	if err != nil {
+		return Page{}, fmt.Errorf("list tasks: %w", err)
+	}
+	var page Page
+	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) error {
+		l := list{ctx: ctx, tx: tx, specs: s.specs, filter: &f, after: after, want: limit + 1}
+		if err := l.run(); err != nil {
+			return err
+		}
+		page = Page{Tasks: l.found, Seq: seq}
+		return nil
+	})
+	if len(page.Tasks) > limit {
+		page.Tasks = page.Tasks[:limit]
+		page.Next = f.cursor(page.Tasks[limit-1].ID)
+	}
+	return page, err
+}
+
+// list finds the first tasks that meet a filter. Each state, and each queue of
+// the pending ones, has a range of its own in an index, in the order of ids; so
+// the first of each range are taken and the first of those found.
+type list struct {
+	ctx    context.Context
+	tx     *sql.Tx
+	specs  *specCache
+	filter *Filter
+	after  string
+	want   int
+	found  []task.Task
+}
+
+func (l *list) run() error {
+	states := slices.Clone(l.filter.States)
+	slices.Sort(states)
+	states = slices.Compact(states)
+	if len(states) == 0 || len(states) == len(task.States()) {
+		return l.add("state <> 0")
+	}
+	for _, state := range states {
+		var err error
+		switch {
+		case state != task.Pending:
+			err = l.add(l.ofState(state))
+		case l.filter.Queue != "":
+			err = l.add("waits IS NOT NULL")
+		default:
+			err = l.pending()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofState states the state so that SQLite sees which index holds it.
+func (l *list) ofState(state task.State) string {
+	if state == task.Finished {
+		return fmt.Sprintf("state = %d", state)
+	}
+	return fmt.Sprintf("state = %d AND %s", state, inStateIndex)
+}
+
+func (l *list) pending() error {
+	queues, err := pendingQueues(l.ctx, l.tx)
+	if err != nil {
+		return err
+	}
+	for _, queue := range queues {
+		if err := l.add("waits IS NOT NULL AND queue = ?", queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add merges the first tasks of a range into those found.
+func (l *list) add(where string, args ...any) error {
+	c := l.filter.conditions(l.after)
+	c.and(where, args...)
+	if len(l.found) == l.want {
+		c.and("id "+reverse(l.filter.beyond())+" ?", string(l.found[l.want-1].ID))
+	}
+	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+columns+" FROM tasks WHERE "+c.text.String()+" "+l.filter.order(), c.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var part []task.Task
+	for len(part) < l.want && rows.Next() {
+		t, err := scanTask(rows, l.specs)
+		if err != nil {
+			return err
+		}
+		if l.filter.matches(&t) {
+			part = append(part, t)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	l.found = l.merge(l.found, part)
+	return nil
+}
+
+func reverse(relation string) string {
+	if relation == "<" {
+		return ">"
+	}
+	return "<"
+}
+
+func (l *list) merge(a, b []task.Task) []task.Task {
+	if len(a) == 0 {
+		return b
+	}
+	all := append(a, b...)
+	slices.SortFunc(all, func(a, b task.Task) int {
+		if l.filter.OldestFirst {
+			return strings.Compare(string(a.ID), string(b.ID))
+		}
+		return strings.Compare(string(b.ID), string(a.ID))
+	})
+	return all[:min(len(all), l.want)]
+}

@@ -1,0 +1,241 @@
+package projections
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Lists equal what a plain filter over the folds finds, page by page.
+func TestLists(t *testing.T) {
+	for seed := range uint64(6) {
+		h := newHistory(100+seed, 60)
+		h.grow(600)
+		s := open(t, "")
+		project(t, s, 20, h.records, func() int { return 1 + h.IntN(200) })
+		folded := slices.Collect(maps.Values(h.folded()))
+		for range 60 {
+			f := h.filter()
+			var want []task.ID
+			for i := range folded {
+				if plain(&folded[i], &f) {
+					want = append(want, folded[i].ID)
+				}
+			}
+			slices.Sort(want)
+			if !f.OldestFirst {
+				slices.Reverse(want)
+			}
+			var have []task.ID
+			for {
+				page, err := s.Tasks(t.Context(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range page.Tasks {
+					have = append(have, row.ID)
+				}
+				if f.Cursor = page.Next; f.Cursor == "" {
+					break
+				}
+				if len(page.Tasks) != f.Limit {
+					t.Fatalf("a page of %d with a next one, limit %d", len(page.Tasks), f.Limit)
+				}
+			}
+			if !slices.Equal(have, want) {
+				t.Fatalf("seed %d, filter %+v:\nhave %v\nwant %v", seed, f, have, want)
+			}
+		}
+		before := noon.Add(24 * time.Hour)
+		for _, queue := range []string{"default", "gpu", "night", "none"} {
+			have, err := s.Waiting(t.Context(), queue, before, 1000)
+			same(t, "waiting in "+queue, have, err, folded, func(k *task.Task) bool {
+				return k.State == task.Pending && k.Route.Queue() == queue && k.Since.Before(before)
+			})
+		}
+		have, err := s.OnNode(t.Context(), node.ID("plain"))
+		same(t, "on node", have, err, folded, func(k *task.Task) bool { return k.Live() && k.Node == "plain" })
+		have, err = s.Due(t.Context(), before, 1000)
+		slices.Sort(have)
+		same(t, "due", have, err, folded, func(k *task.Task) bool {
+			by := deadlineOf(k)
+			return !by.IsZero() && !by.After(before)
+		})
+	}
+}
+
+func same(t *testing.T, what string, have []task.ID, err error, folded []task.Task, keep func(*task.Task) bool) {
+	t.Helper()
+	var want []task.ID
+	for i := range folded {
+		if keep(&folded[i]) {
+			want = append(want, folded[i].ID)
+		}
+	}
+	slices.Sort(want)
+	if err != nil || !slices.Equal(have, want) {
+		t.Errorf("%s: %v, want %v; %v", what, have, want, err)
+	}
+}
+
+func (h *history) filter() Filter {
+	f := Filter{Limit: 1 + h.IntN(20), OldestFirst: h.IntN(2) == 0}
+	for range h.IntN(3) {
+		f.States = append(f.States, task.States()[h.IntN(len(task.States()))])
+	}
+	if h.IntN(4) == 0 {
+		f.States = task.States()
+	}
+	switch h.IntN(8) {
+	case 0:
+		f.Job = "crawl"
+	case 1:
+		f.Queue = "gpu"
+	case 2:
+		f.Node = h.text()
+	case 3:
+		f.Labels = h.labels()
+	case 4:
+		f.Since = noon.Add(time.Hour)
+	case 5:
+		f.Until = noon.Add(24 * time.Hour)
+	case 6:
+		f.Text = []string{"HELLO", "ECHO <hello> \"W", "quoted \"T", "%_", "größe", "all\n", string(h.tasks[3][5:]), "Craw", "utf8"}[h.IntN(9)]
+	}
+	return f
+}
+
+// plain is the meaning of a filter, in the plainest words.
+func plain(k *task.Task, f *Filter) bool {
+	for key, v := range f.Labels {
+		if have, ok := k.Labels[key]; !ok || have != v {
+			return false
+		}
+	}
+	text := false
+	for _, part := range []string{string(k.ID), k.Job, k.Message, k.Spec.Text()} {
+		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
+	}
+	return k.State != task.Unknown && text &&
+		(len(f.States) == 0 || slices.Contains(f.States, k.State)) &&
+		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
+		(f.Queue == "" || k.Route.Queue() == f.Queue) &&
+		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&
+		(f.Until.IsZero() || k.SubmittedAt.Before(f.Until))
+}
+
+func TestPagesWhileTasksArrive(t *testing.T) {
+	s := open(t, "")
+	records := noops(t, 300, 10)
+	project(t, s, 10, records[:600], all) // 207 tasks
+	first, err := s.Tasks(t.Context(), Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Tasks) != DefaultLimit || first.Seq != 600 {
+		t.Fatalf("a page of %d at %d", len(first.Tasks), first.Seq)
+	}
+	project(t, s, 10, records[600:], all)
+	second, err := s.Tasks(t.Context(), Filter{Cursor: first.Next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Seq != 900 {
+		t.Errorf("the page reflects %d", second.Seq)
+	}
+	last, next := first.Tasks[len(first.Tasks)-1].ID, second.Tasks[0].ID
+	if last[10:] != "0000000000000157" || next[10:] != "0000000000000156" {
+		t.Errorf("after %s came %s", last, next)
+	}
+}
+
+func TestRefusedFilters(t *testing.T) {
+	s := open(t, "")
+	oldest := Filter{OldestFirst: true}
+	for _, cursor := range []string{"?", "AAAA", oldest.cursor("01JD6Z8V3M0QK4T7W2X9Y5ABCD"), (&Filter{}).cursor("")} {
+		if _, err := s.Tasks(t.Context(), Filter{Cursor: cursor}); !errors.Is(err, ErrCursor) {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+	for _, limit := range []int{-1, MaxLimit + 1} {
+		if _, err := s.Tasks(t.Context(), Filter{Limit: limit}); err == nil {
+			t.Errorf("limit %d is taken", limit)
+		}
+	}
+}
+
+// No query that is asked often sorts, or reads the table from end to end.
+func TestPlans(t *testing.T) {
+	s := open(t, "")
+	for _, tt := range []struct{ query, want string }{
+		{"SELECT id FROM tasks WHERE deadline <= ? ORDER BY deadline LIMIT ?", "USING COVERING INDEX tasks_deadline (deadline<?)"},
+		{"SELECT id FROM tasks WHERE queue = ? AND waits < ? ORDER BY id LIMIT ?", "USING COVERING INDEX tasks_waits (queue=?)"},
+		{"SELECT doc FROM tasks WHERE waits IS NOT NULL AND queue = ? AND id < ? ORDER BY id DESC", "USING INDEX tasks_waits (queue=? AND id<?)"},
+		{"SELECT doc FROM tasks WHERE state = 4 AND " + inStateIndex + " AND id < ? ORDER BY id DESC", "USING INDEX tasks_state (state=? AND id<?)"},
+		{"SELECT doc FROM tasks WHERE state <> 0 ORDER BY id DESC", "SCAN tasks"},
+		{"SELECT id FROM tasks WHERE state IN (?, ?) AND " + inStateIndex + " AND node = ?", "USING COVERING INDEX tasks_state (state=?)"},
+	} {
+		var plan []string
+		err := s.view(t.Context(), "explain", func(tx *sql.Tx, _ uint64) error {
+			var a, b, c int
+			var detail string
+			return each(t.Context(), tx, "EXPLAIN QUERY PLAN "+tt.query, make([]any, strings.Count(tt.query, "?")), []any{&a, &b, &c, &detail}, func() error {
+				plan = append(plan, detail)
+				return nil
+			})
+		})
+		if text := fmt.Sprint(plan); err != nil || !strings.Contains(text, tt.want) || strings.Contains(text, "TEMP B-TREE") {
+			t.Errorf("%s\nplan %s, %v\nwant %s", tt.query, text, err, tt.want)
+		}
+	}
+}
+
+// Readers see whole batches only, and do not disturb the writer.
+func TestReadersWhileWriting(t *testing.T) {
+	s := open(t, "")
+	records := noops(t, 2000, 100)
+	ended := make(chan error, 3)
+	for range cap(ended) {
+		go func() {
+			for {
+				counts, seq, err := s.Counts(t.Context())
+				if err == nil {
+					var want, have int
+					for _, r := range records[:seq] {
+						if r.Kind == events.KindOffer {
+							want++
+						}
+					}
+					for _, n := range counts["default"] {
+						have += n
+					}
+					if have != want {
+						err = fmt.Errorf("%d tasks at %d, want %d", have, seq, want)
+					}
+				}
+				if err == nil {
+					_, err = s.Tasks(t.Context(), Filter{States: []task.State{task.Pending, task.Running}})
+				}
+				if err != nil || seq == uint64(len(records)) {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	project(t, s, 1000, records, func() int { return 97 })
+	for range cap(ended) {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"millrace/events"
+)
+
+// Defaults and bounds of a [Projector].
+const (
+	DefaultMaxBatch  = 8192
+	DefaultCacheSize = 100_000
+)
+
+// A batch is written as soon as the one before is minInterval ago. While batches
+// are large the interval grows to maxInterval, so that more facts of one task meet
+// in one batch and become one row.
+const (
+	minInterval = 4 * time.Millisecond
+	maxInterval = 64 * time.Millisecond
+	largeBatch  = 256
+)
+
+// Bounds of the delay before the log is read again after an error.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// Log is what a projector needs of the log.
+type Log interface {
+	events.Follower
+	// Last is the sequence of the last message in the log, 0 if there is none.
+	Last(ctx context.Context) (uint64, error)
+}
+
+// Projector folds a log into a store. A store has one projector at a time.
+type Projector struct {
+	Log   Log
+	Store *Store
+	// Logger is told what went wrong and was done again. Default: nobody is.
+	Logger *slog.Logger
+	// MaxBatch is how many records one transaction may hold. More make a large
+	// log faster to fold and take about 1 kB of memory each. Default [DefaultMaxBatch].
+	MaxBatch int
+	// CacheSize is how many tasks that have not ended are kept in memory, at
+	// about 1 kB each; the others are read from their rows when they change.
+	// Default [DefaultCacheSize].
+	CacheSize int
+}
+
+// Run follows the log from where the store has come to and keeps the rows up to
+// date until ctx ends; then it returns ctx's error. Nothing else ends it but the
+// end of the store: when the log cannot be read or the file cannot be written, it
+// says so to Logger and tries again, with growing delays of at most 5 s.
+//
+// If the log is another one than that which the rows were made of, or the file
+// is damaged, Run discards the rows and begins anew.
+func (p *Projector) Run(ctx context.Context) error {
+	logger := p.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	delay := minBackoff
+	for {
+		began := p.Store.Reached()
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		if errors.Is(err, errOtherLog) || damaged(err) || p.Store.reach.damaged() {
+			logger.Warn("the read model is made again from the log", "reason", err, "reached", p.Store.Reached())
+			err = p.Store.rebuild(err.Error())
+			if err == nil {
+				continue
+			}
+		}
+		if p.Store.Reached() != began {
+			delay = minBackoff
+		}
+		logger.Error("the read model is behind", "error", err, "reached", p.Store.Reached(), "retry_in", delay)
+		if !sleep(ctx, delay) {
+			return ctx.Err()
+		}
+		delay = min(2*delay, maxBackoff)
+	}
+}
+
+// errOtherLog: the rows were not made of this log.
+var errOtherLog = errors.New("this is another log than the one that was folded before")
+
+// follow folds until something goes wrong.
+func (p *Projector) follow(ctx context.Context) (err error) {
+	f, err := newFold(ctx, p.Store, orDefault(p.CacheSize, DefaultCacheSize))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.w.close()) }()
+
+	last, err := p.Log.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	if last < f.at.Seq {
+		return fmt.Errorf("%w: it ends at %d, before %d", errOtherLog, last, f.at.Seq)
+	}
+	// From the anchor on, to see whether it is still what it was.
+	feed, err := p.Log.Follow(ctx, max(f.at.Anchor, 1))
+	if err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	in := newInbox(orDefault(p.MaxBatch, DefaultMaxBatch))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer feed.Close()
+		in.fill(ctx, feed)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+
+	pace := pace{interval: minInterval}
+	for {
+		if err := pace.wait(ctx, in, &p.Store.reach); err != nil {
+			return err
+		}
+		records, err := in.take()
+		if err != nil {
+			return fmt.Errorf("follow the log: %w", err)
+		}
+		if f.seen == 0 && len(records) > 0 && records[0].Seq == f.at.Anchor && records[0].Fact.ID != f.at.AnchorID {
+			return fmt.Errorf("%w: sequence %d is fact %s, was %s", errOtherLog, f.at.Anchor, records[0].Fact.ID, f.at.AnchorID)
+		}
+		if err := f.apply(ctx, records); err != nil {
+			return err
+		}
+		pace.wrote(len(records))
+	}
+}
+
+// pace decides when a batch is written.
+type pace struct {
+	interval time.Duration
+	last     time.Time
+}
+
+// wait returns when there is something to write and it is time to.
+func (p *pace) wait(ctx context.Context, in *inbox, r *reach) error {
+	for {
+		if r.damaged() {
+			return errDamaged
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.hurry:
+			continue
+		case <-in.some:
+		}
+		break
+	}
+	timer := time.NewTimer(time.Until(p.last.Add(p.interval)))
+	defer timer.Stop()
+	for {
+		if r.awaited() {
+			timer.Reset(time.Until(p.last.Add(minInterval)))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-in.full:
+			return nil
+		case <-timer.C:
+			return nil
+		case <-r.hurry:
+		}
+	}
+}
+
+// wrote sets the interval by the size of the batch just written.
+func (p *pace) wrote(records int) {
+	p.last = time.Now()
+	if records < largeBatch {
+		p.interval = minInterval
+	} else {
+		p.interval = min(2*p.interval, maxInterval)
+	}
+}
+
+func orDefault(n, otherwise int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return n
+}
+
+// sleep tells whether it slept to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,173 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// UnknownType begins the name of the counter of a type of facts that this
+// version does not know; the type follows.
+const UnknownType = "unknown_type."
+
+// Poison is a message in the log that could not be understood.
+type Poison struct {
+	Seq uint64
+	// Place is where the log keeps it, in the log's own words.
+	Place string
+	// Reason is why it could not be understood.
+	Reason string
+	// Raw is its beginning, at most 4 KiB.
+	Raw []byte
+}
+
+// Counts returns how many tasks there are, by queue and state; what is not there
+// is 0. It takes the same time however many there are. The second result is the
+// sequence that it reflects.
+func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error) {
+	counts := map[string]map[task.State]int{}
+	var at uint64
+	err := s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		var queue string
+		var state task.State
+		var n int
+		return each(ctx, tx, "SELECT queue, state, n FROM counts", nil, []any{&queue, &state, &n}, func() error {
+			if counts[queue] == nil {
+				counts[queue] = map[task.State]int{}
+			}
+			counts[queue][state] = n
+			return nil
+		})
+	})
+	return counts, at, err
+}
+
+// Counters returns what was counted besides tasks, by name: see [UnknownType].
+func (s *Store) Counters(ctx context.Context) (map[string]int, uint64, error) {
+	counters := map[string]int{}
+	var at uint64
+	err := s.view(ctx, "read counters", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		var name string
+		var n int
+		return each(ctx, tx, "SELECT name, n FROM counters", nil, []any{&name, &n}, func() error {
+			counters[name] = n
+			return nil
+		})
+	})
+	return counters, at, err
+}
+
+// Nodes returns all nodes in the order of their ids.
+func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
+	var nodes []node.Node
+	var at uint64
+	err := s.view(ctx, "list nodes", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		rows, err := tx.QueryContext(ctx, "SELECT "+nodeColumns+" FROM nodes ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			n, err := scanNode(rows)
+			if err != nil {
+				return err
+			}
+			nodes = append(nodes, n)
+		}
+		return rows.Err()
+	})
+	return nodes, at, err
+}
+
+// Poison returns the messages that could not be understood, the latest first, at
+// most limit of them.
+func (s *Store) Poison(ctx context.Context, limit int) ([]Poison, uint64, error) {
+	var all []Poison
+	var at uint64
+	err := s.view(ctx, "list poison", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		var p Poison
+		return each(ctx, tx, "SELECT seq, place, reason, raw FROM poison ORDER BY seq DESC LIMIT ?", []any{limit},
+			[]any{&p.Seq, &p.Place, &p.Reason, &p.Raw}, func() error {
+				all = append(all, p)
+				return nil
+			})
+	})
+	return all, at, err
+}
+
+// Due returns the tasks whose own deadline has passed at now, the longest
+// overdue first, at most limit of them: as [task.Owes] has it, with no slack and
+// as if their queue were served. Read a task from the log before acting on it.
+func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list tasks due", "SELECT id FROM tasks WHERE deadline <= ? ORDER BY deadline LIMIT ?", now.UnixMicro(), limit)
+}
+
+// Waiting returns the tasks of a queue that have been pending since before a
+// time, in the order of their ids, at most limit of them.
+func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? ORDER BY id LIMIT ?",
+		queue, before.UnixMicro(), limit)
+}
+
+// OnNode returns the tasks that are running or cancelling on a node.
+func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
+	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? ORDER BY id",
+		int64(task.Running), int64(task.Cancelling), string(id))
+}
+
+// Queues returns the queues that have pending tasks, in the order of their names.
+func (s *Store) Queues(ctx context.Context) ([]string, error) {
+	var queues []string
+	err := s.view(ctx, "list queues", func(tx *sql.Tx, seq uint64) (err error) {
+		queues, err = pendingQueues(ctx, tx)
+		return err
+	})
+	return queues, err
+}
+
+func pendingQueues(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	var queues []string
+	var queue string
+	err := each(ctx, tx, "SELECT queue FROM counts WHERE state = ? ORDER BY queue", []any{int64(task.Pending)}, []any{&queue}, func() error {
+		queues = append(queues, queue)
+		return nil
+	})
+	return queues, err
+}
+
+func (s *Store) ids(ctx context.Context, what, query string, args ...any) ([]task.ID, error) {
+	var ids []task.ID
+	err := s.view(ctx, what, func(tx *sql.Tx, seq uint64) error {
+		var id task.ID
+		return each(ctx, tx, query, args, []any{&id}, func() error {
+			ids = append(ids, id)
+			return nil
+		})
+	})
+	return ids, err
+}
+
+// each scans one row after the other into the same variables and calls f.
+func each(ctx context.Context, tx *sql.Tx, query string, args, into []any, f func() error) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

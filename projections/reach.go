@@ -1,0 +1,123 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// reach is how far the fold has come, as others in the process see and await it.
+type reach struct {
+	hurry chan struct{} // holds one: somebody waits, or the file is damaged
+
+	mu      sync.Mutex
+	seq     uint64        // guarded by mu
+	changed chan struct{} // guarded by mu; closed at each step
+	closed  chan struct{}
+	waiting int  // guarded by mu; calls of wait under way
+	bad     bool // guarded by mu; a query found the file damaged
+}
+
+func newReach() reach {
+	return reach{hurry: make(chan struct{}, 1), changed: make(chan struct{}), closed: make(chan struct{})}
+}
+
+// Reached is the sequence of the last message of the log that all answers from
+// now on reflect, 0 for none. It falls only when the read model is made anew.
+func (s *Store) Reached() uint64 {
+	s.reach.mu.Lock()
+	defer s.reach.mu.Unlock()
+	return s.reach.seq
+}
+
+// Wait returns when the answers reflect the log up to seq. If ctx ends first,
+// the error wraps ctx's; if the store is closed, it wraps [ErrClosed].
+//
+// It hurries the projector, which else waits a little for more to fold. Give it
+// the sequence of a fact: a message that was removed from the log is never
+// reached until something follows it.
+func (s *Store) Wait(ctx context.Context, seq uint64) error {
+	r := &s.reach
+	r.mu.Lock()
+	r.waiting++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.waiting--
+		r.mu.Unlock()
+	}()
+	for {
+		r.mu.Lock()
+		reached, changed := r.seq, r.changed
+		r.mu.Unlock()
+		if reached >= seq {
+			return nil
+		}
+		r.signal()
+		select {
+		case <-changed:
+		case <-r.closed:
+			return fmt.Errorf("wait for sequence %d: %w", seq, ErrClosed)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for sequence %d, have %d: %w", seq, reached, ctx.Err())
+		}
+	}
+}
+
+// Changed returns a channel that is closed as soon as the answers reflect
+// something after seq, or the read model is made anew, or closed.
+func (s *Store) Changed(seq uint64) <-chan struct{} {
+	s.reach.mu.Lock()
+	defer s.reach.mu.Unlock()
+	if s.reach.seq > seq {
+		past := make(chan struct{})
+		close(past)
+		return past
+	}
+	return s.reach.changed
+}
+
+// set makes seq the sequence reached and wakes whoever waits for a change.
+func (r *reach) set(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seq, r.bad = seq, false
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *reach) close() {
+	close(r.closed)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// awaited tells whether somebody waits for the fold.
+func (r *reach) awaited() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting > 0
+}
+
+// damage has the projector make the file anew.
+func (r *reach) damage() {
+	r.mu.Lock()
+	r.bad = true
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *reach) damaged() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bad
+}
+
+func (r *reach) signal() {
+	select {
+	case r.hurry <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,329 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mailru/easyjson/jlexer"
+
+	"millrace/task"
+)
+
+// columns of a task, in the order of [appendRow] and [scanTask].
+const (
+	columns     = "id, state, queue, job, node, waits, deadline, doc"
+	columnCount = 8
+)
+
+// appendRow appends the columns of a task to the arguments of a statement.
+func appendRow(args []any, t *task.Task, doc string) []any {
+	var waits, deadline any
+	if t.State == task.Pending {
+		waits = t.Since.UnixMicro()
+	}
+	if by := deadlineOf(t); !by.IsZero() {
+		deadline = by.UnixMicro()
+	}
+	return append(args, string(t.ID), int64(t.State), t.Route.Queue(), t.Job, t.Node, waits, deadline, doc)
+}
+
+// deadlineOf is the deadline that a task bears itself, whatever its
+// surroundings: [task.Owes] with no slack and its queue served. Zero means none.
+func deadlineOf(t *task.Task) time.Time {
+	switch t.State {
+	case task.Scheduled, task.Retrying:
+		return t.Due
+	case task.Pending:
+		if !t.Offered {
+			return t.Since
+		}
+		return t.StartBy
+	case task.Running:
+		if t.Spec != nil && t.Spec.Timeout.Run > 0 {
+			return t.StartedAt.Add(t.Spec.Timeout.Run.Std() + t.Spec.Timeout.Grace() + task.StopMargin)
+		}
+	case task.Cancelling:
+		return t.CancelBy
+	}
+	return time.Time{}
+}
+
+// encode appends the part of a task that has no column of its own.
+func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
+	d := doc{b: append(dst, '{')}
+	d.time("submitted", t.SubmittedAt)
+	d.str("reason", t.Reason)
+	d.str("message", t.Message)
+	d.num("revision", int64(t.Revision))
+	if t.Spec != nil {
+		text, err := c.text(t.Spec)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.key("spec")
+		d.b = append(d.b, text...)
+	}
+	d.raw("params", t.Params)
+	d.labels(t.Labels)
+	d.str("route", string(t.Route))
+	d.time("start_by", t.StartBy)
+	d.str("group", t.Group)
+	d.str("parent", string(t.Parent))
+	d.num("attempt", int64(t.Attempt))
+	d.num("epoch", int64(t.Epoch))
+	d.num("offer", int64(t.Offer))
+	d.str("session", t.Session)
+	d.num("head", int64(t.Head))
+	d.num("turn", int64(t.Turn))
+	if t.Offered {
+		d.num("offered", 1)
+	}
+	d.num("seq", int64(t.Seq))
+	d.num("failures", int64(t.Failures))
+	d.num("losses", int64(t.Losses))
+	d.num("late", int64(t.Late))
+	d.time("due", t.Due)
+	d.time("since", t.Since)
+	d.time("started", t.StartedAt)
+	d.time("ended", t.EndedAt)
+	d.time("cancel_by", t.CancelBy)
+	if t.Exit != nil {
+		d.key("exit")
+		d.b = strconv.AppendInt(d.b, int64(*t.Exit), 10)
+	}
+	d.raw("result", t.Result)
+	d.usage(t.Usage)
+	return append(d.b, '}'), nil
+}
+
+// decode is the reverse of encode. The strings of the task share data's memory.
+func (c *specCache) decode(t *task.Task, data []byte) error {
+	l := &jlexer.Lexer{Data: data}
+	l.Delim('{')
+	for l.Ok() && !l.IsDelim('}') {
+		key := l.UnsafeFieldName(false)
+		l.WantColon()
+		c.field(t, key, l)
+		l.WantComma()
+	}
+	l.Delim('}')
+	if err := l.Error(); err != nil {
+		return fmt.Errorf("row of task %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
+	switch key {
+	case "reason":
+		t.Reason = l.UnsafeString()
+	case "message":
+		t.Message = l.UnsafeString()
+	case "revision":
+		t.Revision = unsigned(l)
+	case "spec":
+		spec, err := c.spec(l.Raw())
+		l.AddError(err)
+		t.Spec = spec
+	case "params":
+		t.Params = l.Raw()
+	case "labels":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Labels))
+	case "route":
+		t.Route = task.Route(l.UnsafeString())
+	case "start_by":
+		t.StartBy = instant(l)
+	case "group":
+		t.Group = l.UnsafeString()
+	case "parent":
+		t.Parent = task.ID(l.UnsafeString())
+	case "attempt":
+		t.Attempt = l.Int()
+	case "epoch":
+		t.Epoch = unsigned(l)
+	case "offer":
+		t.Offer = unsigned(l)
+	case "session":
+		t.Session = l.UnsafeString()
+	case "head":
+		t.Head = unsigned(l)
+	case "turn":
+		t.Turn = unsigned(l)
+	case "offered":
+		t.Offered = l.Int() != 0
+	case "seq":
+		t.Seq = unsigned(l)
+	case "failures":
+		t.Failures = l.Int()
+	case "losses":
+		t.Losses = l.Int()
+	case "late":
+		t.Late = l.Int()
+	case "submitted":
+		t.SubmittedAt = instant(l)
+	case "due":
+		t.Due = instant(l)
+	case "since":
+		t.Since = instant(l)
+	case "started":
+		t.StartedAt = instant(l)
+	case "ended":
+		t.EndedAt = instant(l)
+	case "cancel_by":
+		t.CancelBy = instant(l)
+	case "exit":
+		code := l.Int()
+		t.Exit = &code
+	case "result":
+		t.Result = l.Raw()
+	case "usage":
+		t.Usage = usage(l)
+	default:
+		l.SkipRecursive()
+	}
+}
+
+// unsigned reads what [doc.num] made of a uint64.
+func unsigned(l *jlexer.Lexer) uint64 { return uint64(l.Int64()) }
+
+func instant(l *jlexer.Lexer) time.Time {
+	t, err := parseTime(string(l.Raw()))
+	l.AddError(err)
+	return t
+}
+
+func usage(l *jlexer.Lexer) *task.Usage {
+	var u task.Usage
+	l.Delim('[')
+	u.UserTime = task.Duration(l.Int64())
+	l.WantComma()
+	u.SystemTime = task.Duration(l.Int64())
+	l.WantComma()
+	u.MaxMemory = l.Int64()
+	l.WantComma()
+	l.Delim(']')
+	return &u
+}
+
+// doc appends the fields of a JSON object; empty ones are left out.
+type doc struct{ b []byte }
+
+func (d *doc) key(k string) {
+	if d.b[len(d.b)-1] != '{' {
+		d.b = append(d.b, ',')
+	}
+	d.b = append(d.b, '"')
+	d.b = append(d.b, k...)
+	d.b = append(d.b, '"', ':')
+}
+
+func (d *doc) str(k, v string) {
+	if v != "" {
+		d.key(k)
+		d.b = appendString(d.b, v)
+	}
+}
+
+func (d *doc) num(k string, v int64) {
+	if v != 0 {
+		d.key(k)
+		d.b = strconv.AppendInt(d.b, v, 10)
+	}
+}
+
+func (d *doc) raw(k string, v json.RawMessage) {
+	if len(v) > 0 {
+		d.key(k)
+		d.b = append(d.b, v...)
+	}
+}
+
+func (d *doc) time(k string, v time.Time) {
+	if !v.IsZero() {
+		d.key(k)
+		d.b = appendTime(d.b, v)
+	}
+}
+
+func (d *doc) labels(labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	d.key("labels")
+	d.b = append(d.b, '{')
+	for i, k := range slices.Sorted(maps.Keys(labels)) {
+		if i > 0 {
+			d.b = append(d.b, ',')
+		}
+		d.b = appendLabel(d.b, k, labels[k])
+	}
+	d.b = append(d.b, '}')
+}
+
+func appendLabel(b []byte, k, v string) []byte {
+	return appendString(append(appendString(b, k), ':'), v)
+}
+
+func (d *doc) usage(u *task.Usage) {
+	if u == nil {
+		return
+	}
+	d.key("usage")
+	d.b = strconv.AppendInt(append(d.b, '['), int64(u.UserTime), 10)
+	d.b = strconv.AppendInt(append(d.b, ','), int64(u.SystemTime), 10)
+	d.b = strconv.AppendInt(append(d.b, ','), u.MaxMemory, 10)
+	d.b = append(d.b, ']')
+}
+
+// appendString quotes a string and keeps every other byte as it is, valid UTF-8
+// or not, so that the row equals the fold and can be searched.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	start := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[start:i]...)
+		if c < ' ' {
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		} else {
+			b = append(b, '\\', c)
+		}
+		start = i + 1
+	}
+	return append(append(b, s[start:]...), '"')
+}
+
+// appendTime writes an instant as seconds since 1970 with nine digits of their
+// fraction: exact for every year and half as long as RFC 3339.
+func appendTime(b []byte, t time.Time) []byte {
+	b = strconv.AppendInt(b, t.Unix(), 10)
+	b = append(b, '.')
+	ns := strconv.AppendInt(b, int64(t.Nanosecond())+1e9, 10)
+	return append(b, ns[len(b)+1:]...)
+}
+
+// parseTime reads what appendTime writes; the empty text is the zero time.
+func parseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	whole, fraction, _ := strings.Cut(s, ".")
+	sec, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("instant %q: %w", s, err)
+	}
+	ns, err := strconv.ParseInt(fraction, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("instant %q: %w", s, err)
+	}
+	return time.Unix(sec, ns).UTC(), nil
+}

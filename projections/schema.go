@@ -1,0 +1,94 @@
+package projections
+
+import (
+	"fmt"
+
+	"millrace/task"
+)
+
+// What tells our files from others, and one version of the schema from another.
+// A file of another version is not migrated but made again from the log.
+const (
+	applicationID = 0x4d696c6c // "Mill"
+	schemaVersion = 1
+)
+
+// inStateIndex is what rows of the index tasks_state have in common. A query must
+// say it for SQLite to use that index. NOT IN would make SQLite build a table of
+// the three for each statement that writes.
+var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", task.Unknown, task.Pending, task.Finished)
+
+// Rows are written far more often than read, so there are few columns and few
+// indexes: a column exists if something filters on it, and a row is in at most
+// one of the indexes by state. A task that has finished is in none, and finding
+// the newest of those takes no index but the key.
+//
+//   - tasks.waits is since when the task is pending, NULL if it is not;
+//   - tasks.deadline is the task's own deadline, NULL if it has none;
+//   - tasks.doc is the rest of the folded task.
+//
+// Instants are microseconds since 1970. A row of state 0 is a task of which only
+// messages were seen that could not be understood; lists leave it out.
+var schema = fmt.Sprintf(`
+CREATE TABLE tasks (
+	id       TEXT    NOT NULL PRIMARY KEY,
+	state    INTEGER NOT NULL,
+	queue    TEXT    NOT NULL,
+	job      TEXT    NOT NULL,
+	node     TEXT    NOT NULL,
+	waits    INTEGER,
+	deadline INTEGER,
+	doc      TEXT    NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX tasks_waits    ON tasks (queue, id, waits) WHERE waits IS NOT NULL;
+CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
+CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
+
+-- How many tasks there are, so that counting costs nothing.
+CREATE TABLE counts (
+	queue TEXT    NOT NULL,
+	state INTEGER NOT NULL,
+	n     INTEGER NOT NULL,
+	PRIMARY KEY (queue, state)
+) WITHOUT ROWID;
+
+CREATE TABLE nodes (
+	id      TEXT NOT NULL PRIMARY KEY,
+	state   INTEGER NOT NULL,
+	reason  TEXT NOT NULL,
+	session TEXT NOT NULL,
+	host    TEXT NOT NULL,
+	pid     INTEGER NOT NULL,
+	version TEXT NOT NULL,
+	labels  TEXT NOT NULL,
+	slots   INTEGER NOT NULL,
+	queues  TEXT NOT NULL,
+	head    INTEGER NOT NULL,
+	since   TEXT NOT NULL,
+	started TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE poison (
+	seq    INTEGER PRIMARY KEY,
+	place  TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	raw    BLOB NOT NULL
+);
+
+CREATE TABLE counters (
+	name TEXT NOT NULL PRIMARY KEY,
+	n    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The one row says how far the fold has come. The anchor is a fact of a kind that
+-- stays in the log, at or before that: it tells this log from another.
+CREATE TABLE reached (
+	seq       INTEGER NOT NULL,
+	anchor    INTEGER NOT NULL,
+	anchor_id TEXT    NOT NULL
+);
+INSERT INTO reached VALUES (0, 0, '');
+
+PRAGMA application_id = %[2]d;
+PRAGMA user_version = %[3]d;
+`, inStateIndex, applicationID, schemaVersion)

@@ -1,0 +1,294 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// readers is how many queries may run at once; more wait for their turn.
+const readers = 4
+
+// Errors of a [Store].
+var (
+	// ErrClosed: the store is closed.
+	ErrClosed = errors.New("the read model is closed")
+	// errDamaged: SQLite says that the file is not what it has written.
+	errDamaged = errors.New("the file of the read model is damaged")
+)
+
+// Store is the read model in a SQLite file. One [Projector] writes it; any number
+// of queries read it meanwhile and never wait for the writer. Safe for
+// concurrent use.
+type Store struct {
+	path  string
+	dir   string // to be removed at the end; "" if the file is to stay
+	specs *specCache
+	reach reach
+
+	mu      sync.RWMutex // held for reading during each use of the files
+	read    *sql.DB      // guarded by mu; nil once closed
+	write   *sql.DB      // guarded by mu
+	notices []string     // guarded by mu
+}
+
+// Open opens the read model in the file path, and makes it if there is none. An
+// empty path or ":memory:" means a temporary file, removed by [Store.Close].
+//
+// A file of another version of the schema is removed and made anew; so is one
+// that SQLite cannot read or that is none of ours, but that is first renamed to
+// path + ".discarded". [Store.Notices] then says so. An error means that no
+// file could be made or opened at path.
+func Open(path string) (*Store, error) {
+	s := &Store{path: path, specs: newSpecCache(), reach: newReach()}
+	if path == "" || path == ":memory:" {
+		dir, err := os.MkdirTemp("", "millrace-")
+		if err != nil {
+			return nil, fmt.Errorf("open read model: %w", err)
+		}
+		s.dir, s.path = dir, filepath.Join(dir, "read.db")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open read model: %w", err), s.removeDir())
+	}
+	return s, nil
+}
+
+// Close ends the store when the queries under way have ended; later ones are
+// refused with [ErrClosed], and whoever waits is woken. Its [Projector] must
+// have ended before.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil {
+		return nil
+	}
+	s.reach.close()
+	return errors.Join(s.closeFiles(), s.removeDir())
+}
+
+// Notices says in words which files were discarded and why, the oldest first.
+// Somebody should log it: it is harmless, but until the log is folded anew the
+// answers are behind.
+func (s *Store) Notices() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return append([]string(nil), s.notices...)
+}
+
+// open opens the files, or discards what is there and makes them.
+func (s *Store) open() error {
+	why, err := s.inspect()
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		if err := s.openFiles(); err == nil {
+			return nil
+		} else if !damaged(err) {
+			return err
+		}
+		why = errDamaged.Error()
+	}
+	if why != absent {
+		s.notices = append(s.notices, fmt.Sprintf("%s: %s; it is made again from the log", s.path, why))
+	}
+	if err := s.removeFiles(why != absent && why != outdated); err != nil {
+		return err
+	}
+	return s.create()
+}
+
+// What [Store.inspect] finds instead of a file that can be used as it is.
+const (
+	absent   = "there is none"
+	outdated = "it is of another version of the schema"
+	foreign  = "it is no read model of Millrace"
+)
+
+// inspect tells why the file at path cannot be used; "" if it can.
+func (s *Store) inspect() (string, error) {
+	if info, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
+		return absent, nil
+	} else if err != nil {
+		return "", err
+	}
+	db, err := sql.Open("sqlite", s.dsn("mode=rw"))
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	var application, version int
+	err = errors.Join(
+		db.QueryRow("PRAGMA application_id").Scan(&application),
+		db.QueryRow("PRAGMA user_version").Scan(&version))
+	switch {
+	case damaged(err):
+		return errDamaged.Error(), nil
+	case err != nil:
+		return "", err
+	case application != applicationID:
+		return foreign, nil
+	case version != schemaVersion:
+		return outdated, nil
+	}
+	return "", nil
+}
+
+func (s *Store) create() error {
+	db, err := sql.Open("sqlite", s.dsn("_pragma=journal_mode(wal)"))
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec("BEGIN;" + schema + "COMMIT")
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return s.openFiles()
+}
+
+// openFiles opens the one connection that writes and those that read.
+//
+// With synchronous=NORMAL a crash of the machine may cost the last commits, which
+// are then folded again, but cannot damage the file. A checkpoint comes each 16 MB
+// of the write-ahead log, so that its fsyncs are few; pages are cached to 32 MB.
+func (s *Store) openFiles() error {
+	write, err := sql.Open("sqlite", s.dsn(
+		"_pragma=busy_timeout(5000)", "_pragma=journal_mode(wal)", "_pragma=synchronous(normal)",
+		"_pragma=wal_autocheckpoint(4000)", "_pragma=cache_size(-32000)"))
+	if err != nil {
+		return err
+	}
+	write.SetMaxOpenConns(1)
+	var p position
+	if err := p.load(context.Background(), write); err != nil {
+		return errors.Join(err, write.Close())
+	}
+	read, err := sql.Open("sqlite", s.dsn("_pragma=busy_timeout(5000)", "_pragma=query_only(1)"))
+	if err != nil {
+		return errors.Join(err, write.Close())
+	}
+	read.SetMaxOpenConns(readers)
+	read.SetMaxIdleConns(readers)
+	s.read, s.write = read, write
+	s.reach.set(p.Seq)
+	return nil
+}
+
+func (s *Store) dsn(params ...string) string {
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.path}).EscapedPath()}
+	for i, p := range params {
+		if i > 0 {
+			u.RawQuery += "&"
+		}
+		u.RawQuery += p
+	}
+	return u.String()
+}
+
+func (s *Store) closeFiles() error {
+	err := errors.Join(s.read.Close(), s.write.Close())
+	s.read, s.write = nil, nil
+	return err
+}
+
+// removeFiles removes the database; if keep is set, what was there is renamed.
+func (s *Store) removeFiles(keep bool) error {
+	if keep {
+		if err := os.Rename(s.path, s.path+".discarded"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(s.path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) removeDir() error {
+	if s.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// rebuild discards all rows; the fold begins anew. It waits for the queries under way.
+func (s *Store) rebuild(why string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil {
+		return ErrClosed
+	}
+	// What cannot be closed cleanly is removed all the same.
+	_ = s.closeFiles()
+	s.notices = append(s.notices, fmt.Sprintf("%s: %s; it is made again from the log", s.path, why))
+	if err := s.removeFiles(false); err != nil {
+		return fmt.Errorf("rebuild read model: %w", err)
+	}
+	if err := s.create(); err != nil {
+		return fmt.Errorf("rebuild read model: %w", err)
+	}
+	return nil
+}
+
+// view runs f in a transaction that only reads, so that all it sees is of one
+// sequence, which is f's argument.
+func (s *Store) view(ctx context.Context, what string, f func(tx *sql.Tx, seq uint64) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.read == nil {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err == nil {
+		defer tx.Rollback() // nothing is lost: it only reads
+		var p position
+		if err = p.load(ctx, tx); err == nil {
+			err = f(tx, p.Seq)
+		}
+	}
+	if err != nil {
+		if damaged(err) {
+			s.reach.damage()
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// damaged tells whether an error means that the file must be made anew.
+func damaged(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged)
+}
+
+// position is how far the fold has come.
+type position struct {
+	// Seq is the last sequence folded.
+	Seq uint64
+	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
+	Anchor   uint64
+	AnchorID string
+}
+
+func (p *position) load(ctx context.Context, q interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) error {
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errDamaged
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// rowsAtOnce is how many rows one statement writes. With fewer the statement
+// costs more than the rows; with more the driver's search for arguments does.
+const rowsAtOnce = 8
+
+// errExists: a task that was taken for new has a row.
+var errExists = errors.New("the task has a row already")
+
+// writer is the one connection that writes, with its statements. It is for one goroutine.
+type writer struct {
+	conn *sql.Conn
+	// Of each statement there is one for rowsAtOnce rows and one for a single row.
+	insert, upsert, load [2]*sql.Stmt
+	args                 []any
+}
+
+// newWriter prepares the statements on the store's writing connection.
+func newWriter(ctx context.Context, s *Store) (*writer, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.write == nil {
+		return nil, ErrClosed
+	}
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{conn: conn, args: make([]any, 0, rowsAtOnce*columnCount)}
+	for i, n := range []int{rowsAtOnce, 1} {
+		// A failure ends the transaction at once, so SQLite need not be able to undo
+		// the statement alone; but nothing may be written after it.
+		insert := "INSERT OR ROLLBACK INTO tasks (" + columns + ") VALUES " + repeat("("+repeat("?", columnCount)+")", n)
+		upsert := insert + ` ON CONFLICT DO UPDATE SET state = excluded.state, queue = excluded.queue, job = excluded.job,
+			node = excluded.node, waits = excluded.waits, deadline = excluded.deadline, doc = excluded.doc`
+		load := "SELECT " + columns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
+		for _, stmt := range []struct {
+			to   **sql.Stmt
+			text string
+		}{{&w.insert[i], insert}, {&w.upsert[i], upsert}, {&w.load[i], load}} {
+			if *stmt.to, err = conn.PrepareContext(ctx, stmt.text); err != nil {
+				return nil, errors.Join(err, w.close())
+			}
+		}
+	}
+	return w, nil
+}
+
+func repeat(s string, n int) string { return strings.Repeat(s+",", n-1) + s }
+
+func (w *writer) close() error {
+	var err error
+	for _, pair := range [][2]*sql.Stmt{w.insert, w.upsert, w.load} {
+		for _, s := range pair {
+			if s != nil {
+				err = errors.Join(err, s.Close())
+			}
+		}
+	}
+	return errors.Join(err, w.conn.Close())
+}
+
+// transact runs f in a transaction, which ends before transact returns. After an
+// error f must return: SQLite may have ended the transaction already, and what
+// is written then is written at once. The context of the statements never ends: the driver would start a goroutine for
+// each to watch it.
+func (w *writer) transact(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f(ctx)
+	if err == nil {
+		err = w.exec(ctx, "COMMIT")
+	}
+	if err != nil {
+		_ = w.exec(ctx, "ROLLBACK") // fails if SQLite has rolled back by itself
+	}
+	return err
+}
+
+func (w *writer) exec(ctx context.Context, query string, args ...any) error {
+	_, err := w.conn.ExecContext(ctx, query, args...)
+	return err
+}
+
+// loadTasks replaces those tasks that have a row by what it says.
+func (w *writer) loadTasks(ctx context.Context, specs *specCache, tasks []*change) error {
+	for len(tasks) > 0 {
+		stmt, n := w.load[0], rowsAtOnce
+		if len(tasks) < rowsAtOnce {
+			stmt, n = w.load[1], 1
+		}
+		w.args = w.args[:0]
+		for _, c := range tasks[:n] {
+			w.args = append(w.args, string(c.task.ID))
+		}
+		rows, err := stmt.QueryContext(ctx, w.args...)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			t, err := scanTask(rows, specs)
+			if err != nil {
+				return errors.Join(err, rows.Close())
+			}
+			for _, c := range tasks[:n] {
+				if c.task.ID == t.ID {
+					c.task = t
+				}
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		tasks = tasks[n:]
+	}
+	return nil
+}
+
+// taskRows collects rows of one kind of statement and writes them when there are enough.
+type taskRows struct {
+	w     *writer
+	stmt  [2]*sql.Stmt
+	specs *specCache
+	// docs holds the documents of the tasks, one after the other; ends says where each ends.
+	docs  []byte
+	tasks [rowsAtOnce]*change
+	ends  [rowsAtOnce]int
+	n     int
+}
+
+func (r *taskRows) add(ctx context.Context, c *change) error {
+	docs, err := r.specs.encode(r.docs, &c.task)
+	if err != nil {
+		return err
+	}
+	r.docs = docs
+	r.tasks[r.n], r.ends[r.n] = c, len(docs)
+	if r.n++; r.n < rowsAtOnce {
+		return nil
+	}
+	docText := r.take()
+	r.w.args = r.w.args[:0]
+	start := 0
+	for i, c := range r.tasks {
+		r.w.args = appendRow(r.w.args, &c.task, docText[start:r.ends[i]])
+		start = r.ends[i]
+	}
+	return execRows(ctx, r.stmt[0], r.w.args)
+}
+
+// flush writes the rows that were too few for a statement of many.
+func (r *taskRows) flush(ctx context.Context) error {
+	n := r.n
+	docText := r.take()
+	start := 0
+	for i, c := range r.tasks[:n] {
+		r.w.args = appendRow(r.w.args[:0], &c.task, docText[start:r.ends[i]])
+		start = r.ends[i]
+		if err := execRows(ctx, r.stmt[1], r.w.args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take returns the documents, in one allocation, and begins anew.
+func (r *taskRows) take() string {
+	text := string(r.docs)
+	r.docs, r.n = r.docs[:0], 0
+	return text
+}
+
+func execRows(ctx context.Context, stmt *sql.Stmt, args []any) error {
+	_, err := stmt.ExecContext(ctx, args...)
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
+		return fmt.Errorf("%w: %w", errExists, err)
+	}
+	return err
+}

@@ -1,0 +1,200 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"millrace/task"
+)
+
+// Marshal returns a job as a YAML file. [Parse] reads the same job from it: what
+// it sets is equal, numbers in parameters digit by digit. The error is that of
+// Parse if the job is not one that a file can hold.
+func Marshal(job task.Job) ([]byte, error) {
+	encoded, err := json.Marshal(job)
+	if err != nil {
+		return nil, fmt.Errorf("write job %s: %w", job.Name, err)
+	}
+	var b bytes.Buffer
+	writeFields(&b, jsonTree(encoded), "")
+
+	// A definition that is shown is edited and applied again, so one that says
+	// something else than the job would do harm.
+	back, err := Parse("", b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("write job %s: %w", job.Name, err)
+	}
+	again, err := json.Marshal(back[0])
+	if err != nil || !bytes.Equal(canonical(again), canonical(encoded)) {
+		return nil, fmt.Errorf("write job %s: its YAML form does not read back as the same job", job.Name)
+	}
+	return b.Bytes(), nil
+}
+
+// jsonTree returns valid JSON as a tree without positions. Of fields of the same
+// name the last one counts, as everywhere in encoding/json.
+func jsonTree(data []byte) *node {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return jsonNode(d)
+}
+
+func jsonNode(d *json.Decoder) *node {
+	t, _ := d.Token() // the data was written by encoding/json
+	switch t := t.(type) {
+	case json.Delim:
+		n := &node{kind: list}
+		if t == '{' {
+			n.kind = mapping
+		}
+		for d.More() {
+			if n.kind == list {
+				n.items = append(n.items, jsonNode(d))
+				continue
+			}
+			k, _ := d.Token()
+			name, _ := k.(string)
+			f := field{name: name, node: jsonNode(d)}
+			n.fields = append(slices.DeleteFunc(n.fields, func(g field) bool { return g.name == name }), f)
+		}
+		d.Token() // the closing bracket
+		return n
+	case string:
+		return &node{kind: text, text: t}
+	case json.Number:
+		return &node{kind: number, text: t.String()}
+	case bool:
+		return &node{kind: boolean, text: fmt.Sprint(t)}
+	}
+	return &node{kind: null, text: "null"}
+}
+
+// canonical is JSON in one spelling, for comparison.
+func canonical(data []byte) []byte {
+	return new(reader).appendJSON(nil, value{node: jsonTree(data)})
+}
+
+// writeFields writes a mapping in block style.
+func writeFields(b *bytes.Buffer, n *node, indent string) {
+	for _, f := range n.fields {
+		b.WriteString(indent + yamlName(f.name) + ":")
+		writeValue(b, f.node, indent)
+	}
+}
+
+// writeValue writes what follows a field's colon, up to the end of the line or block.
+func writeValue(b *bytes.Buffer, n *node, indent string) {
+	switch {
+	case n.kind == mapping && len(n.fields) > 0:
+		b.WriteByte('\n')
+		writeFields(b, n, indent+"  ")
+	case n.kind == list && len(n.items) > 0:
+		b.WriteByte('\n')
+		for _, i := range n.items {
+			b.WriteString(indent + "  - " + yamlFlow(i) + "\n")
+		}
+	case n.kind == text && blockText(n.text):
+		chomp := ""
+		if !strings.HasSuffix(n.text, "\n") {
+			chomp = "-"
+		}
+		b.WriteString(" |" + chomp + "\n")
+		for l := range strings.Lines(n.text) {
+			if l != "\n" {
+				b.WriteString(indent + "  ")
+			}
+			b.WriteString(strings.TrimSuffix(l, "\n") + "\n")
+		}
+	default:
+		b.WriteString(" " + yamlFlow(n) + "\n")
+	}
+}
+
+// yamlFlow is a value on one line. At its top text may do without quotes.
+func yamlFlow(n *node) string {
+	if n.kind == text && (plainText.MatchString(n.text) || plainTime.MatchString(n.text)) && plainKind(n.text) == text && !oldBoolean.MatchString(n.text) {
+		return n.text
+	}
+	return yamlQuoted(n)
+}
+
+// yamlQuoted is a value on one line with all text in quotes, which is JSON but
+// for characters that do not print.
+func yamlQuoted(n *node) string {
+	var parts []string
+	switch n.kind {
+	case text:
+		return quote(n.text)
+	case list:
+		for _, i := range n.items {
+			parts = append(parts, yamlQuoted(i))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case mapping:
+		for _, f := range n.fields {
+			parts = append(parts, quote(f.name)+": "+yamlQuoted(f.node))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return n.text
+}
+
+var (
+	// plainText is text that means itself without quotes, whichever parser reads
+	// it: less than YAML allows. Colons are for URLs and must not end a word.
+	// Durations begin with a digit, which is why they have an expression of their own.
+	plainText = regexp.MustCompile(`^(\./)?[A-Za-z_/]([A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-]|:[A-Za-z0-9_/.]| [A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-])*$`)
+	plainTime = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`)
+	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	// oldBoolean is what readers of YAML 1.1 take for true and false.
+	oldBoolean = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
+)
+
+func yamlName(s string) string {
+	if plainName.MatchString(s) && plainKind(s) == text && (s == "on" || !oldBoolean.MatchString(s)) {
+		return s
+	}
+	return quote(s)
+}
+
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(c):
+			b.WriteRune(c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// blockText tells whether text of several lines can be written as it is, below "|".
+func blockText(s string) bool {
+	if !strings.Contains(strings.TrimSuffix(s, "\n"), "\n") || strings.ContainsAny(s[:1], " \t\n") || strings.HasSuffix(s, "\n\n") {
+		return false
+	}
+	for l := range strings.Lines(s) {
+		if l = strings.TrimSuffix(l, "\n"); l != strings.TrimRight(l, " \t") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && c != '\t' && !unicode.IsPrint(c) })
+}

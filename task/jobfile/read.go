@@ -1,0 +1,432 @@
+package jobfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/task"
+)
+
+// Parse reads the jobs of a file, one from each YAML document that is not empty.
+// The name of the file is used in messages only.
+//
+// It returns either all jobs, valid and with different names, or an [Errors]
+// with everything that is wrong with the file. Data of any kind is safe to pass;
+// a file larger than 1 MiB, or one that aliases make larger than that, is refused.
+func Parse(name string, data []byte) ([]task.Job, error) {
+	r := &report{file: name}
+	s, ok := clean(data, r)
+	if !ok {
+		return nil, r.err()
+	}
+	var jobs []task.Job
+	lines := map[string]int{}
+	empty := true
+	for _, doc := range split(s) {
+		before := r.count()
+		root := compose(doc, r)
+		if root == nil {
+			continue
+		}
+		empty = false
+		d := reader{report: r, where: map[string]position{"": root.pos}}
+		job := d.job(root)
+		if r.count() == before { // else it would complain of what could not be read
+			d.validate(&job)
+		}
+		if job.Name != "" {
+			if line, double := lines[job.Name]; double {
+				r.add(d.where["name"], "name", "job name %q is used twice in this file, first on line %d", job.Name, line)
+			} else {
+				lines[job.Name] = d.where["name"].line
+			}
+		}
+		jobs = append(jobs, job)
+	}
+	if empty {
+		r.add(position{1, 1}, "", "the file is empty: a job needs at least `name` and `run`")
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+// reader turns the tree of one document into a job. It goes on after a problem,
+// so that all of them are found.
+type reader struct {
+	*report
+	// where holds the positions of the fields that were set.
+	where map[string]position
+}
+
+// value is a node together with where it stands. Its position is that of the
+// field's name: this is where an editor should take the user.
+type value struct {
+	*node
+	path string
+	pos  position
+}
+
+func (r *reader) refuse(v value, format string, args ...any) {
+	r.add(v.pos, v.path, "%s%s", prefix(v.path), fmt.Sprintf(format, args...))
+}
+
+// want refuses a value of the wrong kind. A broken one was refused before.
+func (r *reader) want(v value, what string) {
+	if v.kind != broken {
+		r.refuse(v, "want %s, got %s", what, describe(v.node))
+	}
+}
+
+// setters say how each field of an object is read. Their keys are the object's
+// entry in [vocabulary].
+type setters map[string]func(value)
+
+func (r *reader) object(v value, what string, read setters) {
+	if v.kind != mapping {
+		r.want(v, what)
+		return
+	}
+	for _, f := range v.fields {
+		at := join(v.path, f.name)
+		set, known := read[f.name]
+		if !known {
+			r.add(f.pos, at, "%s", refusal(v.path, f.name))
+			continue
+		}
+		r.where[at] = f.pos
+		set(value{f.node, at, f.pos})
+	}
+}
+
+func (r *reader) job(root *node) task.Job {
+	var j task.Job
+	r.object(value{root, "", root.pos}, "a job's fields (several jobs are separated by lines of ---)", setters{
+		"name":        func(v value) { j.Name = r.name(v, "job") },
+		"title":       func(v value) { j.Title = r.text(v) },
+		"description": func(v value) { j.Description = r.text(v) },
+		"owner":       func(v value) { j.Owner = r.text(v) },
+		"group":       func(v value) { j.Group = r.text(v) },
+		"labels":      func(v value) { j.Labels = r.texts(v) },
+		"params":      func(v value) { j.Params = r.params(v) },
+		"queue":       func(v value) { j.Queue = r.name(v, "queue") },
+		"run":         func(v value) { j.Run = r.run(v) },
+		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
+		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
+		"retry":       func(v value) { j.Retry = r.retry(v) },
+	})
+	if _, ok := root.field("name"); !ok && root.kind == mapping {
+		r.add(root.pos, "name", "name is missing: a job needs one")
+	}
+	return j
+}
+
+// validate applies the rules that concern more than one value.
+func (r *reader) validate(j *task.Job) {
+	if err := j.Validate(); err != nil {
+		path := r.subject(err.Error())
+		r.add(r.where[path], path, "%s", err)
+	}
+}
+
+// subject finds the field that a message of [task.Job.Validate] is about. They
+// begin with it.
+func (r *reader) subject(message string) string {
+	end := strings.IndexFunc(message, func(c rune) bool { return c != '.' && c != '_' && (c < 'a' || c > 'z') })
+	path := message[:max(end, 0)]
+	for path != "" {
+		if _, ok := r.where[path]; ok {
+			return path
+		}
+		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
+	}
+	return ""
+}
+
+func (r *reader) run(v value) *task.Run {
+	var run task.Run
+	switch v.kind {
+	case text:
+		run.Shell = r.line(v)
+	case list:
+		run.Argv = r.list(v, r.scalar)
+	default:
+		r.object(v, "a shell line, a list of arguments or a mapping", setters{
+			"argv":  func(v value) { run.Argv = r.list(v, r.scalar) },
+			"shell": func(v value) { run.Shell = r.line(v) },
+			"dir":   func(v value) { run.Dir = r.text(v) },
+			"env":   func(v value) { run.Env = r.texts(v) },
+		})
+	}
+	return &run
+}
+
+func (r *reader) timeout(v value) (t task.Timeout) {
+	r.object(v, "a mapping such as {run: 30m}", setters{
+		"pending": func(v value) { t.Pending = r.duration(v) },
+		"run":     func(v value) { t.Run = r.duration(v) },
+		"stop":    func(v value) { t.Stop = r.duration(v) },
+	})
+	return t
+}
+
+func (r *reader) retry(v value) (t task.Retry) {
+	class := func(v value) string { return r.oneOf(v, task.Classes) }
+	r.object(v, "a mapping such as {max: 3}", setters{
+		"max":       func(v value) { t.Max = r.whole(v) },
+		"backoff":   func(v value) { t.Backoff = r.oneOf(v, backoffs) },
+		"min":       func(v value) { t.Min = r.duration(v) },
+		"max_delay": func(v value) { t.MaxDelay = r.duration(v) },
+		"jitter":    func(v value) { t.Jitter = r.number(v) },
+		"on":        func(v value) { t.On = r.list(v, class) },
+		"not_on":    func(v value) { t.NotOn = r.list(v, class) },
+	})
+	return t
+}
+
+var backoffs = []string{task.BackoffExponential, task.BackoffLinear, task.BackoffFixed}
+
+func (r *reader) text(v value) string {
+	switch v.kind {
+	case text:
+		return v.text
+	case number, boolean:
+		r.refuse(v, "want text, got %s: put it in quotes", describe(v.node))
+	default:
+		r.want(v, "text")
+	}
+	return ""
+}
+
+// line reads text that says something: a field that is set to nothing is a slip.
+func (r *reader) line(v value) string {
+	s := r.text(v)
+	if v.kind == text && s == "" {
+		r.refuse(v, "it is empty: write a command or leave the field out")
+	}
+	return s
+}
+
+func (r *reader) name(v value, what string) string {
+	s := r.text(v)
+	if v.kind != text {
+		return ""
+	}
+	if err := task.ValidName(what, s); err != nil {
+		r.add(v.pos, v.path, "%s", err)
+		return ""
+	}
+	return s
+}
+
+func (r *reader) oneOf(v value, words []string) string {
+	s := r.text(v)
+	if v.kind != text || slices.Contains(words, s) {
+		return s
+	}
+	hint := ""
+	if near := nearest(s, words); near != "" {
+		hint = fmt.Sprintf(": did you mean %q?", near)
+	}
+	last := len(words) - 1
+	r.refuse(v, "want %s or %s, got %s%s", strings.Join(words[:last], ", "), words[last], describe(v.node), hint)
+	return s
+}
+
+// scalar reads what ends as text for a process or a label, where quotes round a
+// number would be a nuisance: 1.10 stays "1.10".
+func (r *reader) scalar(v value) string {
+	switch v.kind {
+	case text, number, boolean:
+		return v.text
+	case null:
+		r.refuse(v, `want text, got nothing: write "" for empty text`)
+	default:
+		r.want(v, "text")
+	}
+	return ""
+}
+
+func (r *reader) list(v value, item func(value) string) []string {
+	if v.kind != list {
+		r.want(v, "a list")
+		return nil
+	}
+	if len(v.items) == 0 {
+		r.refuse(v, "the list is empty: fill it or leave the field out")
+	}
+	all := make([]string, len(v.items))
+	for i, n := range v.items {
+		all[i] = item(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
+	}
+	return all
+}
+
+func (r *reader) texts(v value) map[string]string {
+	if v.kind != mapping {
+		r.want(v, "a mapping from names to text")
+		return nil
+	}
+	all := make(map[string]string, len(v.fields))
+	for _, f := range v.fields {
+		all[f.name] = r.scalar(value{f.node, join(v.path, f.name), f.pos})
+	}
+	return all
+}
+
+func (r *reader) duration(v value) task.Duration {
+	var d task.Duration
+	switch v.kind {
+	case text:
+		if err := d.UnmarshalText([]byte(v.text)); err != nil {
+			r.refuse(v, "%v", err)
+		} else if d == 0 {
+			r.refuse(v, "want more than zero: leave the field out for its default")
+		}
+	case number:
+		s := excerpt(v.text)
+		r.refuse(v, "the duration %s has no unit: write %ss for seconds, %sm for minutes or %sh for hours", s, s, s, s)
+	default:
+		r.want(v, "a duration such as 90s or 1h30m")
+	}
+	return d
+}
+
+// whole reads a whole number, which as in JSON may be written 3.0 or 3e0.
+func (r *reader) whole(v value) int {
+	f, ok := r.float(v, "a whole number")
+	switch {
+	case !ok:
+	case f != math.Trunc(f):
+		r.want(v, "a whole number")
+	case math.Abs(f) > math.MaxInt32:
+		r.want(v, fmt.Sprintf("a whole number up to %d", math.MaxInt32))
+	default:
+		return int(f)
+	}
+	return 0
+}
+
+func (r *reader) number(v value) float64 {
+	f, _ := r.float(v, "a number")
+	return f
+}
+
+func (r *reader) float(v value, what string) (float64, bool) {
+	if v.kind != number {
+		r.want(v, what)
+		return 0, false
+	}
+	s, err := jsonNumber(v.text)
+	if err != nil {
+		r.refuse(v, "%v", err)
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		r.want(v, what)
+		return 0, false
+	}
+	return f, true
+}
+
+func (r *reader) params(v value) map[string]json.RawMessage {
+	if v.kind != mapping {
+		r.want(v, "a mapping from names to default values")
+		return nil
+	}
+	all := make(map[string]json.RawMessage, len(v.fields))
+	for _, f := range v.fields {
+		all[f.name] = r.appendJSON(nil, value{f.node, join(v.path, f.name), f.pos})
+	}
+	return all
+}
+
+// appendJSON writes a value as JSON, numbers with the digits that they have in the file.
+func (r *reader) appendJSON(b []byte, v value) []byte {
+	switch v.kind {
+	case boolean:
+		return append(b, strings.ToLower(v.text)...)
+	case number:
+		s, err := jsonNumber(v.text)
+		if err != nil {
+			r.refuse(v, "%v", err)
+		}
+		return append(b, s...)
+	case text:
+		return appendJSONText(b, v.text)
+	case list:
+		b = append(b, '[')
+		for i, n := range v.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = r.appendJSON(b, value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
+		}
+		return append(b, ']')
+	case mapping:
+		b = append(b, '{')
+		for i, f := range v.fields {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendJSONText(b, f.name), ':')
+			b = r.appendJSON(b, value{f.node, join(v.path, f.name), f.pos})
+		}
+		return append(b, '}')
+	}
+	return append(b, "null"...)
+}
+
+func appendJSONText(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always has a JSON form
+	}
+	return append(b, quoted...)
+}
+
+// jsonNumber returns the JSON form of what YAML takes for a number.
+func jsonNumber(s string) (string, error) {
+	if json.Valid([]byte(s)) {
+		return s, nil
+	}
+	digits := strings.TrimLeft(s, "+-")
+	switch {
+	case strings.ContainsAny(digits, "nN"): // .inf, .nan
+		return "", fmt.Errorf("JSON has no number %s: put it in quotes for text", s)
+	case strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0o"):
+		n, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			return "", fmt.Errorf("the number %s is too large: put it in quotes for text", excerpt(s))
+		}
+		return strconv.FormatUint(n, 10), nil
+	case len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9':
+		// Octal for some readers of YAML, decimal for others, and most often neither is meant.
+		return "", fmt.Errorf("the number %s begins with 0: put it in quotes for text, or drop the 0", excerpt(s))
+	}
+	// Left are +1, .5 and 1., which JSON writes 1, 0.5 and 1.
+	whole, rest := digits, ""
+	if i := strings.IndexAny(digits, ".eE"); i >= 0 {
+		whole, rest = digits[:i], digits[i:]
+	}
+	if whole == "" {
+		whole = "0"
+	}
+	if rest == "." || strings.HasPrefix(rest, ".e") || strings.HasPrefix(rest, ".E") {
+		rest = rest[1:]
+	}
+	if s[0] == '-' {
+		whole = "-" + whole
+	}
+	if n := whole + rest; json.Valid([]byte(n)) {
+		return n, nil
+	}
+	return "", errors.New("the number " + excerpt(s) + " has no JSON form")
+}

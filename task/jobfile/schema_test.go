@@ -1,0 +1,211 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"millrace/task"
+)
+
+type object = map[string]any
+
+// schemaFields returns the properties of the schema's objects, in the form of [vocabulary].
+func schemaFields(t *testing.T) map[string][]string {
+	t.Helper()
+	var root object
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	props := func(o object) object { return o["properties"].(object) }
+	top := props(root)
+	forms := top["run"].(object)["oneOf"].([]any)
+	all := map[string][]string{}
+	for path, p := range map[string]object{
+		"":        top,
+		"run":     props(forms[len(forms)-1].(object)),
+		"timeout": props(top["timeout"].(object)),
+		"retry":   props(top["retry"].(object)),
+	} {
+		all[path] = slices.Sorted(maps.Keys(p))
+	}
+	return all
+}
+
+// jobFields returns the JSON names of a struct's fields, embedded ones included.
+func jobFields(s reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(s) {
+		if !f.Anonymous {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestFieldsAgree holds the four lists of fields together: the one of task.Job,
+// the schema's, the one that messages use and the parser's.
+func TestFieldsAgree(t *testing.T) {
+	schema := schemaFields(t)
+	for path, s := range map[string]reflect.Type{
+		"":        reflect.TypeFor[task.Job](),
+		"run":     reflect.TypeFor[task.Run](),
+		"timeout": reflect.TypeFor[task.Timeout](),
+		"retry":   reflect.TypeFor[task.Retry](),
+	} {
+		want := jobFields(s)
+		if got := schema[path]; !slices.Equal(got, want) {
+			t.Errorf("the schema of %q has the fields %v, %v has %v", path, got, s, want)
+		}
+		if got := slices.Sorted(slices.Values(vocabulary[path])); !slices.Equal(got, want) {
+			t.Errorf("the vocabulary of %q has the fields %v, %v has %v", path, got, s, want)
+		}
+		for _, name := range want {
+			at := join(path, name)
+			data := []byte(name + ": ~\n")
+			if path != "" {
+				data = []byte(path + ": {" + name + ": ~}\n")
+			}
+			_, err := Parse("", data)
+			if err == nil || strings.Contains(err.Error(), "unknown field") || !strings.Contains(err.Error(), at+": want ") {
+				t.Errorf("the parser does not know %s: %v", at, err)
+			}
+		}
+	}
+	for at := range reserved {
+		if path, name, ok := strings.Cut(at, "."); ok && slices.Contains(vocabulary[path], name) || slices.Contains(vocabulary[""], at) {
+			t.Errorf("%s is reserved and in the vocabulary", at)
+		}
+	}
+	for name, there := range foreign {
+		for _, at := range there {
+			path, last, ok := strings.Cut(at, ".")
+			if !ok {
+				path, last = "", at
+			}
+			if !reserved[at] && !slices.Contains(vocabulary[path], last) {
+				t.Errorf("%s leads to %s, which does not exist", name, at)
+			}
+		}
+	}
+}
+
+// TestAllFieldsAreRead makes sure that no field is accepted and then dropped.
+func TestAllFieldsAreRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/valid/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := Parse("all.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := jobs[0]
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry} {
+		v := reflect.ValueOf(s)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			// The other way to say what is run.
+			if f.Name == "Handler" || f.Name == "Shell" {
+				continue
+			}
+			if v.FieldByIndex(f.Index).IsZero() {
+				t.Errorf("%v.%s is not set by all.yaml", v.Type(), f.Name)
+			}
+		}
+	}
+}
+
+// TestSchemaAgreesWithParser gives every document of the samples to both.
+func TestSchemaAgreesWithParser(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource("urn:millrace:job", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("urn:millrace:job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agree := func(t *testing.T, data string) {
+		t.Helper()
+		r := &report{}
+		root := compose(document{text: data}, r)
+		if root == nil {
+			return
+		}
+		encoded := (&reader{report: r}).appendJSON(nil, value{node: root})
+		if err := r.err(); err != nil {
+			t.Fatalf("%v in\n%s", err, data)
+		}
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(encoded))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, parserSays := Parse("", []byte(data))
+		if schemaSays := schema.Validate(instance); (parserSays == nil) != (schemaSays == nil) {
+			t.Errorf("%s\nthe parser says: %v\nthe schema says: %v", data, parserSays, schemaSays)
+		}
+	}
+
+	files, err := filepath.Glob("testdata/*valid/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("found %d samples (%v)", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range split(string(data)) {
+				agree(t, d.text)
+			}
+		})
+	}
+
+	// One value each, in a job that is right otherwise.
+	for field, values := range map[string][]string{
+		"timeout.run":  {"1h30m", "90s", "0s", "0.0s", "0.5s", ".5s", "1.s", "0h0m1s", "1h0m", "-1s", "+1s", "5", `"5"`, "1 s", "1d", "1S", "s", ".s", "1us", "1µs", "1μs", `""`, "~", "[1s]"},
+		"retry.max":    {"0", "3", "3.0", "3e0", "0x3", "-1", "1.5", `"3"`, "2147483647", "2147483648", "true"},
+		"retry.jitter": {"0", "0.5", ".5", "1", "1.01", "-0.1", `"0"`, "1e-9"},
+		"retry.on":     {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]"},
+		"retry.backoff": {
+			"fixed", "linear", "exponential", "Fixed", `""`, "1"},
+		"title":   {`""`, "x", "5", "yes", "true", "2026-01-01"},
+		"queue":   {"a", `""`, "-a", "a.b", "'1'", "1", strings.Repeat("a", 64), strings.Repeat("a", 65), "é"},
+		"labels":  {"{}", "{a: b}", "{a: 1, b: 1.10, c: true}", "{a: ~}", "{a: []}", `{"": a}`, "[]"},
+		"params":  {"{}", "{a: ~}", "{a: {b: [1]}}", "[]", "x"},
+		"timeout": {"{}", "~", "1s", "[]"},
+	} {
+		t.Run(field, func(t *testing.T) {
+			path, name, ok := strings.Cut(field, ".")
+			for _, v := range values {
+				if ok {
+					v = "{" + name + ": " + v + "}"
+				}
+				agree(t, "name: a\nrun: x\n"+path+": "+v+"\n")
+			}
+		})
+	}
+	t.Run("run", func(t *testing.T) {
+		for _, v := range []string{
+			"x", `""`, `"a\0b"`, "5", "true", "[]", "[x]", "[x, 5, true, '']", "['', x]", "[5]", "[[x]]", "[~]", `["a\0"]`, "~",
+			"{}", "{argv: [x]}", "{argv: []}", "{shell: x}", "{shell: ''}", "{argv: [x], shell: x}", "{argv: [x], shell: ''}", "{dir: x}", "{shell: x, dir: ''}",
+			`{shell: x, dir: "\0"}`, "{shell: x, env: {}}", "{shell: x, env: {A: 1, B: '', C: true}}", "{shell: x, env: {A=B: x}}", "{shell: x, env: {'': x}}", `{shell: x, env: {A: "\0"}}`, "{shell: x, env: {A: ~}}",
+		} {
+			agree(t, "name: a\nrun: "+v+"\n")
+		}
+	})
+}

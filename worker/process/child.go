@@ -1,0 +1,174 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/ipc"
+)
+
+const (
+	// leftoverGrace bounds how long those that a process leaves behind have to
+	// end when asked to.
+	leftoverGrace = time.Second
+	// killBound is how long Run waits for a killed group to be gone. The kernel
+	// needs milliseconds, unless one hangs in it.
+	killBound = 5 * time.Second
+	// maxReason keeps a CANCEL within what a pipe takes as a whole.
+	maxReason = 1 << 10
+)
+
+// aLongTimeAgo is a deadline that has passed.
+var aLongTimeAgo = time.Unix(1, 0)
+
+// child is one process and its group.
+//
+// A number of a process or group can be given to another as soon as it is free,
+// and a signal then hits a stranger. The number of the group cannot become free
+// before its leader, our child, has been reaped and the last member has ended.
+// So signals by number are sent only under mu and before the leader is reaped;
+// after that, only through the descriptor of the leader, which stands for this
+// group and no other (see signalGroup).
+type child struct {
+	pid, pidfd     int      // pidfd is -1 where there is none
+	pidfile        *os.File // owns pidfd once the process is waited for
+	stdin          int
+	stdout, stderr *output
+	grace          time.Duration
+	log            zerolog.Logger
+
+	mu      sync.Mutex // guards what follows, and the use of stdin; nothing blocks under it
+	reaped  bool
+	stopped bool
+	killAt  time.Time // set with stopped
+	killer  *time.Timer
+}
+
+// run sees the process through to its end.
+func (p *child) run(ctx context.Context, program string, s Sink) Result {
+	var readers sync.WaitGroup
+	readers.Go(func() { p.read(p.stdout, Stdout, s) })
+	readers.Go(func() { p.read(p.stderr, Stderr, s) })
+	unhook := context.AfterFunc(ctx, func() { p.stop(context.Cause(ctx)) })
+
+	status, usage, err := p.wait()
+	unhook() // if stop has begun, it finds the process reaped
+	if p.killer != nil {
+		p.killer.Stop()
+	}
+	survivors := p.clear()
+	syscall.Close(p.stdin)
+	p.pidfile.Close()
+	p.stdout.finish()
+	p.stderr.finish()
+	readers.Wait()
+	if err != nil {
+		return refused("the end of " + program + " could not be waited for: " + err.Error())
+	}
+	r := ended(ctx, program, status, usage, p.stopped)
+	r.Survivors = survivors
+	return r
+}
+
+func (p *child) read(o *output, stream Stream, s Sink) {
+	if err := o.deliver(stream, s); err != nil {
+		p.log.Error().Err(err).Int("pid", p.pid).Stringer("stream", stream).Msg("output of a process is lost: its pipe cannot be read")
+	}
+}
+
+// stop asks the group to end, and arranges its end by force. It does not block.
+func (p *child) stop(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped || p.hasEnded() {
+		return
+	}
+	p.stopped = true
+	p.killAt = time.Now().Add(p.grace)
+	if p.grace <= 0 {
+		p.signalGroup(syscall.SIGKILL)
+		return
+	}
+	p.tellCancel(cause)
+	p.terminate()
+	p.killer = time.AfterFunc(p.grace, p.kill)
+}
+
+func (p *child) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		p.signalGroup(syscall.SIGKILL)
+	}
+}
+
+// terminate asks the group to end. Members that are suspended are woken, or they could not.
+func (p *child) terminate() {
+	p.signalGroup(syscall.SIGTERM)
+	p.signalGroup(syscall.SIGCONT)
+}
+
+// tellCancel writes the message to the process. The pipe is empty and takes it
+// as a whole; a process that does not read it, or has closed its end, is none
+// the worse off.
+func (p *child) tellCancel(cause error) {
+	reason := cause.Error()
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	if line, err := ipc.Encode(ipc.Cancel(reason, p.killAt)); err == nil {
+		_ = ignoringEINTR(func() error { _, err := syscall.Write(p.stdin, line); return err })
+	}
+}
+
+// clear returns when no member of the group lives, and how many do if that
+// cannot be achieved. The leader has been reaped.
+func (p *child) clear() (survivors int) {
+	if errors.Is(p.signalGroup(0), syscall.ESRCH) {
+		return 0 // nearly always
+	}
+	deadline := p.killAt // if it was stopped, they have been asked already
+	if !p.stopped {
+		p.terminate()
+		deadline = time.Now().Add(min(leftoverGrace, p.grace))
+	}
+	killed := false
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		p.reapAdopted()
+		if errors.Is(p.signalGroup(0), syscall.ESRCH) {
+			return 0
+		}
+		// Those that have ended and not been reaped by their parent count as
+		// members for the kernel, but do nothing any more.
+		if survivors = living(p.pid); survivors == 0 {
+			return 0
+		}
+		if now := time.Now(); !now.Before(deadline) {
+			if killed {
+				p.log.Error().Int("group", p.pid).Int("survivors", survivors).Msg("processes survive SIGKILL: the kernel cannot end them now")
+				return survivors
+			}
+			p.signalGroup(syscall.SIGKILL)
+			killed, deadline = true, now.Add(killBound)
+			pause = time.Millisecond
+		}
+		time.Sleep(pause)
+	}
+}
+
+// reapAdopted reaps members of the group whose parent has died, where this
+// program takes the place of init, as the first process of a container does.
+func (p *child) reapAdopted() {
+	for {
+		if pid, err := syscall.Wait4(-p.pid, nil, syscall.WNOHANG, nil); pid <= 0 && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}

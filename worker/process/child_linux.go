@@ -1,0 +1,95 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxrssUnit = 1024 // the kernel counts in KiB
+	fionread   = unix.TIOCINQ
+)
+
+func pipe(fds []int) error { return syscall.Pipe2(fds, syscall.O_CLOEXEC) }
+
+// attributes make a child the leader of a group of its own, and have it killed
+// when the thread that starts it ends.
+func attributes(pidfd *int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: pidfd}
+}
+
+// wait waits for the end of the process and reaps it. With a descriptor for the
+// process, Go's poller does the waiting; without, an operating system thread does.
+func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
+	reap := func(uintptr) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var pid int
+		err = ignoringEINTR(func() (err error) {
+			pid, err = syscall.Wait4(p.pid, &status, syscall.WNOHANG, &usage)
+			return err
+		})
+		p.reaped = pid == p.pid || err != nil
+		return p.reaped
+	}
+	if p.pidfd >= 0 {
+		_ = syscall.SetNonblock(p.pidfd, true)
+		p.pidfile = os.NewFile(uintptr(p.pidfd), "pidfd")
+		if conn, connErr := p.pidfile.SyscallConn(); connErr == nil && conn.Read(reap) == nil {
+			return status, usage, err
+		}
+	}
+	for !reap(0) {
+		if err := ignoringEINTR(func() error {
+			return unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		}); err != nil {
+			return status, usage, err
+		}
+	}
+	return status, usage, err
+}
+
+// hasEnded tells whether the process has ended, though it has not been reaped.
+func (p *child) hasEnded() bool {
+	var info unix.Siginfo
+	err := ignoringEINTR(func() error {
+		return unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	})
+	return err == nil && info.Signo != 0
+}
+
+// groupByFd tells whether the kernel signals groups by descriptor (Linux 6.9).
+var groupByFd = sync.OnceValue(func() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	err = unix.PidfdSendSignal(fd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	return err == nil || errors.Is(err, unix.ESRCH) // no such group: we do not lead one
+})
+
+// signalGroup sends a signal to the whole group; 0 only asks whether it has
+// members, and the answer is ESRCH if not. An older kernel knows groups by
+// number only; the number is certain until the leader has been reaped, and
+// after that as long as a member is left, which the caller has just asked.
+func (p *child) signalGroup(signal syscall.Signal) error {
+	if p.pidfd >= 0 && groupByFd() {
+		return unix.PidfdSendSignal(p.pidfd, signal, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	}
+	return syscall.Kill(-p.pid, signal)
+}
+
+// living counts the members of a group that have not ended.
+func living(group int) (n int) {
+	for pid := range processes() {
+		if s, err := readStat(pid); err == nil && s.group == group && !s.ended() {
+			n++
+		}
+	}
+	return n
+}

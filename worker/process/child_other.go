@@ -1,0 +1,58 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxrssUnit = 1 // bytes on darwin
+	fionread   = 0x4004667f
+)
+
+func pipe(fds []int) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := syscall.Pipe(fds); err != nil {
+		return err
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	return nil
+}
+
+// attributes make a child the leader of a group of its own. Nothing ends it
+// when the worker is killed: there is no death signal here.
+func attributes(*int) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// wait waits for the end of the process and reaps it. There is a moment between
+// the two events in which stop could signal a number that is free again.
+func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
+	err = ignoringEINTR(func() error {
+		_, err := syscall.Wait4(p.pid, &status, 0, &usage)
+		return err
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaped = true
+	return status, usage, err
+}
+
+func (p *child) hasEnded() bool { return false }
+
+func (p *child) signalGroup(signal syscall.Signal) error { return unix.Kill(-p.pid, signal) }
+
+// living cannot tell members that have ended from others here.
+func living(group int) int {
+	if unix.Kill(-group, 0) != nil {
+		return 0
+	}
+	return 1
+}
+
+// sweep does nothing: there is no way here to see the environment of others.
+// Without it, what children have started outlives a killed worker.
+func sweep(string, int) error { return nil }

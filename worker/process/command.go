@@ -1,0 +1,116 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Command says what to start. Exactly one of Argv and Shell is set.
+type Command struct {
+	// Argv is the program and its arguments. A program without a slash is
+	// looked for in the PATH of Env; relative entries of PATH are passed over.
+	Argv []string
+	// Shell is a line for /bin/sh -c.
+	Shell string
+	// Dir is the working directory. Default: the worker's own.
+	Dir string
+	// Env is the complete environment, as "name=value"; the worker's own is
+	// not added. [MarkerVar] is set in any case.
+	Env []string
+	// Grace is how long the process group has from the polite request to stop
+	// until it is killed. 0 or less: it is killed at once.
+	Grace time.Duration
+}
+
+func (c *Command) argv() ([]string, error) {
+	switch {
+	case c.Shell != "" && len(c.Argv) == 0:
+		return []string{"/bin/sh", "-c", c.Shell}, nil
+	case c.Shell != "":
+		return nil, errors.New("both a program and a shell line are given: choose one")
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return nil, errors.New("no program is given: set a program or a shell line")
+	}
+	return c.Argv, nil
+}
+
+// lookPath finds the file of a program. It looks at the disk only for a name
+// without a slash; whether any other can be run, the kernel says.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	var path string
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = v // as for the process, the last one counts
+		}
+	}
+	found := error(syscall.ENOENT)
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if unix.Access(file, unix.X_OK) == nil {
+			return file, nil
+		}
+		found = syscall.EACCES
+	}
+	return "", found
+}
+
+// explain returns why a program could not be started, and what to do, in words.
+// The kernel's answer alone does not say which file it is about.
+func (c *Command) explain(program, file string, err error) string {
+	say := func(advice string) string {
+		return fmt.Sprintf("cannot start %s: %v: %s", program, err, advice)
+	}
+	if c.Dir != "" {
+		if info, statErr := os.Stat(c.Dir); statErr != nil {
+			return say(fmt.Sprintf("the working directory %s cannot be entered; create it on this node or change dir", c.Dir))
+		} else if !info.IsDir() {
+			return say(fmt.Sprintf("the working directory %s is not a directory; change dir", c.Dir))
+		} else if unix.Access(c.Dir, unix.X_OK) != nil {
+			return say(fmt.Sprintf("the working directory %s may not be entered by the worker's user; change its permissions", c.Dir))
+		}
+	}
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(c.Dir, file)
+	}
+	info, statErr := os.Stat(file)
+	switch {
+	case errors.Is(err, syscall.ENOENT) && statErr == nil:
+		return say("the file is there, but the interpreter it names (its first line, or its loader) is not; install that on this node")
+	case errors.Is(err, syscall.ENOENT):
+		return say("install it on this node, or correct its name or PATH")
+	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
+		return say("it is a directory; name a program")
+	case errors.Is(err, syscall.EACCES):
+		return say("it may not be executed by the worker's user; chmod +x it, or call its interpreter")
+	case errors.Is(err, syscall.ENOEXEC):
+		return say("it is no program for this machine; give a script a first line such as #!/bin/sh")
+	case errors.Is(err, syscall.E2BIG):
+		return say("arguments and environment are too large; pass the data in a file")
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		return say("the node is out of processes or memory; lower the worker's slots or raise its limits")
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return say("the worker is out of file descriptors; raise its limit (ulimit -n) or lower its slots")
+	case errors.Is(err, syscall.ETXTBSY):
+		return say("something still writes to the file; try again when that is done")
+	case errors.Is(err, syscall.EINVAL):
+		return say("an argument or a variable of the environment holds a zero byte")
+	}
+	return say("see the node's system log")
+}

@@ -1,0 +1,205 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// guardReady is what the guard writes when it is on duty.
+	guardReady = "guard ready\n"
+	// guardStart bounds the start of a guard, and its end.
+	guardStart = 10 * time.Second
+)
+
+// GuardMain is the whole life of a guard process; the program's hidden guard
+// command calls it with its standard input and output. It reads from in what to
+// look after, reports on out, and waits for the end of in: the worker that
+// holds the other end has closed it, or is gone. Then it kills every process
+// that carries the worker's mark, with its process group, until none is left.
+// It ignores the signals with which people and systems end programs.
+//
+// The guard costs a task nothing: it learns of none. It never touches process
+// 1, its own group and that of the worker (but for marked members of it).
+//
+// It returns an error if it was not started by a [Runner], or if processes are
+// left that it cannot kill; both are worth a line on standard error.
+func GuardMain(in io.Reader, out io.Writer) error {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	r := bufio.NewReader(in)
+	order, err := r.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("guard: this command is started by a worker, not by hand: %w", err)
+	}
+	marker, group, ok := strings.Cut(strings.TrimSuffix(order, "\n"), " ")
+	spare, err := strconv.Atoi(group)
+	if !ok || err != nil || !strings.HasPrefix(marker, MarkerVar+"=") || len(marker) < len(MarkerVar)+17 {
+		return fmt.Errorf("guard: this command is started by a worker, not by hand: got %q", order)
+	}
+	if _, err := io.WriteString(out, guardReady); err != nil {
+		return fmt.Errorf("guard: report to the worker: %w", err)
+	}
+	_, _ = io.Copy(io.Discard, r) // an error is an end as good as any
+	return sweep(marker, spare)
+}
+
+// guard is a guard process, seen from the worker.
+type guard struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser // its end tells the guard that the worker is gone
+	gone chan struct{}  // closed when the process has ended
+}
+
+// startGuard returns when the guard is on duty.
+func startGuard(argv []string, marker string) (*guard, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	// The guard is none of the processes that it looks for, nor of those that
+	// an outer worker's guard looks for, or nobody would look after ours.
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, MarkerVar+"=") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	g := &guard{cmd, in, make(chan struct{})}
+	if err := g.brief(out, marker); err != nil {
+		in.Close()
+		_ = cmd.Process.Kill()
+		return nil, errors.Join(fmt.Errorf("%q does not work as a guard: %w", argv, err), cmd.Wait())
+	}
+	go func() {
+		defer close(g.gone)
+		_ = cmd.Wait() // what it has to say, it says on standard error
+	}()
+	return g, nil
+}
+
+func (g *guard) brief(out io.Reader, marker string) error {
+	if f, ok := out.(*os.File); ok {
+		_ = f.SetReadDeadline(time.Now().Add(guardStart))
+	}
+	if _, err := fmt.Fprintf(g.in, "%s %d\n", marker, syscall.Getpgrp()); err != nil {
+		return err
+	}
+	got := make([]byte, len(guardReady))
+	if _, err := io.ReadFull(out, got); err != nil {
+		return fmt.Errorf("it does not report for duty: %w", err)
+	}
+	if string(got) != guardReady {
+		return fmt.Errorf("it reports %q", got)
+	}
+	return nil
+}
+
+// close dismisses the guard and waits for its end.
+func (g *guard) close() {
+	g.in.Close()
+	select {
+	case <-g.gone:
+	case <-time.After(killBound + guardStart):
+		_ = g.cmd.Process.Kill()
+		<-g.gone
+	}
+}
+
+// watch keeps one guard on duty: if it dies, another is started.
+type watch struct {
+	argv   []string
+	marker string
+	log    zerolog.Logger
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex // guards guard
+	guard *guard
+}
+
+// A new guard follows at once, but a guard that keeps dying does not make the
+// worker a fork bomb: the pause doubles, and shrinks again when one has lasted.
+const (
+	minGuardPause = time.Second
+	maxGuardPause = time.Minute
+)
+
+func startWatch(argv []string, marker string, log zerolog.Logger) (*watch, error) {
+	g, err := startGuard(argv, marker)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watch{argv: argv, marker: marker, log: log, cancel: cancel, done: make(chan struct{}), guard: g}
+	go w.keep(ctx)
+	return w, nil
+}
+
+func (w *watch) keep(ctx context.Context) {
+	defer close(w.done)
+	var pause time.Duration
+	for {
+		g, since := w.current(), time.Now()
+		select {
+		case <-ctx.Done():
+			g.close()
+			return
+		case <-g.gone:
+		}
+		g.in.Close()
+		if time.Since(since) > maxGuardPause {
+			pause = 0
+		}
+		w.log.Warn().Int("pid", g.cmd.Process.Pid).Dur("pause", pause).Msg("the guard process has died, another one is started")
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(max(2*pause, minGuardPause), maxGuardPause)
+			next, err := startGuard(w.argv, w.marker)
+			if err == nil {
+				w.mu.Lock()
+				w.guard = next
+				w.mu.Unlock()
+				break
+			}
+			w.log.Error().Err(err).Dur("pause", pause).Msg("no guard process: if the worker is killed now, what its tasks have started goes on running")
+		}
+	}
+}
+
+func (w *watch) current() *guard {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.guard
+}
+
+func (w *watch) stop() {
+	w.cancel()
+	<-w.done
+}

@@ -1,0 +1,105 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"millrace/ipc"
+)
+
+// output is our end of a pipe that a process writes to. It ends when every
+// writer has closed the pipe or, after finish, when all that was in it has been
+// read: a process that left the group can hold the pipe open for ever.
+type output struct {
+	file *os.File
+	done atomic.Bool // all has been read
+
+	// Only the reading goroutine touches these.
+	finishing bool
+	left      int // after finish: bytes in the pipe that remain to be read
+}
+
+func newOutput(fd int) *output { return &output{file: os.NewFile(uintptr(fd), "|")} }
+
+// finish ends the output after what is in the pipe now.
+func (o *output) finish() {
+	if o.done.Load() {
+		return
+	}
+	// Wakes a reader that waits. Can only fail for a file that cannot be waited for.
+	_ = o.file.SetReadDeadline(aLongTimeAgo)
+}
+
+// Read is that of [io.Reader].
+func (o *output) Read(b []byte) (int, error) {
+	if !o.finishing {
+		n, err := o.file.Read(b)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		// The deadline also hides what is there to be read.
+		o.finishing = true
+		o.control(func(fd int) (err error) {
+			o.left, err = unix.IoctlGetInt(fd, fionread)
+			return err
+		})
+	}
+	b = b[:min(len(b), o.left)]
+	n := 0
+	o.control(func(fd int) (err error) {
+		n, err = syscall.Read(fd, b)
+		return err
+	})
+	if n <= 0 {
+		return 0, io.EOF
+	}
+	o.left -= n
+	return n, nil
+}
+
+// control makes a system call that does not block. Its error leaves nothing to be read.
+func (o *output) control(call func(fd int) error) {
+	conn, err := o.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = ignoringEINTR(func() error { return call(int(fd)) })
+	})
+}
+
+var (
+	messageReaders = sync.Pool{New: func() any { return ipc.NewReader(nil) }}
+	textReaders    = sync.Pool{New: func() any { return ipc.NewTextReader(nil) }}
+)
+
+// deliver gives s all that comes, and returns at the end of the output.
+func (o *output) deliver(stream Stream, s Sink) error {
+	defer func() { o.done.Store(true); o.file.Close() }()
+	readers := &textReaders
+	if stream == Stdout {
+		readers = &messageReaders
+	}
+	r := readers.Get().(*ipc.Reader)
+	r.Reset(o)
+	defer func() { r.Reset(nil); readers.Put(r) }()
+	for {
+		item, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case item.IsMessage():
+			s.Message(item.Message)
+		default:
+			s.Line(stream, item.Line)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"os"
+	"strconv"
+)
+
+// processes yields the numbers of all processes there are.
+func processes() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		dir, err := os.Open("/proc")
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		for {
+			names, err := dir.Readdirnames(1024)
+			for _, name := range names {
+				if pid, err := strconv.Atoi(name); err == nil && !yield(pid) {
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+// stat is the part of a process's state that matters here.
+type stat struct {
+	state byte
+	group int
+}
+
+// ended tells whether the process only waits to be reaped.
+func (s stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
+var errStat = errors.New("the state of a process has an unknown form")
+
+func readStat(pid int) (stat, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(text)
+}
+
+// parseStat reads "pid (name) state parent group …". The name may hold anything.
+func parseStat(text []byte) (stat, error) {
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 3 {
+		return stat{}, errStat
+	}
+	group, err := strconv.Atoi(string(fields[2]))
+	if err != nil {
+		return stat{}, errStat
+	}
+	return stat{state: fields[0][0], group: group}, nil
+}

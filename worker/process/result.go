@@ -1,0 +1,103 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"millrace/task"
+)
+
+// Result says how a process ended.
+type Result struct {
+	// Exit is the exit code, or nil if there is none: it was ended by a signal, or never started.
+	Exit *int
+	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
+	Signal string
+	// Class is empty after an exit with 0, else [task.ReasonExit] (another
+	// code), [task.ReasonKilled] (a signal) or [task.ReasonSystem] (it could
+	// not be started). If Stopped is set it tells only how the process took
+	// it; why it had to end is what [context.Cause] tells.
+	Class string
+	// Message says the same for people, and what to do. Empty after an exit with 0.
+	Message string
+	// Usage is that of the process and of those of its children that it waited for.
+	Usage task.Usage
+	// Stopped is whether it was asked or made to end because the context was
+	// done. It is false if the process had ended by then, and also true if
+	// the context was done before the start, which then did not take place.
+	Stopped bool
+	// Survivors is how many processes of the group were still alive when Run
+	// gave up on them, some seconds after SIGKILL. Anything but 0 means that
+	// the kernel cannot end them now (a dead network disk): the task's end
+	// cannot be confirmed.
+	Survivors int
+}
+
+func refused(message string) Result {
+	return Result{Class: task.ReasonSystem, Message: message}
+}
+
+func notStarted(ctx context.Context) Result {
+	return Result{Class: task.ReasonKilled, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
+}
+
+func ended(ctx context.Context, program string, status syscall.WaitStatus, usage syscall.Rusage, stopped bool) Result {
+	r := Result{Stopped: stopped, Usage: task.Usage{
+		UserTime:   task.Duration(usage.Utime.Nano()),
+		SystemTime: task.Duration(usage.Stime.Nano()),
+		MaxMemory:  maxMemory(&usage),
+	}}
+	how := ""
+	if status.Signaled() {
+		r.Class = task.ReasonKilled
+		r.Signal = unix.SignalName(status.Signal())
+		how = "ended by " + r.Signal
+	} else {
+		code := status.ExitStatus()
+		r.Exit = &code
+		if code != 0 {
+			r.Class = task.ReasonExit
+			how = fmt.Sprintf("exited with code %d", code)
+		}
+	}
+	switch {
+	case stopped && how == "":
+		r.Message = fmt.Sprintf("stopped (%v): %s exited with code 0", context.Cause(ctx), program)
+	case stopped:
+		r.Message = fmt.Sprintf("stopped (%v): %s %s", context.Cause(ctx), program, how)
+	case how != "":
+		r.Message = fmt.Sprintf("%s %s: %s", program, how, r.advice())
+	}
+	return r
+}
+
+// maxMemory is the largest resident set in bytes, or 0 if that is not known.
+// The kernel counts in the memory of the process that started this one, for
+// the two share it until the exec; so a figure up to our own says nothing.
+func maxMemory(usage *syscall.Rusage) int64 {
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && usage.Maxrss <= own.Maxrss {
+		return 0
+	}
+	return usage.Maxrss * maxrssUnit
+}
+
+// advice says what to do about an end that nobody asked for.
+func (r *Result) advice() string {
+	switch {
+	case r.Signal == "SIGKILL":
+		return "not by Millrace; if memory ran out the kernel log says so, else ask who did it"
+	case r.Signal != "":
+		return "not by Millrace; see its last output"
+	case *r.Exit == 126:
+		return "a shell says so of a program that may not be executed; chmod +x it"
+	case *r.Exit == 127:
+		return "a shell says so of a program that it cannot find; install it on this node, or correct its name or PATH"
+	case *r.Exit > 128 && *r.Exit < 128+65 && unix.SignalName(syscall.Signal(*r.Exit-128)) != "":
+		return fmt.Sprintf("a shell says so of a program ended by %s; see its last output", unix.SignalName(syscall.Signal(*r.Exit-128)))
+	}
+	return "see its last output"
+}

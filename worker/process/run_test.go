@@ -1,0 +1,309 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"millrace/ipc"
+	"millrace/task"
+)
+
+func TestRunEnds(t *testing.T) {
+	for _, c := range []struct {
+		line    string
+		exit    int // -1: none
+		signal  string
+		class   string
+		message string
+	}{
+		{"exit 0", 0, "", "", ""},
+		{"exit 3", 3, "", task.ReasonExit, "/bin/sh exited with code 3: see its last output"},
+		{"no-such-program", 127, "", task.ReasonExit, "cannot find"},
+		{"exit 126", 126, "", task.ReasonExit, "chmod +x"},
+		{"sh -c 'kill -SEGV $$'; exit $?", 139, "", task.ReasonExit, "ended by SIGSEGV"},
+		{"exit 255", 255, "", task.ReasonExit, "code 255"},
+		{"kill -KILL $$", -1, "SIGKILL", task.ReasonKilled, "not by Millrace"},
+		{"kill -TERM $$", -1, "SIGTERM", task.ReasonKilled, "ended by SIGTERM"},
+		{"kill -TERM 0", -1, "SIGTERM", task.ReasonKilled, "ended by SIGTERM"},
+	} {
+		res, _ := run(t, c.line)
+		exit := -1
+		if res.Exit != nil {
+			exit = *res.Exit
+		}
+		if exit != c.exit || res.Signal != c.signal || res.Class != c.class || res.Stopped || res.Survivors != 0 {
+			t.Errorf("%s: exit %d, %+v", c.line, exit, res)
+		}
+		if !strings.Contains(res.Message, c.message) || (c.message == "") != (res.Message == "") {
+			t.Errorf("%s: message %q, want %q", c.line, res.Message, c.message)
+		}
+	}
+}
+
+func TestRunDeliversEverything(t *testing.T) {
+	res, s := run(t, `echo out; echo err >&2; echo '{"type":"STATUS","payload":"half"}'; printf '{"type":"NEWS"}\r\n'; echo '{"type":"STATUS","payload":"no"}' >&2; printf end; printf '\0\377\n' >&2`)
+	if res.Class != "" {
+		t.Fatalf("%+v", res)
+	}
+	if got, want := s.stdout(), "out\n{\"type\":\"NEWS\"}\nend\n"; got != want {
+		t.Errorf("stdout %q, want %q", got, want)
+	}
+	if got, want := s.stderr(), "err\n{\"type\":\"STATUS\",\"payload\":\"no\"}\n\uFFFD\n"; got != want || !s.replaced {
+		t.Errorf("stderr %q, want %q", got, want)
+	}
+	if len(s.messages) != 1 || s.messages[0].Type != ipc.TypeStatus {
+		t.Errorf("messages %v", s.messages)
+	}
+}
+
+func TestRunGivesWhatWasAsked(t *testing.T) {
+	r, dir := runner(t), t.TempDir()
+	var s record
+	res := r.Run(context.Background(), Command{
+		Argv: []string{"sh", "-c", `pwd; echo "$1|$A|$HOME|$MILLRACE_WORKER"`, "x", "an argument"},
+		Dir:  dir, Env: []string{"PATH=.:/no/such/dir:/bin:/usr/bin", "A=b c", MarkerVar + "=another"},
+	}, &s)
+	marker := strings.TrimPrefix(r.marker, MarkerVar+"=")
+	if want := dir + "\nan argument|b c||" + marker + "\n"; s.stdout() != want || res.Class != "" {
+		t.Errorf("%q, want %q; %+v", s.stdout(), want, res)
+	}
+}
+
+func TestRunLeadsItsGroup(t *testing.T) {
+	_, s := run(t, `echo $$; cut -d' ' -f5 /proc/$$/stat`)
+	pid, group, _ := strings.Cut(strings.TrimSpace(s.stdout()), "\n")
+	if pid != group {
+		t.Errorf("process %s is in group %s", pid, group)
+	}
+}
+
+func TestRunCannotStart(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := file("plain", "#!/bin/sh\n", 0o644)
+	orphan := file("orphan", "#!/no/such/interpreter\n", 0o755)
+	naked := file("naked", "echo hello\n", 0o755)
+	env := []string{"PATH=" + dir}
+	for _, c := range []struct {
+		name string
+		Command
+		want string
+	}{
+		{"nothing", Command{}, "no program"},
+		{"empty name", Command{Argv: []string{""}}, "no program"},
+		{"both", Command{Argv: []string{"/bin/true"}, Shell: "true"}, "choose one"},
+		{"no such name", Command{Argv: []string{"nope"}, Env: env}, "cannot start nope: no such file or directory: install it"},
+		{"no such file", Command{Argv: []string{"/no/such/file"}}, "cannot start /no/such/file: no such file or directory: install it"},
+		{"no path", Command{Argv: []string{"true"}}, "install it"},
+		{"not executable", Command{Argv: []string{plain}}, "permission denied: it may not be executed"},
+		{"not executable, in path", Command{Argv: []string{"plain"}, Env: env}, "permission denied: it may not be executed"},
+		{"directory", Command{Argv: []string{dir}}, "it is a directory"},
+		{"no interpreter", Command{Argv: []string{orphan}}, "the interpreter it names"},
+		{"no program", Command{Argv: []string{naked}}, "#!/bin/sh"},
+		{"no dir", Command{Argv: []string{"/bin/true"}, Dir: dir + "/none"}, "working directory"},
+		{"dir is a file", Command{Argv: []string{"/bin/true"}, Dir: plain}, "is not a directory"},
+		{"relative to dir", Command{Argv: []string{"./orphan"}, Dir: dir}, "the interpreter it names"},
+		{"zero byte", Command{Argv: []string{"/bin/echo", "a\x00b"}}, "zero byte"},
+		{"too large", Command{Argv: []string{"/bin/echo", strings.Repeat("x", 4<<20)}}, "pass the data in a file"},
+	} {
+		res := runner(t).Run(context.Background(), c.Command, &count{})
+		if res.Class != task.ReasonSystem || res.Exit != nil || res.Stopped || !strings.Contains(res.Message, c.want) {
+			t.Errorf("%s: %+v, want %q", c.name, res, c.want)
+		}
+	}
+}
+
+// TestRunWaitsForAWriter: a file that is open for writing cannot be executed,
+// and another process may hold it open for the moment between its fork and exec.
+func TestRunWaitsForAWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(program); err != nil {
+		t.Fatal(err)
+	}
+	r := runner(t)
+	if res := r.Run(context.Background(), Command{Argv: []string{path}}, &count{}); !strings.Contains(res.Message, "still writes") {
+		t.Errorf("while it is written: %+v", res)
+	}
+	done := make(chan Result)
+	go func() { done <- r.Run(context.Background(), Command{Argv: []string{path}}, &count{}) }()
+	f.Close()
+	if res := <-done; res.Class != "" {
+		t.Errorf("when it has been written: %+v", res)
+	}
+}
+
+func TestRunFloods(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		bytes int
+	}{
+		{"yes $(printf %099d 0) | head -c 200000000", 198_000_000}, // the ends of lines do not count
+		{"yes | head -c 4000000", 2_000_000},
+		{"head -c 20000000 /dev/zero | tr '\\0' x", 20_000_000},
+		{"head -c 20000000 /dev/zero | tr '\\0' '{'", 20_000_000},
+	} {
+		var s count
+		if res := runner(t).Run(context.Background(), shell(c.line), &s); res.Class != "" || s.bytes[Stdout] != c.bytes {
+			t.Errorf("%s: %d bytes, want %d; %+v", c.line, s.bytes[Stdout], c.bytes, res)
+		}
+	}
+	if res, s := run(t, "head -c 3000000 /dev/urandom; head -c 3000000 /dev/urandom >&2"); res.Class != "" || !s.replaced {
+		t.Errorf("binary: %+v", res)
+	}
+}
+
+func TestRunWithStreamsClosedEarly(t *testing.T) {
+	res, s := run(t, `echo a; exec 1>&-; echo b >&2; exec 2>&-; exec 0<&-; cat /proc/self/stat | cut -c1 | wc -l | grep -q 1; exit 4`)
+	if res.Exit == nil || *res.Exit != 4 || s.stdout() != "a\n" || s.stderr() != "b\n" {
+		t.Errorf("%+v, %q, %q", res, s.stdout(), s.stderr())
+	}
+}
+
+// TestRunDoesNotWaitForAnEscapedWriter: it left the group, so it lives, but the
+// pipe it holds open keeps nobody waiting.
+func TestRunDoesNotWaitForAnEscapedWriter(t *testing.T) {
+	for _, line := range []string{
+		`setsid sleep 1000 & echo $!; until [ "$(cut -d' ' -f5 /proc/$!/stat)" = $! ]; do :; done; head -c 60000 /dev/zero | tr '\0' x`,
+		`setsid yes >&2 & echo $!; until [ "$(cut -d' ' -f5 /proc/$!/stat)" = $! ]; do :; done; head -c 60000 /dev/zero | tr '\0' x`,
+	} {
+		res, s := run(t, line)
+		pid, rest, _ := strings.Cut(s.stdout(), "\n")
+		var escaped int
+		if _, err := fmt.Sscan(pid, &escaped); err != nil {
+			t.Fatalf("%q: %v", s.stdout(), err)
+		}
+		if err := syscall.Kill(escaped, syscall.SIGKILL); err != nil {
+			t.Errorf("the escaped process: %v", err)
+		}
+		if res.Class != "" || len(rest) != 60001 {
+			t.Errorf("%d bytes; %+v", len(rest), res)
+		}
+	}
+}
+
+func TestRunEndsLeftovers(t *testing.T) {
+	for name, line := range map[string]string{
+		"one":            `sleep 1000 & echo $!`,
+		"quiet":          `sleep 1000 >/dev/null 2>&1 </dev/null & echo $!`,
+		"ignores TERM":   `(trap "" TERM; echo $(exec sh -c 'echo $PPID') >&2; exec sleep 1000) & wait_for() { until grep -q 'SigIgn:.*[4-7c-f]...$' /proc/$1/status; do :; done; }; wait_for $!; echo $!`,
+		"suspended":      `sleep 1000 & kill -STOP $!; echo $!`,
+		"nested":         `sh -c 'sh -c "sleep 1000 & sleep 1000" & sleep 1000' & echo $!`,
+		"leader crashes": `sleep 1000 & echo $!; kill -SEGV $$`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s record
+			c := shell(line)
+			c.Grace = 50 * time.Millisecond
+			res := runner(t).Run(context.Background(), c, &s)
+			var pid int
+			if _, err := fmt.Sscan(s.stdout(), &pid); err != nil {
+				t.Fatalf("%q, %+v: %v", s.stdout(), res, err)
+			}
+			if state, err := readStat(pid); err == nil && !state.ended() {
+				t.Errorf("process %d lives on; %+v", pid, res)
+			}
+			if res.Stopped || res.Survivors != 0 {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+}
+
+// TestRunLetsLeftoversTidyUp: they are asked before they are killed.
+func TestRunLetsLeftoversTidyUp(t *testing.T) {
+	var s record
+	c := shell(`sh -c 'trap "echo tidy; exit" TERM; echo set; while :; do sleep 0.01; done' | while read -r l; do echo $l; [ $l = set ] && kill -USR1 $$; done & trap 'exit 0' USR1; wait`)
+	c.Grace = time.Minute
+	runner(t).Run(context.Background(), c, &s)
+	if !strings.HasPrefix(s.stdout(), "set\n") {
+		t.Errorf("%q", s.stdout())
+	}
+}
+
+func TestRunHundredAtOnce(t *testing.T) {
+	r := runner(t)
+	var together, done sync.WaitGroup
+	together.Add(100)
+	for i := range 100 {
+		done.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			s := record{said: make(chan string, 1)}
+			go func() {
+				<-s.said
+				together.Done()
+				together.Wait() // all 100 run now
+				cancel()
+			}()
+			c := shell(fmt.Sprintf(`trap 'exit %d' TERM; echo %d; while :; do sleep 1000 & wait; done`, i, i))
+			c.Grace = time.Minute
+			res := r.Run(ctx, c, &s)
+			if !res.Stopped || res.Exit == nil || *res.Exit != i || s.stdout() != fmt.Sprintf("%d\n", i) {
+				t.Errorf("process %d said %q and ended so: %+v", i, s.stdout(), res)
+			}
+		})
+	}
+	done.Wait()
+}
+
+func TestUsage(t *testing.T) {
+	res, _ := run(t, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 300000000 /dev/zero | tail -c 250000000 >/dev/null`)
+	if cpu := res.Usage.UserTime + res.Usage.SystemTime; cpu <= 0 || cpu > task.Duration(time.Minute) {
+		t.Errorf("processor time %v", cpu)
+	}
+	if m := res.Usage.MaxMemory; m < 240_000_000 || m > 1_000_000_000 {
+		t.Errorf("memory %d bytes, want more than the 250 MB that tail holds", m)
+	}
+	// The kernel would have it that this one needs as much as we do.
+	if res, _ := run(t, "true"); res.Usage.MaxMemory != 0 {
+		t.Errorf("memory of next to nothing: %d bytes", res.Usage.MaxMemory)
+	}
+}
+
+func TestCloseRefusesAndWaits(t *testing.T) {
+	r := runner(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := record{said: make(chan string)}
+	done := make(chan Result, 1)
+	go func() { done <- r.Run(ctx, shell("echo up; exec sleep 1000"), &s) }()
+	<-s.said
+	closed := make(chan struct{})
+	go func() { r.Close(); close(closed) }()
+	for {
+		if res := r.Run(context.Background(), shell("true"), &count{}); res.Class == task.ReasonSystem {
+			break // Close has begun
+		}
+	}
+	select {
+	case <-closed:
+		t.Error("Close did not wait for a process")
+	default:
+	}
+	cancel()
+	<-closed
+	if res := <-done; !res.Stopped {
+		t.Errorf("%+v", res)
+	}
+	r.Close()
+}

@@ -1,0 +1,194 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/ipc"
+	"millrace/task"
+)
+
+var errAsked = errors.New("a person asked")
+
+// stopped starts a shell line, ends the context when it has said "up", and
+// returns how it ended.
+func stopped(t *testing.T, line string, grace time.Duration) (Result, *record) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s := &record{said: make(chan string, 1000)}
+	done := make(chan Result)
+	r := runner(t)
+	c := shell(line)
+	c.Grace = grace
+	go func() { done <- r.Run(ctx, c, s) }()
+	for said := range s.said {
+		if said == "up" {
+			break
+		}
+	}
+	cancel(errAsked)
+	return <-done, s
+}
+
+func TestStopPolitely(t *testing.T) {
+	res, s := stopped(t, `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`, time.Minute)
+	if !res.Stopped || res.Exit == nil || *res.Exit != 7 || res.Class != task.ReasonExit || !strings.Contains(res.Message, "a person asked") {
+		t.Errorf("%+v", res)
+	}
+	if s.stdout() != "up\nbye\n" {
+		t.Errorf("said %q", s.stdout())
+	}
+}
+
+func TestStopWithExitZero(t *testing.T) {
+	res, _ := stopped(t, `trap 'exit 0' TERM; echo up; while :; do sleep 1000 & wait; done`, time.Minute)
+	if !res.Stopped || res.Exit == nil || *res.Exit != 0 || res.Class != "" || !strings.Contains(res.Message, "a person asked") {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestStopTellsTheProcess: it may read on its input what SIGTERM does not say.
+func TestStopTellsTheProcess(t *testing.T) {
+	before := time.Now()
+	res, s := stopped(t, `trap "" TERM; echo up; read -r line; echo "$line"`, time.Minute)
+	_, said, _ := strings.Cut(s.stdout(), "\n")
+	var m struct {
+		Type    string
+		Payload struct {
+			Reason   string
+			Deadline time.Time
+		}
+	}
+	if err := json.Unmarshal([]byte(said), &m); err != nil {
+		t.Fatalf("%q: %v", said, err)
+	}
+	if m.Type != ipc.TypeCancel || m.Payload.Reason != "a person asked" || m.Payload.Deadline.Before(before.Add(time.Minute)) {
+		t.Errorf("was told %+v", m)
+	}
+	if !res.Stopped || res.Class != "" {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestStopByForce(t *testing.T) {
+	for name, c := range map[string]struct {
+		line  string
+		grace time.Duration
+	}{
+		"ignores TERM":               {`trap "" TERM; echo up; while :; do sleep 1000; done`, 20 * time.Millisecond},
+		"and its children":           {`trap "" TERM; sleep 1000 & sh -c 'trap "" TERM; sleep 1000 & wait' & echo up; wait; wait`, 20 * time.Millisecond},
+		"leader goes, child stays":   {`(trap "" TERM; echo up; while :; do sleep 1000; done) & wait`, 20 * time.Millisecond},
+		"no grace":                   {`trap "echo no" TERM; echo up; while :; do sleep 1000; done`, 0},
+		"floods":                     {`trap "" TERM; echo up; exec yes >&2`, 20 * time.Millisecond},
+		"has closed all its streams": {`trap "" TERM; echo up; exec sleep 1000 <&- >&- 2>&-`, 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, s := stopped(t, c.line, c.grace)
+			if !res.Stopped || res.Class != task.ReasonKilled || res.Survivors != 0 {
+				t.Errorf("%+v", res)
+			}
+			if s.stdout() != "up\n" {
+				t.Errorf("said %q", s.stdout())
+			}
+		})
+	}
+}
+
+func TestStopWakesASuspendedProcess(t *testing.T) {
+	res, _ := stopped(t, `trap 'exit 5' TERM; sh -c "echo up; kill -STOP $$"; while :; do sleep 1000 & wait; done`, time.Minute)
+	if !res.Stopped || res.Exit == nil || *res.Exit != 5 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestStopBeforeStart(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errAsked)
+	res := runner(t).Run(ctx, Command{Argv: []string{"/no/such/file"}}, &count{})
+	if !res.Stopped || res.Exit != nil || res.Class != task.ReasonKilled || !strings.Contains(res.Message, "a person asked") {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestStopWhileItEnds: whatever comes first, the two halves of the result agree.
+func TestStopWhileItEnds(t *testing.T) {
+	r := runner(t)
+	for i := range 200 {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		s := &record{said: make(chan string, 1)}
+		go func() { <-s.said; cancel(errAsked) }()
+		res := r.Run(ctx, Command{Shell: "echo up", Grace: time.Duration(i%2) * time.Second}, s)
+		cancel(nil)
+		switch {
+		case res.Exit != nil && *res.Exit == 0 && res.Class == "":
+		case res.Stopped && res.Class == task.ReasonKilled && (res.Signal == "SIGTERM" || res.Signal == "SIGKILL"):
+		default:
+			t.Fatalf("%+v", res)
+		}
+		if s.stdout() != "up\n" {
+			t.Fatalf("said %q", s.stdout())
+		}
+	}
+}
+
+// TestStopReasonFits: however long the cause, the message is one write.
+func TestStopReasonFits(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s := &record{said: make(chan string, 2)}
+	go func() { <-s.said; cancel(errors.New(strings.Repeat("é\x00", 100_000))) }()
+	c := shell(`trap "" TERM; echo up; read -r line; echo "${#line}"`)
+	c.Grace = time.Minute
+	runner(t).Run(ctx, c, s)
+	var n int
+	if _, err := fmt.Sscanf(s.stdout(), "up\n%d\n", &n); err != nil || n < maxReason || n > 4096 {
+		t.Errorf("%q: %v", s.stdout(), err)
+	}
+}
+
+// blocked is a Sink that takes nothing until it is told to.
+type blocked struct {
+	count
+	open chan struct{}
+}
+
+func (b *blocked) Line(s Stream, line ipc.Line) { <-b.open; b.count.Line(s, line) }
+
+// TestStopUnderBackPressure: a process that waits for its reader can be ended,
+// and what it had written is still delivered.
+func TestStopUnderBackPressure(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &blocked{open: make(chan struct{})}
+	started := make(chan struct{})
+	first := &hook{Sink: s, once: func() { close(started) }}
+	done := make(chan Result)
+	c := shell("yes")
+	c.Grace = time.Minute
+	r := runner(t)
+	go func() { done <- r.Run(ctx, c, first) }()
+	<-started
+	cancel()
+	close(s.open)
+	if res := <-done; !res.Stopped || res.Signal != "SIGTERM" || s.lines[Stdout] == 0 {
+		t.Errorf("%+v, %d lines", res, s.lines[Stdout])
+	}
+}
+
+// hook calls once before the first line.
+type hook struct {
+	Sink
+	once func()
+}
+
+func (h *hook) Line(s Stream, line ipc.Line) {
+	if h.once != nil {
+		h.once()
+		h.once = nil
+	}
+	h.Sink.Line(s, line)
+}

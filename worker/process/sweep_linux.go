@@ -1,0 +1,144 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sweeper kills what a worker has left behind.
+type sweeper struct {
+	marker []byte
+	spare  map[int]bool // groups that are not touched as groups
+	groups map[int]bool // groups that marked processes were found in
+	buf    []byte
+}
+
+// sweep kills all processes with the marker in their environment and the
+// members of their groups, but for the group spare. It returns when two looks
+// at all processes have found none, for a process can slip through one look by
+// being started behind its back. It returns an error if some outlive SIGKILL
+// for killBound.
+func sweep(marker string, spare int) error {
+	s := &sweeper{
+		marker: []byte(marker),
+		spare:  map[int]bool{0: true, 1: true, spare: true, syscall.Getpgrp(): true},
+		groups: map[int]bool{},
+		buf:    make([]byte, 4096),
+	}
+	deadline := time.Now().Add(killBound)
+	pause := time.Millisecond
+	for clean := 0; clean < 2; {
+		found := s.round()
+		if found == 0 {
+			clean++
+			continue
+		}
+		clean = 0
+		if time.Now().After(deadline) {
+			return fmt.Errorf("guard: %d processes of the worker that is gone survive SIGKILL: the kernel cannot end them now", found)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 50*time.Millisecond)
+	}
+	return nil
+}
+
+// round looks at all processes once and returns how many had to be killed.
+func (s *sweeper) round() (found int) {
+	for pid := range processes() {
+		if s.kill(pid, s.marked) {
+			found++
+		}
+	}
+	if len(s.groups) == 0 {
+		return found
+	}
+	for pid := range processes() {
+		if s.kill(pid, s.grouped) {
+			found++
+		}
+	}
+	return found
+}
+
+// kill kills the process if it is ours. It asks again with a descriptor of the
+// process in hand: until then the number can have passed to a stranger.
+func (s *sweeper) kill(pid int, ours func(pid int) bool) bool {
+	if pid <= 1 || pid == os.Getpid() || !ours(pid) {
+		return false
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case err == nil:
+		defer unix.Close(fd)
+		if !ours(pid) {
+			return false
+		}
+		err = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0)
+	case errors.Is(err, syscall.ENOSYS):
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return err == nil
+}
+
+// marked tells whether a process carries the marker, and notes its group.
+func (s *sweeper) marked(pid int) bool {
+	environ, err := s.read("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || !holds(environ, s.marker) {
+		return false
+	}
+	state, err := readStat(pid)
+	if err != nil || state.ended() {
+		return false
+	}
+	if !s.spare[state.group] {
+		s.groups[state.group] = true
+	}
+	return true
+}
+
+func (s *sweeper) grouped(pid int) bool {
+	state, err := readStat(pid)
+	return err == nil && s.groups[state.group] && !state.ended()
+}
+
+// read reads a whole file into the sweeper's buffer.
+func (s *sweeper) read(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	n := 0
+	for {
+		if n == len(s.buf) {
+			s.buf = append(s.buf, make([]byte, n)...)
+		}
+		m, err := f.Read(s.buf[n:])
+		n += m
+		if err == io.EOF {
+			return s.buf[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// holds tells whether one of the variables, each ended by a zero byte, is the marker.
+func holds(environ, marker []byte) bool {
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.Equal(variable, marker) {
+			return true
+		}
+	}
+	return false
+}
