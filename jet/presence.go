@@ -32,10 +32,13 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	return nil
 }
 
+// maxHeads is for how many subjects the server answers one request.
+const maxHeads = 1024
+
 // Alive returns the heartbeats that have not run out.
 func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	prefix := "$KV." + NodesBucket + "."
-	found, err := s.batchGet(ctx, "KV_"+NodesBucket, map[string]any{"multi_last": []string{prefix + ">"}})
+	found, err := s.batchGet(ctx, "KV_"+NodesBucket, maxHeads, map[string]any{"multi_last": []string{prefix + ">"}})
 	if err != nil {
 		return nil, fmt.Errorf("read heartbeats: %w", err)
 	}

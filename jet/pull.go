@@ -42,8 +42,8 @@ type puller struct {
 	mu     sync.Mutex
 	inbox  *inbox // guarded by mu; where the present requests want their answers
 	closed bool   // guarded by mu
-	wanted int // guarded by mu; messages that the owner waits for
-	asked  int // guarded by mu; of those, the ones that the server was asked for
+	wanted int    // guarded by mu; messages that the owner waits for
+	asked  int    // guarded by mu; of those, the ones that the server was asked for
 	// atOnce is how many wanted messages are worth a request while others are on their way.
 	atOnce int
 	heard  time.Time // guarded by mu; when the server last said anything

@@ -46,13 +46,14 @@ func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
 	return s.readSubject(ctx, nodePrefix+string(id))
 }
 
-// Last implements [events.Reader].
+// Last implements [events.Reader]. A message that was removed since, such as a
+// timer, does not count: nobody will ever see it.
 func (s *Store) Last(ctx context.Context) (uint64, error) {
-	info, err := s.log.Info(ctx)
+	last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": ">"})
 	if err != nil {
-		return 0, fmt.Errorf("state of the log: %w", err)
+		return 0, fmt.Errorf("end of the log: %w", err)
 	}
-	return info.State.LastSeq, nil
+	return last.Seq, nil
 }
 
 // readSubject reads the records of a subject, which may have wildcards. All
@@ -184,7 +185,7 @@ const maxBatch = 256
 
 // readBatch reads messages of a subject by one request with many answers.
 func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]events.Record, error) {
-	found, err := s.batchGet(ctx, LogStream, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
+	found, err := s.batchGet(ctx, LogStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +211,8 @@ func added(m *nats.Msg, header string) string {
 	return values[len(values)-1]
 }
 
-// batchGet asks any replica of a stream for several messages.
-func (s *Store) batchGet(ctx context.Context, stream string, request map[string]any) ([]*nats.Msg, error) {
+// batchGet asks any replica of a stream for several messages, at most so many.
+func (s *Store) batchGet(ctx context.Context, stream string, most int, request map[string]any) ([]*nats.Msg, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
@@ -220,15 +221,17 @@ func (s *Store) batchGet(ctx context.Context, stream string, request map[string]
 	defer cancel()
 	var found []*nats.Msg
 	err = patiently(ctx, func(ctx context.Context) (err error) {
-		found, err = s.batchGetOnce(ctx, stream, body)
+		found, err = s.batchGetOnce(ctx, stream, most, body)
 		return err
 	})
 	return found, err
 }
 
-func (s *Store) batchGetOnce(ctx context.Context, stream string, request []byte) ([]*nats.Msg, error) {
+func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, request []byte) ([]*nats.Msg, error) {
 	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
+	answers := make(chan *nats.Msg, most+1) // and the end
+	// Not a synchronous subscription: that takes a message for an error if its headers say so.
+	sub, err := s.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -238,9 +241,11 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, request []byte)
 	}
 	var found []*nats.Msg
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return nil, err
+		var m *nats.Msg
+		select {
+		case m = <-answers:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 		if added(m, jetstream.SequenceHeader) != "" { // else it is the server's own word
 			found = append(found, m)

@@ -49,7 +49,7 @@ type Task struct {
 	// Due is when the next attempt may start; zero for at once.
 	Due time.Time `json:"due,omitzero"`
 	// Since is when the present state began.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// StartedAt is of the current or latest attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`

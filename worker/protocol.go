@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"millrace/events"
 	"millrace/node"
@@ -30,7 +31,6 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	var after uint64
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
-		t = task.Evolve(t, o.Task())
 	case task.Queued:
 		after = e.After
 	default:
@@ -38,9 +38,11 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		// projector has listed it.
 		return t, false, o.Ack()
 	}
-	if after > 0 || o.Deliveries > 1 || t.ID == "" {
-		// Only a birth's first delivery may be claimed without looking: its
-		// chain does not exist, and the claim checks just that.
+	if after == 0 && o.Deliveries == 1 {
+		// Whoever waits since its birth, even if a timer has offered it, has no
+		// chain, and the claim checks just that: what the offer carries is enough.
+		t = task.Evolve(t, o.Task())
+	} else {
 		known, err := p.Recorder.Load(ctx, o.Fact.Task)
 		if err != nil {
 			return t, false, err
@@ -69,11 +71,39 @@ func (p *Protocol) Report(ctx context.Context, t task.Task, o *events.Offer, c t
 	now, _, err := p.Recorder.Do(ctx, t, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
-		return errors.Join(err, p.late(ctx, t, now, c))
+		told, readErr := p.told(ctx, t)
+		if readErr != nil {
+			return fmt.Errorf("read task %s: %w", t.ID, readErr) // without ErrFenced, so that it is asked again
+		}
+		if !told {
+			return errors.Join(err, p.late(ctx, t, now, c))
+		}
 	case err != nil:
 		return err
 	}
 	return p.done(ctx, now, o)
+}
+
+// told tells whether the end of t's attempt is in the log by its own word: an
+// earlier Report recorded it and did not come to know, or failed at what follows.
+func (p *Protocol) told(ctx context.Context, t task.Task) (bool, error) {
+	records, err := p.Recorder.Log.Task(ctx, t.ID)
+	return slices.ContainsFunc(records, func(r events.Record) bool {
+		if r.Kind != events.KindChain {
+			return false
+		}
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptFinished:
+			return e.Epoch == t.Epoch
+		case task.AttemptFailed:
+			return e.Epoch == t.Epoch
+		case task.AttemptReleased:
+			return e.Epoch == t.Epoch
+		case task.CancelConfirmed:
+			return e.Epoch == t.Epoch
+		}
+		return false
+	}), err
 }
 
 // done acknowledges an offer once what follows from the task's state is durable.

@@ -32,13 +32,14 @@ ready, the server's URL stands in DIR/nats.url.`,
 		if err != nil {
 			return err
 		}
-		return a.embeddedServer(c.Context(), &e, s, &w)
+		return a.embeddedServer(c.Context(), &e, s, &w, nil)
 	}
 	return c
 }
 
-// embeddedServer runs a server with everything behind it, and a worker if w is not nil.
-func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig) error {
+// embeddedServer runs a server with everything behind it, and a worker if w is
+// not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
+func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig, ready func(*jet.Server)) error {
 	log := a.processLogger()
 	server, err := e.start(s, log)
 	if err != nil {
@@ -69,12 +70,15 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 			defer forget()
 		}
 	}
-	a.ready(server, e.data, w)
+	a.sayReady(server, e.data, w)
+	if ready != nil {
+		ready(server)
+	}
 	p.start(a.activity(view))
 	return p.wait()
 }
 
-func (a *app) ready(server *jet.Server, data string, w *workerConfig) {
+func (a *app) sayReady(server *jet.Server, data string, w *workerConfig) {
 	fmt.Fprintf(a.errs, "Millrace is ready at %s, its data in %s.\n", server.URL(), data)
 	if w != nil {
 		fmt.Fprint(a.errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")

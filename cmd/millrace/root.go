@@ -46,11 +46,12 @@ Its whole state is a log in NATS JetStream.`,
 		}
 	}
 	add(groupWork, a.runCommand(), a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.eventsCommand())
-	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand())
+	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand(), a.demoCommand(), a.benchCommand())
 	add(groupAbout, a.configCommand(), a.versionCommand())
+	root.SetHelpCommand(helpCommand(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
-	root.AddCommand(guardCommand(),
+	root.AddCommand(guardCommand(), crawlCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
 	return root
@@ -67,6 +68,30 @@ func noun(c *cobra.Command) *cobra.Command {
 		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(c.SuggestionsFor(args[0])...))
 	}
 	return c
+}
+
+// helpCommand differs from cobra's in that it refuses what there is no help about.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Say more about a command or a page",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return misuse(c, "there is no help about %q; `millrace help` lists what there is", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag() // so that it is shown
+			return about.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if about, rest, err := root.Find(args); err == nil && len(rest) == 0 {
+				for _, c := range about.Commands() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
 }
 
 // takes checks the number of arguments; what names one, max < 0 is no bound.

@@ -34,7 +34,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 			return err
 		}
 		if !given {
-			return a.embeddedServer(c.Context(), &e, s, nil)
+			return a.embeddedServer(c.Context(), &e, s, nil, nil)
 		}
 		return a.serverOn(c.Context(), t, &e, s)
 	}

@@ -23,6 +23,7 @@ type listFlags struct {
 	since, until string
 	consistent   string
 	names        bool
+	all          bool // of all pages
 	watch        bool
 	request      client.ListRequest
 }
@@ -59,7 +60,7 @@ The last line names the sequence of the log that the list reflects.`,
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
-	fs.BoolVar(&f.names, "names", false, "print nothing but ids")
+	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.flags(c)
 	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(append(strings.Split(stateNames(), ", "), "active", "ended"), cobra.ShellCompDirectiveNoFileComp))
@@ -105,6 +106,9 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 	if r.Limit < 1 || r.Limit > 1000 {
 		return fmt.Errorf("--limit is %d, want 1 to 1000", r.Limit)
 	}
+	if f.names && !f.watch && !c.Flags().Changed("limit") {
+		f.all, r.Limit = true, 1000
+	}
 	if f.consistent != "" && f.consistent != lastWrite {
 		if r.AtLeast, err = strconv.ParseUint(f.consistent, 10, 64); err != nil {
 			return fmt.Errorf("--consistent: %q is no sequence of the log", f.consistent)
@@ -146,6 +150,10 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 			if err := a.printPage(&page, f); err != nil {
 				return err
 			}
+		}
+		if f.all && page.Next != "" {
+			r.Cursor = page.Next
+			continue
 		}
 		if !f.watch {
 			return nil

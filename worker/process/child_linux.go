@@ -84,12 +84,39 @@ func (p *child) signalGroup(signal syscall.Signal) error {
 	return syscall.Kill(-p.pid, signal)
 }
 
-// living counts the members of a group that have not ended.
+// living counts the members of a group that have not ended, and asks those
+// again that have missed SIGTERM: it is lost when it meets a child of a shell
+// between fork and exec, while the shell's handler is still in place. Who lives
+// on without handling, ignoring or blocking the signal has never got it; those
+// that handle it are not disturbed a second time.
 func living(group int) (n int) {
+	member := func(pid int) bool {
+		s, err := readStat(pid)
+		return err == nil && s.group == group && !s.ended()
+	}
 	for pid := range processes() {
-		if s, err := readStat(pid); err == nil && s.group == group && !s.ended() {
-			n++
+		if !member(pid) {
+			continue
+		}
+		n++
+		if missed := func(pid int) bool { return member(pid) && !heedsTerm(pid) }; missed(pid) {
+			signalIf(pid, syscall.SIGTERM, missed)
 		}
 	}
 	return n
+}
+
+// signalIf signals a process if it is the one meant, and tells whether it did.
+// It asks with a descriptor of the process in hand, for until then the number
+// can have passed to a stranger.
+func signalIf(pid int, signal syscall.Signal, meant func(pid int) bool) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, syscall.ENOSYS) {
+		return meant(pid) && syscall.Kill(pid, signal) == nil
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return meant(pid) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }

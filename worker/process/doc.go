@@ -8,8 +8,13 @@
 // had started ([GuardMain]).
 //
 // A process that leaves its group (a daemon, setsid) outlives the task that
-// started it, but not the worker. One that also clears its environment escapes
-// the guard; only a control group could hold it, and this package makes none.
+// started it, but not the worker. The guard knows processes by a variable of
+// their environment: one that has cleared it, and shares its group with none
+// that has not, outlives a killed worker. Only a control group could hold all,
+// and this package makes none.
+//
+// A child's standard input stays open, and empty until a CANCEL message comes:
+// a program that reads it to the end waits for ever.
 //
 // The package judges nothing: which task runs, how often, what its messages
 // mean and what becomes of its result are its caller's concern. It is the only

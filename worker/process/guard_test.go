@@ -1,3 +1,5 @@
+//go:build linux
+
 package process
 
 import (
@@ -192,7 +194,7 @@ func TestCloseEndsEscapedAndGuard(t *testing.T) {
 	defer r.Close()
 	g := hold(t, r.guard.current().cmd.Process.Pid)
 	var s record
-	if res := r.Run(context.Background(), shell(`setsid sh -c 'echo $$; kill -USR1 '$$'; exec sleep 1000' & trap 'exit 0' USR1; wait`), &s); res.Class != "" {
+	if res := r.Run(context.Background(), shell(`trap 'exit 0' USR1; setsid sh -c 'echo $$; kill -USR1 '$$'; exec sleep 1000' & wait`), &s); res.Class != "" {
 		t.Fatalf("%+v", res)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(s.stdout()))
@@ -268,6 +270,20 @@ func TestParseStat(t *testing.T) {
 	for _, text := range []string{"", "12", "12 (a) S", "12 (a) S 1 x"} {
 		if _, err := parseStat([]byte(text)); err == nil {
 			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestParseHeeds(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Name:\ta\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000010002\n": false,
+		"SigCgt:\t0000000000004000\n": true,
+		"SigIgn:\t0000000000005000\n": true,
+		"SigBlk:\tffffffffffffffff\n": true,
+		"SigCgt:\tx\n":                true,
+	} {
+		if parseHeeds([]byte(text), syscall.SIGTERM) != want {
+			t.Errorf("%q: not %v", text, want)
 		}
 	}
 }

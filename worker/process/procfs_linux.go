@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // processes yields the numbers of all processes there are.
@@ -60,4 +61,25 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	return stat{state: fields[0][0], group: group}, nil
+}
+
+// heedsTerm tells whether a process handles, ignores or blocks SIGTERM, or may.
+func heedsTerm(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return err != nil || parseHeeds(text, syscall.SIGTERM)
+}
+
+// parseHeeds reads the masks of signals, of which each is a line "SigCgt:\t<hex>".
+func parseHeeds(text []byte, signal syscall.Signal) bool {
+	for line := range bytes.Lines(text) {
+		name, mask, _ := bytes.Cut(line, []byte{':'})
+		switch string(name) {
+		case "SigBlk", "SigIgn", "SigCgt":
+			bits, err := strconv.ParseUint(string(bytes.TrimSpace(mask)), 16, 64)
+			if err != nil || bits&(1<<(signal-1)) != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package process
 
 import (
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
 	"millrace/task"
@@ -101,9 +105,29 @@ func TestStopByForce(t *testing.T) {
 }
 
 func TestStopWakesASuspendedProcess(t *testing.T) {
-	res, _ := stopped(t, `trap 'exit 5' TERM; sh -c "echo up; kill -STOP $$"; while :; do sleep 1000 & wait; done`, time.Minute)
+	res, _ := stopped(t, `trap 'exit 5' TERM; (kill -STOP $$; until grep -q 'State:.T' /proc/$$/status; do :; done; echo up) & wait; wait`, time.Minute)
 	if !res.Stopped || res.Exit == nil || *res.Exit != 5 {
 		t.Errorf("%+v", res)
+	}
+}
+
+// TestStopFindsWhoMissedTheSignal: a shell's child can lose SIGTERM while it is
+// being started. Once it does not handle the signal it need not wait for the
+// end of the grace.
+func TestStopFindsWhoMissedTheSignal(t *testing.T) {
+	begin := time.Now()
+	res, _ := stopped(t, `sh -c 'trap "trap - TERM; exec sleep 1000" TERM; echo up; while :; do sleep 0.01; done' & wait`, 10*time.Minute)
+	if took := time.Since(begin); !res.Stopped || res.Signal != "SIGTERM" || res.Survivors != 0 || took > time.Minute {
+		t.Errorf("%+v after %v", res, took)
+	}
+}
+
+// TestStopLeavesTheGraceToOthers: a shell dies of SIGTERM at once, and the
+// program it runs has its grace nevertheless, and is asked only once.
+func TestStopLeavesTheGraceToOthers(t *testing.T) {
+	res, s := stopped(t, `sh -c 'n=0; trap "n=\$((n+1))" TERM; echo up; i=0; while [ $i -lt 20 ]; do sleep 0.01; [ $n = 0 ] || i=$((i+1)); done; echo asked $n'; echo never`, time.Minute)
+	if !res.Stopped || res.Signal != "SIGTERM" || s.stdout() != "up\nasked 1\n" {
+		t.Errorf("%+v, said %q", res, s.stdout())
 	}
 }
 
@@ -134,6 +158,24 @@ func TestStopWhileItEnds(t *testing.T) {
 		if s.stdout() != "up\n" {
 			t.Fatalf("said %q", s.stdout())
 		}
+	}
+}
+
+// TestStopAfterTheEnd: a process that has ended by itself was not stopped, even
+// if nobody has noticed its end yet.
+func TestStopAfterTheEnd(t *testing.T) {
+	p, err := runner(t).spawner.start(&request{file: "/bin/true", argv: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ignoringEINTR(func() error {
+		return unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(errAsked)
+	if res := p.run(context.Background(), "true", &count{}); res.Stopped || res.Class != "" {
+		t.Errorf("%+v", res)
 	}
 }
 

@@ -2,15 +2,12 @@ package process
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // sweeper kills what a worker has left behind.
@@ -69,24 +66,9 @@ func (s *sweeper) round() (found int) {
 	return found
 }
 
-// kill kills the process if it is ours. It asks again with a descriptor of the
-// process in hand: until then the number can have passed to a stranger.
+// kill kills the process if it is ours.
 func (s *sweeper) kill(pid int, ours func(pid int) bool) bool {
-	if pid <= 1 || pid == os.Getpid() || !ours(pid) {
-		return false
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	switch {
-	case err == nil:
-		defer unix.Close(fd)
-		if !ours(pid) {
-			return false
-		}
-		err = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0)
-	case errors.Is(err, syscall.ENOSYS):
-		err = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	return err == nil
+	return pid > 1 && pid != os.Getpid() && ours(pid) && signalIf(pid, syscall.SIGKILL, ours)
 }
 
 // marked tells whether a process carries the marker, and notes its group.

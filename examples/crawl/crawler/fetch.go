@@ -81,10 +81,7 @@ func (f *fetcher) get(ctx context.Context, address *url.URL, depth int) *page {
 	body = body[:min(len(body), maxBody)]
 	p.Bytes = int64(len(body))
 	contentType := resp.Header.Get("Content-Type")
-	if contentType == "" && len(body) > 0 {
-		contentType = http.DetectContentType(body)
-	}
-	p.Type, _, _ = mime.ParseMediaType(contentType)
+	p.Type = mediaType(contentType, body)
 	switch {
 	case err != nil: // the body broke off
 		p.Error = err.Error()
@@ -105,6 +102,18 @@ func (f *fetcher) get(ctx context.Context, address *url.URL, depth int) *page {
 		p.Links = len(p.follow)
 	}
 	return p
+}
+
+// mediaType is what the server says, or what the body looks like if it says nothing.
+func mediaType(contentType string, body []byte) string {
+	if contentType == "" && len(body) > 0 {
+		contentType = http.DetectContentType(body)
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return ""
+	}
+	return t
 }
 
 func (p *page) redirect(from *url.URL, location string) {

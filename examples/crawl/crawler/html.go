@@ -38,7 +38,7 @@ func parseHTML(body []byte, contentType string, address *url.URL) document {
 	var d document
 	base, based := address, false
 	seen := make(map[string]bool)
-	// Tokens do; a tree of a hostile page could be deep, and nothing here needs one.
+	// Tokens are enough, and there is no tree that a hostile page could make deep.
 	for z := html.NewTokenizer(text); ; {
 		switch z.Next() {
 		case html.ErrorToken:

@@ -20,7 +20,7 @@ func serveSample() (address string, closeSite func(), err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	return "http://" + l.Addr().String() + "/", func() {
-		server.Close()
+		_ = server.Close() // of the listener, which nobody needs any more
 		<-ended
 	}, nil
 }

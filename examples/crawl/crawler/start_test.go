@@ -31,7 +31,11 @@ func TestStartPage(t *testing.T) {
 			ExitFailed, failure{"crawled already", "task", false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := crawlFor(t, "--delay=0", "--timeout=300ms", serve(t, c.pages).URL)
+			timeout := "20s"
+			if c.name == "hangs" {
+				timeout = "300ms"
+			}
+			s := crawlFor(t, "--delay=0", "--timeout="+timeout, serve(t, c.pages).URL)
 
 			if s.code != c.code {
 				t.Fatalf("exit code %d, want %d", s.code, c.code)

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/bench"
+	"millrace/jet"
+	"millrace/worker/process"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	var o output
+	var cfg bench.Config
+	var sync string
+	var memory int
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure this machine: Millrace beside what is below it",
+		Long: `Measures no-op tasks beside the bare loop of messages that a task cannot do without,
+and process tasks beside plain fork and exec, in turn against the same server, so that
+the ratios hold on a noisy machine. It starts a "millrace server" of its own in a
+temporary directory, read model included, and removes it afterwards. Nothing else
+should run on the machine meanwhile.`,
+		Example: `  millrace bench
+  millrace bench --json --rounds 5
+  millrace bench --sync always
+  millrace bench --growth 1000,100000,1000000`,
+		Args: takes(0, 0, ""),
+	}
+	fs := c.Flags()
+	fs.IntVar(&cfg.Tasks, "tasks", 50_000, "`number` of no-op tasks in a round")
+	fs.IntVar(&cfg.Rounds, "rounds", 3, "`number` of rounds; the median counts")
+	fs.IntVar(&cfg.Slots, "slots", 256, "`number` of tasks in flight")
+	fs.IntVar(&cfg.Processes, "processes", 2000, "`number` of process tasks in a round")
+	fs.IntVar(&cfg.Latencies, "latencies", 500, "`number` of single tasks that are timed")
+	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
+	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
+	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		report, err := a.bench(c.Context(), cfg, sync, memory)
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(report)
+		}
+		return a.print(benchTable(&report))
+	}
+	return c
+}
+
+func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int) (bench.Report, error) {
+	var s Settings
+	if err := readSync(&s, sync); err != nil {
+		return bench.Report{}, misuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return bench.Report{}, err
+	}
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.logger()})
+	if err != nil {
+		return bench.Report{}, err
+	}
+	defer runner.Close()
+	cfg.Commands = &process.Tasks{Runner: runner, Node: "bench"}
+	cfg.Progress = func(what string) {
+		if terminal(a.errs) {
+			a.note("measuring: %s", what)
+		}
+	}
+	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
+
+	server, err := bench.StartServer(ctx, self, sync)
+	if err != nil {
+		return bench.Report{}, err
+	}
+	defer server.Stop()
+	cfg.Dial = func(name string) (*nats.Conn, error) {
+		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
+	}
+	report, err := bench.Run(ctx, cfg)
+	if err != nil || memory == 0 {
+		return report, err
+	}
+	fresh, err := bench.StartServer(ctx, self, sync)
+	if err != nil {
+		return report, err
+	}
+	defer fresh.Stop()
+	cfg.Dial = func(name string) (*nats.Conn, error) {
+		return jet.Connect(jet.ConnectConfig{Server: fresh.URL, Name: name, Log: a.logger()})
+	}
+	report.BytesPerTask, err = bench.Memory(ctx, cfg, memory, fresh.Memory)
+	return report, err
+}
+
+func benchTable(r *bench.Report) table {
+	t := table{title: "Millrace on this machine", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
+	row := func(what string, here, below, ratio float64) {
+		t.add(plain(what), plain(fmt.Sprintf("%.0f/s", here)), plain(fmt.Sprintf("%.0f/s", below)), plain(fmt.Sprintf("%.2f", ratio)))
+	}
+	row("no-op tasks, queue filled before", r.TasksPerSecond, r.FloorTasksPerSecond, r.Ratio)
+	row("no-op tasks, submitted meanwhile", r.AtOncePerSecond, r.FloorAtOncePerSecond, r.AtOnceRatio)
+	row("bulk submission", r.SubmitPerSecond, r.FloorSubmitPerSecond, r.SubmitPerSecond/r.FloorSubmitPerSecond)
+	if r.ProcessPerSecond > 0 {
+		row("processes (/bin/true)", r.ProcessPerSecond, r.PlainPerSecond, r.ProcessRatio)
+	}
+	value := func(what, v string) { t.add(plain(what), plain(v), plain(""), plain("")) }
+	value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", r.StartLatency.P50, r.StartLatency.P99, r.StartLatency.Max))
+	value("read model behind", fmt.Sprintf("%.0f ms", r.BehindMS))
+	if r.BytesPerTask > 0 {
+		value("server memory per finished task", fmt.Sprintf("%.0f B", r.BytesPerTask))
+	}
+	for _, g := range r.Growth {
+		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))
+	}
+	value("lost, duplicated", fmt.Sprintf("%d, %d of %d", r.Lost, r.Duplicated, r.Submitted))
+	return t
+}

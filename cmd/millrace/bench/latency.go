@@ -1,0 +1,40 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"millrace/task"
+)
+
+// latency times single tasks on an idle system, from the submission to the
+// moment at which the handler runs, which is after the claim is stored.
+func (b *bench) latency(ctx context.Context) error {
+	b.cfg.Progress("latency of single tasks")
+	started := make(chan time.Time, 1)
+	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
+	if err != nil {
+		return err
+	}
+	const warmUp = 20
+	times := make([]float64, 0, b.cfg.Latencies)
+	for i := range warmUp + b.cfg.Latencies {
+		b.submitted++
+		at := time.Now()
+		if _, err := b.client.Submit(ctx, noop); err != nil {
+			return err
+		}
+		select {
+		case began := <-started:
+			if i >= warmUp {
+				times = append(times, float64(began.Sub(at).Microseconds())/1000)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	slices.Sort(times)
+	b.report.StartLatency = Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}
+	return crew.dismiss()
+}

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/task"
+)
+
+// processes measures tasks that are /bin/true beside plain fork and exec with
+// as many at once.
+func (b *bench) processes(ctx context.Context) error {
+	if b.cfg.Commands == nil {
+		return nil
+	}
+	var plain, tasks, ratios []float64
+	n := b.cfg.Processes
+	for range b.cfg.Rounds {
+		b.cfg.Progress("plain processes")
+		bare, err := forkExec(n, b.cfg.ProcessSlots)
+		if err != nil {
+			return err
+		}
+		b.cfg.Progress("process tasks")
+		took, err := b.processTasks(ctx, n)
+		if err != nil {
+			return err
+		}
+		plain = append(plain, rate(n, bare))
+		tasks = append(tasks, rate(n, took))
+		ratios = append(ratios, bare.Seconds()/took.Seconds())
+	}
+	b.report.PlainPerSecond, b.report.ProcessPerSecond, b.report.ProcessRatio = median(plain), median(tasks), median(ratios)
+	return nil
+}
+
+func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) {
+	if err := b.submit(ctx, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"/bin/true"}}}, Queue: queue}, n); err != nil {
+		return 0, err
+	}
+	if _, err := b.caughtUp(ctx); err != nil {
+		return 0, err
+	}
+	// The last task tells when all have begun; the slots' rest is noise of a few milliseconds.
+	start := time.Now()
+	crew, err := b.hire(ctx, b.cfg.ProcessSlots, 1, nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.submit(ctx, noop, 1); err != nil {
+		return 0, err
+	}
+	if err := crew.wait(ctx); err != nil {
+		return 0, err
+	}
+	if err := crew.dismiss(); err != nil {
+		return 0, err
+	}
+	return time.Since(start), nil
+}
+
+// forkExec starts n times /bin/true, so many at once, and waits for each.
+func forkExec(n, atOnce int) (time.Duration, error) {
+	var left atomic.Int64
+	left.Store(int64(n))
+	var failed error
+	var once sync.Once
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range atOnce {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				p, err := os.StartProcess("/bin/true", []string{"/bin/true"}, &os.ProcAttr{})
+				if err == nil {
+					_, err = p.Wait()
+				}
+				if err != nil {
+					once.Do(func() { failed = errors.Join(failed, err) })
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start), failed
+}

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Server is a `millrace server` in a process of its own.
+type Server struct {
+	cmd *exec.Cmd
+	dir string
+	// URL is where clients connect.
+	URL string
+}
+
+// StartServer starts the program at self as a server in a temporary directory
+// and returns when it is ready.
+func StartServer(ctx context.Context, self, sync string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "millrace-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir}
+	// Not bound to ctx: it is stopped in order, and dies with its data's use.
+	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s")
+	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	words, err := s.cmd.StderrPipe()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(words)
+		for lines.Scan() {
+			if _, rest, ok := strings.Cut(lines.Text(), "ready at "); ok {
+				url, _, _ := strings.Cut(rest, ",")
+				ready <- url
+			}
+		}
+		close(ready)
+	}()
+	select {
+	case url, ok := <-ready:
+		if ok {
+			s.URL = url
+			return s, nil
+		}
+		err = errors.New("the server under test ended at once: run `millrace server` by hand to see why")
+	case <-time.After(30 * time.Second):
+		err = errors.New("the server under test is not ready after 30s")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.Stop()
+	return nil, err
+}
+
+// cleanEnv is the environment without what would lead the server elsewhere.
+func cleanEnv() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "NATS_") && !strings.HasPrefix(e, "MILLRACE_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// Stop ends the server and removes its data.
+func (s *Server) Stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	timer := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = s.cmd.Wait() // how it ended does not matter any more
+	_ = os.RemoveAll(s.dir)
+}
+
+// Memory is the resident memory of the server, in bytes, files not counted.
+func (s *Server) Memory() (int64, error) {
+	body, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("memory of the server: %w", err)
+	}
+	for line := range strings.Lines(string(body)) {
+		var kB int64
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kB); n == 1 {
+			return kB << 10, nil
+		}
+	}
+	return 0, errors.New("memory of the server: the kernel does not say")
+}

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"millrace/jet"
+)
+
+// throughput measures draining a filled queue, and submitting and running at
+// once, each beside the bare loop.
+func (b *bench) throughput(ctx context.Context) error {
+	var drain, floorDrain, drainRatio, once, floorOnce, onceRatio, submit, floorSubmit, behind []float64
+	n := b.cfg.Tasks
+	for range b.cfg.Rounds {
+		b.cfg.Progress("the bare loop")
+		filled, err := jet.Floor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots, false)
+		if err != nil {
+			return err
+		}
+		together, err := jet.Floor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots, true)
+		if err != nil {
+			return err
+		}
+		b.cfg.Progress("no-op tasks")
+		submitting, draining, lag, err := b.drain(ctx, n)
+		if err != nil {
+			return err
+		}
+		running, err := b.atOnce(ctx, n)
+		if err != nil {
+			return err
+		}
+		floorDrain = append(floorDrain, rate(n, filled.Drain))
+		floorSubmit = append(floorSubmit, rate(n, filled.Submit))
+		floorOnce = append(floorOnce, rate(n, together.Drain))
+		drain = append(drain, rate(n, draining))
+		submit = append(submit, rate(n, submitting))
+		once = append(once, rate(n, running))
+		drainRatio = append(drainRatio, filled.Drain.Seconds()/draining.Seconds())
+		onceRatio = append(onceRatio, together.Drain.Seconds()/running.Seconds())
+		behind = append(behind, float64(lag.Microseconds())/1000)
+	}
+	r := &b.report
+	r.TasksPerSecond, r.FloorTasksPerSecond, r.Ratio = median(drain), median(floorDrain), median(drainRatio)
+	r.AtOncePerSecond, r.FloorAtOncePerSecond, r.AtOnceRatio = median(once), median(floorOnce), median(onceRatio)
+	r.SubmitPerSecond, r.FloorSubmitPerSecond, r.BehindMS = median(submit), median(floorSubmit), median(behind)
+	return nil
+}
+
+func (b *bench) drain(ctx context.Context, n int) (submitting, draining, behind time.Duration, err error) {
+	start := time.Now()
+	if err = b.submit(ctx, noop, n); err != nil {
+		return
+	}
+	submitting = time.Since(start)
+	if _, err = b.caughtUp(ctx); err != nil { // the births, so that they do not count twice
+		return
+	}
+	start = time.Now()
+	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
+	if err != nil {
+		return
+	}
+	if err = crew.wait(ctx); err != nil {
+		return
+	}
+	draining = time.Since(start)
+	if err = crew.dismiss(); err != nil {
+		return
+	}
+	behind, err = b.caughtUp(ctx)
+	return
+}
+
+func (b *bench) atOnce(ctx context.Context, n int) (time.Duration, error) {
+	start := time.Now()
+	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.submit(ctx, noop, n); err != nil {
+		return 0, err
+	}
+	if err := crew.wait(ctx); err != nil {
+		return 0, err
+	}
+	took := time.Since(start)
+	if err := crew.dismiss(); err != nil {
+		return 0, err
+	}
+	_, err = b.caughtUp(ctx)
+	return took, err
+}
+
+// growth measures draining at several sizes of the log, the queue's own
+// backlog of never started tasks included.
+func (b *bench) growth(ctx context.Context) error {
+	const sample = 20_000
+	have := 0
+	for _, size := range b.cfg.Growth {
+		b.cfg.Progress("growing the log")
+		for have < size {
+			n := min(size-have, 50_000)
+			if _, err := b.atOnce(ctx, n); err != nil {
+				return err
+			}
+			have += n
+		}
+		var rates []float64
+		for range b.cfg.Rounds {
+			_, took, _, err := b.drain(ctx, sample)
+			if err != nil {
+				return err
+			}
+			rates = append(rates, rate(sample, took))
+			have += sample
+		}
+		b.report.Growth = append(b.report.Growth, Growth{LogTasks: size, TasksPerSecond: median(rates)})
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/examples"
+	"millrace/examples/crawl/crawler"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/jobfile"
+)
+
+// crawlName is the hidden command that is the example's program.
+const crawlName = "example-crawl"
+
+func (a *app) demoCommand() *cobra.Command {
+	var e embedded
+	var keep bool
+	c := &cobra.Command{
+		Use:   "demo [URL]",
+		Short: "See it work: crawl a site in a `millrace dev` of its own",
+		Long: `Starts a "millrace dev" in a temporary directory, runs the crawler of examples/crawl
+in it, and shows its progress, its log, its results and the task's timeline. It crawls the
+site at URL, or a small one that it brings along.`,
+		Example: `  millrace demo
+  millrace demo http://127.0.0.1:8000/
+  millrace demo --keep`,
+		Args: takes(0, 1, "URL"),
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, until Ctrl-C")
+	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
+	c.Flags().IntVar(&e.port, "port", 0, "`port` to listen on, 0 for a free one")
+	e.host, e.set = "127.0.0.1", c.Flags()
+	flags := addSettingFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, _, err := a.loadSettings(flags, profileDev)
+		if err != nil {
+			return err
+		}
+		if e.data == "" {
+			if e.data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
+				return err
+			}
+			defer os.RemoveAll(e.data)
+		}
+		url := ""
+		if len(args) == 1 {
+			url = args[0]
+		}
+		return a.demo(c.Context(), &e, s, url, keep)
+	}
+	return c
+}
+
+// crawlCommand is the crawler as a program of its own, as a user's would be.
+func crawlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: crawlName, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return exit(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
+		},
+	}
+}
+
+func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, keep bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	shown := make(chan error, 1)
+	err := a.embeddedServer(ctx, e, s, &workerConfig{}, func(server *jet.Server) {
+		go func() {
+			err := a.showCrawl(ctx, server, url)
+			if !keep || err != nil {
+				stop()
+			}
+			shown <- err
+		}()
+	})
+	if err != nil {
+		return err
+	}
+	return <-shown
+}
+
+// showCrawl is what a person would type, one step after the other.
+func (a *app) showCrawl(ctx context.Context, server *jet.Server, url string) error {
+	nc, err := server.Connect(jet.Resilient("millrace demo", a.logger())...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	store, err := jet.Open(ctx, nc, jet.Layout{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c := client.New(store, "")
+	job, err := crawlJob()
+	if err != nil {
+		return err
+	}
+	if _, _, err := c.Apply(ctx, job); err != nil {
+		return err
+	}
+	submission := task.Submission{Job: job.Name}
+	if url != "" {
+		quoted, err := json.Marshal(url)
+		if err != nil {
+			return err
+		}
+		submission.Params = map[string]json.RawMessage{"url": quoted}
+	}
+	a.heading("millrace job apply -f examples/crawl/crawl.yaml; millrace run crawl --follow")
+	receipt, err := c.Submit(ctx, submission)
+	if err != nil {
+		return err
+	}
+	ended := a.follow(ctx, c, receipt.ID, false)
+	if ctx.Err() != nil {
+		return nil
+	}
+	id := string(receipt.ID)
+	a.heading("millrace task data " + id)
+	if err := a.showRecords(ctx, c, receipt.ID); err != nil {
+		return err
+	}
+	records, err := c.History(ctx, receipt.ID)
+	if err != nil {
+		return err
+	}
+	t := events.FoldTask(receipt.ID, records)
+	a.heading("millrace task show " + id)
+	if err := a.print(taskDetails(&t, a.now())); err != nil {
+		return err
+	}
+	a.heading("millrace task events " + id)
+	if err := a.print(historyTable(records)); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, "\nThat was all: one log, read three times. Next: `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
+	return ended
+}
+
+// crawlJob is the example's job, run by this very program.
+func crawlJob() (task.Job, error) {
+	jobs, err := jobfile.Parse("examples/crawl/crawl.yaml", examples.Crawl)
+	if err != nil {
+		return task.Job{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return task.Job{}, fmt.Errorf("find this program: %w", err)
+	}
+	job := jobs[0]
+	job.Run = &task.Run{Argv: []string{self, crawlName}}
+	return job, nil
+}
+
+func (a *app) heading(command string) { fmt.Fprintf(a.out, "\n$ %s\n", command) }
+
+// shownRecords is how many records the demo prints.
+const shownRecords = 8
+
+func (a *app) showRecords(ctx context.Context, c *client.Client, id task.ID) error {
+	n := 0
+	err := c.Records(ctx, id, func(r task.Records) error {
+		for _, item := range r.Items {
+			if n++; n <= shownRecords {
+				fmt.Fprintln(a.out, string(item))
+			}
+		}
+		return nil
+	})
+	if n > shownRecords {
+		fmt.Fprintf(a.out, "… and %d more\n", n-shownRecords)
+	}
+	return err
+}

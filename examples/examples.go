@@ -1,0 +1,10 @@
+// Package examples holds the job files of the examples, so that the command
+// line can show them at work.
+package examples
+
+import _ "embed"
+
+// Crawl is the job file of the crawler in examples/crawl.
+//
+//go:embed crawl/crawl.yaml
+var Crawl []byte

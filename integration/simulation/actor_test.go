@@ -1,0 +1,145 @@
+package simulation
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// kind says what can go wrong with a call.
+type kind uint8
+
+const (
+	// turn is no call at all: the actor computes, or waits.
+	turn kind = iota
+	// read changes nothing; it can fail.
+	read
+	// write changes something; when its answer is lost, nobody knows whether it did.
+	write
+	// tell is a write that has no answer; when it is lost, nobody knows at all.
+	tell
+)
+
+// call is what an actor wants to do next.
+type call struct {
+	kind kind
+	op   string
+	task task.ID      // what it is about, if it is about a task
+	fact *events.Fact // what it writes, if it writes a fact
+	last uint64       // what an append expects
+	// after is when it may happen; zero for at once.
+	after time.Time
+	// do does it; nil for a turn.
+	do func() error
+	// seq is what do reports: where the log put it.
+	seq uint64
+}
+
+// fate is what the simulator makes of a call.
+type fate uint8
+
+const (
+	answered fate = iota
+	// requestLost: it does not happen, and the answer is [events.ErrUnknown].
+	requestLost
+	// answerLost: it happens, and the answer is [events.ErrUnknown].
+	answerLost
+	// delayed: it happens later, and the answer is [events.ErrUnknown].
+	delayed
+	// killed: the process dies before it happens.
+	killed
+	// killedAfter: it happens, and the process dies before it hears of that.
+	killedAfter
+)
+
+func (f fate) String() string {
+	return [...]string{"answered", "request lost", "answer lost", "delayed", "killed", "done, then killed"}[f]
+}
+
+// actor is a process as far as the simulator cares: something that stops before
+// each call that it makes, until it is told how that call goes.
+type actor struct {
+	h    *history
+	name string
+	// mortal actors can be killed, and stopped for a while.
+	mortal bool
+	// gone is called when the actor has been killed.
+	gone func()
+
+	fates   chan fate
+	pending *call     // what it stands before; nil while it waits for time to pass by itself
+	stopped time.Time // SIGSTOP until then
+}
+
+// ask is an actor before a call.
+type ask struct {
+	actor *actor
+	call  *call
+}
+
+// start begins an actor and lets it run to its first call.
+func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
+	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate)}
+	h.actors = append(h.actors, a)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				h.fail(fmt.Errorf("%s panics: %v\n%s", name, p, debug.Stack()))
+			}
+		}()
+		body(a)
+	}()
+	h.quiet()
+	return a
+}
+
+// ready tells whether the actor can go on.
+func (a *actor) ready(now time.Time) bool {
+	return a.pending != nil && !now.Before(a.stopped) && !now.Before(a.pending.after)
+}
+
+// call stops the actor until the simulator has chosen what becomes of c.
+func (a *actor) call(c *call) error {
+	a.h.asks <- ask{a, c}
+	switch <-a.fates {
+	case requestLost:
+		return errFault(c)
+	case answerLost:
+		_ = c.run() // whatever it was, nobody hears
+		return errFault(c)
+	case delayed:
+		a.h.flying = append(a.h.flying, flight{a.name, c})
+		return errFault(c)
+	case killedAfter:
+		_ = c.run()
+		runtime.Goexit()
+	case killed:
+		runtime.Goexit()
+	}
+	return c.run()
+}
+
+// turn lets others go first, at least until a time.
+func (a *actor) turn(op string, after time.Time) { _ = a.call(&call{op: op, after: after}) }
+
+func (c *call) run() error {
+	if c.do == nil {
+		return nil
+	}
+	return c.do()
+}
+
+// errFault is the answer to a call of which the answer is lost.
+func errFault(c *call) error {
+	switch c.kind {
+	case turn, tell:
+		return nil
+	case read:
+		return fmt.Errorf("%s: no answer (a fault of the simulation)", c.op)
+	}
+	return fmt.Errorf("%s: %w (a fault of the simulation)", c.op, events.ErrUnknown)
+}

@@ -1,0 +1,159 @@
+package simulation
+
+import (
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// causes are the facts of a story that others refer to.
+type causes struct {
+	born     bool
+	dues     []time.Time            // of its births
+	turn     uint64                 // the fact since which it waits; 0 since its birth
+	plans    map[uint64]plan        // by the fact that made them
+	offers   map[uint64]task.Queued // by sequence; a birth is one for turn 0
+	attempts map[uint64]attempt     // by epoch
+	attempt  int                    // the latest
+	last     uint64                 // its epoch
+	open     bool                   // it has not ended
+	asked    bool                   // somebody asked it to stop
+	ended    bool
+}
+
+// plan is what the next attempt will be.
+type plan struct {
+	attempt int
+	due     time.Time // zero if it was not planned: it is to be offered at once
+}
+
+type attempt struct {
+	number int
+	offer  uint64
+}
+
+// causeFirst: each fact refers to facts before it, and says of them what they say.
+func causeFirst(s story) error {
+	c := &causes{plans: map[uint64]plan{}, offers: map[uint64]task.Queued{}, attempts: map[uint64]attempt{}}
+	return s.told(c.visit)
+}
+
+func (c *causes) visit(r *events.Record) error {
+	if birth, ok := r.Fact.Event.(task.Submitted); ok {
+		c.born = true
+		c.dues = append(c.dues, birth.Due)
+		if birth.Due.IsZero() {
+			c.offers[r.Seq] = task.Queued{Attempt: 1}
+		}
+		return nil
+	}
+	if !c.born {
+		return broken(errI7, "%s before the birth", r.Fact.Type)
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.Queued:
+		return c.queued(e, r)
+	case task.AttemptStarted:
+		return c.started(e, r)
+	case task.AttemptFinished:
+		return c.endOf(e.Epoch, e.Attempt)
+	case task.AttemptReleased:
+		c.waits(r.Seq, time.Time{})
+		return c.endOf(e.Epoch, e.Attempt)
+	case task.AttemptLost:
+		c.waits(r.Seq, time.Time{})
+		return c.endOf(e.Epoch, e.Attempt)
+	case task.AttemptFailed:
+		if e.Retry != nil {
+			if e.Retry.Attempt != e.Attempt+1 {
+				return broken(errI7, "attempt %d is followed by a plan for attempt %d", e.Attempt, e.Retry.Attempt)
+			}
+			c.waits(r.Seq, e.Retry.Due)
+		}
+		return c.endOf(e.Epoch, e.Attempt)
+	case task.AttemptLate:
+		if _, ok := c.attempts[e.Epoch]; !ok {
+			return broken(errI7, "a late word of epoch %d, which never started", e.Epoch)
+		}
+	case task.CancelRequested:
+		if !c.open {
+			return broken(errI7, "asked to stop, and nothing runs")
+		}
+		c.asked = true
+	case task.CancelConfirmed:
+		if e.Epoch == 0 {
+			return nil
+		}
+		if !c.asked {
+			return broken(errI7, "epoch %d stopped because of a cancel that nobody asked for", e.Epoch)
+		}
+		return c.endOf(e.Epoch, c.attempts[e.Epoch].number)
+	case task.GivenUp:
+		c.open = false
+	case task.Reopened:
+		c.waits(r.Seq, time.Time{})
+	}
+	return nil
+}
+
+// waits begins a new turn.
+func (c *causes) waits(since uint64, due time.Time) {
+	c.turn = since
+	c.plans[since] = plan{attempt: c.attempt + 1, due: due}
+}
+
+func (c *causes) queued(e task.Queued, r *events.Record) error {
+	if e.Due.After(r.Stored) {
+		return broken(errI7, "offered %v before it is due", e.Due.Sub(r.Stored))
+	}
+	c.offers[r.Seq] = e
+	if e.After == 0 {
+		for _, due := range c.dues {
+			if due.Equal(e.Due) {
+				return nil
+			}
+		}
+		return broken(errI7, "an offer since the birth, due %v, and no birth says so", e.Due)
+	}
+	p, ok := c.plans[e.After]
+	switch {
+	case !ok:
+		return broken(errI7, "an offer that follows from %d, which is no earlier turn of this task", e.After)
+	case e.Attempt != p.attempt:
+		return broken(errI7, "attempt %d is offered, and %d was planned at %d", e.Attempt, p.attempt, e.After)
+	case !e.Due.Equal(p.due):
+		return broken(errI7, "offered for %v, and planned for %v at %d", e.Due, p.due, e.After)
+	}
+	return nil
+}
+
+func (c *causes) started(e task.AttemptStarted, r *events.Record) error {
+	offer, ok := c.offers[e.Offer]
+	switch {
+	case !ok:
+		return broken(errI7, "started by offer %d, which is no earlier offer of this task", e.Offer)
+	case offer.After != c.turn:
+		return broken(errI7, "started by offer %d, made for the turn of %d; it is the turn of %d", e.Offer, offer.After, c.turn)
+	case e.Attempt != c.attempt+1:
+		return broken(errI7, "attempt %d starts after attempt %d", e.Attempt, c.attempt)
+	case e.TookOver != nil && c.attempts[e.TookOver.Epoch].number != c.attempt:
+		return broken(errI7, "it takes over epoch %d, which is not the attempt before", e.TookOver.Epoch)
+	}
+	c.attempt, c.last, c.open, c.asked = e.Attempt, r.Seq, true, false
+	c.attempts[r.Seq] = attempt{number: e.Attempt, offer: e.Offer}
+	return nil
+}
+
+// endOf says that the attempt with an epoch has ended.
+func (c *causes) endOf(epoch uint64, number int) error {
+	a, ok := c.attempts[epoch]
+	switch {
+	case !ok:
+		return broken(errI7, "the end of epoch %d, which never started", epoch)
+	case a.number != number:
+		return broken(errI7, "the end of attempt %d under epoch %d, which was attempt %d", number, epoch, a.number)
+	}
+	c.open = false
+	return nil
+}

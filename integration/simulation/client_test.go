@@ -1,0 +1,135 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// client submits, cancels and retries tasks the way package client does.
+type client struct {
+	*actor
+	rec *events.Recorder
+}
+
+// orders is how many things a client does in its life.
+const orders = 8
+
+func (h *history) startClient(name string) {
+	h.start(name, h.weather.watched, func(a *actor) {
+		c := &client{actor: a, rec: h.recorder(a, name)}
+		for range orders {
+			a.turn("thinks", h.in(2*time.Second))
+			if h.calm {
+				return
+			}
+			switch {
+			case len(h.asked) == 0 || h.chance(h.weather.fresh):
+				c.submit()
+			case h.rng.IntN(2) == 0:
+				c.cancel(h.someTask())
+			default:
+				c.retry(h.someTask())
+			}
+		}
+	})
+}
+
+// submit asks for a new task, and sometimes for the same once more.
+func (c *client) submit() {
+	id := c.h.newTask()
+	s := c.h.submission(id)
+	for times := 1 + c.h.rng.IntN(4)/3; times > 0; times-- {
+		c.insist(func() error {
+			birth, err := task.Birth(s, nil, 0, time.Now())
+			if err != nil {
+				panic(err) // the simulation wrote it
+			}
+			seq, err := c.rec.Submit(context.Background(), id, birth)
+			if seq > 0 {
+				c.h.accepted[id] = true
+			}
+			return err
+		})
+	}
+}
+
+// cancel is that of package client. It leaves the timer alone if nobody watches,
+// see [history.watched].
+func (c *client) cancel(id task.ID) {
+	c.insist(func() error {
+		ctx := context.Background()
+		t, err := c.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		_, event, err := c.rec.Do(ctx, t, task.Cancel{Reason: "a whim"})
+		if _, waited := event.(task.CancelConfirmed); waited {
+			err = c.rec.Log.Disarm(ctx, id)
+		}
+		return err
+	})
+}
+
+func (c *client) retry(id task.ID) {
+	c.insist(func() error {
+		ctx := context.Background()
+		t, err := c.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: "another whim"}); err != nil && !errors.Is(err, task.ErrRunning) {
+			return err
+		}
+		return c.rec.Settle(ctx, t)
+	})
+}
+
+// insist does something again until it is done or refused. A client that knows a
+// scheduler behind it may leave the rest to it.
+func (c *client) insist(do func() error) {
+	for {
+		err := do()
+		switch {
+		case err == nil, errors.Is(err, task.ErrUnknown), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning):
+			return
+		case c.h.weather.watched && c.h.rng.IntN(2) == 0:
+			c.h.remark(c.name, "gives up: "+err.Error())
+			return
+		}
+	}
+}
+
+// newTask names a task that may be spoken of from now on.
+func (h *history) newTask() task.ID {
+	id := taskID(len(h.asked) + 1)
+	h.asked = append(h.asked, id)
+	return id
+}
+
+func (h *history) someTask() task.ID { return h.asked[h.rng.IntN(len(h.asked))] }
+
+// submission makes up a task.
+func (h *history) submission(id task.ID) task.Submission {
+	upTo := func(n int) task.Duration { return task.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
+	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
+	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
+	if h.rng.IntN(4) == 0 {
+		s.Delay = upTo(15)
+	}
+	if h.rng.IntN(4) == 0 {
+		s.Spec.Timeout.Pending = upTo(20)
+	}
+	if h.rng.IntN(2) == 0 {
+		s.Spec.Timeout.Run, s.Spec.Timeout.Stop = 2*upTo(8), upTo(3)
+	}
+	return s
+}
+
+// queue is one of the two that all workers serve.
+func (h *history) queue() string {
+	return []string{task.DefaultQueue, "bulk"}[h.rng.IntN(2)]
+}

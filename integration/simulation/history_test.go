@@ -1,0 +1,333 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// history is one play: a log, a clock, actors and what happens to them. All of
+// it follows from the seed.
+type history struct {
+	seed    uint64
+	rng     *rand.Rand
+	weather weather
+	variant variant
+	began   time.Time
+	mem     *events.Memory
+
+	actors       []*actor
+	asks         chan ask // buffered, so that nobody waits to ask
+	flying       []flight
+	replacements []replacement
+	stops        []context.CancelFunc
+	beats        map[node.ID]node.Heartbeat
+	sessions     int
+	ids          int
+	calm         bool // faults are over: all come to an end
+
+	asked    []task.ID        // all tasks that a client began to submit
+	accepted map[task.ID]bool // those of which it was told that they are recorded
+
+	feed    events.Feed
+	seen    uint64
+	records []events.Record
+	stories map[task.ID]story
+	fold    fold
+
+	steps   []step
+	repairs int64
+	failure error
+}
+
+// variant is a rule that is broken on purpose; the zero value is an honest history.
+type variant struct {
+	log      func(events.Log) events.Log
+	protocol func(protocol) protocol
+}
+
+// length is how many steps a history has before its faults are over.
+const length = 220
+
+// play plays the history of a seed to its end, or to the first broken promise.
+func play(t *testing.T, seed uint64, v variant) *history {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	h := &history{
+		seed: seed, rng: rng, weather: forecast(rng), variant: v,
+		beats: map[node.ID]node.Heartbeat{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, fold: newFold(),
+	}
+	// In the bubble the clock stands still but when the simulator sleeps.
+	synctest.Test(t, func(*testing.T) {
+		defer h.end()
+		h.began, h.asks = time.Now(), make(chan ask, 100)
+		h.mem = events.NewMemory(time.Now, ackWait)
+		h.feed, _ = h.mem.Follow(context.Background(), 1)
+		h.cast()
+		for range length {
+			if h.failure != nil {
+				return
+			}
+			h.step()
+			h.observe()
+		}
+		h.settle()
+	})
+	return h
+}
+
+// cast brings the actors on.
+func (h *history) cast() {
+	for i := range 1 + h.rng.IntN(3) {
+		h.startClient(fmt.Sprintf("client-%d", i+1))
+	}
+	for i := range 1 + h.rng.IntN(3) {
+		h.startWorker(node.ID(fmt.Sprintf("n%d", i+1)), true)
+	}
+	if h.weather.watched {
+		for i := range 1 + h.rng.IntN(2) {
+			h.startScheduler(fmt.Sprintf("sched-%d", i+1), true)
+		}
+	}
+}
+
+// step lets one thing happen.
+func (h *history) step() {
+	if h.chance(h.weather.leap) {
+		h.pass(time.Second + h.upTo(2*ackWait))
+	} else {
+		h.pass(h.upTo(h.weather.pace))
+	}
+	if n := len(h.flying); n > 0 && h.chance(h.weather.swift) {
+		h.land(h.rng.IntN(n))
+		return
+	}
+	if h.chance(h.weather.noise) {
+		h.disturb()
+		return
+	}
+	h.replace()
+	var ready []*actor
+	for _, a := range h.actors {
+		if a.ready(time.Now()) {
+			ready = append(ready, a)
+		}
+	}
+	if len(ready) == 0 {
+		h.pass(h.upTo(time.Second))
+		return
+	}
+	a := ready[h.rng.IntN(len(ready))]
+	if a.mortal && h.chance(h.weather.stop) {
+		a.stopped = h.in(0).Add(ackWait + h.upTo(ackWait))
+		h.remark(a.name, "is stopped for "+time.Until(a.stopped).String())
+		if a.gone != nil && h.rng.IntN(3) == 0 {
+			a.gone() // somebody believes it dead and starts another
+		}
+		return
+	}
+	h.resume(a, h.fateOf(a))
+}
+
+// resume lets an actor go on to its next call.
+func (h *history) resume(a *actor, f fate) {
+	c := a.pending
+	a.pending = nil
+	a.fates <- f
+	h.quiet()
+	h.note(step{actor: a.name, call: c, fate: f})
+	if (f == killed || f == killedAfter) && a.gone != nil {
+		a.gone()
+	}
+}
+
+// replace starts the processes that follow those that ended.
+func (h *history) replace() {
+	h.replacements = slices.DeleteFunc(h.replacements, func(r replacement) bool {
+		if time.Now().Before(r.at) {
+			return false
+		}
+		h.startWorker(r.node, true)
+		return true
+	})
+}
+
+// quiet waits until no goroutine but the simulator's can go on.
+func (h *history) quiet() {
+	synctest.Wait()
+	for {
+		select {
+		case q := <-h.asks:
+			q.actor.pending = q.call
+		default:
+			return
+		}
+	}
+}
+
+// pass lets time pass.
+func (h *history) pass(d time.Duration) {
+	time.Sleep(d)
+	h.quiet()
+}
+
+func (h *history) upTo(d time.Duration) time.Duration {
+	return time.Duration(h.rng.Int64N(int64(d) + 1))
+}
+
+// round is the pace at which everybody acts once the faults are over.
+const round = 2 * time.Second
+
+// in is some moment from now on, at most d later; while all is calm, the next round.
+func (h *history) in(d time.Duration) time.Time {
+	if h.calm {
+		return time.Now().Truncate(round).Add(round)
+	}
+	return time.Now().Add(h.upTo(d))
+}
+
+// log is the log as an actor sees it.
+func (h *history) log(a *actor) events.Log {
+	var log events.Log = &port{h.mem, a}
+	if h.variant.log != nil {
+		log = h.variant.log(log)
+	}
+	return log
+}
+
+func (h *history) recorder(a *actor, who string) *events.Recorder {
+	return &events.Recorder{Log: h.log(a), Actor: who, Now: time.Now, NewID: h.newID}
+}
+
+func (h *history) newID(time.Time) string {
+	h.ids++
+	return fmt.Sprintf("01JNAF%020d", h.ids)
+}
+
+// observe reads what is new in the log and holds it against the promises.
+func (h *history) observe() {
+	last, err := h.mem.Last(context.Background())
+	if err != nil || last == h.seen {
+		h.fail(err)
+		return
+	}
+	batch, err := h.feed.Next(context.Background())
+	h.fail(err)
+	h.records = append(h.records, batch...)
+	h.seen = last
+	for i := range batch {
+		r := &batch[i]
+		h.fold.add(r)
+		if id := r.Fact.Task; id != "" {
+			h.stories[id] = append(h.stories[id], *r)
+			h.judge(id)
+		}
+	}
+}
+
+// judge holds the story of a task against the promises.
+func (h *history) judge(id task.ID) {
+	s := h.stories[id]
+	t := h.fold.tasks[id]
+	for _, promise := range promises {
+		h.blame(id, promise(s))
+	}
+	h.blame(id, agrees(&t, s))
+}
+
+func (h *history) blame(id task.ID, err error) {
+	if err != nil {
+		h.fail(fmt.Errorf("task %s: %w\n%s", short(id), err, telling(h.stories[id])))
+	}
+}
+
+// fail keeps the first error.
+func (h *history) fail(err error) {
+	if h.failure == nil {
+		h.failure = err
+	}
+}
+
+// settle ends all faults and lets everybody run until nothing is left to do.
+func (h *history) settle() {
+	h.remark("simulator", "the faults are over")
+	h.calm = true
+	for len(h.flying) > 0 {
+		h.land(0)
+	}
+	h.startWorker("n0", false)
+	if h.weather.watched {
+		h.startScheduler("sched-0", false)
+	}
+	for _, a := range h.actors {
+		a.stopped = time.Time{}
+	}
+	// Long enough for every retry, lease and deadline to be over several times.
+	h.round() // clients end what they were at
+	for limit := time.Now().Add(15 * time.Minute); !h.over() && time.Now().Before(limit); {
+		h.round()
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.accepted)) {
+		h.blame(id, kept(id, h.stories[id]))
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
+		h.blame(id, over(h.stories[id]))
+	}
+	// Nothing may wake up again: neither by a forgotten timer, nor by an offer
+	// that comes for ever.
+	for range 3 {
+		h.pass(time.Minute)
+		h.round()
+	}
+	offers, _ := h.mem.Offers(context.Background(), queues)
+	if o := offers.(*events.MemoryOffers).Try(); o != nil {
+		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
+	}
+}
+
+// round lets everybody do all that they can do now, and then time pass.
+func (h *history) round() {
+	for _, a := range h.actors {
+		for first := true; a.ready(time.Now()) && (first || a.pending.kind != turn); first = false {
+			h.resume(a, answered)
+			h.observe()
+		}
+	}
+	h.pass(time.Until(h.in(0)))
+	h.observe()
+}
+
+// over tells whether there is nothing more to come, because all tasks have ended or the history is broken.
+func (h *history) over() bool {
+	if h.failure != nil {
+		return true
+	}
+	for _, s := range h.stories {
+		if over(s) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// end lets every goroutine of the history end.
+func (h *history) end() {
+	for _, stop := range h.stops {
+		stop()
+	}
+	for _, a := range h.actors {
+		h.quiet()
+		if a.pending != nil {
+			a.fates <- killed
+		}
+	}
+	h.quiet()
+}

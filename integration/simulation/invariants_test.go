@@ -1,0 +1,230 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// The promises, each as a plain reading of what the log holds of one task. They
+// share nothing with [task.Evolve]: a rule that is wrong there is not wrong
+// here in the same way. All that honest programs write is written by
+// compare-and-set on what they have read, so whatever of it would have to be
+// ignored is a fault, even if it does no harm.
+
+// story is what the log holds of one task, in order.
+type story []events.Record
+
+// stranger is the actor in facts that no honest program wrote. Nothing may follow from them.
+const stranger = "stranger"
+
+// told visits the facts of a story that have a meaning. The first error ends it.
+func (s story) told(visit func(r *events.Record) error) error {
+	for i := range s {
+		r := &s[i]
+		if r.Err != nil || r.Fact.Event == nil || r.Kind == events.KindChain && r.Fact.Actor == stranger {
+			continue
+		}
+		if err := visit(r); err != nil {
+			return fmt.Errorf("%w at %d", err, r.Seq)
+		}
+	}
+	return nil
+}
+
+// Each promise is broken by an error that wraps one of these.
+var (
+	errI2 = errors.New("I-2: every accepted submission reaches exactly one terminal state")
+	errI3 = errors.New("I-3: no two live epochs of a task are accepted, and at most one result is")
+	errI5 = errors.New("I-5: cancelled implies that the exit was seen")
+	errI7 = errors.New("I-7: cause precedes effect")
+	errI8 = errors.New("I-8: the fold says what the log says")
+	// errEvidence belongs to I-3: what is kept as refused was not accepted as well.
+	errEvidence = errors.New("evidence: what is kept as late was refused")
+)
+
+// promises are those that hold after every step.
+var promises = []func(story) error{oneEnd, oneEpoch, exitSeen, causeFirst, evidence}
+
+func broken(promise error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", promise, fmt.Sprintf(format, args...))
+}
+
+// ends tells whether an event is the end of a life.
+func ends(e any) bool {
+	switch e := e.(type) {
+	case task.AttemptFinished, task.CancelConfirmed, task.GivenUp:
+		return true
+	case task.AttemptFailed:
+		return e.Retry == nil
+	}
+	return false
+}
+
+// ended is where the present life of the task ended, 0 if it goes on.
+func ended(s story) uint64 {
+	var at uint64
+	_ = s.told(func(r *events.Record) error {
+		switch _, reopened := r.Fact.Event.(task.Reopened); {
+		case reopened:
+			at = 0
+		case ends(r.Fact.Event):
+			at = r.Seq
+		}
+		return nil
+	})
+	return at
+}
+
+// oneEnd: a life ends once, and nothing happens in it afterwards.
+func oneEnd(s story) error {
+	var end uint64
+	return s.told(func(r *events.Record) error {
+		switch r.Fact.Event.(type) {
+		case task.Submitted, task.Queued, task.AttemptLate:
+			return nil // none of them is a transition
+		case task.Reopened:
+			if end == 0 {
+				return broken(errI2, "reopened before its end")
+			}
+			end = 0
+			return nil
+		}
+		if end != 0 {
+			return broken(errI2, "%s after the end at %d", r.Fact.Type, end)
+		}
+		if ends(r.Fact.Event) {
+			end = r.Seq
+		}
+		return nil
+	})
+}
+
+// kept: what a client was told is recorded, is.
+func kept(id task.ID, s story) error {
+	for i := range s {
+		if _, birth := s[i].Fact.Event.(task.Submitted); birth {
+			return nil
+		}
+	}
+	return broken(errI2, "the log holds no birth of %s, which was accepted", short(id))
+}
+
+// over: the task has come to an end.
+func over(s story) error {
+	if ended(s) == 0 {
+		return broken(errI2, "it has not ended, and nobody does anything about it")
+	}
+	return nil
+}
+
+// oneEpoch: an attempt starts when none is open, or takes over the one that is,
+// under the very offer whose lease ran out; what ends an attempt comes from itself.
+func oneEpoch(s story) error {
+	var epoch, offer, last uint64 // of the open attempt, and of the latest
+	results := 0
+	own := func(of uint64) error {
+		if epoch == 0 || of != epoch {
+			return broken(errI3, "epoch %d speaks, and the open one is %d", of, epoch)
+		}
+		epoch = 0
+		return nil
+	}
+	return s.told(func(r *events.Record) error {
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			switch {
+			case r.Seq <= last:
+				return broken(errI3, "epochs do not grow: %d after %d", r.Seq, last)
+			case epoch == 0 && e.TookOver != nil:
+				return broken(errI3, "it takes over %d, and no attempt is open", e.TookOver.Epoch)
+			case epoch != 0 && (e.TookOver == nil || e.TookOver.Epoch != epoch):
+				return broken(errI3, "it starts while %d is open", epoch)
+			case epoch != 0 && e.Offer != offer:
+				return broken(errI3, "it takes over with offer %d, and the lease of %d is that of offer %d", e.Offer, epoch, offer)
+			}
+			epoch, offer, last = r.Seq, e.Offer, r.Seq
+		case task.AttemptFinished:
+			if results++; results > 1 {
+				return broken(errI3, "it is the second result of one life")
+			}
+			return own(e.Epoch)
+		case task.AttemptFailed:
+			return own(e.Epoch)
+		case task.AttemptReleased:
+			return own(e.Epoch)
+		case task.AttemptLost:
+			return own(e.Epoch)
+		case task.CancelConfirmed:
+			if e.Epoch != 0 {
+				return own(e.Epoch)
+			}
+			epoch = 0 // whether it may be open is I-5
+		case task.GivenUp:
+			epoch = 0
+		case task.Reopened:
+			results = 0
+		}
+		return nil
+	})
+}
+
+// exitSeen: a task is cancelled when no attempt is open, or by the word of the one that is.
+func exitSeen(s story) error {
+	var epoch uint64
+	return s.told(func(r *events.Record) error {
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			epoch = r.Seq
+		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptLost, task.GivenUp:
+			epoch = 0
+		case task.CancelConfirmed:
+			if epoch != 0 && e.Epoch != epoch {
+				return broken(errI5, "epoch %d was open, and epoch %d confirms", epoch, e.Epoch)
+			}
+			epoch = 0
+		}
+		return nil
+	})
+}
+
+// evidence: an epoch whose end was accepted has nothing to say that was refused.
+func evidence(s story) error {
+	accepted := map[uint64]bool{}
+	return s.told(func(r *events.Record) error {
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptFinished:
+			accepted[e.Epoch] = true
+		case task.AttemptFailed:
+			accepted[e.Epoch] = true
+		case task.AttemptReleased:
+			accepted[e.Epoch] = true
+		case task.CancelConfirmed:
+			accepted[e.Epoch] = true
+		case task.AttemptLate:
+			if accepted[e.Epoch] {
+				return broken(errEvidence, "the end of epoch %d was accepted before", e.Epoch)
+			}
+		}
+		return nil
+	})
+}
+
+// agrees: what the fold says of a task is what a plain reading says.
+func agrees(t *task.Task, s story) error {
+	if end := ended(s); t.State.Terminal() != (end != 0) {
+		return broken(errI8, "the fold says %s, the log has the end at %d", t.State, end)
+	}
+	var epoch uint64
+	for i := range s {
+		if _, start := s[i].Fact.Event.(task.AttemptStarted); start && s[i].Fact.Actor != stranger {
+			epoch = s[i].Seq
+		}
+	}
+	if t.Epoch != epoch {
+		return broken(errI8, "the fold says epoch %d, the last start is at %d", t.Epoch, epoch)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"context"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// port is the log as one actor sees it: each call waits for the simulator.
+type port struct {
+	*events.Memory
+	actor *actor
+}
+
+var _ events.Log = (*port)(nil)
+
+func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	c := &call{kind: write, op: "append", task: f.Task, fact: f, last: last}
+	c.do = func() (err error) {
+		c.seq, err = p.Memory.Append(ctx, f, last)
+		return err
+	}
+	return c.sequence(p.actor.call(c))
+}
+
+func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	c := &call{kind: write, op: "place", task: f.Task, fact: f}
+	c.do = func() (err error) {
+		c.seq, err = p.Memory.Place(ctx, f)
+		return err
+	}
+	return c.sequence(p.actor.call(c))
+}
+
+// sequence is the result of a write: none if the caller does not know it.
+func (c *call) sequence(err error) (uint64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return c.seq, nil
+}
+
+func (p *port) Arm(ctx context.Context, f *events.Fact) error {
+	return p.actor.call(&call{kind: write, op: "arm", task: f.Task, fact: f, do: func() error { return p.Memory.Arm(ctx, f) }})
+}
+
+func (p *port) Disarm(ctx context.Context, id task.ID) error {
+	return p.actor.call(&call{kind: write, op: "disarm", task: id, do: func() error { return p.Memory.Disarm(ctx, id) }})
+}
+
+func (p *port) Task(ctx context.Context, id task.ID) (records []events.Record, err error) {
+	err = p.actor.call(&call{kind: read, op: "read", task: id, do: func() (err error) {
+		records, err = p.Memory.Task(ctx, id)
+		return err
+	}})
+	return records, err
+}
+
+func (p *port) Node(ctx context.Context, id node.ID) (records []events.Record, err error) {
+	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
+		records, err = p.Memory.Node(ctx, id)
+		return err
+	}})
+	return records, err
+}
+
+// pull takes an offer if there is one. If the answer is lost, the offer may be
+// on its way to nobody: its lease has to run out.
+func (p *port) pull(offers *events.MemoryOffers) *events.Offer {
+	var offer *events.Offer
+	c := &call{kind: write, op: "pull"}
+	c.do = func() error {
+		if offer = offers.Try(); offer != nil {
+			c.task, c.seq = offer.Fact.Task, offer.Seq
+		}
+		return nil
+	}
+	if err := p.actor.call(c); err != nil || offer == nil {
+		return nil
+	}
+	offer.Lease = &lease{Lease: offer.Lease, port: p, offer: offer}
+	return offer
+}
+
+// lease is the lease of an offer that an actor has pulled.
+type lease struct {
+	events.Lease
+	port  *port
+	offer *events.Offer
+}
+
+func (l *lease) Ack() error {
+	return l.port.actor.call(&call{kind: tell, op: "ack", task: l.offer.Fact.Task, last: l.offer.Seq, do: l.Lease.Ack})
+}
+
+func (l *lease) Extend(ctx context.Context) error {
+	return l.port.actor.call(&call{kind: write, op: "extend", task: l.offer.Fact.Task, last: l.offer.Seq,
+		do: func() error { return l.Lease.Extend(ctx) }})
+}
+
+func (l *lease) Return() error {
+	return l.port.actor.call(&call{kind: tell, op: "return", task: l.offer.Fact.Task, last: l.offer.Seq, do: l.Lease.Return})
+}

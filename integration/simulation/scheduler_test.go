@@ -1,0 +1,155 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/scheduler"
+	"millrace/task"
+)
+
+// bounds are those of the dev profile.
+var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Slack: 3 * time.Second}
+
+// startScheduler begins a scheduler as two actors, for it has two loops: one
+// sweeps, the other watches the nodes.
+func (h *history) startScheduler(name string, mortal bool) {
+	h.start(name, mortal, func(a *actor) {
+		s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds})
+		for {
+			a.turn("waits", h.in(3*time.Second))
+			_ = s.Sweep(context.Background()) // the next one tries again
+			h.repairs += s.Repairs()
+		}
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	h.stops = append(h.stops, stop)
+	never := 1000 * time.Hour
+	watcher := h.start(name+"-nodes", mortal, func(a *actor) {
+		s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a},
+			scheduler.Config{Settings: bounds, Sweep: never, Presence: round, Settling: round})
+		_ = s.Run(ctx)
+	})
+	watcher.gone = stop
+}
+
+// fold is what a read model would hold.
+type fold struct {
+	seq   uint64
+	tasks map[task.ID]task.Task
+	nodes map[node.ID]node.Node
+}
+
+func newFold() fold { return fold{tasks: map[task.ID]task.Task{}, nodes: map[node.ID]node.Node{}} }
+
+func (f *fold) add(r *events.Record) {
+	f.seq = r.Seq
+	switch {
+	case r.Fact.Task != "":
+		t, ok := f.tasks[r.Fact.Task]
+		if !ok {
+			t.ID = r.Fact.Task
+		}
+		f.tasks[r.Fact.Task] = task.Evolve(t, r.Task())
+	case r.Kind == events.KindNode:
+		n, ok := f.nodes[r.Fact.Node]
+		if !ok {
+			n.ID = r.Fact.Node
+		}
+		f.nodes[r.Fact.Node] = node.Evolve(n, r.Node())
+	}
+}
+
+// view is a read model that lags behind the log, by as much as chance has it.
+type view struct {
+	h     *history
+	actor *actor
+	fold  fold
+}
+
+var _ scheduler.View = (*view)(nil)
+
+// ask stops the actor and then catches up, perhaps not wholly.
+func (v *view) ask(op string) error {
+	return v.actor.call(&call{kind: read, op: op, do: func() error {
+		behind := v.h.records[v.fold.seq:]
+		if len(behind) > 0 && !v.h.calm && v.h.rng.IntN(4) == 0 {
+			behind = behind[:v.h.rng.IntN(len(behind))]
+		}
+		for i := range behind {
+			v.fold.add(&behind[i])
+		}
+		return nil
+	}})
+}
+
+// those lists the tasks of which is holds, in a fixed order.
+func (v *view) those(limit int, is func(*task.Task) bool) []task.ID {
+	var ids []task.ID
+	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
+		if t := v.fold.tasks[id]; is(&t) && len(ids) < limit {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (v *view) Due(_ context.Context, now time.Time, limit int) ([]task.ID, error) {
+	err := v.ask("list tasks due")
+	return v.those(limit, func(t *task.Task) bool {
+		own := task.Owes(*t, task.Surroundings{Serving: 1}, task.Settings{})
+		return own.Overdue(now)
+	}), err
+}
+
+func (v *view) Queues(context.Context) ([]string, error) {
+	err := v.ask("list queues")
+	pending := map[string]bool{}
+	for _, t := range v.fold.tasks {
+		if t.State == task.Pending {
+			pending[t.Route.Queue()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(pending)), err
+}
+
+func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
+	err := v.ask("list tasks that wait in " + queue)
+	return v.those(limit, func(t *task.Task) bool {
+		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before)
+	}), err
+}
+
+func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
+	err := v.ask("list tasks on " + string(id))
+	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) }), err
+}
+
+func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {
+	err := v.ask("list nodes")
+	var nodes []node.Node
+	for _, id := range slices.Sorted(maps.Keys(v.fold.nodes)) {
+		nodes = append(nodes, v.fold.nodes[id])
+	}
+	return nodes, v.fold.seq, err
+}
+
+// beats are the heartbeats of a history, as one scheduler sees them.
+type beats struct{ actor *actor }
+
+func (b beats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
+	alive := map[node.ID]node.Heartbeat{}
+	err := b.actor.call(&call{kind: read, op: "list heartbeats", do: func() error {
+		for id, beat := range b.actor.h.beats {
+			if time.Since(beat.At) < nodeTTL {
+				alive[id] = beat
+			}
+		}
+		return nil
+	}})
+	return alive, err
+}

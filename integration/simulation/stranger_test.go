@@ -1,0 +1,64 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// disturb writes what no program of ours would write now, on a task that exists.
+func (h *history) disturb() {
+	if len(h.records) == 0 {
+		return
+	}
+	r := h.records[h.rng.IntN(len(h.records))]
+	if r.Fact.Task == "" {
+		return
+	}
+	if r.Kind == events.KindOffer && h.rng.IntN(2) == 0 {
+		h.offerAgain(r)
+		return
+	}
+	h.remark(stranger, "writes garbage on "+short(r.Fact.Task))
+	h.mem.AppendRaw(r.Fact.Task, h.garbage(r.Fact.Task))
+}
+
+// offerAgain places an offer that there was before, as somebody does whose write
+// was stored twice.
+func (h *history) offerAgain(r events.Record) {
+	h.remark(stranger, "places an offer of "+short(r.Fact.Task)+" again")
+	f := r.Fact
+	if _, err := h.mem.Place(context.Background(), &f); err != nil {
+		panic(err) // it was placed before
+	}
+}
+
+// garbage is a message that is no fact, or none that may count.
+func (h *history) garbage(id task.ID) []byte {
+	switch h.rng.IntN(5) {
+	case 0:
+		return nil
+	case 1:
+		return []byte(`{"type":"attempt.finished","task":`)
+	case 2:
+		return []byte("\x00\xff no text at all")
+	case 3:
+		return h.forged(id, nil, "attempt.paused") // a type of a version to come
+	}
+	// The result of an attempt that there never was.
+	return h.forged(id, task.AttemptFinished{Attempt: 1, Epoch: 1 << 40}, "")
+}
+
+func (h *history) forged(id task.ID, e task.Event, typ events.Type) []byte {
+	f := &events.Fact{ID: h.newID(time.Now()), At: time.Now(), Type: typ, Task: id, Actor: stranger}
+	if e != nil {
+		f.Event, f.Type = e, events.TypeOf(e)
+	}
+	raw, err := events.Encode(nil, f)
+	if err != nil {
+		panic(err) // the simulation wrote it
+	}
+	return raw
+}

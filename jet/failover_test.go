@@ -1,0 +1,184 @@
+package jet
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// The leader of the log changes again and again while tasks change hands.
+func TestLeaderStepsDown(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	const account, tasks, turns, every = 1, 20, 10, 25
+	// An answer can go down with the leader; a short wait keeps the test short.
+	s := newImpatientStore(t, c.connect(t, account), time.Second, Layout{Replicas: 3})
+	r := recorder(s)
+	var commands, changes atomic.Int64
+	stepDown := func() {
+		for _, ns := range c.servers {
+			if name := "A" + strconv.Itoa(account); ns.JetStreamIsStreamLeader(name, LogStream) && ns.JetStreamStepdownStream(name, LogStream) == nil {
+				changes.Add(1)
+			}
+		}
+	}
+	r.NewID = func(time.Time) string { // each fact that is about to be recorded
+		if commands.Add(1)%every == 0 {
+			stepDown()
+		}
+		return newID()
+	}
+	var wg sync.WaitGroup
+	made := make([]task.ID, tasks)
+	for i := range made {
+		made[i] = newTask()
+		wg.Go(func() {
+			if _, err := r.Submit(within(t), made[i], submittedNoop); err != nil {
+				t.Error(err)
+				return
+			}
+			changeHands(t, r, made[i], turns)
+		})
+	}
+	wg.Wait()
+	for _, id := range made {
+		checkHands(t, s, id, turns)
+	}
+	if changes.Load() == 0 {
+		t.Error("no leader stepped down")
+	}
+}
+
+// The server goes away and comes back while everything is under way.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	srv := must(StartServer(ServerConfig{Dir: dir}))(t)
+	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
+	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
+	r := recorder(s)
+	o, f := offersOf(t, s, "a", "b"), follow(t, s, 1)
+
+	const tasks, turns = 12, 30
+	var started, done atomic.Int64
+	half := make(chan struct{})
+	r.NewID = func(time.Time) string {
+		if started.Add(1) == tasks*turns/2 {
+			close(half)
+		}
+		return newID()
+	}
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[task.ID]bool{}
+	for range 4 {
+		all.Go(func() {
+			for {
+				offer, err := o.Next(ctx)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				seen[offer.Fact.Task] = true
+				mu.Unlock()
+				_ = offer.Ack() // if it is lost the offer comes again
+			}
+		})
+	}
+	var followed atomic.Uint64
+	all.Go(func() {
+		for {
+			batch, err := f.Next(ctx)
+			if err != nil {
+				return
+			}
+			for i := range batch {
+				if want := followed.Load() + 1; batch[i].Seq != want {
+					t.Errorf("the feed gave record %d, want %d", batch[i].Seq, want)
+				}
+				followed.Store(batch[i].Seq)
+			}
+		}
+	})
+	var writers sync.WaitGroup
+	made := make([]task.ID, tasks)
+	for i := range made {
+		made[i] = newTask()
+		writers.Go(func() {
+			birth := task.Submitted{Work: testWork([]string{"a", "b"}[i%2])}
+			if _, err := r.Submit(ctx, made[i], birth); err != nil {
+				t.Error(err)
+				return
+			}
+			changeHands(t, r, made[i], turns)
+			done.Add(1)
+		})
+	}
+	<-half
+	srv.Stop()
+	srv = must(StartServer(ServerConfig{Dir: dir, Port: port}))(t)
+	t.Cleanup(srv.Stop)
+	back := time.Now()
+	writers.Wait()
+	if took := time.Since(back); took > 6*time.Second {
+		t.Errorf("the writers took %v to come back, want a few seconds", took)
+	}
+	late := submit(t, s, "a") // idle waiters are served, too
+	last := must(s.Last(within(t)))(t)
+	eventually(t, "every offer was handed out and every record followed", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen) == tasks+1 && seen[late] && followed.Load() == last
+	})
+	for _, id := range made {
+		checkHands(t, s, id, turns)
+	}
+	stop()
+	all.Wait()
+}
+
+// While nobody writes, a feed and waiters outlive a restart as well.
+func TestServerRestartsWhileIdle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	srv := must(StartServer(ServerConfig{Dir: dir}))(t)
+	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
+	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
+	other := openStore(t, connect(t, srv.URL()), Layout{})
+	o, f := offersOf(t, s, "a"), follow(t, s, 1)
+	first := submit(t, s, "a")
+	held := next(t, o)
+	read(t, f, 1, 1)
+	got := make(chan *events.Offer, 1)
+	go func() {
+		offer, err := o.Next(within(t))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- offer
+	}()
+	srv.Stop()
+	srv = must(StartServer(ServerConfig{Dir: dir, Port: port}))(t)
+	t.Cleanup(srv.Stop)
+	back := time.Now()
+	if err := held.Extend(within(t)); err != nil { // the lease is kept
+		t.Errorf("Extend after the restart: %v", err)
+	}
+	id := submit(t, other, "a")
+	if offer := <-got; offer == nil || offer.Fact.Task != id {
+		t.Fatalf("got %+v, want the offer of %s, for that of %s is leased", offer, id, first)
+	}
+	read(t, f, 2, must(s.Last(within(t)))(t))
+	if took := time.Since(back); took > 6*time.Second {
+		t.Errorf("it took %v until all went on, want a few seconds", took)
+	}
+}

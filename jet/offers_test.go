@@ -1,0 +1,318 @@
+package jet
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+func ackPending(t *testing.T, s *Store, queue string) int {
+	t.Helper()
+	c := must(s.js.Consumer(within(t), LogStream, consumerName(queue)))(t)
+	return c.CachedInfo().NumAckPending
+}
+
+// settled checks that the pullers want what the waiters wait for: nothing.
+func settled(t *testing.T, o *offers) {
+	t.Helper()
+	eventually(t, "nobody waits and nothing is wanted", func() bool {
+		o.mu.Lock()
+		waiting := len(o.waiting)
+		o.mu.Unlock()
+		for _, p := range o.pullers {
+			p.mu.Lock()
+			waiting += max(p.wanted, -p.wanted)
+			p.mu.Unlock()
+		}
+		return waiting == 0
+	})
+}
+
+func next(t *testing.T, o events.Offers) *events.Offer {
+	t.Helper()
+	return must(o.Next(within(t)))(t)
+}
+
+func TestNoMoreOffersThanPlaces(t *testing.T) {
+	t.Parallel()
+	for _, queues := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+		s := newStore(t, Layout{AckWait: time.Minute})
+		o := offersOf(t, s, queues...)
+		const backlog, places = 40, 5
+		for range backlog {
+			for _, queue := range queues {
+				submit(t, s, queue)
+			}
+		}
+		var wg sync.WaitGroup
+		for range places {
+			wg.Go(func() {
+				if _, err := o.Next(within(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		settled(t, o)
+		if n := ackPending(t, s, "a"); len(queues) == 1 && n != places {
+			t.Errorf("%d offers are out, want %d", n, places)
+		}
+		// What came for a place that another queue had filled was returned, so
+		// somebody else gets all the others long before a lease runs out.
+		others := offersOf(t, s, queues...)
+		for range backlog*len(queues) - places {
+			if err := next(t, others).Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// An offer that comes at the moment at which its waiter goes away must not
+// spoil the count of what is wanted.
+func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	for _, queues := range [][]string{{"a"}, {"a", "b"}} {
+		o := offersOf(t, s, queues...)
+		rng := rand.New(rand.NewPCG(1, uint64(len(queues))))
+		for range 150 {
+			ctx, cancel := context.WithCancel(within(t))
+			got := make(chan *events.Offer, 1)
+			go func() {
+				offer, _ := o.Next(ctx)
+				got <- offer
+			}()
+			open := len(queues)
+			for _, queue := range queues {
+				submit(t, s, queue)
+			}
+			for range rng.IntN(2000) { // a moment too short for a timer
+				_ = ctx.Err()
+			}
+			cancel()
+			if offer := <-got; offer != nil {
+				open--
+				if err := offer.Ack(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range open {
+				if err := next(t, o).Ack(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		settled(t, o)
+	}
+}
+
+func TestCancelledNextLosesNoOffer(t *testing.T) {
+	t.Parallel()
+	const workers = 200
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := offersOf(t, s, "a", "b")
+	var mu sync.Mutex
+	seen := map[task.ID]int{}
+	var wg sync.WaitGroup
+	work := func(ctx context.Context) {
+		offer, err := o.Next(ctx)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		seen[offer.Fact.Task]++
+		mu.Unlock()
+		if err := offer.Ack(); err != nil {
+			t.Error(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	var cancels []context.CancelFunc
+	for i := range workers {
+		ctx, cancel := context.WithCancel(within(t))
+		if i%2 == 0 {
+			cancels = append(cancels, cancel)
+		} else {
+			t.Cleanup(cancel)
+		}
+		wg.Go(func() { work(ctx) })
+	}
+	rng.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
+	for i := range workers {
+		submit(t, s, []string{"a", "b"}[i%2])
+		if i < len(cancels) {
+			cancels[i]()
+		}
+	}
+	wg.Wait() // those that were not cancelled have theirs
+	for {
+		mu.Lock()
+		missing := workers - len(seen)
+		mu.Unlock()
+		if missing == 0 {
+			break
+		}
+		work(within(t)) // long before a lease could have run out
+		if t.Failed() || within(t).Err() != nil {
+			t.Fatalf("%d offers are lost", missing)
+		}
+	}
+	settled(t, o)
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("the offer of task %s was handed out %d times", id, n)
+		}
+	}
+}
+
+// What is on its way when a worker closes goes to another one at once.
+func TestCloseGivesBack(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	others := offersOf(t, s, "a")
+	for range 20 {
+		mine := offersOf(t, s, "a")
+		ctx, cancel := context.WithCancel(within(t))
+		ended := make(chan *events.Offer, 1)
+		go func() {
+			offer, _ := mine.Next(ctx)
+			ended <- offer
+		}()
+		eventually(t, "it waits", func() bool {
+			mine.mu.Lock()
+			defer mine.mu.Unlock()
+			return len(mine.waiting) == 1
+		})
+		id := submit(t, s, "a")
+		mine.Close()
+		mine.Close() // twice is harmless
+		cancel()
+		offer := <-ended
+		if offer == nil {
+			offer = next(t, others)
+		}
+		if offer.Fact.Task != id {
+			t.Fatalf("got the offer of task %s, want %s", offer.Fact.Task, id)
+		}
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := mine.Next(within(t)); err == nil {
+			t.Fatal("Next of closed offers gave one")
+		}
+	}
+}
+
+// What an idle worker asked for and no longer wants does not detain an offer.
+func TestRequestsAreTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	idle, busy := offersOf(t, s, "a"), offersOf(t, s, "a")
+	ctx, cancel := context.WithCancel(within(t))
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { _, _ = idle.Next(ctx) })
+	}
+	eventually(t, "they wait", func() bool {
+		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		return c.CachedInfo().NumWaiting > 0
+	})
+	cancel()
+	wg.Wait()
+	eventually(t, "no request is left", func() bool {
+		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		return c.CachedInfo().NumWaiting == 0
+	})
+	submit(t, s, "a")
+	if offer := next(t, busy); offer.Deliveries != 1 {
+		t.Errorf("the offer came with delivery %d, want 1: nobody else wanted it", offer.Deliveries)
+	}
+}
+
+func TestDeletedConsumerIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := offersOf(t, s, "a")
+	got := make(chan *events.Offer, 1)
+	go func() {
+		offer, err := o.Next(within(t))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- offer
+	}()
+	eventually(t, "it waits", func() bool {
+		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting > 0
+	})
+	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+		t.Fatal(err)
+	}
+	id := submit(t, s, "a")
+	if offer := <-got; offer == nil || offer.Fact.Task != id {
+		t.Fatalf("got %+v, want the offer of task %s", offer, id)
+	}
+	// And while nobody waits.
+	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+		t.Fatal(err)
+	}
+	if offer := next(t, o); offer.Fact.Task != id { // a consumer made anew knows of no acknowledgement
+		t.Fatalf("got the offer of task %s, want %s", offer.Fact.Task, id)
+	}
+}
+
+func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	nc := must(startServer(t, ServerConfig{}).Connect())(t)
+	t.Cleanup(nc.Close)
+	requests := make(chan struct{}, 1000)
+	must(nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT.NONE.none", func(m *nats.Msg) {
+		requests <- struct{}{}
+		refusal := &nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"409"}, "Description": {"Exceeded MaxRequestBatch of 1"}}}
+		if err := nc.PublishMsg(refusal); err != nil {
+			t.Error(err)
+		}
+	}))(t)
+	p := must(newPuller(nc, "NONE", "none", 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	defer p.close()
+	p.want(1)
+	<-requests
+	<-requests // it does try again
+	if n := len(requests); n > 1 {
+		t.Errorf("%d further requests at once, want one a second", n)
+	}
+}
+
+func TestLeaseOnAGoneConnection(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	o := offersOf(t, s, "a")
+	submit(t, s, "a")
+	offer := next(t, o)
+	if err := offer.Extend(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.nc.Close()
+	if err := offer.Extend(within(t)); err == nil {
+		t.Error("Extend on a closed connection reports success")
+	}
+	if err := offer.Ack(); err == nil {
+		t.Error("Ack on a closed connection reports success")
+	}
+	if _, err := o.Next(canceled()); err == nil {
+		t.Error("Next on a closed connection gave an offer")
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,109 @@
+package jet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+func alive(t *testing.T, s *Store) string {
+	t.Helper()
+	return fmt.Sprint(slices.Sorted(maps.Keys(must(s.Alive(within(t)))(t))))
+}
+
+func beat(t *testing.T, s *Store, id node.ID, ttl time.Duration) {
+	t.Helper()
+	if err := s.Beat(within(t), id, node.Heartbeat{Session: "s1", At: time.Now().UTC()}, ttl); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	if got := alive(t, s); got != "[]" {
+		t.Fatalf("alive before any beat: %s", got)
+	}
+	at := time.Now().UTC()
+	if err := s.Beat(within(t), "kept", node.Heartbeat{Session: "s1", At: at}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	beat(t, s, "leaves", time.Minute)
+	beat(t, s, "dies", time.Second)
+	beat(t, s, "odd", 300*time.Millisecond) // whole seconds, at least one
+	raw(t, s, "$KV."+NodesBucket+".garbage", nil, []byte("{"))
+	if got := alive(t, s); got != "[dies kept leaves odd]" {
+		t.Fatalf("alive: %s", got)
+	}
+	if h := must(s.Alive(within(t)))(t)["kept"]; h.Session != "s1" || !h.At.Equal(at) {
+		t.Errorf("a heartbeat came back as %+v", h)
+	}
+	if err := s.Forget(within(t), "leaves"); err != nil {
+		t.Fatal(err)
+	}
+	if got := alive(t, s); got != "[dies kept odd]" {
+		t.Errorf("alive after one left: %s", got)
+	}
+	// The mark that it left does not stay for ever, or marks would fill the request's bound.
+	m := must(must(s.js.Stream(within(t), "KV_"+NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+NodesBucket+".leaves"))(t)
+	if m.Header.Get("Nats-TTL") == "" {
+		t.Errorf("the mark of a node that left has no TTL: %v", m.Header)
+	}
+	eventually(t, "silent nodes vanish", func() bool { return alive(t, s) == "[kept]" })
+	if err := s.Forget(within(t), "never-was"); err != nil {
+		t.Errorf("Forget of an unknown node: %v", err)
+	}
+}
+
+// Each beat begins the TTL anew.
+func TestBeatsKeepANodeAlive(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	beat(t, s, "n1", time.Second)
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for range 8 { // more than two TTLs
+		<-tick.C
+		if got := alive(t, s); got != "[n1]" {
+			t.Fatalf("alive: %s", got)
+		}
+		beat(t, s, "n1", time.Second)
+	}
+	eventually(t, "it vanishes when it falls silent", func() bool { return alive(t, s) == "[]" })
+}
+
+func TestHints(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	got := make(chan task.ID, 10)
+	stop := must(s.OnHint("n1", func(id task.ID) { got <- id }))(t)
+	defer stop()
+	if err := s.nc.Flush(); err != nil { // now the server knows of it
+		t.Fatal(err)
+	}
+	id := newTask()
+	if err := s.nc.Publish(hintPrefix+"n1", []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	for n, id := range map[node.ID]task.ID{"n2": newTask(), "n1": id} {
+		if err := s.Hint(n, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hinted := <-got; hinted != id {
+		t.Errorf("got a hint at task %s, want %s", hinted, id)
+	}
+	changed := make(chan struct{}, 10)
+	stopWatch := must(s.WatchTask(id, func() { changed <- struct{}{} }))(t)
+	defer stopWatch()
+	if err := s.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	must(s.Append(within(t), newFact(id, note("x")), 0))(t)
+	<-changed
+}

@@ -1,0 +1,245 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// valve is a way to the server whose answers can be held back.
+type valve struct {
+	mu   sync.Mutex
+	open chan struct{} // guarded by mu; closed while answers flow
+}
+
+func newValve() *valve {
+	v := &valve{open: make(chan struct{})}
+	close(v.open)
+	return v
+}
+
+// Dial implements [nats.CustomDialer].
+func (v *valve) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &valveConn{Conn: c, v: v, closed: make(chan struct{})}, err
+}
+
+func (v *valve) hold() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.open = make(chan struct{})
+}
+
+func (v *valve) release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.open)
+}
+
+type valveConn struct {
+	net.Conn
+	v      *valve
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *valveConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.v.mu.Lock()
+	open := c.v.open
+	c.v.mu.Unlock()
+	select {
+	case <-open:
+	case <-c.closed:
+	}
+	return n, err
+}
+
+func (c *valveConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// deafen makes a publisher lose a share of its acknowledgements.
+func deafen(t *testing.T, p *publisher, lose func() bool) {
+	t.Helper()
+	if err := p.sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	p.sub = must(p.nc.Subscribe(p.prefix+"*", func(m *nats.Msg) {
+		if !lose() {
+			p.receive(m)
+		}
+	}))(t)
+}
+
+func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, ServerConfig{})
+	v := newValve()
+	s := newImpatientStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), 500*time.Millisecond, Layout{})
+	look := openStore(t, connect(t, srv.URL()), Layout{})
+
+	first, second := newTask(), newTask()
+	v.hold()
+	if _, err := s.Append(within(t), newFact(first, note("answered too late")), 0); !errors.Is(err, events.ErrUnknown) {
+		t.Fatalf("Append without an answer: %v, want ErrUnknown", err)
+	}
+	ended := make(chan uint64, 1)
+	go func() {
+		seq, err := s.Append(within(t), newFact(second, note("answered")), 0) // in the slot of the first
+		if err != nil {
+			t.Errorf("the second Append: %v", err)
+		}
+		ended <- seq
+	}()
+	eventually(t, "the second fact is stored", func() bool {
+		last, err := look.Last(within(t))
+		return err == nil && last == 2
+	})
+	v.release() // both answers arrive, the first one first
+	if seq := <-ended; seq != 2 {
+		t.Errorf("the second Append returned sequence %d, want 2", seq)
+	}
+	if n := len(s.pub.all); n != 1 {
+		t.Errorf("two publishes, one after the other, took %d slots", n)
+	}
+}
+
+func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+		s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), 50*time.Millisecond, layout)
+		t.Cleanup(s.nc.Close)
+		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that of the subscription
+		deafen(t, s.pub, func() bool { return rng.IntN(2) == 0 })
+		id := newTask()
+		r := recorder(s)
+		if _, err := r.Submit(within(t), id, task.Submitted{Work: testWork("default")}); err != nil {
+			t.Fatal(err)
+		}
+		const turns = 12
+		changeHands(t, r, id, turns)
+		checkHands(t, s, id, turns)
+	}
+}
+
+// changeHands claims a task and gives it back until n events are recorded.
+func changeHands(t *testing.T, r *events.Recorder, id task.ID, n int) {
+	now, err := r.Load(within(t), id)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range n {
+		var c task.Command = task.Release{Epoch: now.Epoch, Reason: "test"}
+		if now.Waiting() {
+			c = task.Claim{Node: "n1", Offer: uint64(1000 + i), After: now.Turn}
+		}
+		var e task.Event
+		if now, e, err = r.Do(within(t), now, c); err != nil || e == nil {
+			t.Errorf("command %d of task %s: %v, %v", i, id, e, err)
+			return
+		}
+	}
+}
+
+// checkHands checks that all of it is recorded, and once.
+func checkHands(t *testing.T, s *Store, id task.ID, n int) {
+	t.Helper()
+	records, err := s.Task(within(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []events.Type
+	for i := range records {
+		if records[i].Kind == events.KindChain {
+			got = append(got, records[i].Fact.Type)
+		}
+	}
+	if len(got) != n {
+		t.Fatalf("the chain of task %s has %d facts after %d commands", id, len(got), n)
+	}
+	for i, typ := range got {
+		if want := []events.Type{events.AttemptStarted, events.AttemptReleased}[i%2]; typ != want {
+			t.Errorf("fact %d of task %s is %s, want %s", i, id, typ, want)
+		}
+	}
+}
+
+func TestCloseEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+		srv := startServer(t, ServerConfig{})
+		v := newValve()
+		nc := connect(t, srv.URL(), nats.SetCustomDialer(v))
+		s := must(Open(within(t), nc, layout))(t)
+		v.hold()
+		const writers = 20
+		ended := make(chan error, writers)
+		for range writers {
+			go func() {
+				_, err := s.Append(context.Background(), newFact(newTask(), note("x")), 0)
+				ended <- err
+			}()
+		}
+		eventually(t, "all writers wait", func() bool {
+			s.pub.mu.Lock()
+			defer s.pub.mu.Unlock()
+			return len(s.pub.all) >= writers
+		})
+		s.Close()
+		for range writers {
+			select {
+			case err := <-ended:
+				if !errors.Is(err, errClosed) && !errors.Is(err, events.ErrUnknown) {
+					t.Errorf("a write that was under way at Close: %v", err)
+				}
+			case <-within(t).Done():
+				t.Fatal("a writer waits for ever after Close")
+			}
+		}
+		if _, err := s.Append(context.Background(), newFact(newTask(), note("x")), 0); !errors.Is(err, errClosed) || errors.Is(err, events.ErrUnknown) {
+			t.Errorf("Append after Close: %v, want that nothing was recorded", err)
+		}
+		v.release()
+	}
+}
+
+func TestParseAck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, body string
+		status     string
+		seq        uint64
+		err        error
+	}{
+		{"plain", `{"stream":"MR_LOG","seq":42}`, "", 42, nil},
+		{"with spaces", `{"stream":"MR_LOG", "seq":42}`, "", 42, nil},
+		{"duplicate", `{"stream":"MR_LOG","seq":7,"duplicate": true}`, "", 7, nil},
+		{"of a domain", `{"stream":"MR_LOG","domain":"hub","seq":7}`, "", 7, nil},
+		{"of a batch", `{"stream":"MR_LOG","seq":9,"batch":"x","count":3}`, "", 9, nil},
+		{"wrong sequence", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"MR_LOG","seq":0}`, "", 0, events.ErrConflict},
+		{"no responders", "", "503", 0, errNoStream},
+		{"empty", "", "", 0, events.ErrUnknown},
+		{"cut off", `{"stream":"MR_LOG","se`, "", 0, events.ErrUnknown},
+		{"no number", `{"stream":"MR_LOG","seq":}`, "", 0, events.ErrUnknown},
+	} {
+		m := &nats.Msg{Data: []byte(c.body), Header: nats.Header{}}
+		if c.status != "" {
+			m.Header.Set("Status", c.status)
+		}
+		if a := parseAck(m); a.seq != c.seq || !errors.Is(a.err, c.err) {
+			t.Errorf("%s: %d, %v; want %d, %v", c.name, a.seq, a.err, c.seq, c.err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package jet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"millrace/task"
+)
+
+// timerError is by how much a timer may be late on an idle server.
+const timerError = 500 * time.Millisecond
+
+func arm(t *testing.T, s *Store, id task.ID, due time.Time, reason string) {
+	t.Helper()
+	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, Reason: reason, Due: due})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTimersAreNeverEarly(t *testing.T) {
+	// Not in parallel with other tests: they would make the timers late.
+	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+		s := newStore(t, layout)
+		o := offersOf(t, s, "timed")
+		const timers = 50
+		rng := rand.New(rand.NewPCG(5, 6))
+		for range timers {
+			due := time.Now().Add(200*time.Millisecond + time.Duration(rng.IntN(1_300_000))*time.Microsecond)
+			arm(t, s, newTask(), due, "test")
+		}
+		var wg sync.WaitGroup
+		for range timers {
+			wg.Go(func() {
+				offer, err := o.Next(within(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				e := offer.Fact.Event.(task.Queued)
+				if late := time.Since(e.Due); late < 0 || late > timerError {
+					t.Errorf("a timer was %v late, want 0 to %v", late, timerError)
+				}
+				if offer.Stored.Before(e.Due) {
+					t.Errorf("a timer due at %v was fired at %v", e.Due, offer.Stored)
+				}
+				if err := offer.Ack(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestTimersAreReplacedAndRemoved(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := offersOf(t, s, "timed")
+	again, removed, overdue := newTask(), newTask(), newTask()
+	start := time.Now()
+	for i := range 5 {
+		arm(t, s, again, start.Add(time.Duration(5-i)*300*time.Millisecond), fmt.Sprint(i)) // the last one is the earliest
+	}
+	arm(t, s, removed, start.Add(600*time.Millisecond), "removed")
+	for range 2 { // the second time there is none
+		if err := s.Disarm(within(t), removed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arm(t, s, overdue, start.Add(-time.Hour), "long ago")
+	arm(t, s, newTask(), start.Add(2*time.Second), "the end")
+	var got []string
+	for len(got) == 0 || got[len(got)-1] != "the end" {
+		offer := next(t, o)
+		got = append(got, offer.Fact.Event.(task.Queued).Reason)
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "[long ago 4 the end]"; fmt.Sprint(got) != want {
+		t.Errorf("the timers %v fired, want %s", got, want)
+	}
+	if records := must(s.Task(within(t), removed))(t); len(records) != 0 {
+		t.Errorf("a removed timer left %d records", len(records))
+	}
+}
+
+func TestArmAndPlaceRefuseWhatIsNoOffer(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	f := newFact(newTask(), note("x"))
+	if err := s.Arm(within(t), f); err == nil {
+		t.Error("Arm took what is no offer")
+	}
+	if _, err := s.Place(within(t), f); err == nil {
+		t.Error("Place took what is no offer")
+	}
+	if last := must(s.Last(within(t)))(t); last != 0 {
+		t.Errorf("the log has %d messages", last)
+	}
+}
