@@ -15,7 +15,7 @@ import (
 
 // The leader of the log changes again and again while tasks change hands.
 func TestLeaderStepsDown(t *testing.T) {
-	t.Parallel()
+	// Not in parallel with other tests: elections go by the clock.
 	c := cluster(t)
 	const account, tasks, turns, every = 1, 20, 10, 25
 	// An answer can go down with the leader; a short wait keeps the test short.

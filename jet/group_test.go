@@ -97,7 +97,7 @@ func TestGroupTakesASubjectOnce(t *testing.T) {
 // A batch whose answer is lost may be stored, so none of it is written again.
 func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	t.Parallel()
-	s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), 200*time.Millisecond, Layout{SyncAlways: true})
+	s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), time.Second, Layout{SyncAlways: true})
 	t.Cleanup(s.nc.Close)
 	var deaf atomic.Bool
 	deafen(t, s.pub, deaf.Load)

@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// The tests wait for leases, timers and elections far more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "10"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}

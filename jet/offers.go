@@ -192,7 +192,11 @@ func (l *lease) Return() error { return l.nc.Publish(l.reply, returnBody) }
 func (l *lease) Extend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
-	if _, err := l.nc.RequestWithContext(ctx, l.reply, progressBody); err != nil {
+	err := patiently(ctx, func(ctx context.Context) error {
+		_, err := l.nc.RequestWithContext(ctx, l.reply, progressBody)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("extend the lease: %w", err)
 	}
 	return nil

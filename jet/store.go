@@ -42,7 +42,8 @@ func Open(ctx context.Context, nc *nats.Conn, layout Layout) (*Store, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	if err := ensure(ctx, js, layout.withDefaults()); err != nil {
-		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		// A server that has it for nobody does not even answer.
+		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, nats.ErrNoResponders) {
 			err = fmt.Errorf("%w: %w", ErrNoJetStream, err)
 		}
 		return nil, fmt.Errorf("open log: %w", err)

@@ -62,16 +62,16 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 	again, removed, overdue := newTask(), newTask(), newTask()
 	start := time.Now()
 	for i := range 5 {
-		arm(t, s, again, start.Add(time.Duration(5-i)*300*time.Millisecond), fmt.Sprint(i)) // the last one is the earliest
+		arm(t, s, again, start.Add(time.Duration(8-i)*400*time.Millisecond), fmt.Sprint(i)) // the last one is the earliest
 	}
-	arm(t, s, removed, start.Add(600*time.Millisecond), "removed")
+	arm(t, s, removed, start.Add(1200*time.Millisecond), "removed")
 	for range 2 { // the second time there is none
 		if err := s.Disarm(within(t), removed); err != nil {
 			t.Fatal(err)
 		}
 	}
 	arm(t, s, overdue, start.Add(-time.Hour), "long ago")
-	arm(t, s, newTask(), start.Add(2*time.Second), "the end")
+	arm(t, s, newTask(), start.Add(3*time.Second), "the end")
 	var got []string
 	for len(got) == 0 || got[len(got)-1] != "the end" {
 		offer := next(t, o)

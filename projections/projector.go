@@ -16,13 +16,15 @@ const (
 	DefaultCacheSize = 100_000
 )
 
-// A batch is written as soon as the one before is minInterval ago. While batches
-// are large the interval grows to maxInterval, so that more facts of one task meet
-// in one batch and become one row.
+// A batch is written as soon as the one before is minInterval ago. While facts
+// come fast the interval grows to maxInterval, so that a transaction, which costs
+// as much as a dozen rows, holds many, and more facts of one task meet in one
+// batch and become one row.
 const (
 	minInterval = 4 * time.Millisecond
 	maxInterval = 64 * time.Millisecond
-	largeBatch  = 256
+	// fast is how many facts in a millisecond make the interval grow.
+	fast = 1
 )
 
 // Bounds of the delay before the log is read again after an error.
@@ -187,10 +189,10 @@ func (p *pace) wait(ctx context.Context, in *inbox, r *reach) error {
 	}
 }
 
-// wrote sets the interval by the size of the batch just written.
+// wrote sets the interval by how fast the batch just written has come.
 func (p *pace) wrote(records int) {
 	p.last = time.Now()
-	if records < largeBatch {
+	if records < fast*int(p.interval/time.Millisecond) {
 		p.interval = minInterval
 	} else {
 		p.interval = min(2*p.interval, maxInterval)

@@ -8,9 +8,8 @@ import (
 	"millrace/node"
 )
 
-// presence finds nodes whose heartbeat has run out.
+// presence is what [Scheduler.CheckNodes] remembers.
 type presence struct {
-	s *Scheduler
 	// settled is when a missing heartbeat begins to mean something.
 	settled time.Time
 	// missing are the sessions without a heartbeat at the last check. One look is
@@ -18,18 +17,21 @@ type presence struct {
 	missing map[node.ID]string
 }
 
-// check looks once.
-func (p *presence) check(ctx context.Context) error {
-	alive, err := p.s.beats.Alive(ctx)
+// CheckNodes looks once for nodes whose heartbeat has run out. A node that it
+// misses for the second time running is recorded as offline. It is for one
+// goroutine, like Sweep; the two may run at once.
+func (s *Scheduler) CheckNodes(ctx context.Context) error {
+	p := &s.presence
+	alive, err := s.beats.Alive(ctx)
 	if err != nil {
 		// Nodes that beat through the same server had no chance either.
-		p.settled = time.Now().Add(p.s.cfg.Settling)
+		p.settled = time.Now().Add(s.cfg.Settling)
 		return err
 	}
 	if time.Now().Before(p.settled) {
 		return nil
 	}
-	nodes, _, err := p.s.view.Nodes(ctx)
+	nodes, _, err := s.view.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,10 +48,10 @@ func (p *presence) check(ctx context.Context) error {
 		if p.missing[n.ID] != n.Session {
 			continue
 		}
-		_, event, err := p.s.rec.DoNode(ctx, n.ID, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
+		_, event, err := s.rec.DoNode(ctx, n.ID, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
 		errs = append(errs, err)
 		if event != nil {
-			p.s.log.Warn().Str("node", string(n.ID)).Msg("node is offline: its heartbeat ran out")
+			s.log.Warn().Str("node", string(n.ID)).Msg("node is offline: its heartbeat ran out")
 		}
 	}
 	p.missing = missing

@@ -72,6 +72,7 @@ type Scheduler struct {
 	log   zerolog.Logger
 
 	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
+	presence presence
 	repairs  atomic.Int64
 }
 
@@ -80,7 +81,8 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	return &Scheduler{
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{},
-		rec: &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
+		presence: presence{settled: time.Now().Add(cfg.Settling)},
+		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
 }
 
@@ -88,11 +90,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
-	g.Go(func() error {
-		p := presence{s: s, settled: time.Now().Add(s.cfg.Settling)}
-		s.every(ctx, s.cfg.Presence, p.check)
-		return nil
-	})
+	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
 	return g.Wait()
 }
 

@@ -76,12 +76,12 @@ func (a *Attempt) end() {
 	}
 }
 
-// Grace is how long a stopped attempt may take to end by itself. It is shorter
-// than the task's own when the lease is at stake: the attempt must be gone
-// before somebody else can have started it.
-func (a *Attempt) Grace() time.Duration {
+// Grace is how long an attempt that is stopped for this cause may take to end by
+// itself. It is shorter than the task's own when the lease is at stake: the
+// attempt must be gone before somebody else can have started it.
+func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
-	if errors.Is(context.Cause(a.context), ErrLeaseLost) {
+	if errors.Is(cause, ErrLeaseLost) {
 		grace = min(grace, a.worker.ackWait/6)
 	}
 	return grace

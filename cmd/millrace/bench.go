@@ -69,7 +69,9 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 		return bench.Report{}, err
 	}
 	defer runner.Close()
-	cfg.Commands = &process.Tasks{Runner: runner, Node: "bench"}
+	tasks := &process.Tasks{Runner: runner, Node: "bench"}
+	defer tasks.Close()
+	cfg.Commands = tasks
 	cfg.Progress = func(what string) {
 		if terminal(a.errs) {
 			a.note("measuring: %s", what)

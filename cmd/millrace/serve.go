@@ -122,10 +122,12 @@ func (p *parts) work(c workerConfig) error {
 	if c.slots == 0 {
 		c.slots = max(4, 2*runtime.NumCPU())
 	}
+	tasks := &process.Tasks{Runner: runner, Node: c.name}
+	p.closers = append(p.closers, tasks.Close)
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace,
-		Commands: &process.Tasks{Runner: runner, Node: c.name}, Version: thisBuild().Version, Log: p.log,
+		Commands: tasks, Version: thisBuild().Version, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

@@ -67,7 +67,7 @@ type actor struct {
 	name string
 	// mortal actors can be killed, and stopped for a while.
 	mortal bool
-	// gone is called when the actor has been killed.
+	// gone is called when the actor dies, or is believed to be dead.
 	gone func()
 
 	fates   chan fate
@@ -116,11 +116,19 @@ func (a *actor) call(c *call) error {
 		return errFault(c)
 	case killedAfter:
 		_ = c.run()
-		runtime.Goexit()
+		a.die()
 	case killed:
-		runtime.Goexit()
+		a.die()
 	}
 	return c.run()
+}
+
+// die ends the actor here and now.
+func (a *actor) die() {
+	if a.gone != nil {
+		a.gone()
+	}
+	runtime.Goexit()
 }
 
 // turn lets others go first, at least until a time.

@@ -14,12 +14,10 @@ type causes struct {
 	turn     uint64                 // the fact since which it waits; 0 since its birth
 	plans    map[uint64]plan        // by the fact that made them
 	offers   map[uint64]task.Queued // by sequence; a birth is one for turn 0
-	attempts map[uint64]attempt     // by epoch
+	attempts map[uint64]int         // their numbers by epoch
 	attempt  int                    // the latest
-	last     uint64                 // its epoch
 	open     bool                   // it has not ended
 	asked    bool                   // somebody asked it to stop
-	ended    bool
 }
 
 // plan is what the next attempt will be.
@@ -28,14 +26,9 @@ type plan struct {
 	due     time.Time // zero if it was not planned: it is to be offered at once
 }
 
-type attempt struct {
-	number int
-	offer  uint64
-}
-
 // causeFirst: each fact refers to facts before it, and says of them what they say.
 func causeFirst(s story) error {
-	c := &causes{plans: map[uint64]plan{}, offers: map[uint64]task.Queued{}, attempts: map[uint64]attempt{}}
+	c := &causes{plans: map[uint64]plan{}, offers: map[uint64]task.Queued{}, attempts: map[uint64]int{}}
 	return s.told(c.visit)
 }
 
@@ -88,7 +81,7 @@ func (c *causes) visit(r *events.Record) error {
 		if !c.asked {
 			return broken(errI7, "epoch %d stopped because of a cancel that nobody asked for", e.Epoch)
 		}
-		return c.endOf(e.Epoch, c.attempts[e.Epoch].number)
+		return c.endOf(e.Epoch, c.attempts[e.Epoch])
 	case task.GivenUp:
 		c.open = false
 	case task.Reopened:
@@ -137,22 +130,22 @@ func (c *causes) started(e task.AttemptStarted, r *events.Record) error {
 		return broken(errI7, "started by offer %d, made for the turn of %d; it is the turn of %d", e.Offer, offer.After, c.turn)
 	case e.Attempt != c.attempt+1:
 		return broken(errI7, "attempt %d starts after attempt %d", e.Attempt, c.attempt)
-	case e.TookOver != nil && c.attempts[e.TookOver.Epoch].number != c.attempt:
+	case e.TookOver != nil && c.attempts[e.TookOver.Epoch] != c.attempt:
 		return broken(errI7, "it takes over epoch %d, which is not the attempt before", e.TookOver.Epoch)
 	}
-	c.attempt, c.last, c.open, c.asked = e.Attempt, r.Seq, true, false
-	c.attempts[r.Seq] = attempt{number: e.Attempt, offer: e.Offer}
+	c.attempt, c.open, c.asked = e.Attempt, true, false
+	c.attempts[r.Seq] = e.Attempt
 	return nil
 }
 
 // endOf says that the attempt with an epoch has ended.
 func (c *causes) endOf(epoch uint64, number int) error {
-	a, ok := c.attempts[epoch]
+	started, ok := c.attempts[epoch]
 	switch {
 	case !ok:
 		return broken(errI7, "the end of epoch %d, which never started", epoch)
-	case a.number != number:
-		return broken(errI7, "the end of attempt %d under epoch %d, which was attempt %d", number, epoch, a.number)
+	case started != number:
+		return broken(errI7, "the end of attempt %d under epoch %d, which was attempt %d", number, epoch, started)
 	}
 	c.open = false
 	return nil

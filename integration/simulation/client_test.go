@@ -57,8 +57,6 @@ func (c *client) submit() {
 	}
 }
 
-// cancel is that of package client. It leaves the timer alone if nobody watches,
-// see [history.watched].
 func (c *client) cancel(id task.ID) {
 	c.insist(func() error {
 		ctx := context.Background()
@@ -117,6 +115,9 @@ func (h *history) submission(id task.ID) task.Submission {
 	upTo := func(n int) task.Duration { return task.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
 	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
 	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
+	if h.chance(h.weather.fatal) {
+		s.Spec.Handler = fatal
+	}
 	if h.rng.IntN(4) == 0 {
 		s.Delay = upTo(15)
 	}

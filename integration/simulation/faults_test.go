@@ -1,8 +1,12 @@
 package simulation
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"millrace/events"
+	"millrace/task"
 )
 
 // weather is how bad a history's surroundings are. Histories differ in it, so
@@ -16,6 +20,7 @@ type weather struct {
 	leap  float64 // share of steps in which much time passes
 	noise float64 // share of steps in which a stranger writes
 	lazy  float64 // share of attempts that do not look after their lease
+	fatal float64 // share of tasks that take down whoever runs them
 	swift float64 // share of steps in which a delayed write arrives, if there is one
 	// fresh is the share of what clients do that is about a new task.
 	fresh float64
@@ -36,15 +41,51 @@ func forecast(rng *rand.Rand) weather {
 	w := weather{
 		swift: 0.02 + rng.Float64()/4, fresh: 0.2 + rng.Float64()/2,
 		watched: rng.IntN(3) > 0,
-		pace:    20 * time.Millisecond,
+		pace:    fairPace,
 	}
 	if rng.IntN(10) == 0 {
 		return w
 	}
 	w.lost, w.blind, w.kill, w.stop = share(0.3), share(0.1), share(0.04), share(0.03)
-	w.leap, w.noise, w.lazy = share(0.06), share(0.06), share(0.3)
+	w.leap, w.noise, w.lazy, w.fatal = share(0.06), share(0.06), share(0.3), share(0.1)
 	w.pace += time.Duration(rng.IntN(200)) * time.Millisecond
 	return w
+}
+
+// fairPace is fast enough for everybody to do in time what they have to.
+const fairPace = 20 * time.Millisecond
+
+// fair weather is that in which nothing goes wrong.
+func (w *weather) fair() bool {
+	return w.pace <= fairPace && w.lost+w.blind+w.kill+w.stop+w.leap+w.noise+w.lazy+w.fatal == 0
+}
+
+// undisturbed: where nothing goes wrong, nobody has to repair anything, and no
+// attempt is taken from the one that runs it.
+func (h *history) undisturbed() error {
+	for _, s := range h.schedulers {
+		if n := s.Repairs(); n > 0 {
+			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %d tasks", n)
+		}
+	}
+	for id, s := range h.stories {
+		err := s.told(func(r *events.Record) error {
+			switch e := r.Fact.Event.(type) {
+			case task.AttemptStarted:
+				if e.TookOver == nil {
+					return nil
+				}
+			case task.AttemptLost, task.AttemptLate:
+			default:
+				return nil
+			}
+			return fmt.Errorf("nothing went wrong, and task %s has %s%s", short(id), r.Fact.Type, about(r))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fateOf chooses what becomes of a call.

@@ -12,7 +12,9 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/scheduler"
 	"millrace/task"
+	"millrace/worker"
 )
 
 // history is one play: a log, a clock, actors and what happens to them. All of
@@ -29,7 +31,6 @@ type history struct {
 	asks         chan ask // buffered, so that nobody waits to ask
 	flying       []flight
 	replacements []replacement
-	stops        []context.CancelFunc
 	beats        map[node.ID]node.Heartbeat
 	sessions     int
 	ids          int
@@ -44,15 +45,16 @@ type history struct {
 	stories map[task.ID]story
 	fold    fold
 
-	steps   []step
-	repairs int64
-	failure error
+	steps      []step
+	schedulers []*scheduler.Scheduler
+	failure    error
+	blamed     task.ID // the task that it is about, if it is about one
 }
 
 // variant is a rule that is broken on purpose; the zero value is an honest history.
 type variant struct {
-	log      func(events.Log) events.Log
-	protocol func(protocol) protocol
+	log      func(*port) events.Log
+	protocol func(*worker.Protocol) protocol
 }
 
 // length is how many steps a history has before its faults are over.
@@ -67,7 +69,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
-		defer h.end()
+		defer func() { h.end(h.actors...) }()
 		h.began, h.asks = time.Now(), make(chan ask, 100)
 		h.mem = events.NewMemory(time.Now, ackWait)
 		h.feed, _ = h.mem.Follow(context.Background(), 1)
@@ -128,7 +130,7 @@ func (h *history) step() {
 	a := ready[h.rng.IntN(len(ready))]
 	if a.mortal && h.chance(h.weather.stop) {
 		a.stopped = h.in(0).Add(ackWait + h.upTo(ackWait))
-		h.remark(a.name, "is stopped for "+time.Until(a.stopped).String())
+		h.note(step{actor: a.name, stopped: true, remark: "is stopped for " + time.Until(a.stopped).String()})
 		if a.gone != nil && h.rng.IntN(3) == 0 {
 			a.gone() // somebody believes it dead and starts another
 		}
@@ -144,9 +146,6 @@ func (h *history) resume(a *actor, f fate) {
 	a.fates <- f
 	h.quiet()
 	h.note(step{actor: a.name, call: c, fate: f})
-	if (f == killed || f == killedAfter) && a.gone != nil {
-		a.gone()
-	}
 }
 
 // replace starts the processes that follow those that ended.
@@ -196,11 +195,11 @@ func (h *history) in(d time.Duration) time.Time {
 
 // log is the log as an actor sees it.
 func (h *history) log(a *actor) events.Log {
-	var log events.Log = &port{h.mem, a}
+	p := &port{h.mem, a}
 	if h.variant.log != nil {
-		log = h.variant.log(log)
+		return h.variant.log(p)
 	}
-	return log
+	return p
 }
 
 func (h *history) recorder(a *actor, who string) *events.Recorder {
@@ -244,7 +243,8 @@ func (h *history) judge(id task.ID) {
 }
 
 func (h *history) blame(id task.ID, err error) {
-	if err != nil {
+	if err != nil && h.failure == nil {
+		h.blamed = id
 		h.fail(fmt.Errorf("task %s: %w\n%s", short(id), err, telling(h.stories[id])))
 	}
 }
@@ -263,12 +263,24 @@ func (h *history) settle() {
 	for len(h.flying) > 0 {
 		h.land(0)
 	}
+	if !h.weather.fair() && h.rng.IntN(2) == 0 {
+		h.remark("simulator", "and all that can die are dead")
+		h.actors = slices.DeleteFunc(h.actors, func(a *actor) bool {
+			if a.mortal {
+				h.end(a)
+			}
+			return a.mortal
+		})
+		h.replacements = nil
+	}
 	h.startWorker("n0", false)
 	if h.weather.watched {
 		h.startScheduler("sched-0", false)
 	}
 	for _, a := range h.actors {
-		a.stopped = time.Time{}
+		if a.stopped = (time.Time{}); a.pending != nil {
+			a.pending.after = time.Time{}
+		}
 	}
 	// Long enough for every retry, lease and deadline to be over several times.
 	h.round() // clients end what they were at
@@ -291,10 +303,14 @@ func (h *history) settle() {
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}
+	if h.weather.fair() {
+		h.fail(h.undisturbed())
+	}
 }
 
 // round lets everybody do all that they can do now, and then time pass.
 func (h *history) round() {
+	h.replace()
 	for _, a := range h.actors {
 		for first := true; a.ready(time.Now()) && (first || a.pending.kind != turn); first = false {
 			h.resume(a, answered)
@@ -318,16 +334,13 @@ func (h *history) over() bool {
 	return true
 }
 
-// end lets every goroutine of the history end.
-func (h *history) end() {
-	for _, stop := range h.stops {
-		stop()
-	}
-	for _, a := range h.actors {
-		h.quiet()
+// end ends actors.
+func (h *history) end(actors ...*actor) {
+	for _, a := range actors {
 		if a.pending != nil {
+			a.pending = nil
 			a.fates <- killed
+			h.quiet()
 		}
 	}
-	h.quiet()
 }

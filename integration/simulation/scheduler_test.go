@@ -18,23 +18,18 @@ var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Sla
 // startScheduler begins a scheduler as two actors, for it has two loops: one
 // sweeps, the other watches the nodes.
 func (h *history) startScheduler(name string, mortal bool) {
-	h.start(name, mortal, func(a *actor) {
-		s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds})
-		for {
-			a.turn("waits", h.in(3*time.Second))
-			_ = s.Sweep(context.Background()) // the next one tries again
-			h.repairs += s.Repairs()
-		}
-	})
-	ctx, stop := context.WithCancel(context.Background())
-	h.stops = append(h.stops, stop)
-	never := 1000 * time.Hour
-	watcher := h.start(name+"-nodes", mortal, func(a *actor) {
-		s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a},
-			scheduler.Config{Settings: bounds, Sweep: never, Presence: round, Settling: round})
-		_ = s.Run(ctx)
-	})
-	watcher.gone = stop
+	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
+		h.start(name, mortal, func(a *actor) {
+			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round})
+			h.schedulers = append(h.schedulers, s)
+			for {
+				a.turn("waits", h.in(every))
+				_ = look(s, context.Background()) // the next look tries again
+			}
+		})
+	}
+	loop(name, 3*time.Second, (*scheduler.Scheduler).Sweep)
+	loop(name+"-nodes", time.Second, (*scheduler.Scheduler).CheckNodes)
 }
 
 // fold is what a read model would hold.

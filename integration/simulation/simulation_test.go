@@ -3,29 +3,35 @@ package simulation
 import (
 	"flag"
 	"testing"
+
+	"millrace/events"
+	"millrace/task"
 )
 
 var (
 	seedFlag      = flag.Int64("seed", -1, "play only the history of this `seed`, and show its trace")
-	historiesFlag = flag.Uint64("histories", 500, "how many `histories` to play")
+	historiesFlag = flag.Uint64("histories", 500, "how many histories to play; their seeds are the numbers below `n`")
 )
-
-// fullTrace is more lines than a history has.
-const fullTrace = 1 << 20
 
 func TestSimulation(t *testing.T) {
 	if *seedFlag >= 0 {
 		h := play(t, uint64(*seedFlag), variant{})
-		t.Logf("weather: %+v\n%s", h.weather, h.trace(fullTrace))
+		t.Logf("weather: %+v\n%s", h.weather, h.trace(""))
 		h.report(t)
 		return
 	}
+	happened := tally{}
 	for seed := range *historiesFlag {
 		h := play(t, seed, variant{})
 		h.report(t)
 		if t.Failed() {
 			return
 		}
+		happened.add(h)
+	}
+	t.Logf("what happened in %d histories: %v", *historiesFlag, happened)
+	if *historiesFlag >= many {
+		happened.report(t)
 	}
 }
 
@@ -35,6 +41,82 @@ func (h *history) report(t *testing.T) {
 	if h.failure == nil {
 		return
 	}
-	t.Errorf("seed %d: %v\nweather: %+v\nthe last steps:\n%s\nreplay: go test ./integration/simulation -run TestSimulation -seed %d",
-		h.seed, h.failure, h.weather, h.trace(60), h.seed)
+	t.Errorf("seed %d: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay: go test ./integration/simulation -run TestSimulation -seed %d",
+		h.seed, h.failure, h.weather, h.trace(h.blamed), h.seed)
+}
+
+// A seed is a history: playing it again gives the same one.
+func TestReplay(t *testing.T) {
+	for seed := range uint64(20) {
+		first, again := play(t, seed, variant{}), play(t, seed, variant{})
+		if first.trace("") != again.trace("") {
+			t.Fatalf("seed %d gives two histories:\n%s\nand\n%s", seed, first.trace(""), again.trace(""))
+		}
+	}
+}
+
+// tally counts what happened, to see that there was something to find.
+type tally map[string]int
+
+// many histories are so many that each of the following must have happened.
+const many = 400
+
+var remarkable = []string{
+	requestLost.String(), answerLost.String(), delayed.String(), "arrived late", killed.String(), killedAfter.String(), "stopped",
+	"garbage", "takeover", "repair",
+	string(events.TaskSubmitted), string(events.TaskQueued),
+	string(events.AttemptStarted), string(events.AttemptFinished), string(events.AttemptFailed),
+	string(events.AttemptReleased), string(events.AttemptLost), string(events.AttemptLate),
+	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened),
+	"cancelled while running", "retry", task.ReasonExpired, task.ReasonLost, task.ReasonPoison,
+	string(events.NodeDraining), string(events.NodeOffline),
+}
+
+func (n tally) report(t *testing.T) {
+	t.Helper()
+	for _, what := range remarkable {
+		if n[what] == 0 {
+			t.Errorf("this never happened: %s", what)
+		}
+	}
+}
+
+func (n tally) add(h *history) {
+	for i := range h.steps {
+		switch s := &h.steps[i]; {
+		case s.landed:
+			n["arrived late"]++
+		case s.fate != answered:
+			n[s.fate.String()]++
+		case s.stopped:
+			n["stopped"]++
+		}
+	}
+	for _, s := range h.schedulers {
+		n["repair"] += int(s.Repairs())
+	}
+	for i := range h.records {
+		r := &h.records[i]
+		if r.Err != nil || r.Fact.Actor == stranger {
+			n["garbage"]++
+			continue
+		}
+		n[string(r.Fact.Type)]++
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			if e.TookOver != nil {
+				n["takeover"]++
+			}
+		case task.AttemptFailed:
+			if e.Retry != nil {
+				n["retry"]++
+			}
+		case task.CancelConfirmed:
+			if e.Epoch > 0 {
+				n["cancelled while running"]++
+			}
+		case task.GivenUp:
+			n[e.Reason]++
+		}
+	}
 }

@@ -12,39 +12,38 @@ import (
 // step is one thing that the simulator made happen. It becomes text only if
 // somebody wants to read it.
 type step struct {
-	at     time.Time
-	actor  string
-	call   *call // nil for a remark
-	fate   fate
-	landed bool // a delayed write arrived
-	err    error
-	remark string
-	head   uint64 // the log's last sequence afterwards
+	at      time.Time
+	actor   string
+	call    *call // nil for a remark
+	fate    fate
+	landed  bool // a delayed write arrived
+	stopped bool // the process was stopped for a while
+	err     error
+	remark  string
 }
 
 func (h *history) note(s step) {
-	s.at, s.head = time.Now(), h.seen
+	s.at = time.Now()
 	h.steps = append(h.steps, s)
 }
 
 func (h *history) remark(actor, text string) { h.note(step{actor: actor, remark: text}) }
 
-// trace writes the last steps of a history as lines, at most limit.
-func (h *history) trace(limit int) string {
+// trace writes the steps of a history as lines, or those that are about one task and
+// what befell the actors meanwhile.
+func (h *history) trace(about task.ID) string {
 	var b strings.Builder
-	from := max(len(h.steps)-limit, 0)
-	if from > 0 {
-		fmt.Fprintf(&b, "… %d earlier steps\n", from)
-	}
-	for _, s := range h.steps[from:] {
-		fmt.Fprintf(&b, "%9.3fs  %-12s %s\n", s.at.Sub(h.began).Seconds(), s.actor, s.text())
+	for i := range h.steps {
+		if s := &h.steps[i]; about == "" || s.call == nil || s.call.task == about || s.fate >= killed {
+			fmt.Fprintf(&b, "%9.3fs  %-12s %s\n", s.at.Sub(h.began).Seconds(), s.actor, s.text())
+		}
 	}
 	return b.String()
 }
 
 func (s *step) text() string {
 	if s.call == nil {
-		return "-- " + s.remark
+		return s.remark
 	}
 	c := s.call
 	words := []string{c.op}
@@ -88,20 +87,42 @@ func telling(s story) string {
 			fmt.Fprintf(&b, "%5d %s %v\n", r.Seq, place, r.Err)
 			continue
 		}
-		event := ""
-		switch e := r.Fact.Event.(type) {
-		case task.Submitted, nil: // long, or nothing
-		case task.Queued:
-			event = fmt.Sprintf("attempt %d after %d", e.Attempt, e.After)
-		case task.AttemptStarted:
-			event = fmt.Sprintf("attempt %d offer %d on %s", e.Attempt, e.Offer, e.Session)
-			if e.TookOver != nil {
-				event += fmt.Sprintf(" took over %d", e.TookOver.Epoch)
-			}
-		default:
-			event = fmt.Sprintf("%+v", e)
-		}
-		fmt.Fprintf(&b, "%5d %s %s %s %s\n", r.Seq, place, r.Fact.Type, event, r.Fact.Actor)
+		fmt.Fprintf(&b, "%5d %s %s%s\n", r.Seq, place, r.Fact.Type, about(r))
 	}
 	return b.String()
+}
+
+// about is what of a fact matters to a reader of its story.
+func about(r *events.Record) string {
+	said := ""
+	switch e := r.Fact.Event.(type) {
+	case task.Queued:
+		said = fmt.Sprintf(" attempt %d after %d", e.Attempt, e.After)
+	case task.AttemptStarted:
+		said = fmt.Sprintf(" attempt %d offer %d on %s", e.Attempt, e.Offer, e.Session)
+		if e.TookOver != nil {
+			said += fmt.Sprintf(" took over %d", e.TookOver.Epoch)
+		}
+	case task.AttemptFinished:
+		said = fmt.Sprintf(" epoch %d", e.Epoch)
+	case task.AttemptFailed:
+		said = fmt.Sprintf(" epoch %d: %s", e.Epoch, e.Class)
+		if e.Retry != nil {
+			said += fmt.Sprintf(", attempt %d follows", e.Retry.Attempt)
+		}
+	case task.AttemptReleased:
+		said = fmt.Sprintf(" epoch %d: %s", e.Epoch, e.Reason)
+	case task.AttemptLost:
+		said = fmt.Sprintf(" epoch %d: %s", e.Epoch, e.Reason)
+	case task.AttemptLate:
+		said = fmt.Sprintf(" epoch %d", e.Epoch)
+	case task.CancelConfirmed:
+		said = fmt.Sprintf(" epoch %d", e.Epoch)
+	case task.GivenUp:
+		said = fmt.Sprintf(" %s: %s", e.Reason, e.Detail)
+	}
+	if r.Fact.Actor != "" {
+		said += " by " + r.Fact.Actor
+	}
+	return said
 }

@@ -137,11 +137,17 @@ func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	w.report(ctx, t, offer, w.command(t, stop))
 }
 
+// fatal is the handler that takes its process down.
+const fatal = "fatal"
+
 // work runs an attempt. It returns why it was stopped, nil if it came to its end.
 func (w *workerProcess) work(ctx context.Context, t task.Task, offer *events.Offer, confirmed time.Time) error {
 	lazy := w.h.chance(w.h.weather.lazy) && !w.h.calm
 	for range w.h.rng.IntN(7) {
-		w.turn("works", w.h.in(2*time.Second))
+		w.turn("works", w.h.in(ackWait/6))
+		if t.Spec.Handler == fatal {
+			w.die()
+		}
 		w.keepBeating()
 		now := time.Now()
 		if run := t.Spec.Timeout.Run.Std(); run > 0 && now.After(t.StartedAt.Add(run)) {

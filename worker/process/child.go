@@ -42,6 +42,7 @@ type child struct {
 	stdin          int
 	stdout, stderr *output
 	grace          time.Duration
+	limit          func(cause error) time.Duration // nil for none
 	log            zerolog.Logger
 
 	mu      sync.Mutex // guards what follows, and the use of stdin; nothing blocks under it
@@ -91,6 +92,9 @@ func (p *child) stop(cause error) {
 		return
 	}
 	p.stopped = true
+	if p.limit != nil {
+		p.grace = min(p.grace, p.limit(cause))
+	}
 	p.killAt = time.Now().Add(p.grace)
 	if p.grace <= 0 {
 		p.signalGroup(syscall.SIGKILL)

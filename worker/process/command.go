@@ -27,6 +27,9 @@ type Command struct {
 	// Grace is how long the process group has from the polite request to stop
 	// until it is killed. 0 or less: it is killed at once.
 	Grace time.Duration
+	// Limit, if set, is asked when the process is to stop, and why, and can
+	// shorten the grace.
+	Limit func(cause error) time.Duration
 }
 
 func (c *Command) argv() ([]string, error) {

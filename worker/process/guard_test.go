@@ -206,8 +206,11 @@ func TestCloseEndsEscapedAndGuard(t *testing.T) {
 		t.Error("it did not escape")
 	}
 	r.Close()
-	if !escaped.ends(0) || !g.ends(0) {
-		t.Error("Close leaves processes behind")
+	if !escaped.ends(0) {
+		t.Error("Close leaves an escaped process behind")
+	}
+	if !g.ends(0) {
+		t.Error("Close leaves the guard behind")
 	}
 }
 
@@ -263,11 +266,14 @@ func TestHolds(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	got, err := parseStat([]byte("12 (a) Z (b)) S 1 34 34 0 -1"))
+	got, err := parseStat([]byte("12 (a) Z (b)) S 1 34 34 0 -1 4194560 99"))
 	if err != nil || got != (stat{state: 'S', group: 34}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{"", "12", "12 (a) S", "12 (a) S 1 x"} {
+	if got, err := parseStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0")); err != nil || !got.kernel {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"", "12", "12 (a) S", "12 (a) S 1 x 34 0 -1 0", "12 (a) S 1 34 34 0 -1 x"} {
 		if _, err := parseStat([]byte(text)); err == nil {
 			t.Errorf("%q is accepted", text)
 		}

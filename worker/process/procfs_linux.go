@@ -33,8 +33,9 @@ func processes() iter.Seq[int] {
 
 // stat is the part of a process's state that matters here.
 type stat struct {
-	state byte
-	group int
+	state  byte
+	group  int
+	kernel bool // it is a thread of the kernel
 }
 
 // ended tells whether the process only waits to be reaped.
@@ -50,17 +51,25 @@ func readStat(pid int) (stat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads "pid (name) state parent group …". The name may hold anything.
+// kernelThread is PF_KTHREAD of the kernel's flags of a process.
+const kernelThread = 0x00200000
+
+// parseStat reads "pid (name) state parent group session tty tpgid flags …".
+// The name may hold anything.
 func parseStat(text []byte) (stat, error) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 3 {
+	if len(fields) < 7 {
 		return stat{}, errStat
 	}
 	group, err := strconv.Atoi(string(fields[2]))
 	if err != nil {
 		return stat{}, errStat
 	}
-	return stat{state: fields[0][0], group: group}, nil
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	if err != nil {
+		return stat{}, errStat
+	}
+	return stat{state: fields[0][0], group: group, kernel: flags&kernelThread != 0}, nil
 }
 
 // heedsTerm tells whether a process handles, ignores or blocks SIGTERM, or may.

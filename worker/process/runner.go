@@ -119,7 +119,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused(c.explain(argv[0], file, err))
 	}
-	p.grace, p.log = c.Grace, r.log
+	p.grace, p.limit, p.log = c.Grace, c.Limit, r.log
 	return p.run(ctx, argv[0], s)
 }
 

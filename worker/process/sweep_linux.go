@@ -15,8 +15,14 @@ type sweeper struct {
 	marker []byte
 	spare  map[int]bool // groups that are not touched as groups
 	groups map[int]bool // groups that marked processes were found in
+	unsure int          // processes that the last round could not judge
 	buf    []byte
 }
+
+// unsureBound is how long the sweeper waits for processes that it cannot judge.
+// A process in the midst of an exec, or of its end, has no environment; it soon
+// has one, or has ended. Some have none for good.
+const unsureBound = 200 * time.Millisecond
 
 // sweep kills all processes with the marker in their environment and the
 // members of their groups, but for the group spare. It returns when two looks
@@ -31,15 +37,19 @@ func sweep(marker string, spare int) error {
 		buf:    make([]byte, 4096),
 	}
 	deadline := time.Now().Add(killBound)
+	sure := time.Now().Add(unsureBound)
 	pause := time.Millisecond
 	for clean := 0; clean < 2; {
 		found := s.round()
-		if found == 0 {
+		now := time.Now()
+		switch {
+		case found > 0:
+			clean, sure = 0, now.Add(unsureBound)
+		case s.unsure == 0 || now.After(sure):
 			clean++
 			continue
 		}
-		clean = 0
-		if time.Now().After(deadline) {
+		if now.After(deadline) && found > 0 {
 			return fmt.Errorf("guard: %d processes of the worker that is gone survive SIGKILL: the kernel cannot end them now", found)
 		}
 		time.Sleep(pause)
@@ -50,6 +60,7 @@ func sweep(marker string, spare int) error {
 
 // round looks at all processes once and returns how many had to be killed.
 func (s *sweeper) round() (found int) {
+	s.unsure = 0
 	for pid := range processes() {
 		if s.kill(pid, s.marked) {
 			found++
@@ -74,11 +85,17 @@ func (s *sweeper) kill(pid int, ours func(pid int) bool) bool {
 // marked tells whether a process carries the marker, and notes its group.
 func (s *sweeper) marked(pid int) bool {
 	environ, err := s.read("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil || !holds(environ, s.marker) {
+	if err != nil || len(environ) > 0 && !holds(environ, s.marker) {
 		return false
 	}
 	state, err := readStat(pid)
 	if err != nil || state.ended() {
+		return false
+	}
+	if len(environ) == 0 {
+		if !state.kernel {
+			s.unsure++
+		}
 		return false
 	}
 	if !s.spare[state.group] {

@@ -21,24 +21,29 @@ type Tasks struct {
 	Runner *Runner
 	// Node is told to the processes.
 	Node string
+
+	dirs workdirs
 }
 
 var _ worker.Runner = (*Tasks)(nil)
+
+// Close removes what the attempts have left behind. No attempt may be running.
+func (t *Tasks) Close() { t.dirs.close() }
 
 // Run implements [worker.Runner].
 func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	run := a.Task.Spec.Run
 	dir := run.Dir
 	if dir == "" {
-		fresh, err := os.MkdirTemp("", "millrace-")
+		fresh, err := t.dirs.get()
 		if err != nil {
 			return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf("no working directory: %v; free some space, or set TMPDIR of the worker", err)}
 		}
-		defer os.RemoveAll(fresh)
+		defer t.dirs.put(fresh)
 		dir = fresh
 	}
 	s := &sink{out: a.Output}
-	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), Grace: a.Grace()}, s)
+	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)
 	return s.outcome(&r)
 }
 

@@ -1,0 +1,173 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience bounds every single wait. It is far more than anything takes, for
+// the machine may be busy with something else.
+const patience = 40 * time.Second
+
+// place is where one test happens: its folders, the environment of its
+// processes and the processes themselves. Nothing of it is left after the test.
+type place struct {
+	testing.TB
+	dir  string
+	env  []string
+	mark string // a variable that all its processes have in their environment
+	url  string // of the NATS server that commands use; "" lets them look for it
+}
+
+var places atomic.Int64
+
+// newPlace makes a place in which leases run out after ackWait and everything
+// else is as quick as it can be. All processes get their settings from the
+// environment, so they agree.
+func newPlace(t testing.TB, ackWait time.Duration) *place {
+	t.Helper()
+	p := newPlaceAt(t, t.TempDir())
+	p.setenv("MILLRACE_PROFILE", "dev")
+	p.setenv("MILLRACE_ACK_WAIT", ackWait.String())
+	p.setenv("MILLRACE_BEAT", "300ms")
+	p.setenv("MILLRACE_NODE_TTL", "1s")
+	p.setenv("MILLRACE_SWEEP", "300ms")
+	return p
+}
+
+// newPlaceAt makes a place in a folder, with the settings that the program has
+// by itself.
+func newPlaceAt(t testing.TB, dir string) *place {
+	t.Helper()
+	p := &place{TB: t, dir: dir}
+	// Not MILLRACE_…: a worker keeps those from its tasks.
+	p.mark = fmt.Sprintf("INTEGRATION_TEST=%d-%d", os.Getpid(), places.Add(1))
+	name, value, _ := strings.Cut(p.mark, "=")
+	p.setenv(name, value)
+	p.setenv("PATH", filepath.Dir(binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	p.setenv("TZ", "UTC")
+	for name, folder := range map[string]string{
+		"HOME": "home", "XDG_CONFIG_HOME": "home/config", "XDG_CACHE_HOME": "home/cache", "XDG_DATA_HOME": "home/data",
+		"MILLRACE_DEV_DIR": "running", "TMPDIR": "tmp",
+	} {
+		p.setenv(name, p.path(folder))
+		if err := os.MkdirAll(p.path(folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(p.checkEmpty)
+	return p
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
+
+func (p *place) setenv(name, value string) { p.env = append(p.env, name+"="+value) }
+
+// result is how a command ended.
+type result struct {
+	code      int
+	out, errs string
+}
+
+// try runs a command of millrace to its end.
+func (p *place) try(args ...string) result {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(p), args...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.commandEnv(), &out, &errs
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		p.Fatalf("millrace %s: no end after %v\n%s%s", strings.Join(args, " "), patience, out.String(), errs.String())
+	}
+	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
+		p.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), strings.TrimSpace(out.String()), strings.TrimSpace(errs.String())}
+}
+
+func (p *place) commandEnv() []string {
+	if p.url == "" {
+		return p.env
+	}
+	return append(p.env[:len(p.env):len(p.env)], "NATS_URL="+p.url)
+}
+
+// run runs a command of millrace, which must succeed, and returns what it prints.
+func (p *place) run(args ...string) string {
+	p.Helper()
+	r := p.try(args...)
+	if r.code != 0 {
+		p.Fatalf("millrace %s: exit code %d\n%s\n%s", strings.Join(args, " "), r.code, r.out, r.errs)
+	}
+	return r.out
+}
+
+// until waits for something to become true; what says what, in a few words.
+func (p *place) until(what string, holds func() bool) {
+	p.Helper()
+	if !poll(patience, holds) {
+		p.Fatalf("waited %v in vain: %s", patience, what)
+	}
+}
+
+// poll asks again and again whether something holds, for a while.
+func poll(d time.Duration, holds func() bool) bool {
+	deadline := time.NewTimer(d)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		}
+	}
+	return true
+}
+
+// exists tells whether a file is there.
+func (p *place) exists(name string) bool {
+	_, err := os.Stat(p.path(name))
+	return err == nil
+}
+
+func (p *place) write(name, text string) {
+	p.Helper()
+	if err := os.WriteFile(p.path(name), []byte(text), 0o600); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// checkEmpty fails the test if a process of the place lives, and ends it.
+func (p *place) checkEmpty() {
+	// The guard of a worker that was killed ends when it has swept.
+	poll(patience/4, func() bool { return len(survivors(p.mark)) == 0 })
+	for _, s := range survivors(p.mark) {
+		p.Errorf("process %d is left: %s", s.pid, s.command)
+		if proc, err := os.FindProcess(s.pid); err == nil {
+			_ = proc.Kill()
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(p.path("tmp"), "millrace-*"))
+	if err != nil || len(left) > 0 {
+		p.Errorf("temporary folders are left: %v %v", left, err)
+	}
+}
+
+// survivor is a process that outlives its test.
+type survivor struct {
+	pid     int
+	command string
+}

@@ -1,0 +1,162 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// enough seeds to find any of the mutations.
+const enough = 200
+
+// A simulation that finds nothing proves something only if it finds what is
+// there: each of these histories lacks one rule, and the promise that hangs on
+// it has to be found broken.
+func TestMutations(t *testing.T) {
+	for _, m := range []struct {
+		name    string
+		lacks   variant
+		promise error
+	}{
+		{"the log ignores the expected sequence", variant{log: func(p *port) events.Log { return unchecked{p} }}, errI3},
+		{"a fenced result is recorded all the same", variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3},
+		{"any offer takes an attempt over", variant{protocol: func(p *worker.Protocol) protocol { return grabbing{p} }}, errI3},
+		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2},
+		{"a birth without an answer counts as recorded", variant{log: func(p *port) events.Log { return trusting{p} }}, errI2},
+		{"a running task is cancelled without its exit", variant{log: func(p *port) events.Log { return brusque{p} }}, errI5},
+		{"timers fire at once", variant{log: func(p *port) events.Log { return impatient{p} }}, errI7},
+		{"the next offer is placed before its cause", variant{protocol: func(p *worker.Protocol) protocol { return eager{p} }}, errI7},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			for seed := range uint64(enough) {
+				h := play(t, seed, m.lacks)
+				if errors.Is(h.failure, m.promise) {
+					t.Logf("found by seed %d: %v", seed, h.failure)
+					return
+				}
+			}
+			t.Errorf("%d seeds did not find that %v", enough, m.promise)
+		})
+	}
+}
+
+// unchecked records facts wherever the chain stands.
+type unchecked struct{ *port }
+
+func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	for {
+		seq, err := l.port.Append(ctx, f, last)
+		if !errors.Is(err, events.ErrConflict) {
+			return seq, err
+		}
+		var records []events.Record
+		if f.Task != "" {
+			records, err = l.Memory.Task(ctx, f.Task)
+		} else {
+			records, err = l.Memory.Node(ctx, f.Node)
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range records {
+			if r.Kind == events.KindChain || r.Kind == events.KindNode {
+				last = r.Seq
+			}
+		}
+	}
+}
+
+// unfenced writes a result that was refused.
+type unfenced struct{ *worker.Protocol }
+
+func (p unfenced) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+	err := p.Protocol.Report(ctx, t, o, c)
+	if !errors.Is(err, task.ErrFenced) {
+		return err
+	}
+	event, _ := task.Decide(t, c, p.Recorder.Now())
+	now, loadErr := p.Recorder.Load(ctx, t.ID)
+	if event == nil || loadErr != nil {
+		return err
+	}
+	_, err = p.Recorder.Log.Append(ctx, p.Recorder.Fact(t.ID, event), now.Head)
+	return err
+}
+
+// grabbing takes a live attempt over without asking whose lease ran out.
+type grabbing struct{ *worker.Protocol }
+
+func (p grabbing) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
+	t, err := p.Recorder.Load(ctx, o.Fact.Task)
+	if err != nil || !t.Live() {
+		return p.Protocol.Claim(ctx, o)
+	}
+	f := p.Recorder.Fact(t.ID, task.AttemptStarted{
+		Attempt: t.Attempt + 1, Node: string(p.Node), Session: p.Session, Offer: o.Seq, TookOver: &task.TookOver{Epoch: t.Epoch},
+	})
+	seq, err := p.Recorder.Log.Append(ctx, f, t.Head)
+	if err != nil {
+		return t, false, err
+	}
+	return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Event: f.Event.(task.Event)}), true, nil
+}
+
+// hasty acknowledges first and settles then.
+type hasty struct{ *worker.Protocol }
+
+func (p hasty) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+	if err := o.Ack(); err != nil {
+		return err
+	}
+	return p.Protocol.Report(ctx, t, o, c)
+}
+
+// trusting believes that a birth was recorded.
+type trusting struct{ *port }
+
+func (l trusting) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	seq, err := l.port.Place(ctx, f)
+	if _, birth := f.Event.(task.Submitted); birth && errors.Is(err, events.ErrUnknown) {
+		return 1, nil
+	}
+	return seq, err
+}
+
+// brusque makes a request to stop the end of the task.
+type brusque struct{ *port }
+
+func (l brusque) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if e, ok := f.Event.(task.CancelRequested); ok {
+		cancelled := *f
+		cancelled.Event, cancelled.Type = task.CancelConfirmed{Reason: e.Reason}, events.TaskCancelled
+		f = &cancelled
+	}
+	return l.port.Append(ctx, f, last)
+}
+
+// impatient does not wait until an offer is due.
+type impatient struct{ *port }
+
+func (l impatient) Arm(ctx context.Context, f *events.Fact) error {
+	_, err := l.port.Place(ctx, f)
+	return err
+}
+
+// eager places the offer of the next attempt before the fact that it follows from.
+type eager struct{ *worker.Protocol }
+
+func (p eager) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+	event, err := task.Decide(t, c, p.Recorder.Now())
+	if err != nil {
+		return err
+	}
+	next := task.Evolve(t, task.Recorded{Seq: t.Head + 1, Chain: true, At: p.Recorder.Now(), Event: event})
+	if err := p.Recorder.Settle(ctx, next); err != nil {
+		return err
+	}
+	return p.Protocol.Report(ctx, t, o, c)
+}

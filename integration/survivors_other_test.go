@@ -1,0 +1,26 @@
+//go:build !linux
+
+package integration
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// survivors finds the processes with a variable in their environment, as far as
+// ps shows it.
+func survivors(variable string) []survivor {
+	list, err := exec.Command("ps", "-axEww", "-o", "pid=,command=").Output()
+	if err != nil {
+		return nil
+	}
+	var found []survivor
+	for line := range strings.Lines(string(list)) {
+		number, command, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if pid, err := strconv.Atoi(number); err == nil && strings.Contains(command+" ", " "+variable+" ") {
+			found = append(found, survivor{pid, command})
+		}
+	}
+	return found
+}

@@ -1,0 +1,126 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"millrace/task"
+)
+
+func lines(id task.ID, from, n int) task.Lines {
+	b := task.Lines{Task: id, Attempt: 1, Epoch: 7}
+	for i := range n {
+		b.Lines = append(b.Lines, task.Line{N: from + i, At: time.Now().UTC(), Stream: task.Stdout, Text: fmt.Sprint("line ", from+i)})
+	}
+	return b
+}
+
+func printed(t *testing.T, s *Store, id task.ID) (n int) {
+	t.Helper()
+	err := s.Printed(within(t), id, false, func(b task.Lines) error {
+		for _, line := range b.Lines {
+			if n++; line.N != n {
+				t.Errorf("got line %d, want %d", line.N, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestPrinted(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	id := newTask()
+	if n := printed(t, s, id); n != 0 {
+		t.Fatalf("a silent task printed %d lines", n)
+	}
+	const batches, size = 60, 5
+	for i := range batches {
+		if err := s.Print(within(t), lines(id, i*size+1, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Print(within(t), lines(newTask(), 1, 1)); err != nil { // somebody else's
+		t.Fatal(err)
+	}
+	if n := printed(t, s, id); n != batches*size {
+		t.Errorf("read %d lines, want %d", n, batches*size)
+	}
+	enough := errors.New("enough")
+	if err := s.Printed(within(t), id, false, func(task.Lines) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("Printed: %v, want the reader's own error", err)
+	}
+	raw(t, s, outputPrefix+string(id), nil, []byte("garbage"))
+	if n := printed(t, s, id); n != batches*size {
+		t.Errorf("with garbage behind them read %d lines, want %d", n, batches*size)
+	}
+}
+
+func TestPrintedFollows(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	id := newTask()
+	got := make(chan int)
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Printed(ctx, id, true, func(b task.Lines) error {
+			for _, line := range b.Lines {
+				got <- line.N
+			}
+			return nil
+		})
+	}()
+	for i := range 5 {
+		if err := s.Print(within(t), lines(id, i+1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-got; n != i+1 {
+			t.Errorf("got line %d, want %d", n, i+1)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Printed: %v, want the error of its context", err)
+	}
+}
+
+func TestKeepIsOnce(t *testing.T) {
+	t.Parallel()
+	s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), 100*time.Millisecond, Layout{})
+	t.Cleanup(s.nc.Close)
+	lost := 0
+	deafen(t, s.pub, func() bool { lost++; return lost%2 == 1 }) // every first answer
+	id := newTask()
+	const batches = 4
+	for i := range batches {
+		b := task.Records{Task: id, Attempt: 1, Epoch: 7, First: 2 * i, Items: []json.RawMessage{[]byte(fmt.Sprint(2 * i)), []byte(fmt.Sprint(2*i + 1))}}
+		if err := s.Keep(within(t), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	err := s.Kept(within(t), id, false, func(b task.Records) error {
+		for _, item := range b.Items {
+			got = append(got, string(item))
+		}
+		return nil
+	})
+	if want := "[0 1 2 3 4 5 6 7]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("kept %v, %v; want %s", got, err, want)
+	}
+	if lost < 2*batches {
+		t.Errorf("%d answers for %d batches: none was lost, so nothing was tested", lost, batches)
+	}
+	if err := s.Keep(canceled(), task.Records{Task: id}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Keep with a context that has ended: %v", err)
+	}
+}
