@@ -27,14 +27,14 @@ type Client struct {
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
 }
 
-// Connect connects to a NATS server and opens the log in it, which is made if
-// it is not there. The error says what could not be reached or had.
+// Connect connects to a NATS server and opens the log in it. The error says what
+// could not be reached; it wraps [jet.ErrNoMillrace] if no log is there.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	nc, err := jet.Connect(o)
 	if err != nil {
 		return nil, err
 	}
-	store, err := jet.Open(ctx, nc, jet.Layout{})
+	store, err := jet.Attach(ctx, nc)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -208,7 +208,7 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	case task.CancelRequested:
 		err = c.store.Hint(node.ID(t.Node), id)
 	case task.CancelConfirmed:
-		err = c.store.Disarm(ctx, id) // else the timer's offer dies at its claim
+		err = c.store.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
 	}
 	return t, err
 }

@@ -47,8 +47,10 @@ type Placer interface {
 	// Arm has the log place a [task.Queued] fact by itself when it is due. A
 	// task has one timer: arming it again replaces it.
 	Arm(ctx context.Context, f *Fact) error
-	// Disarm removes the task's timer, if there is one.
-	Disarm(ctx context.Context, id task.ID) error
+	// Disarm removes the task's timer if there is one that was armed before the
+	// sequence given. That bound keeps a removal that comes late from taking
+	// the timer of the task's next life.
+	Disarm(ctx context.Context, id task.ID, before uint64) error
 }
 
 // Reader reads one task or node. What it returns holds all that was recorded

@@ -36,6 +36,7 @@ type memoryOffer struct {
 }
 
 type memoryTimer struct {
+	armed uint64 // the last sequence when it was armed
 	due   time.Time
 	route task.Route
 	raw   []byte
@@ -124,17 +125,19 @@ func (m *Memory) Arm(ctx context.Context, f *Fact) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	m.timers[f.Task] = memoryTimer{due: e.Due, route: e.Route, raw: raw}
+	m.timers[f.Task] = memoryTimer{due: e.Due, route: e.Route, raw: raw, armed: uint64(len(m.records))}
 	m.wake()
 	return nil
 }
 
 // Disarm implements [Placer].
-func (m *Memory) Disarm(ctx context.Context, id task.ID) error {
+func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	delete(m.timers, id)
+	if t, ok := m.timers[id]; ok && t.armed < before {
+		delete(m.timers, id)
+	}
 	return nil
 }
 

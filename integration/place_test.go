@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,8 @@ type place struct {
 	env  []string
 	mark string // a variable that all its processes have in their environment
 	url  string // of the NATS server that commands use; "" lets them look for it
+
+	started []*process
 }
 
 var places atomic.Int64
@@ -36,6 +39,7 @@ var places atomic.Int64
 func newPlace(t testing.TB, ackWait time.Duration) *place {
 	t.Helper()
 	p := newPlaceAt(t, t.TempDir())
+	t.Cleanup(p.leave)
 	p.setenv("MILLRACE_PROFILE", "dev")
 	p.setenv("MILLRACE_ACK_WAIT", ackWait.String())
 	p.setenv("MILLRACE_BEAT", "300ms")
@@ -45,7 +49,7 @@ func newPlace(t testing.TB, ackWait time.Duration) *place {
 }
 
 // newPlaceAt makes a place in a folder, with the settings that the program has
-// by itself.
+// by itself. Who calls it leaves it.
 func newPlaceAt(t testing.TB, dir string) *place {
 	t.Helper()
 	p := &place{TB: t, dir: dir}
@@ -64,7 +68,6 @@ func newPlaceAt(t testing.TB, dir string) *place {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(p.checkEmpty)
 	return p
 }
 
@@ -150,8 +153,15 @@ func (p *place) write(name, text string) {
 	}
 }
 
-// checkEmpty fails the test if a process of the place lives, and ends it.
-func (p *place) checkEmpty() {
+// leave ends the processes that are still there, and fails the test if it finds
+// one that nobody has started here, or a temporary folder.
+func (p *place) leave() {
+	for _, s := range p.started {
+		if p.Failed() {
+			p.Logf("millrace %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), s.said.String())
+		}
+		s.kill()
+	}
 	// The guard of a worker that was killed ends when it has swept.
 	poll(patience/4, func() bool { return len(survivors(p.mark)) == 0 })
 	for _, s := range survivors(p.mark) {
@@ -161,8 +171,17 @@ func (p *place) checkEmpty() {
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(p.path("tmp"), "millrace-*"))
-	if err != nil || len(left) > 0 {
-		p.Errorf("temporary folders are left: %v %v", left, err)
+	if err != nil {
+		p.Error(err)
+	}
+	for _, folder := range left {
+		// The next worker removes what a killed one could not.
+		killed := slices.ContainsFunc(p.started, func(s *process) bool {
+			return s.cmd.ProcessState.ExitCode() == -1 && strings.HasPrefix(filepath.Base(folder), fmt.Sprintf("millrace-work-%d-", s.cmd.Process.Pid))
+		})
+		if !killed {
+			p.Errorf("the temporary folder %s is left", folder)
+		}
 	}
 }
 

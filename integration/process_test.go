@@ -31,16 +31,11 @@ func (p *place) start(args ...string) *process {
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
+	p.started = append(p.started, s)
 	go func() {
 		defer close(s.ended)
 		_ = cmd.Wait() // ProcessState has it
 	}()
-	p.Cleanup(func() {
-		if p.Failed() {
-			p.Logf("millrace %s said:\n%s", strings.Join(args, " "), s.said.String())
-		}
-		s.kill()
-	})
 	return s
 }
 

@@ -94,7 +94,7 @@ func TestFeedFindsAGap(t *testing.T) {
 func TestFeedOfALargeLog(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
-	const n = 3 * feedWindow / 2
+	const n = feedWindow + 500
 	facts := make([]*events.Fact, n)
 	for i := range facts {
 		facts[i] = newFact(newTask(), submittedNoop)

@@ -114,6 +114,26 @@ func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
 	}
 }
 
+// The same, with the moment stretched: the waiter has left, and the pullers do
+// not know it yet.
+func TestOfferForAWaiterThatHasLeft(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := offersOf(t, s, "a")
+	w := &waiter{got: make(chan *events.Offer, 1)}
+	o.waiting = append(o.waiting, w)
+	o.want(1)
+	o.leave(w)
+	id := submit(t, s, "a")
+	eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
+	o.want(-1)
+	offer := next(t, o)
+	if offer.Fact.Task != id {
+		t.Errorf("got the offer of task %s, want %s", offer.Fact.Task, id)
+	}
+	settled(t, o)
+}
+
 func TestCancelledNextLosesNoOffer(t *testing.T) {
 	t.Parallel()
 	const workers = 200
@@ -285,8 +305,9 @@ func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 	p.want(1)
 	<-requests
 	<-requests // it does try again
-	if n := len(requests); n > 1 {
-		t.Errorf("%d further requests at once, want one a second", n)
+	<-time.After(pullHeartbeat / 2)
+	if n := len(requests); n > 0 {
+		t.Errorf("%d more requests within %v, want one in %v", n, pullHeartbeat/2, pullHeartbeat)
 	}
 }
 

@@ -145,8 +145,8 @@ func (p *puller) renew() {
 	p.back = p.heard
 	batch, to := p.batch()
 	p.mu.Unlock()
-	p.request(batch, to)
 	_ = old.sub.Drain() // what is on its way is still taken
+	p.request(batch, to)
 }
 
 // batch returns how many messages to ask for now, and counts them as asked.

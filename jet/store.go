@@ -30,6 +30,35 @@ var _ events.Log = (*Store)(nil)
 // ErrNoJetStream means that the server has no JetStream, or not for this account.
 var ErrNoJetStream = errors.New("the NATS server has no JetStream for this account: start nats-server with -js, or enable JetStream for the account")
 
+// ErrNoMillrace means that the server holds no log of Millrace.
+var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millrace server` on it, or choose another server")
+
+// Attach is [Open] for who only uses what is there: it makes nothing, and its
+// error wraps [ErrNoMillrace] if there is nothing.
+func Attach(ctx context.Context, nc *nats.Conn) (*Store, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	s := &Store{nc: nc, js: js}
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("open log: %w", explain(err))
+	}
+	return s, nil
+}
+
+// explain says what an error at opening means, where it is known.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders): // a server that has it for nobody does not even answer
+		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
+		return ErrNoMillrace // the server's own words add nothing
+	}
+	return err
+}
+
 // Open returns the store on a connection, which stays the caller's. Streams and
 // buckets that do not exist are made as layout says; a layout has no effect on
 // those that do.
@@ -42,11 +71,7 @@ func Open(ctx context.Context, nc *nats.Conn, layout Layout) (*Store, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	if err := ensure(ctx, js, layout.withDefaults()); err != nil {
-		// A server that has it for nobody does not even answer.
-		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, nats.ErrNoResponders) {
-			err = fmt.Errorf("%w: %w", ErrNoJetStream, err)
-		}
-		return nil, fmt.Errorf("open log: %w", err)
+		return nil, fmt.Errorf("open log: %w", explain(err))
 	}
 	s := &Store{nc: nc, js: js}
 	if err := s.open(ctx); err != nil {

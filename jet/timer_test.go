@@ -66,7 +66,7 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 	}
 	arm(t, s, removed, start.Add(1200*time.Millisecond), "removed")
 	for range 2 { // the second time there is none
-		if err := s.Disarm(within(t), removed); err != nil {
+		if err := s.Disarm(within(t), removed, 1<<40); err != nil {
 			t.Fatal(err)
 		}
 	}

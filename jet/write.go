@@ -122,8 +122,11 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 }
 
 // Disarm implements [events.Placer].
-func (s *Store) Disarm(ctx context.Context, id task.ID) error {
-	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(timerPrefix+string(id))); err != nil {
+func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
+	if before == 0 {
+		return nil // the server would take it for no bound
+	}
+	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(timerPrefix+string(id)), jetstream.WithPurgeSequence(before)); err != nil {
 		return fmt.Errorf("remove the timer of task %s: %w", id, err)
 	}
 	return nil

@@ -108,7 +108,7 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
 	case errors.Is(err, jet.ErrExposed):
 		return &fault{code: exitUsage, err: err, hint: hint("listen on 127.0.0.1, or set a user and password, or a token")}
-	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream):
+	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
 		return &fault{code: exitNoServer, err: err}
 	case client.Denied(err):
 		return &fault{code: exitNoServer, err: err, hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"os"
@@ -75,6 +76,12 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	s, err := jet.StartServer(cfg)
 	ts.Check(err)
 	ts.Defer(s.Stop)
+	nc, err := s.Connect()
+	ts.Check(err)
+	defer nc.Close()
+	log, err := jet.Open(context.Background(), nc, jet.Layout{}) // as `millrace server` does
+	ts.Check(err)
+	log.Close()
 	ts.Setenv("URL", s.URL())
 	if len(args) == 0 || args[0] == "token" {
 		ts.Setenv("NATS_URL", s.URL())

@@ -89,7 +89,7 @@ func empty(s *suite) {
 	if records, err := s.log.Node(s.context(), "never-was"); err != nil || len(records) != 0 {
 		s.Errorf("a node that never was has %d records, error %v", len(records), err)
 	}
-	if err := s.log.Disarm(s.context(), s.task()); err != nil {
+	if err := s.log.Disarm(s.context(), s.task(), 1); err != nil {
 		s.Errorf("Disarm without a timer: %v", err)
 	}
 }

@@ -86,7 +86,10 @@ func disarms(s *suite) {
 	due := now().Add(soon)
 	s.arm(s.timer(id, due, "disarmed"))
 	s.arm(s.timer(other, due, "kept"))
-	if err := s.log.Disarm(s.context(), id); err != nil {
+	if err := s.log.Disarm(s.context(), id, s.end()+1); err != nil {
+		s.Fatalf("Disarm: %v", err)
+	}
+	if err := s.log.Disarm(s.context(), other, 0); err != nil { // a removal that is older than the timer
 		s.Fatalf("Disarm: %v", err)
 	}
 	offer := s.next(offers)
@@ -100,4 +103,13 @@ func disarms(s *suite) {
 	}
 	s.arm(s.timer(id, now(), "armed anew"))
 	s.ack(s.next(offers))
+}
+
+// end is the sequence of the last message of the log.
+func (s *suite) end() uint64 {
+	last, err := s.log.Last(s.context())
+	if err != nil {
+		s.Fatalf("Last: %v", err)
+	}
+	return last
 }

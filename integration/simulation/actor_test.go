@@ -35,8 +35,9 @@ type call struct {
 	after time.Time
 	// do does it; nil for a turn.
 	do func() error
-	// seq is what do reports: where the log put it.
+	// seq and err are what came of it: where the log put it, or why it did not.
 	seq uint64
+	err error
 }
 
 // fate is what the simulator makes of a call.
@@ -135,10 +136,10 @@ func (a *actor) die() {
 func (a *actor) turn(op string, after time.Time) { _ = a.call(&call{op: op, after: after}) }
 
 func (c *call) run() error {
-	if c.do == nil {
-		return nil
+	if c.do != nil {
+		c.err = c.do()
 	}
-	return c.do()
+	return c.err
 }
 
 // errFault is the answer to a call of which the answer is lost.

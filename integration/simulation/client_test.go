@@ -57,6 +57,7 @@ func (c *client) submit() {
 	}
 }
 
+// cancel asks for the end of a task.
 func (c *client) cancel(id task.ID) {
 	c.insist(func() error {
 		ctx := context.Background()
@@ -64,14 +65,15 @@ func (c *client) cancel(id task.ID) {
 		if err != nil {
 			return err
 		}
-		_, event, err := c.rec.Do(ctx, t, task.Cancel{Reason: "a whim"})
+		t, event, err := c.rec.Do(ctx, t, task.Cancel{Reason: "a whim"})
 		if _, waited := event.(task.CancelConfirmed); waited {
-			err = c.rec.Log.Disarm(ctx, id)
+			err = c.rec.Log.Disarm(ctx, id, t.Head)
 		}
 		return err
 	})
 }
 
+// retry gives a task another life, or takes care of one that somebody began to give.
 func (c *client) retry(id task.ID) {
 	c.insist(func() error {
 		ctx := context.Background()

@@ -46,8 +46,8 @@ func (p *port) Arm(ctx context.Context, f *events.Fact) error {
 	return p.actor.call(&call{kind: write, op: "arm", task: f.Task, fact: f, do: func() error { return p.Memory.Arm(ctx, f) }})
 }
 
-func (p *port) Disarm(ctx context.Context, id task.ID) error {
-	return p.actor.call(&call{kind: write, op: "disarm", task: id, do: func() error { return p.Memory.Disarm(ctx, id) }})
+func (p *port) Disarm(ctx context.Context, id task.ID, before uint64) error {
+	return p.actor.call(&call{kind: write, op: "disarm", task: id, do: func() error { return p.Memory.Disarm(ctx, id, before) }})
 }
 
 func (p *port) Task(ctx context.Context, id task.ID) (records []events.Record, err error) {

@@ -41,7 +41,7 @@ func (h *history) report(t *testing.T) {
 	if h.failure == nil {
 		return
 	}
-	t.Errorf("seed %d: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay: go test ./integration/simulation -run TestSimulation -seed %d",
+	t.Errorf("seed %d: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay: go test ./integration/simulation -run TestSimulation -v -seed %d",
 		h.seed, h.failure, h.weather, h.trace(h.blamed), h.seed)
 }
 

@@ -18,7 +18,6 @@ type step struct {
 	fate    fate
 	landed  bool // a delayed write arrived
 	stopped bool // the process was stopped for a while
-	err     error
 	remark  string
 }
 
@@ -62,8 +61,8 @@ func (s *step) text() string {
 	switch {
 	case s.fate != answered:
 		words = append(words, "→ "+s.fate.String())
-	case s.err != nil:
-		words = append(words, "→ "+s.err.Error())
+	case c.err != nil:
+		words = append(words, "→ "+c.err.Error())
 	case c.seq > 0:
 		words = append(words, fmt.Sprintf("→ %d", c.seq))
 	}

@@ -1,34 +1,51 @@
 package process
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // workdirs hands out empty directories. Making and removing one costs as much as
 // a tenth of starting a process, and most tasks leave theirs empty, so an empty
 // one is used again.
+//
+// All lie in one directory that bears the worker's process id. A worker that
+// was killed leaves its own behind; the next one removes it.
 type workdirs struct {
-	mu   sync.Mutex
-	free []string // guarded by mu
+	mu     sync.Mutex
+	parent string   // guarded by mu; "" before the first
+	free   []string // guarded by mu
 }
+
+const parentPattern = "millrace-work-%d-"
 
 func (w *workdirs) get() (string, error) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if n := len(w.free); n > 0 {
 		dir := w.free[n-1]
 		w.free = w.free[:n-1]
-		w.mu.Unlock()
 		return dir, nil
 	}
-	w.mu.Unlock()
-	return os.MkdirTemp("", "millrace-")
+	if w.parent == "" {
+		removeAbandoned()
+		parent, err := os.MkdirTemp("", fmt.Sprintf(parentPattern, os.Getpid()))
+		if err != nil {
+			return "", err
+		}
+		w.parent = parent
+	}
+	return os.MkdirTemp(w.parent, "")
 }
 
 func (w *workdirs) put(dir string) {
 	if !empty(dir) {
-		_ = os.RemoveAll(dir) // what cannot be removed is left to the system's own cleaning
+		_ = os.RemoveAll(dir) // what cannot be removed now is left for close
 		return
 	}
 	w.mu.Lock()
@@ -53,8 +70,25 @@ func empty(dir string) bool {
 func (w *workdirs) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, dir := range w.free {
-		_ = os.Remove(dir) // it is empty
+	if w.parent != "" {
+		_ = os.RemoveAll(w.parent) // what is left is removed by the next worker
 	}
-	w.free = nil
+	w.parent, w.free = "", nil
+}
+
+// removeAbandoned removes what workers have left whose process is gone.
+func removeAbandoned() {
+	parents, err := filepath.Glob(filepath.Join(os.TempDir(), "millrace-work-*"))
+	if err != nil {
+		return // the pattern is valid; there is nothing to remove
+	}
+	for _, parent := range parents {
+		var pid int
+		if n, _ := fmt.Sscanf(filepath.Base(parent), parentPattern, &pid); n != 1 || pid <= 0 {
+			continue
+		}
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(parent) // another user's cannot be removed, and need not be
+		}
+	}
 }

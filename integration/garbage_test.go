@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// dial connects to the place's NATS server as any program may.
+func (p *place) dial() *nats.Conn {
+	p.Helper()
+	nc, err := nats.Connect(p.url)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(nc.Close)
+	return nc
+}
+
+// rubbish is what should never be on a subject of Millrace.
+var rubbish = [][]byte{
+	nil,
+	[]byte("garbage"),
+	[]byte("null"),
+	[]byte("[]"),
+	[]byte("{}"),
+	[]byte(`{"type":`),
+	[]byte(`{"type":7,"v":"one","task":[],"at":"yesterday"}`),
+	[]byte(`{"type":"attempt.finished"}`),
+	[]byte(`{"type":"attempt.finished","v":1,"epoch":-1}`),
+	[]byte(`{"type":"task.submitted","v":1,"spec":{"run":{"argv":[""]}},"route":"nowhere","priority":99}`),
+	[]byte(`{"type":"task.queued","v":1,"after":18446744073709551615}`),
+	[]byte(`{"type":"node.offline","v":1,"session":"nobody's"}`),
+	[]byte(`{"type":"of.tomorrow","v":1000}`),
+	{0xff, 0xfe, 0x00, 0x80},
+	bytes.Repeat([]byte("["), 100_000),
+	bytes.Repeat([]byte("x"), 1<<20),
+}
+
+// Whatever is written to the subjects of Millrace while tasks run: nothing
+// falls over, the tasks end as they would have, and people can see them.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	dev := p.dev("--name", "here")
+	c, nc := p.connect(), p.dial()
+	running := p.submit(stayUntilGo, "--dir", p.dir)
+	p.await(c, running, task.Running)
+	delayed := p.submit("true", "--delay", "2s")
+	retrying := p.submitAs(c, failsOnce(2*time.Second))
+	p.await(c, retrying, task.Retrying)
+	p.write("hello.yaml", "name: hello\nrun: echo hello\n")
+	p.run("job", "apply", "-f", "hello.yaml")
+
+	var subjects []string
+	for _, x := range []string{string(running), string(delayed), string(retrying), "01JD6Z8V3M0QK4T7W2X9Y5ABCD", "nonsense"} {
+		for _, format := range []string{"mr.queue.default.5.%s", "mr.hold.%s", "mr.timer.%s", "mr.task.%s", "mr.tasklog.%s", "mr.data.%s"} {
+			subjects = append(subjects, fmt.Sprintf(format, x))
+		}
+	}
+	for _, x := range []string{"here", "nobody"} {
+		subjects = append(subjects, "mr.node."+x, "mr.hint."+x, "$KV.MR_NODES."+x)
+	}
+	subjects = append(subjects, "$KV.MR_JOBS.hello", "$KV.MR_JOBS.x", "mr.queue.default.odd.x", "mr.queue.default.5.a.b", "mr.fire.x", "mr.cron.x")
+	for _, subject := range subjects {
+		for i, body := range rubbish {
+			m := nats.NewMsg(subject)
+			m.Data = body
+			if i%2 == 1 {
+				m.Header.Set("Mr-Type", "attempt.finished") // the header may lie, too
+			}
+			if err := nc.PublishMsg(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := nc.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	p.refuseRubbish(nc)
+
+	p.write("go", "")
+	fresh := p.submit("true")
+	for _, id := range []task.ID{running, delayed, retrying, fresh} {
+		p.await(c, id, task.Finished)
+	}
+	for _, command := range [][]string{
+		{"task", "ls", "--consistent", "--counts"}, {"task", "show", string(running)}, {"task", "why", string(running)}, {"task", "events", string(running)},
+		{"task", "logs", string(running)}, {"task", "data", string(running)}, {"node", "ls"}, {"node", "show", "here"},
+		{"events", "tail", "--no-follow", "-n", "5000"},
+	} {
+		p.run(command...)
+	}
+	listed := p.run("task", "ls", "--names", "--state", "finished")
+	for _, id := range []task.ID{running, delayed, retrying, fresh} {
+		if !strings.Contains(listed, string(id)) {
+			t.Errorf("the list of the finished has not %s:\n%s", id, listed)
+		}
+	}
+	if r := p.try("job", "ls"); r.code != 1 || !strings.Contains(r.errs, "job hello, revision") || !strings.Contains(r.errs, "job x, revision") {
+		t.Errorf("job ls ends with %d and does not name the jobs that cannot be read: %s", r.code, r.errs)
+	}
+	p.run("job", "apply", "-f", "hello.yaml") // over the rubbish
+	p.run("job", "rm", "x", "--yes")
+	if out := p.run("job", "ls", "--names"); out != "hello" {
+		t.Errorf("job ls has %q, want hello", out)
+	}
+	if out := p.run("run", "hello", "--follow"); out != "hello" {
+		t.Errorf("the job prints %q", out)
+	}
+	dev.stop()
+}
+
+// refuseRubbish sends rubbish to every endpoint of the service and wants it refused.
+func (p *place) refuseRubbish(nc *nats.Conn) {
+	p.Helper()
+	for _, subject := range []string{client.SubmitSubject, client.GetSubject, client.ListSubject, client.CancelSubject, client.NodeListSubject} {
+		for _, body := range rubbish {
+			reply, err := nc.Request(subject, body, patience)
+			if err != nil {
+				p.Fatalf("%s: %v", subject, err)
+			}
+			code := reply.Header.Get(micro.ErrorCodeHeader)
+			if asksForAll(subject, body) {
+				if code != "" {
+					p.Errorf("%s refuses the empty request %q with %s", subject, body, code)
+				}
+				continue
+			}
+			if code != "400" || reply.Header.Get(micro.ErrorHeader) == "" {
+				p.Errorf("%s answers %.60q with code %q: %s", subject, body, code, reply.Header.Get(micro.ErrorHeader))
+			}
+		}
+	}
+}
+
+// asksForAll tells whether a request is one without any condition, which is
+// good where there are lists.
+func asksForAll(subject string, body []byte) bool {
+	switch string(body) {
+	case "", "{}", "null":
+		return strings.HasSuffix(subject, ".list")
+	}
+	return false
+}

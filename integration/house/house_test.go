@@ -1,0 +1,179 @@
+package house
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestHousePlan(t *testing.T) {
+	pkgs, err := readModule(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range violations(pkgs) {
+		t.Error(v)
+	}
+	there := map[string]bool{}
+	for _, p := range pkgs {
+		there[p.path] = true
+		for _, f := range p.files {
+			there[p.path+"/"+f.name] = true
+		}
+	}
+	for row := range plan {
+		if !there[row] {
+			t.Errorf("the house plan has a row for %s, which does not exist", row)
+		}
+	}
+	for name := range exceptions {
+		if !there[name] {
+			t.Errorf("there is an exception for %s, which does not exist", name)
+		}
+	}
+}
+
+// A rule that finds nothing may be no rule at all: each must find what is put
+// there for it.
+func TestHousePlanFindsViolations(t *testing.T) {
+	for _, c := range []struct {
+		name, pkg, file, source string
+		want                    string // part of the only violation; "" for none
+	}{
+		{"down", "events", "a.go", `import "millrace/task"; var _ task.ID`, ""},
+		{"up", "task", "a.go", `import "millrace/events"; var _ events.Fact`, "imports point down"},
+		{"sideways", "scheduler", "a.go", `import "millrace/worker"; var _ worker.Config`, "imports point down"},
+		{"a loop that knows its adapter", "worker", "a.go", `import "millrace/jet"; var _ jet.Store`, "imports point down"},
+		{"no row", "queue", "a.go", ``, "no row"},
+		{"the top", "cmd/millrace", "a.go", `import "millrace/api"; var _ api.Service`, ""},
+		{"a test up", "task", "a_test.go", `import "millrace/events"; var _ events.Fact`, "imports point down"},
+		{"a test of the suite", "jet", "a_test.go", `import "millrace/events/logtest"; var _ = logtest.Run`, ""},
+		{"a test of everything", "integration", "a_test.go", `import "millrace/jet"; var _ jet.Store`, ""},
+
+		{"NATS in jet", "jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
+		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
+		{"JetStream in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},
+		{"a connection in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, ""},
+		{"a dial in cmd", "cmd/millrace", "a.go", `import n "github.com/nats-io/nats.go"; var _ = n.Connect`, "nats.Connect may not be used"},
+		{"errors in client", "client", "client.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, "nats.ErrTimeout may not be used"},
+		{"errors in reach", "client", "reach.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, ""},
+		{"a server in api", "api", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only jet knows"},
+		{"SQL in scheduler", "scheduler", "a.go", `import "database/sql"; var _ *sql.DB`, "only projections"},
+		{"cobra in client", "client", "a.go", `import "github.com/spf13/cobra"; var _ cobra.Command`, "flags belong to cmd"},
+
+		{"exec in worker", "worker", "a.go", `import "os/exec"; var _ = exec.Command`, "starts processes"},
+		{"exec in its place", "worker/process", "a.go", `import "os/exec"; var _ = exec.Command`, ""},
+		{"exec in a test", "integration", "a_test.go", `import "os/exec"; var _ = exec.Command`, ""},
+		{"fork in jet", "jet", "a.go", `import "syscall"; var _ = syscall.ForkExec`, "starts processes"},
+		{"a start in client", "client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
+		{"the floor of bench", "cmd/millrace/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
+
+		{"a clock in task", "task", "a.go", `import "time"; var _ = time.Now`, "time is an argument"},
+		{"a clock by another name", "node", "a.go", `import clock "time"; var _ = clock.Since`, "time is an argument"},
+		{"a timer in events", "events", "a.go", `import "time"; var _ = time.AfterFunc`, "time is an argument"},
+		{"a duration in task", "task", "a.go", `import "time"; var _ = time.Second`, ""},
+		{"a clock in a loop", "scheduler", "a.go", `import "time"; var _ = time.Now`, ""},
+		{"chance in task", "task", "a.go", `import "math/rand/v2"; var _ = rand.N[int]`, "chance is an argument"},
+		{"secret chance in node", "node", "a.go", `import "crypto/rand"; var _ = rand.Text`, "chance is an argument"},
+		{"a goroutine in task", "task", "a.go", `func f() { go f() }`, "starts a goroutine"},
+		{"a file in task", "task", "a.go", `import "os"; var _ = os.Getenv`, "does no I/O"},
+
+		{"a sleep", "jet", "a_test.go", `import "time"; func f() { time.Sleep(time.Second) }`, "a test sleeps"},
+		{"a sleep in a bubble", "jet", "a_test.go", `import ("testing/synctest"; "time"); var _ = synctest.Test; func f() { time.Sleep(1) }`, ""},
+		{"a skip", "jet", "a_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip("no docker") }`, "t.Skip"},
+		{"a skip in a benchmark", "jet", "a_test.go", `import "testing"; func BenchmarkX(b *testing.B) { b.SkipNow() }`, "b.SkipNow"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := readFile(c.file, []byte("package x\n"+c.source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := violations([]pkg{{path: c.pkg, files: []file{f}}})
+			switch {
+			case c.want == "" && len(found) > 0:
+				t.Errorf("found %q, want nothing", found)
+			case c.want != "" && (len(found) != 1 || !strings.Contains(found[0], c.want)):
+				t.Errorf("found %q, want one violation with %q", found, c.want)
+			}
+		})
+	}
+}
+
+// TestNoPathsOfThisMachine finds sources and pages that only work where they were written.
+func TestNoPathsOfThisMachine(t *testing.T) {
+	dir := root(t)
+	theirs := foreignPaths(dir)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil // it was removed meanwhile
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case d.IsDir(), !written(d.Name()):
+			return nil
+		}
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		for _, p := range findPaths(string(body), theirs) {
+			t.Errorf("%s holds %s, a path of the machine on which it was written", path, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoPathsFindsThem(t *testing.T) {
+	theirs := []string{"/srv/src/millrace/"}
+	for text, want := range map[string]int{
+		"see /srv/src/millrace/docs": 1,
+		"see docs":                   0,
+		"/srv/src/millracer/":        0,
+	} {
+		if found := findPaths(text, theirs); len(found) != want {
+			t.Errorf("found %q in %q, want %d", found, text, want)
+		}
+	}
+}
+
+// foreignPaths are paths that mean nothing on another machine.
+func foreignPaths(module string) []string {
+	paths := []string{module + "/", "/" + "root" + "/", "/" + "work" + "/"}
+	if home, err := os.UserHomeDir(); err == nil && strings.Count(home, "/") > 1 {
+		paths = append(paths, home+"/")
+	}
+	return paths
+}
+
+func findPaths(text string, paths []string) []string {
+	var found []string
+	for _, p := range paths {
+		if strings.Contains(text, p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// written tells whether people write files of that name.
+func written(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go", ".md", ".yml", ".yaml", ".json", ".mod", ".txt", ".html":
+		return true
+	}
+	return name == "run"
+}

@@ -1,0 +1,210 @@
+package house
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module is what import paths of this module begin with.
+const module = "millrace/"
+
+// plan says which packages of this module each of them may import. What is not
+// here does not belong to the house: a new package needs a row.
+var plan = map[string][]string{
+	"task":         {},
+	"task/jobfile": {"task"},
+	"node":         {"task"}, // for the form of names
+
+	"events":         {"task", "node"},
+	"events/logtest": {"events", "task", "node"},
+
+	"projections": {"events", "task", "node"},
+	"scheduler":   {"events", "task", "node"},
+	"worker":      {"events", "task", "node"},
+	"ipc":         {},
+
+	"worker/process": {"worker", "ipc", "task"},
+	"jet":            {"events", "task", "node"},
+	"client":         {"jet", "events", "task", "node"},
+	"api":            {"client", "projections", "jet", "events", "task", "node"},
+
+	"cmd/millrace":       anything,
+	"cmd/millrace/bench": anything,
+
+	"integration":            {},
+	"integration/house":      {},
+	"integration/simulation": {},
+
+	// Programs of users: they import nothing of Millrace but its client side.
+	"examples":               {},
+	"examples/crawl":         {"examples/crawl/crawler"},
+	"examples/crawl/crawler": {"examples/crawl/site"},
+	"examples/crawl/site":    {},
+}
+
+// anything is the row of what wires the rest.
+var anything = []string{"*"}
+
+// testsMayImport are what tests of any package may use besides its own row.
+var testsMayImport = []string{"events/logtest"}
+
+// outsiders are imports that only some packages may have; of several rules the
+// longest prefix counts.
+var outsiders = []struct {
+	prefix string
+	may    []string // packages
+	tests  []string // packages whose tests may, too
+	why    string
+}{
+	{"github.com/nats-io/nats.go", []string{"jet", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/", []string{"jet"}, []string{"integration"}, "only jet knows the NATS server and its tools"},
+	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
+	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
+	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones"},
+}
+
+// opaque are packages that pass a connection on and do nothing else with it.
+var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench"}
+
+// exceptions are files that break a rule for outsiders or for clocks, with the reason.
+var exceptions = map[string]string{
+	"events/memory.go": "leases run out and timers fire in a log in memory, too; tests move its clock with testing/synctest",
+	"client/reach.go":  "tells programs what an error of the connection means, without their importing nats.go",
+}
+
+// clockless packages get time and chance as arguments; still ones start no goroutine either.
+var (
+	clockless = []string{"task", "task/jobfile", "node", "ipc", "events"}
+	still     = []string{"task", "task/jobfile", "node"}
+)
+
+// pkg is a package as the rules see it.
+type pkg struct {
+	path  string // without the module's name
+	files []file
+}
+
+type file struct {
+	name    string
+	test    bool
+	imports []string
+	// uses are the names that the file takes from its imports, as "time.Now".
+	uses       []use
+	goroutines int
+	// skips are calls that skip a test.
+	skips []string
+}
+
+type use struct{ from, name string }
+
+func (f *file) takes(from string, names ...string) []string {
+	var found []string
+	for _, u := range f.uses {
+		if u.from == from && slices.Contains(names, u.name) {
+			found = append(found, u.from+"."+u.name)
+		}
+	}
+	return found
+}
+
+// violations lists what breaks a rule, each with the place and the reason.
+func violations(pkgs []pkg) []string {
+	var found []string
+	for i := range pkgs {
+		p := &pkgs[i]
+		say := func(f *file, format string, args ...any) {
+			found = append(found, p.path+"/"+f.name+": "+fmt.Sprintf(format, args...))
+		}
+		if _, ok := plan[p.path]; !ok {
+			found = append(found, p.path+": the house plan has no row for this package")
+			continue
+		}
+		for j := range p.files {
+			f := &p.files[j]
+			for _, path := range f.imports {
+				if inside, ok := strings.CutPrefix(path, module); ok {
+					if !p.mayImport(inside, f.test) {
+						say(f, "imports %s: imports point down, and the row of %s does not have it", path, p.path)
+					}
+				} else if why := p.refuses(f, path); why != "" {
+					say(f, "imports %s: %s", path, why)
+				}
+			}
+			p.checkCalls(f, say)
+		}
+	}
+	return found
+}
+
+func (p *pkg) mayImport(inside string, test bool) bool {
+	row := plan[p.path]
+	if slices.Equal(row, anything) || slices.Contains(row, inside) {
+		return true
+	}
+	if !test {
+		return false
+	}
+	return inside == p.path || slices.Contains(testsMayImport, inside) || p.path == "integration" || strings.HasPrefix(p.path, "integration/")
+}
+
+// refuses returns why a file may not import something from outside, "" if it may.
+func (p *pkg) refuses(f *file, path string) string {
+	for _, o := range outsiders {
+		if path != o.prefix && !strings.HasPrefix(path, o.prefix+"/") && !(strings.HasSuffix(o.prefix, "/") && strings.HasPrefix(path, o.prefix)) {
+			continue
+		}
+		switch {
+		case slices.Contains(o.may, p.path), f.test && slices.Contains(o.tests, p.path), exceptions[p.path+"/"+f.name] != "":
+			return ""
+		case path == "github.com/nats-io/nats.go" && slices.Contains(opaque, p.path):
+			for _, u := range f.uses {
+				if u.from == path && u.name != "Conn" {
+					return o.why + "; here nats.Conn may be passed on, and nats." + u.name + " may not be used"
+				}
+			}
+			return ""
+		}
+		return o.why
+	}
+	return ""
+}
+
+func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
+	if f.test {
+		// In a bubble of synctest no time passes.
+		if slept := f.takes("time", "Sleep"); len(slept) > 0 && !slices.Contains(f.imports, "testing/synctest") {
+			say(f, "a test sleeps: wait for what it waits for, or use testing/synctest")
+		}
+		for _, s := range f.skips {
+			say(f, "%s: a test that does not run is not a test", s)
+		}
+		return
+	}
+	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
+	if len(starts) > 0 && p.path != "worker/process" && p.path != "cmd/millrace/bench" {
+		say(f, "%v: only worker/process starts processes", starts)
+	}
+	if slices.Contains(clockless, p.path) {
+		clocks := f.takes("time", "Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep")
+		if len(clocks) > 0 && exceptions[p.path+"/"+f.name] == "" {
+			say(f, "%v: time is an argument here", clocks)
+		}
+		for _, chance := range []string{"math/rand", "math/rand/v2", "crypto/rand"} {
+			if slices.Contains(f.imports, chance) {
+				say(f, "imports %s: chance is an argument here", chance)
+			}
+		}
+	}
+	if slices.Contains(still, p.path) {
+		if f.goroutines > 0 {
+			say(f, "starts a goroutine: this package is a set of pure functions")
+		}
+		for _, io := range []string{"os", "net", "net/http", "syscall"} {
+			if slices.Contains(f.imports, io) {
+				say(f, "imports %s: this package does no I/O", io)
+			}
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package integration
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// submitAs submits what no flag of `millrace run` can say.
+func (p *place) submitAs(c *client.Client, s task.Submission) task.ID {
+	p.Helper()
+	r, err := c.Submit(p.Context(), s)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return r.ID
+}
+
+// failsOnce is a task of which the second attempt, some time after the first, succeeds.
+func failsOnce(pause time.Duration) task.Submission {
+	return task.Submission{Spec: &task.Spec{
+		Run:   &task.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
+		Retry: task.Retry{Max: 1, Min: task.Duration(pause)},
+	}}
+}
+
+// A server that is killed loses nothing, in whatever state a task is, and what
+// depends on it finds it again by itself.
+func TestKilledServer(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []struct {
+		name    string
+		ackWait time.Duration
+		lasts   bool // longer than the worker can be sure of its leases
+	}{
+		{"short", 20 * time.Second, false},
+		{"longer than a lease", time.Second, true},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, outage.ackWait)
+			server := p.server()
+			c := p.connect()
+			worker := p.worker("only", "--slots", "2")
+			// One task in each state that is not terminal.
+			const pause = 2 * time.Second
+			want := map[task.ID]task.State{}
+			retrying := p.submitAs(c, failsOnce(pause))
+			due := p.await(c, retrying, task.Retrying).Due
+			delayed := p.submit("true", "--delay", pause.String())
+			p.await(c, delayed, task.Scheduled)
+			const stay = "until [ -e go ]; do sleep 0.05; done"
+			for range 2 {
+				id := p.submit(stay, "--dir", p.dir)
+				p.await(c, id, task.Running)
+				want[id] = task.Finished
+			}
+			cancelled := p.submit("true")
+			p.run("task", "cancel", string(cancelled))
+			for range 5 {
+				want[p.submit("true")] = task.Finished
+			}
+			want[retrying], want[delayed], want[cancelled] = task.Finished, task.Finished, task.Cancelled
+
+			server.kill()
+			if r := p.try("task", "ls"); r.code != 4 {
+				t.Errorf("without a server task ls ends with %d: %s", r.code, r.errs)
+			}
+			if outage.lasts {
+				p.until("the worker has stopped what it cannot be sure of", func() bool {
+					return len(survivors("MILLRACE_NODE=only")) == 0
+				})
+				p.until("the retry is due", func() bool { return time.Now().After(due) })
+			}
+			at, err := url.Parse(p.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.server("--port", at.Port())
+			p.write("go", "")
+			c = p.connect()
+			for id, state := range want {
+				ended := p.await(c, id, state)
+				if outage.lasts || id == retrying {
+					continue
+				}
+				if state == task.Finished && ended.Attempt != 1 {
+					t.Errorf("task %s needed attempt %d: the outage was no reason for another one", id, ended.Attempt)
+				}
+			}
+			p.judge(c, want)
+			worker.stop()
+		})
+	}
+}
+
+// Work that is under way needs no millrace server: a worker and NATS run it,
+// repeat it and start it when it is due.
+func TestNoScheduler(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nats.Stop)
+	p.url = nats.URL()
+	server := p.start("server", "--data", data)
+	server.until("it answers", func() bool { return p.try("task", "ls").code == 0 })
+	c := p.connect()
+	worker := p.worker("only")
+	server.kill()
+
+	want := map[task.ID]task.State{}
+	want[p.submitAs(c, failsOnce(500*time.Millisecond))] = task.Finished
+	delayed := p.submit("true", "--delay", "1s")
+	want[delayed] = task.Finished
+	for range 3 {
+		want[p.submit("true")] = task.Finished
+	}
+	failed := p.submit("exit 7")
+	want[failed] = task.Error
+	stopped := p.submit("sleep 600", "--timeout", "1s")
+	want[stopped] = task.Error
+	running := p.submit("sleep 600")
+	p.await(c, running, task.Running)
+	p.run("task", "cancel", string(running))
+	want[running] = task.Cancelled
+
+	if r := p.try("task", "ls"); r.code != 4 {
+		t.Errorf("task ls ends with %d where nobody keeps the read model: %s", r.code, r.errs)
+	}
+	for id, state := range want {
+		p.await(c, id, state)
+	}
+	if late := p.state(c, delayed); late.StartedAt.Before(late.SubmittedAt.Add(time.Second)) {
+		t.Errorf("delayed by 1s, it was started %v after its submission", late.StartedAt.Sub(late.SubmittedAt))
+	}
+	p.judge(c, want)
+
+	// Whoever comes back catches up.
+	server = p.start("server", "--data", data)
+	server.until("it answers", func() bool { return p.try("task", "ls").code == 0 })
+	if out := p.run("task", "ls", "--consistent", "--state", "ended", "--names"); len(want) != lines(out) {
+		t.Errorf("the list has\n%s\nwant %d tasks", out, len(want))
+	}
+	worker.stop()
+	server.stop()
+}
+
+// lines is how many lines a text has.
+func lines(text string) int {
+	n := 0
+	for range strings.Lines(text) {
+		n++
+	}
+	return n
+}
+
+// Many short tasks, and every second one of two workers dies.
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	tasks, kills := 500, 3
+	if *long {
+		tasks, kills = 2000, 8
+	}
+	p := newPlace(t, 2*time.Second)
+	p.server()
+	c := p.connect()
+	workers := []*process{p.worker("w0"), p.worker("w1")}
+	want := map[task.ID]task.State{}
+	for id := range strings.FieldsSeq(p.run("run", "--count", fmt.Sprint(tasks), "--dir", p.dir, "--", "sh", "-c", "sleep 0.02")) {
+		want[task.ID(id)] = task.Finished
+	}
+	if len(want) != tasks {
+		t.Fatalf("%d ids of %d tasks", len(want), tasks)
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for i := range kills {
+		<-tick.C
+		w := i % len(workers)
+		workers[w].kill()
+		workers[w] = p.worker(fmt.Sprintf("w%d", w))
+	}
+	for id := range want {
+		p.await(c, id, task.Finished)
+	}
+	p.judge(c, want)
+	for _, w := range workers {
+		w.stop()
+	}
+}

@@ -1,0 +1,85 @@
+package integration
+
+import (
+	"errors"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts types what stands in testdata. Besides the commands of testscript
+// a script has
+//
+//	exits CODE COMMAND ARG...     run a command that ends with this code
+//	until PATTERN COMMAND ARG...  run it again and again until its output matches
+//	let NAME COMMAND ARG...       keep what it prints in a variable
+func TestScripts(t *testing.T) {
+	testscript.RunT(scripts{t}, testscript.Params{
+		Dir:                 "testdata",
+		Deadline:            time.Now().Add(3 * patience), // of all: a command that hangs is killed
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			t := e.T().(scripts).T
+			p := newPlaceAt(t, e.WorkDir)
+			e.Vars = append(e.Vars, p.env...)
+			e.Defer(p.leave) // before its folder goes
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let},
+	})
+}
+
+// scripts gives a script the test that it is.
+type scripts struct{ *testing.T }
+
+func (s scripts) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(scripts{t}) })
+}
+
+func (s scripts) Verbose() bool { return testing.Verbose() }
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		got = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND ARG...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	found := poll(patience, func() bool {
+		err = ts.Exec(args[1], args[2:]...)
+		return err == nil && pattern.MatchString(ts.ReadFile("stdout"))
+	})
+	if !found {
+		ts.Fatalf("waited %v in vain for %s: %v", patience, pattern, err)
+	}
+}
+
+func let(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: let NAME COMMAND ARG...")
+	}
+	ts.Check(ts.Exec(args[1], args[2:]...))
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
