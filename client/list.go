@@ -54,7 +54,7 @@ type ListPage struct {
 	// Seq is the sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
 	// Counts is by state.
-	Counts map[string]int `json:"counts,omitempty"`
+	Counts map[string]int `json:"counts,omitzero"`
 }
 
 // List asks the read model for tasks. The error wraps [jet.ErrNoService] if no

@@ -163,12 +163,17 @@ func (p *place) leave() {
 		s.kill()
 	}
 	// The guard of a worker that was killed ends when it has swept.
-	poll(patience/4, func() bool { return len(survivors(p.mark)) == 0 })
+	if !p.Failed() {
+		poll(patience/4, func() bool { return len(survivors(p.mark)) == 0 })
+	}
 	for _, s := range survivors(p.mark) {
 		p.Errorf("process %d is left: %s", s.pid, s.command)
 		if proc, err := os.FindProcess(s.pid); err == nil {
 			_ = proc.Kill()
 		}
+	}
+	if p.Failed() {
+		return // who failed may have left anything
 	}
 	left, err := filepath.Glob(filepath.Join(p.path("tmp"), "millrace-*"))
 	if err != nil {

@@ -35,7 +35,6 @@ type puller struct {
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
 	// idle, if set, is told now and then how many messages the consumer has sent.
 	idle   func(sent uint64)
-	quit   <-chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -63,7 +62,7 @@ func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*na
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &puller{
 		nc: nc, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
-		take: take, revive: revive, quit: ctx.Done(), cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
+		take: take, revive: revive, cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
 	var err error
 	if p.inbox, err = p.listen(); err != nil {
@@ -242,7 +241,7 @@ func (p *puller) watch(ctx context.Context) {
 	for {
 		again, mute := false, false
 		select {
-		case <-p.quit:
+		case <-ctx.Done():
 			return
 		case <-status:
 			again = true

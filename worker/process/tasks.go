@@ -40,7 +40,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 			return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf("no working directory: %v; free some space, or set TMPDIR of the worker", err)}
 		}
 		defer t.dirs.put(fresh)
-		dir = fresh
+		dir = fresh.path
 	}
 	s := &sink{out: a.Output}
 	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // workdirs hands out empty directories. Making and removing one costs as much as
@@ -18,44 +19,38 @@ import (
 // was killed leaves its own behind; the next one removes it.
 type workdirs struct {
 	mu     sync.Mutex
-	parent string   // guarded by mu; "" before the first
-	free   []string // guarded by mu
+	parent string    // guarded by mu; "" before the first
+	free   []workdir // guarded by mu
 }
 
-const parentPattern = "millrace-work-%d-"
-
-func (w *workdirs) get() (string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.free); n > 0 {
-		dir := w.free[n-1]
-		w.free = w.free[:n-1]
-		return dir, nil
-	}
-	if w.parent == "" {
-		removeAbandoned()
-		parent, err := os.MkdirTemp("", fmt.Sprintf(parentPattern, os.Getpid()))
-		if err != nil {
-			return "", err
-		}
-		w.parent = parent
-	}
-	return os.MkdirTemp(w.parent, "")
+// workdir is a directory and when its state last changed. No entry can be made
+// or removed, nor the mode changed, without the kernel moving that time, and
+// nobody can move it back; so one look tells whether it is as it was, unless
+// the change is too young for the kernel's clock to tell it from the next one.
+type workdir struct {
+	path    string
+	changed syscall.Timespec
+	young   bool // when it was handed out
 }
 
-func (w *workdirs) put(dir string) {
-	if !empty(dir) {
-		_ = os.RemoveAll(dir) // what cannot be removed now is left for close
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.free = append(w.free, dir)
+// tick is more than the time that the kernel's clock for files stands still.
+const tick = 20 * time.Millisecond
+
+// handedOut notes whether d is young as it goes to an attempt.
+func (d workdir) handedOut() workdir {
+	d.young = time.Since(time.Unix(d.changed.Unix())) < tick
+	return d
 }
 
-// empty tells whether a directory is there, private as it was made, and has nothing in it.
-func empty(dir string) bool {
-	f, err := os.Open(dir)
+// untouched tells whether the attempt has left the directory as it got it.
+func (d workdir) untouched() bool {
+	changed, err := changeTime(d.path)
+	return err == nil && changed == d.changed && (!d.young || empty(d.path))
+}
+
+// empty tells whether a directory is private, as it was made, and has nothing in it.
+func empty(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
@@ -65,6 +60,42 @@ func empty(dir string) bool {
 	}
 	_, err = f.Readdirnames(1)
 	return err == io.EOF
+}
+
+const parentPattern = "millrace-work-%d-"
+
+func (w *workdirs) get() (workdir, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.free); n > 0 {
+		dir := w.free[n-1]
+		w.free = w.free[:n-1]
+		return dir.handedOut(), nil
+	}
+	if w.parent == "" {
+		removeAbandoned()
+		parent, err := os.MkdirTemp("", fmt.Sprintf(parentPattern, os.Getpid()))
+		if err != nil {
+			return workdir{}, err
+		}
+		w.parent = parent
+	}
+	path, err := os.MkdirTemp(w.parent, "")
+	if err != nil {
+		return workdir{}, err
+	}
+	changed, _ := changeTime(path) // if it cannot be known, put finds out and does not use it again
+	return workdir{path: path, changed: changed}.handedOut(), nil
+}
+
+func (w *workdirs) put(dir workdir) {
+	if !dir.untouched() {
+		_ = os.RemoveAll(dir.path) // what cannot be removed now is left for close
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = append(w.free, dir)
 }
 
 func (w *workdirs) close() {

@@ -17,25 +17,25 @@ func TestWorkdirs(t *testing.T) {
 	}
 	second, err := w.get()
 	if err != nil || first == second {
-		t.Fatalf("%q after %q, %v: two attempts share a directory", second, first, err)
+		t.Fatalf("%q after %q, %v: two attempts share a directory", second.path, first.path, err)
 	}
 	w.put(first)
 	if again, err := w.get(); err != nil || again != first {
-		t.Errorf("%q, %v: the empty directory is not used again", again, err)
+		t.Errorf("%q, %v: the empty directory is not used again", again.path, err)
 	}
-	if err := os.WriteFile(filepath.Join(second, "left"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(second.path, "left"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.put(second)
-	if _, err := os.Stat(second); !os.IsNotExist(err) {
+	if _, err := os.Stat(second.path); !os.IsNotExist(err) {
 		t.Errorf("a directory with something in it is still there: %v", err)
 	}
-	if err := os.Chmod(first, 0o755); err != nil {
+	if err := os.Chmod(first.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.put(first)
 	if next, err := w.get(); err != nil || next == first {
-		t.Errorf("%q, %v: a directory that a task has opened to others is used again", next, err)
+		t.Errorf("%q, %v: a directory that a task has opened to others is used again", next.path, err)
 	}
 	w.close()
 	if left, _ := os.ReadDir(os.TempDir()); len(left) > 0 {
