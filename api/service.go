@@ -36,7 +36,9 @@ type Service struct {
 	Client  *client.Client
 	View    *projections.Store
 	Version string // a semantic version
-	Log     zerolog.Logger
+	// Ready is called once, when the service answers. Default: nobody is told.
+	Ready func()
+	Log   zerolog.Logger
 }
 
 // Run answers requests until ctx ends and the last one is answered.
@@ -65,6 +67,10 @@ func (s *Service) Run(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("service: endpoint %s: %w", e.name, err), svc.Stop())
 		}
+	}
+	if s.Ready != nil {
+		_ = s.Conn.FlushTimeout(patience) // as long as the server cannot be reached, nobody can ask either
+		s.Ready()
 	}
 	<-ctx.Done()
 	err = svc.Stop()

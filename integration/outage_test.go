@@ -49,7 +49,7 @@ func TestKilledServer(t *testing.T) {
 			c := p.connect()
 			worker := p.worker("only", "--slots", "2")
 			// One task in each state that is not terminal.
-			const pause = 2 * time.Second
+			const pause = 3 * time.Second
 			want := map[task.ID]task.State{}
 			retrying := p.submitAs(c, failsOnce(pause))
 			due := p.await(c, retrying, task.Retrying).Due
@@ -112,7 +112,8 @@ func TestNoScheduler(t *testing.T) {
 	t.Cleanup(nats.Stop)
 	p.url = nats.URL()
 	server := p.start("server", "--data", data)
-	server.until("it answers", func() bool { return p.try("task", "ls").code == 0 })
+	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves "+p.url) })
+	p.run("task", "ls")
 	c := p.connect()
 	worker := p.worker("only")
 	server.kill()
@@ -146,7 +147,7 @@ func TestNoScheduler(t *testing.T) {
 
 	// Whoever comes back catches up.
 	server = p.start("server", "--data", data)
-	server.until("it answers", func() bool { return p.try("task", "ls").code == 0 })
+	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves") })
 	if out := p.run("task", "ls", "--consistent", "--state", "ended", "--names"); len(want) != lines(out) {
 		t.Errorf("the list has\n%s\nwant %d tasks", out, len(want))
 	}
@@ -166,9 +167,9 @@ func lines(text string) int {
 // Many short tasks, and every second one of two workers dies.
 func TestChurn(t *testing.T) {
 	t.Parallel()
-	tasks, kills := 500, 3
+	tasks, kills := 2000, 4
 	if *long {
-		tasks, kills = 2000, 8
+		tasks, kills = 10000, 20
 	}
 	p := newPlace(t, 2*time.Second)
 	p.server()

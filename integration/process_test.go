@@ -68,7 +68,7 @@ func (p *place) serving(command string, args ...string) *process {
 func (p *place) worker(name string, args ...string) *process {
 	p.Helper()
 	s := p.start(append([]string{"worker", "--name", name}, args...)...)
-	s.until("worker "+name+" has started", func() bool { return strings.Contains(s.said.String(), "worker started") })
+	s.until("worker "+name+" has started", func() bool { return strings.Contains(s.said.String(), "Worker on ") })
 	return s
 }
 

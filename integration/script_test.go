@@ -19,6 +19,7 @@ import (
 //	until PATTERN COMMAND ARG...  run it again and again until its output matches
 //	let NAME COMMAND ARG...       keep what it prints in a variable
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.RunT(scripts{t}, testscript.Params{
 		Dir:                 "testdata",
 		Deadline:            time.Now().Add(3 * patience), // of all: a command that hangs is killed

@@ -57,6 +57,8 @@ type Config struct {
 	Commands Runner
 	// Version is the program's, to be shown.
 	Version string
+	// Ready is called once, when the node is online and takes work. Default: nobody is told.
+	Ready func()
 	// Log gets what an operator should know. Default: nothing.
 	Log zerolog.Logger
 }

@@ -70,6 +70,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	w.log.Info().Str("node", string(w.cfg.Node)).Strs("queues", w.cfg.Queues).Int("slots", w.cfg.Slots).Msg("worker started")
+	if w.cfg.Ready != nil {
+		w.cfg.Ready()
+	}
 
 	// Three lives: pulling ends first, then the attempts, then what serves them.
 	pulling, stopPulling := context.WithCancel(ctx)

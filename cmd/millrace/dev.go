@@ -57,6 +57,9 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 			return err
 		}
 	}
+	if !p.ready() {
+		return p.wait()
+	}
 	remove, err := e.publish(server)
 	if err != nil {
 		return err

@@ -24,7 +24,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal asks for a clean end, the second one ends the process.
-	context.AfterFunc(ctx, stop)
+	// What comes at the same time is the first one again: timeout(1), for one,
+	// sends its signal to the process and to its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 
 	a := newApp(in, out, errs)
 	root := a.root()
@@ -34,6 +36,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetErr(errs)
 	return a.report(root.ExecuteContext(ctx))
 }
+
+// sameSignal is how long after a signal another one is taken for its echo.
+const sameSignal = 200 * time.Millisecond
 
 // app is one run of the command: its streams and what the flags of all commands say.
 type app struct {

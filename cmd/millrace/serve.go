@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -34,9 +35,10 @@ type parts struct {
 	settings Settings
 	log      zerolog.Logger
 
-	closers []func()
-	group   *errgroup.Group
-	ctx     context.Context // of the parts: ends when one of them fails
+	closers  []func()
+	group    *errgroup.Group
+	ctx      context.Context // of the parts: ends when one of them fails
+	starting sync.WaitGroup  // parts that were started and are not ready
 }
 
 func newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
@@ -84,7 +86,10 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
 		Settings: p.settings.Task(), Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
 	}).Run)
-	p.start((&api.Service{Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Log: p.log}).Run)
+	p.starting.Add(1)
+	p.start((&api.Service{
+		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Ready: p.starting.Done, Log: p.log,
+	}).Run)
 	return view, nil
 }
 
@@ -127,11 +132,12 @@ func (p *parts) work(c workerConfig) error {
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace,
-		Commands: tasks, Version: thisBuild().Version, Log: p.log,
+		Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)
 	}
+	p.starting.Add(1)
 	p.start(w.Run)
 	return nil
 }
@@ -145,6 +151,22 @@ func (p *parts) start(run func(context.Context) error) {
 		}
 		return err
 	})
+}
+
+// ready waits until all parts do what they are for. It returns false if they
+// end before that; wait then says why.
+func (p *parts) ready() bool {
+	all := make(chan struct{})
+	go func() {
+		p.starting.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
 }
 
 // wait returns when all parts have ended, and gives back what they held.

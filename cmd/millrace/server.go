@@ -52,6 +52,9 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	if err != nil {
 		return a.unusable(t, err)
 	}
+	if !p.ready() {
+		return p.wait()
+	}
 	fmt.Fprintf(a.errs, "Millrace serves %s, its read model is in %s.\n", t.name, e.data)
 	p.start(a.activity(view))
 	return p.wait()

@@ -51,6 +51,9 @@ child processes are killed too, and another worker takes its tasks over.`,
 		if err := p.work(w); err != nil {
 			return a.unusable(t, err)
 		}
+		if !p.ready() {
+			return p.wait()
+		}
 		fmt.Fprintf(a.errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.name, s.Grace)
 		return p.wait()
 	}

@@ -100,7 +100,7 @@ func (b *bench) atOnce(ctx context.Context, n int) (time.Duration, error) {
 // growth measures draining at several sizes of the log, the queue's own
 // backlog of never started tasks included.
 func (b *bench) growth(ctx context.Context) error {
-	const sample = 20_000
+	sample := min(b.cfg.Tasks, 20_000)
 	have := 0
 	for _, size := range b.cfg.Growth {
 		b.cfg.Progress("growing the log")

@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/jet"
+	"millrace/projections"
+	"millrace/worker/process"
+)
+
+// TestMain makes the test program its own guard of child processes.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "guard" {
+		if err := process.GuardMain(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serve starts a server with a read model, and returns how to connect.
+func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
+	t.Helper()
+	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir(), SyncAlways: layout.SyncAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	nc, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err := jet.Open(t.Context(), nc, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	view, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- (&projections.Projector{Log: store, Store: view}).Run(ctx) }()
+	service := &api.Service{Conn: nc, Client: client.New(store, ""), View: view, Version: "0.0.0"}
+	go func() { ended <- service.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if err := view.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(string) (*nats.Conn, error) { return server.Connect() }
+}
+
+func TestRunMeasuresEverything(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, "guard"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	tasks := &process.Tasks{Runner: runner, Node: "bench"}
+	defer tasks.Close()
+	for name, layout := range map[string]jet.Layout{"lazy flush": {}, "flush always": {SyncAlways: true}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r, err := Run(ctx, Config{
+				Dial: serve(t, layout), Layout: layout, Tasks: 500, Rounds: 1, Slots: 32,
+				Processes: 20, Latencies: 20, Growth: []int{600}, Commands: tasks,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Lost != 0 || r.Duplicated != 0 {
+				t.Errorf("%d of %d tasks are lost, %d duplicated", r.Lost, r.Submitted, r.Duplicated)
+			}
+			body, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var figures map[string]any
+			if err := json.Unmarshal(body, &figures); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{
+				"tasks_per_second", "floor_tasks_per_second", "ratio", "submit_per_second", "process_per_second", "process_ratio",
+			} {
+				if v, ok := figures[name].(float64); !ok || v <= 0 {
+					t.Errorf("%s is %v, want more than 0", name, figures[name])
+				}
+			}
+			if p := r.StartLatency; p.P50 <= 0 || p.P99 < p.P50 || p.Max < p.P99 {
+				t.Errorf("start latency %+v makes no sense", p)
+			}
+		})
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dial := serve(t, jet.Layout{})
+	_, err := Run(ctx, Config{Dial: dial, Tasks: 1 << 30, Rounds: 1, Latencies: 5, Progress: func(what string) {
+		if what == "no-op tasks" || what == "the bare loop" {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the end is %v, want that of the context", err)
+	}
+}
