@@ -129,7 +129,7 @@ func (d *desk) respond(err error) {
 func codeOf(err error) string {
 	var bad badRequest
 	switch {
-	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, events.ErrTooLarge):
+	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge):
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob):
 		return "404"

@@ -2,7 +2,10 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"millrace/client"
 	"millrace/events"
@@ -59,7 +62,7 @@ func (p *place) await(c *client.Client, id task.ID, states ...task.State) task.T
 	if err != nil {
 		p.Fatalf("task %s is %s, waited for %v: %v", id, t.State, states, err)
 	}
-	p.Fatalf("task %s ended as %s (%s: %s), waited for %v", id, t.State, t.Reason, t.Message, states)
+	p.Fatalf("task %s ended as %s (%s: %s), waited for %v\n%s", id, t.State, t.Reason, t.Message, states, story(p.history(c, id)))
 	return t
 }
 
@@ -85,6 +88,15 @@ func (p *place) node(c *client.Client, id node.ID) node.Node {
 		p.Fatal(err)
 	}
 	return events.FoldNode(id, records)
+}
+
+// story tells facts as they stand in the log.
+func story(records []events.Record) string {
+	var b strings.Builder
+	for _, r := range records {
+		fmt.Fprintf(&b, "#%d %s %s\n", r.Seq, r.Stored.Format(time.StampMilli), r.Raw)
+	}
+	return b.String()
 }
 
 // types are the types of facts, in order.
@@ -157,7 +169,7 @@ func (p *place) judge(c *client.Client, want map[task.ID]task.State) {
 		records := all[id]
 		t := events.FoldTask(id, records)
 		if t.State != state {
-			p.Errorf("task %s is %s (%s), want %s: %v", id, t.State, t.Message, state, types(records))
+			p.Errorf("task %s is %s (%s), want %s\n%s", id, t.State, t.Message, state, story(records))
 		}
 		if state == task.Finished && count(records, events.AttemptFinished) != 1 {
 			p.Errorf("task %s has not one result: %v", id, types(records))

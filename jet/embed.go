@@ -70,15 +70,10 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if !loopback(cfg.Host) && !cfg.Auth.set() {
 		return nil, fmt.Errorf("%w: it was to listen on %s", ErrExposed, cfg.Host)
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o750); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
 	// The server itself would share its directory with another without a word.
-	lock := flock.New(filepath.Join(cfg.Dir, "lock"))
-	if ok, err := lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("lock the data directory: %w", err)
-	} else if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, cfg.Dir)
+	lock, err := LockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
 	}
 	s := &Server{cfg: cfg, lock: lock}
 	if err := s.start(); err != nil {
@@ -86,6 +81,22 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// LockDir makes a data directory if it does not exist, and takes it for this
+// process until the lock is given back or the process ends. The error wraps
+// [ErrLocked] if another process has it.
+func LockDir(dir string) (*flock.Flock, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	if ok, err := lock.TryLock(); err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	} else if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+	}
+	return lock, nil
 }
 
 func (s *Server) start() error {

@@ -132,7 +132,10 @@ func TestServerRestarts(t *testing.T) {
 	if took := time.Since(back); took > 6*time.Second {
 		t.Errorf("the writers took %v to come back, want a few seconds", took)
 	}
-	late := submit(t, s, "a") // idle waiters are served, too
+	late := newTask() // idle waiters are served, too
+	if _, err := r.Submit(within(t), late, task.Submitted{Work: testWork("a")}); err != nil {
+		t.Fatal(err)
+	}
 	last := must(s.Last(within(t)))(t)
 	eventually(t, "every offer was handed out and every record followed", func() bool {
 		mu.Lock()

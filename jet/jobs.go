@@ -16,6 +16,10 @@ import (
 // ErrNoJob means that no job has this name.
 var ErrNoJob = errors.New("no such job")
 
+// ErrBadJob means that what lies under a job's name is no job; somebody has put
+// it there by other means.
+var ErrBadJob = errors.New("the stored job is not valid: apply it anew")
+
 // StoredJob is a definition as it lies in the store.
 type StoredJob struct {
 	task.Job
@@ -61,7 +65,10 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 func storedJob(e jetstream.KeyValueEntry) (StoredJob, error) {
 	j := StoredJob{Revision: e.Revision(), Changed: e.Created()}
 	if err := json.Unmarshal(e.Value(), &j.Job); err != nil {
-		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w", e.Key(), e.Revision(), err)
+		return j, fmt.Errorf("%w: %s, revision %d: %w", ErrBadJob, e.Key(), e.Revision(), err)
+	}
+	if err := j.Validate(); err != nil {
+		return j, fmt.Errorf("%w: %s, revision %d: %w", ErrBadJob, e.Key(), e.Revision(), err)
 	}
 	return j, nil
 }

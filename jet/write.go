@@ -173,7 +173,6 @@ func cloneHeader(h nats.Header) nats.Header {
 type message struct {
 	nats.Msg
 	typ, last []string
-	number    []byte
 }
 
 var messages = sync.Pool{New: func() any {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"millrace/task"
 )
 
@@ -28,6 +30,7 @@ type Output struct {
 	task    task.ID
 	attempt int
 	epoch   uint64
+	log     zerolog.Logger
 
 	// flushing is held while a batch is stored, so that batches stay in order.
 	flushing sync.Mutex
@@ -131,13 +134,13 @@ func (o *Output) flush() {
 
 	for _, some := range split(lines, flushLines) {
 		if err := o.store.Print(o.ctx, task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: some}); err != nil {
-			o.fail(fmt.Errorf("output was lost: %w", err), false)
+			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", len(some)).Msg("output was lost: it could not be stored")
 		}
 	}
 	for i, some := range split(items, flushItems) {
 		b := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: first + i*flushItems, Items: some}
 		if err := o.store.Keep(o.ctx, b); err != nil {
-			o.fail(fmt.Errorf("records could not be stored: %w", err), true)
+			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
 	}
 }
@@ -153,10 +156,10 @@ func split[T any](all []T, n int) [][]T {
 	return parts
 }
 
-func (o *Output) fail(err error, fatal bool) {
+func (o *Output) fail(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if fatal && o.err == nil {
+	if o.err == nil {
 		o.err = err
 	}
 }

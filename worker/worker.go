@@ -162,7 +162,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log}
 	a.lease.offer, a.lease.confirmed = offer, received
 	a.context, a.stop = context.WithCancelCause(ctx)
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {

@@ -81,10 +81,12 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings := p.settings.Task()
+	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	p.start(projector.Run)
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
-		Settings: p.settings.Task(), Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
 	}).Run)
 	p.starting.Add(1)
 	p.start((&api.Service{

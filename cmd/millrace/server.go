@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -46,6 +47,14 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	if e.data == "" {
 		e.data = defaultData()
 	}
+	lock, err := jet.LockDir(e.data) // the read model has one writer
+	if errors.Is(err, jet.ErrLocked) {
+		return &fault{code: exitRefused, err: err, hint: hint("each server process has a data directory of its own: choose one with --data")}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }() // the process's end would do it too
 	p := newParts(ctx, a.dialTo(t), s, a.processLogger())
 	defer p.close()
 	view, err := p.serve(e.data)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -86,7 +87,7 @@ func (t *table) write(w io.Writer, bound int, colours bool) error {
 	}
 	widths := columnWidths(rows)
 	if t.title != "" {
-		b.WriteString(paint(cell{t.title, bold}, colours) + "\n")
+		fmt.Fprintln(b, paint(cell{t.title, bold}, colours))
 	}
 	for _, row := range rows {
 		var line strings.Builder
@@ -104,10 +105,10 @@ func (t *table) write(w io.Writer, bound int, colours bool) error {
 			used += widths[i] + 2
 			line.WriteString(paint(c, colours && c.text != "") + strings.Repeat(" ", pad))
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
 	}
 	for _, line := range t.foot {
-		b.WriteString(paint(dim(line), colours) + "\n")
+		fmt.Fprintln(b, paint(dim(line), colours))
 	}
 	return b.Flush()
 }

@@ -24,7 +24,7 @@ func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
 // onTime checks that a timer's offer came when it was to.
 func (s *suite) onTime(offer *events.Offer, due time.Time) {
 	s.Helper()
-	if early := due.Sub(time.Now()); early > 0 {
+	if early := time.Until(due); early > 0 {
 		s.Errorf("the timer fired %v early", early)
 	}
 	if late := time.Since(due); late > timerError {

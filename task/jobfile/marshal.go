@@ -62,7 +62,7 @@ func jsonNode(d *json.Decoder) *node {
 			f := field{name: name, node: jsonNode(d)}
 			n.fields = append(slices.DeleteFunc(n.fields, func(g field) bool { return g.name == name }), f)
 		}
-		d.Token() // the closing bracket
+		_, _ = d.Token() // the closing bracket of what was marshalled just now
 		return n
 	case string:
 		return &node{kind: text, text: t}

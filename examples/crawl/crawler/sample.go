@@ -21,6 +21,6 @@ func serveSample() (address string, closeSite func(), err error) {
 	go func() { ended <- server.Serve(l) }()
 	return "http://" + l.Addr().String() + "/", func() {
 		_ = server.Close() // of the listener, which nobody needs any more
-		<-ended
+		_ = <-ended // that it was closed
 	}, nil
 }
