@@ -17,10 +17,13 @@ func serveSample() (address string, closeSite func(), err error) {
 		return "", nil, fmt.Errorf("serve the sample site: %w", err)
 	}
 	server := &http.Server{Handler: site.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l) // it says that it was closed
+	}()
 	return "http://" + l.Addr().String() + "/", func() {
 		_ = server.Close() // of the listener, which nobody needs any more
-		_ = <-ended // that it was closed
+		<-ended
 	}, nil
 }
