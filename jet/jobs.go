@@ -65,10 +65,10 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 func storedJob(e jetstream.KeyValueEntry) (StoredJob, error) {
 	j := StoredJob{Revision: e.Revision(), Changed: e.Created()}
 	if err := json.Unmarshal(e.Value(), &j.Job); err != nil {
-		return j, fmt.Errorf("%w: %s, revision %d: %w", ErrBadJob, e.Key(), e.Revision(), err)
+		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", e.Key(), e.Revision(), ErrBadJob, err)
 	}
 	if err := j.Validate(); err != nil {
-		return j, fmt.Errorf("%w: %s, revision %d: %w", ErrBadJob, e.Key(), e.Revision(), err)
+		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", e.Key(), e.Revision(), ErrBadJob, err)
 	}
 	return j, nil
 }
