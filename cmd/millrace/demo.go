@@ -70,6 +70,7 @@ func crawlCommand() *cobra.Command {
 }
 
 func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, keep bool) error {
+	a.demonstrating = true
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	shown := make(chan error, 1)

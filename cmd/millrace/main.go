@@ -49,7 +49,9 @@ type app struct {
 
 	conn   connection // --server and the like
 	config string     // --config
-	dev    bool       // what was connected to is a `millrace dev` of this machine
+	// demonstrating is whether progress is worth lines even where no terminal is.
+	demonstrating bool
+	dev           bool // what was connected to is a `millrace dev` of this machine
 }
 
 func newApp(in io.Reader, out, errs io.Writer) *app {

@@ -13,6 +13,7 @@ import (
 // already. Where nobody looks it does nothing.
 type progress struct {
 	w       io.Writer // nil if nobody looks
+	lines   io.Writer // where the program's own words go as lines instead; nil for nowhere
 	columns int
 	done    chan struct{}
 	ended   sync.WaitGroup
@@ -22,13 +23,17 @@ type progress struct {
 	text  string
 	since time.Time
 	drawn bool
-	hold  bool // a line of output is not complete: nothing may be drawn
+	hold  bool      // a line of output is not complete: nothing may be drawn
+	told  time.Time // when the last line was written
 }
 
 // progress starts a line on stderr, if that is a terminal.
 func (a *app) progress() *progress {
 	p := &progress{done: make(chan struct{})}
 	if !terminal(a.errs) {
+		if a.demonstrating {
+			p.lines = a.errs
+		}
 		return p
 	}
 	p.w, p.columns = a.errs, width(a.errs)
@@ -67,7 +72,14 @@ func (p *progress) more(text string) {
 	defer p.mu.Unlock()
 	p.text = text
 	p.draw()
+	if now := time.Now(); p.lines != nil && !p.hold && now.Sub(p.told) >= toldEvery {
+		fmt.Fprintf(p.lines, "progress: %s\n", printable(text))
+		p.told = now
+	}
 }
+
+// toldEvery is how far lines about progress are apart.
+const toldEvery = 300 * time.Millisecond
 
 func (p *progress) draw() {
 	if p.w == nil || p.hold || p.text == "" {
