@@ -13,14 +13,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 )
 
 // The pages show commands in blocks marked sh. Those of millrace are typed here
 // in the order of the page, and must end with code 0, or N where "# exit N"
-// stands behind them. What a line for the nats command line names must exist.
+// stands behind them. What a line for the nats command line names must exist,
+// and the request or job that it sends must be a good one.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/*.md")
@@ -40,7 +38,7 @@ func TestDocs(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, 2*time.Second)
 			p.linkExamples()
-			dev := p.dev()
+			dev := p.dev("--grace", "200ms") // a page may leave something that runs
 			p.setenv("NATS_URL", p.url)
 			names := p.namesOnServer()
 			for _, c := range typed {
@@ -49,6 +47,7 @@ func TestDocs(t *testing.T) {
 					for _, unknown := range names.unknownTo(c.text) {
 						t.Errorf("line %d: %s\nthere is no %s", c.line, c.text, unknown)
 					}
+					names.send(c)
 				case serves.MatchString(c.text):
 					p.typeLine(c, c.text+" --help") // refuses a flag that is not there
 				case goesOn.MatchString(c.text):
@@ -165,84 +164,6 @@ func (p *place) typeEndless(c typed) {
 	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 130 {
 		p.Errorf("line %d: %s: %v\n%s", c.line, c.text, err, errs.String())
 	}
-}
-
-// names are the streams, buckets and consumers of a server, and the subjects of
-// the service.
-type names struct {
-	p       *place
-	js      jetstream.JetStream
-	known   map[string]bool
-	service map[string]bool
-}
-
-func (p *place) namesOnServer() *names {
-	p.Helper()
-	nc := p.dial()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		p.Fatal(err)
-	}
-	n := &names{p: p, js: js, known: map[string]bool{}, service: map[string]bool{}}
-	streams := js.ListStreams(p.Context())
-	for info := range streams.Info() {
-		name := info.Config.Name
-		n.known[name] = true
-		n.known[strings.TrimPrefix(name, "KV_")] = true
-		stream, err := js.Stream(p.Context(), name)
-		if err != nil {
-			p.Fatal(err)
-		}
-		for consumer := range stream.ConsumerNames(p.Context()).Name() {
-			n.known[consumer] = true
-		}
-	}
-	if err := streams.Err(); err != nil {
-		p.Fatal(err)
-	}
-	for _, e := range ask[micro.Info](p, nc, "$SRV.INFO.millrace", "").Endpoints {
-		n.service[e.Subject] = true
-	}
-	return n
-}
-
-var (
-	subjectWord = regexp.MustCompile(`\bmr\.[A-Za-z0-9_.*>-]+`)
-	nameWord    = regexp.MustCompile(`\b(?:KV_)?MR_[A-Z_]+\b|\bqueue_[A-Za-z0-9_-]+`)
-)
-
-// unknownTo lists what a line names and the server has not.
-func (n *names) unknownTo(line string) []string {
-	var unknown []string
-	for _, subject := range subjectWord.FindAllString(line, -1) {
-		if !n.hasSubject(strings.TrimRight(subject, ".")) {
-			unknown = append(unknown, "subject "+subject)
-		}
-	}
-	for _, name := range nameWord.FindAllString(line, -1) {
-		if !n.known[name] {
-			unknown = append(unknown, "stream, bucket or consumer "+name)
-		}
-	}
-	return unknown
-}
-
-func (n *names) hasSubject(subject string) bool {
-	switch {
-	case strings.HasPrefix(subject, "mr.api."):
-		pattern := regexp.QuoteMeta(subject)
-		pattern = strings.NewReplacer(`\*`, `[^.]+`, `>`, `.+`).Replace(pattern)
-		for s := range n.service {
-			if regexp.MustCompile("^" + pattern + "$").MatchString(s) {
-				return true
-			}
-		}
-		return false
-	case strings.HasPrefix(subject, "mr.hint."), subject == "mr.>": // never stored; everything
-		return true
-	}
-	_, err := n.js.StreamNameBySubject(n.p.Context(), subject)
-	return err == nil
 }
 
 // What finds mistakes on pages has to find them.

@@ -66,6 +66,11 @@ func readAll[T any](ctx context.Context, s *Store, stream, subject string, follo
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+	}()
 	info, err := c.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)

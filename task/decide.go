@@ -9,7 +9,7 @@ import (
 
 // MaxLosses is how many nodes a task may take down, or lose otherwise, before
 // it is given up as poison.
-const MaxLosses = 3
+const MaxLosses = 5
 
 // StopMargin is what a node is given beyond a task's own grace to stop it and say so.
 const StopMargin = 5 * time.Second

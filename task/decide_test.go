@@ -3,6 +3,7 @@ package task
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestDecide(t *testing.T) {
 	claimed := Claim{Node: "n2", Session: "s2", Offer: 9}
 	claimAfter := func(turn uint64) Claim { c := claimed; c.After = turn; return c }
 	takeover := Claim{Node: "n2", Session: "s2", Offer: 1}
-	poisoned := after(pending, append(lose(MaxLosses), AttemptStarted{Attempt: 4, Node: "n4", Offer: 1})...) // started at 8
+	poisoned := after(pending, append(lose(MaxLosses), AttemptStarted{Attempt: MaxLosses + 1, Node: "last", Offer: 1})...)
 	withinBound := Submitted{Work: Work{Spec: bounded, Route: "default.5", StartBy: noon.Add(time.Minute)}}
 
 	for _, c := range []struct {
@@ -53,7 +54,7 @@ func TestDecide(t *testing.T) {
 		{"take over what was to be cancelled", cancelling, takeover, noon,
 			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"take over once too often", poisoned, takeover, noon,
-			GivenUp{Reason: ReasonPoison, Detail: "4 nodes were lost while running it, the last one n4"}, nil},
+			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 
 		// What a node reports.
 		{"finish", running, Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, noon,
@@ -84,8 +85,8 @@ func TestDecide(t *testing.T) {
 		{"release although a cancel was asked for", cancelling, Release{Epoch: 2}, noon, CancelConfirmed{Reason: "not needed", Epoch: 2}, nil},
 		{"release under an old epoch", running, Release{Epoch: 1}, noon, nil, ErrFenced},
 		{"lose", running, Lose{Epoch: 2, Reason: "gone"}, noon, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
-		{"lose once too often", poisoned, Lose{Epoch: 8}, noon,
-			GivenUp{Reason: ReasonPoison, Detail: "4 nodes were lost while running it, the last one n4"}, nil},
+		{"lose once too often", poisoned, Lose{Epoch: uint64(len(poisoned))}, noon,
+			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 		{"lose what was to be cancelled", cancelling, Lose{Epoch: 2}, noon,
 			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"lose what is finished", finished, Lose{Epoch: 2}, noon, nil, ErrFenced},

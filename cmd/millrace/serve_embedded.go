@@ -61,6 +61,9 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
 	if e.data == "" {
 		e.data = defaultData()
 	}
+	if e.port < 0 || e.port > 65535 {
+		return nil, misuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.port))
+	}
 	auth, err := e.auth()
 	if err != nil {
 		return nil, err
