@@ -7,14 +7,16 @@ import (
 
 // Times of the memory measurement.
 const (
-	memoryIdle  = 3 * time.Minute // at most, for the server to give back what it can
+	memoryIdle  = 6 * time.Minute // at most, for the server to give back what it can
 	memoryLook  = 5 * time.Second
-	memoryQuiet = 8 // looks without a new low before the low counts
+	// memoryQuiet is how many looks without a new low make the low count: more than
+	// the two minutes after which an idle Go process collects its garbage.
+	memoryQuiet = 30
 )
 
 // Memory runs n no-op tasks against a fresh server and returns by how many bytes
 // of resident memory each has made it grow, once it is idle: the lowest that
-// rss reports while nothing gets lower any more, for at most three minutes.
+// rss reports while nothing gets lower any more, for at most six minutes.
 func Memory(ctx context.Context, cfg Config, n int, rss func() (int64, error)) (float64, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
