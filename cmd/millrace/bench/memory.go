@@ -7,8 +7,8 @@ import (
 
 // Times of the memory measurement.
 const (
-	memoryIdle  = 6 * time.Minute // at most, for the server to give back what it can
-	memoryLook  = 5 * time.Second
+	memoryIdle = 6 * time.Minute // at most, for the server to give back what it can
+	memoryLook = 5 * time.Second
 	// memoryQuiet is how many looks without a new low make the low count: more than
 	// the two minutes after which an idle Go process collects its garbage.
 	memoryQuiet = 30
