@@ -27,3 +27,14 @@ func survivors(variable string) []survivor {
 	}
 	return found
 }
+
+// reapable tells whether a process has ended so far that its parent can see it:
+// it loses its environment a moment before that.
+func reapable(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true // it was reaped already
+	}
+	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") "))
+	return bytes.HasPrefix(rest, []byte("Z"))
+}

@@ -24,3 +24,9 @@ func survivors(variable string) []survivor {
 	}
 	return found
 }
+
+// reapable tells whether a process has ended so far that its parent can see it.
+func reapable(pid int) bool {
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return err != nil || strings.HasPrefix(string(state), "Z")
+}
