@@ -1,0 +1,162 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/worker"
+)
+
+func TestHandlerRunsAndItsResultIsRecorded(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(worker.Config{}, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
+			worker.FromContext(ctx).Output.SetResult(json.RawMessage(`{"n":1}`))
+			return nil
+		}})
+
+		id := w.submit(task.Spec{})
+
+		got := w.ended(id)
+		w.wantState(got, task.Finished, "")
+		if string(got.Result) != `{"n":1}` || got.Node != "a" || got.Attempt != 1 {
+			w.Errorf("result %s of attempt %d on %s, want that of attempt 1 on a", got.Result, got.Attempt, got.Node)
+		}
+		pass(3 * ackWait) // an offer that was not acknowledged would come again
+		w.wantFacts(id, events.AttemptStarted, events.AttemptFinished)
+		if deliveries, acks := get(a.store, &a.deliveries), get(a.store, &a.acks); deliveries != 1 || acks != 1 {
+			w.Errorf("%d deliveries, %d acknowledged, want 1 and 1", deliveries, acks)
+		}
+	})
+}
+
+func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(worker.Config{}, map[string]worker.Handler{"h": func(_ context.Context, t task.Task) error {
+			if t.Attempt == 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		}})
+
+		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(5 * time.Second)}})
+
+		due := time.Now().Add(5 * time.Second)
+		w.wantState(w.task(id), task.Retrying, task.ReasonTask)
+		w.wantState(w.ended(id), task.Finished, "")
+		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskQueued, events.AttemptStarted, events.AttemptFinished)
+		failed := event[task.AttemptFailed](w, w.facts(id))
+		if failed.Class != task.ReasonTask || failed.Message != "not yet" {
+			w.Errorf("failed as %s: %s", failed.Class, failed.Message)
+		}
+		if failed.Retry == nil || failed.Retry.Attempt != 2 || !failed.Retry.Due.Equal(due) {
+			w.Errorf("the plan is %+v, want attempt 2 at %v", failed.Retry, due)
+		}
+		if started := w.task(id).StartedAt; !started.Equal(due) {
+			w.Errorf("attempt 2 started at %v, want %v", started, due)
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	retry := task.Retry{Max: 1}
+	for _, c := range []struct {
+		name    string
+		spec    task.Spec
+		handler worker.Handler
+		class   string
+		message string // part of it
+		// attempts is how often it is tried.
+		attempts int
+	}{
+		{"error", task.Spec{}, func(context.Context, task.Task) error { return errBroken }, task.ReasonTask, errBroken.Error(), 1},
+		{"error, with a retry", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, task.ReasonTask, errBroken.Error(), 2},
+		{"final", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, task.ReasonTask, errBroken.Error(), 1},
+		{"final, wrapped", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, task.ReasonTask, "no: " + errBroken.Error(), 1},
+		{"panic", task.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, task.ReasonTask, "oh no", 1},
+		{"unknown handler", task.Spec{Handler: "other"}, nil, task.ReasonSystem, `no handler "other"`, 1},
+		{"command", task.Spec{Run: &task.Run{Shell: "true"}}, nil, task.ReasonSystem, "only handlers", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.start(worker.Config{}, map[string]worker.Handler{"h": c.handler})
+
+				id := w.submit(c.spec)
+
+				got := w.ended(id)
+				w.wantState(got, task.Error, c.class)
+				if !strings.Contains(got.Message, c.message) {
+					w.Errorf("the message is %q, want %q in it", got.Message, c.message)
+				}
+				if got.Attempt != c.attempts {
+					w.Errorf("%d attempts, want %d", got.Attempt, c.attempts)
+				}
+			})
+		})
+	}
+}
+
+func TestFinalOfNothingIsNothing(t *testing.T) {
+	if err := worker.Final(nil); err != nil {
+		t.Errorf("Final(nil) is %v", err)
+	}
+	if err := worker.Final(errBroken); !errors.Is(err, errBroken) {
+		t.Errorf("Final hides the error: %v", err)
+	}
+}
+
+func TestAPanicLeavesItsStackInTheOutput(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { panic("oh no") }})
+
+		w.ended(w.submit(task.Spec{}))
+
+		lines, err := a.lines()
+		if err != nil {
+			w.Error(err)
+		}
+		if all := strings.Join(lines, "\n"); !strings.Contains(all, "panic: oh no") || !strings.Contains(all, "attempt_test.go") {
+			w.Errorf("the output is %q, want the panic and where it was", all)
+		}
+	})
+}
+
+func TestRunTimeout(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var cause error
+		w.start(worker.Config{}, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return ctx.Err()
+		}})
+
+		began := time.Now()
+		id := w.submit(task.Spec{Timeout: task.Timeout{Run: task.Duration(3 * time.Second)}})
+
+		got := w.ended(id)
+		w.wantState(got, task.Error, task.ReasonTimeout)
+		if took := got.EndedAt.Sub(began); took != 3*time.Second {
+			w.Errorf("it ran for %v, want 3s", took)
+		}
+		if !errors.Is(cause, worker.ErrTimeout) {
+			w.Errorf("the handler was stopped because of %v, want %v", cause, worker.ErrTimeout)
+		}
+	})
+}
+
+// A result that is there counts, even if it came a moment after the stop.
+func TestSuccessAfterTheTimeoutIsSuccess(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { wait(5 * time.Second); return nil }})
+
+		id := w.submit(task.Spec{Timeout: task.Timeout{Run: task.Duration(3 * time.Second)}})
+
+		w.wantState(w.ended(id), task.Finished, "")
+	})
+}

@@ -1,0 +1,172 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+const ackWait = 12 * time.Second
+
+var errBroken = errors.New("broken on purpose")
+
+// store is one node's way to a log that all nodes of a test share. It keeps
+// what the worker stored and breaks on request.
+type store struct {
+	*events.Memory
+
+	mu         sync.Mutex
+	beats      []beat                          // guarded by mu
+	forgotten  int                             // guarded by mu
+	hints      map[node.ID]func(task.ID)       // guarded by mu
+	printed    []printed                       // guarded by mu
+	kept       []task.Records                  // guarded by mu
+	deliveries int                             // guarded by mu
+	acks       int                             // guarded by mu
+	extend     func(ctx context.Context) error // guarded by mu; nil if extending works
+	keep       func(r task.Records) error      // guarded by mu; nil if keeping works
+	print      func(context.Context) error     // guarded by mu; nil if printing works at once
+}
+
+type beat struct {
+	at  time.Time
+	ttl time.Duration
+}
+
+type printed struct {
+	task.Lines
+	at    time.Time
+	facts int // how many facts the task had when the lines were stored
+}
+
+var _ worker.Store = (*store)(nil)
+
+func newStore(m *events.Memory) *store { return &store{Memory: m, hints: map[node.ID]func(task.ID){}} }
+
+func (s *store) AckWait() time.Duration { return ackWait }
+
+func (s *store) Beat(_ context.Context, _ node.ID, h node.Heartbeat, ttl time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats = append(s.beats, beat{h.At, ttl})
+	return nil
+}
+
+func (s *store) Forget(context.Context, node.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgotten++
+	return nil
+}
+
+func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hints[id] = look
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.hints, id)
+	}, nil
+}
+
+func (s *store) Print(ctx context.Context, l task.Lines) error {
+	if print := get(s, &s.print); print != nil {
+		if err := print(ctx); err != nil {
+			return err
+		}
+	}
+	records, err := s.Memory.Task(ctx, l.Task)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.printed = append(s.printed, printed{l, time.Now(), len(records)})
+	return nil
+}
+
+func (s *store) Keep(_ context.Context, r task.Records) error {
+	if keep := get(s, &s.keep); keep != nil {
+		if err := keep(r); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, r)
+	return nil
+}
+
+// lines are the texts that were stored, in the order of their numbers, which
+// must be without gaps.
+func (s *store) lines() ([]string, error) {
+	var texts []string
+	for _, p := range get(s, &s.printed) {
+		for _, l := range p.Lines.Lines {
+			if l.N != len(texts)+1 {
+				return texts, fmt.Errorf("line %q has number %d, want %d", l.Text, l.N, len(texts)+1)
+			}
+			texts = append(texts, l.Text)
+		}
+	}
+	return texts, nil
+}
+
+// Offers hands out the log's offers under leases that can be counted and broken.
+func (s *store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
+	o, err := s.Memory.Offers(ctx, queues)
+	return &offers{o, s}, err
+}
+
+type offers struct {
+	events.Offers
+	s *store
+}
+
+func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
+	offer, err := o.Offers.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.s.mu.Lock()
+	defer o.s.mu.Unlock()
+	o.s.deliveries++
+	offer.Lease = &lease{offer.Lease, o.s}
+	return offer, nil
+}
+
+type lease struct {
+	events.Lease
+	s *store
+}
+
+func (l *lease) Ack() error {
+	l.s.mu.Lock()
+	l.s.acks++
+	l.s.mu.Unlock()
+	return l.Lease.Ack()
+}
+
+func (l *lease) Extend(ctx context.Context) error {
+	if extend := get(l.s, &l.s.extend); extend != nil {
+		if err := extend(ctx); err != nil {
+			return err
+		}
+	}
+	return l.Lease.Extend(ctx)
+}
+
+// get reads a field of a store. Its slices only grow, so theirs need no copy.
+func get[T any](s *store, field *T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *field
+}

@@ -1,0 +1,161 @@
+package worker_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// world is a log and the workers on it. It lives in a bubble, where time passes
+// only when everybody waits.
+type world struct {
+	*testing.T
+	log *events.Memory
+	rec *events.Recorder
+}
+
+func inBubble(t *testing.T, play func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := events.NewMemory(time.Now, ackWait)
+		play(&world{t, log, &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}})
+	})
+}
+
+// pass lets time pass and everybody do what is due then.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// wait is what a handler does that takes its time and heeds nobody.
+func wait(d time.Duration) { <-time.After(d) }
+
+// running is a worker whose Run goes on.
+type running struct {
+	*store
+	stop func()
+	done chan error // gets what Run returned
+}
+
+// start starts a worker under a configuration and waits until it idles. Fields
+// that the test leaves open are small numbers.
+func (w *world) start(cfg worker.Config, handlers map[string]worker.Handler) *running {
+	w.Helper()
+	if cfg.Node == "" {
+		cfg.Node = "a"
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = 1
+	}
+	s := newStore(w.log)
+	k, err := worker.New(s, cfg)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for name, h := range handlers {
+		k.Handle(name, h)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	r := &running{store: s, stop: cancel, done: make(chan error, 1)}
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.done <- k.Run(ctx) }()
+	w.Cleanup(func() { cancel(); <-ended })
+	synctest.Wait()
+	return r
+}
+
+// submit records a task of the handler "h" unless spec says otherwise.
+func (w *world) submit(spec task.Spec) task.ID {
+	w.Helper()
+	if spec.Handler == "" && spec.Run == nil {
+		spec.Handler = "h"
+	}
+	birth, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	id := task.ID(events.NewID(time.Now()))
+	if _, err := w.rec.Submit(w.Context(), id, birth); err != nil {
+		w.Fatal(err)
+	}
+	synctest.Wait()
+	return id
+}
+
+// task reads a task from the log.
+func (w *world) task(id task.ID) task.Task {
+	w.Helper()
+	t, err := w.rec.Load(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return t
+}
+
+// ended waits until a task has come to its end.
+func (w *world) ended(id task.ID) task.Task {
+	w.Helper()
+	for range 100_000 {
+		synctest.Wait()
+		if t := w.task(id); t.State.Terminal() {
+			return t
+		}
+		pass(10 * time.Millisecond)
+	}
+	w.Fatalf("task %s does not end: it is %s", id, w.task(id).State)
+	return task.Task{}
+}
+
+// facts are the records of a task, without its birth.
+func (w *world) facts(id task.ID) []events.Record {
+	w.Helper()
+	records, err := w.log.Task(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return records[1:]
+}
+
+func (w *world) wantFacts(id task.ID, want ...events.Type) {
+	w.Helper()
+	if got := types(w.facts(id)); !slices.Equal(got, want) {
+		w.Errorf("the task has the facts %v, want %v", got, want)
+	}
+}
+
+func (w *world) wantState(t task.Task, state task.State, reason string) {
+	w.Helper()
+	if t.State != state || t.Reason != reason {
+		w.Errorf("the task is %s/%s (%s), want %s/%s", t.State, t.Reason, t.Message, state, reason)
+	}
+}
+
+func types(records []events.Record) []events.Type {
+	types := make([]events.Type, len(records))
+	for i, r := range records {
+		types[i] = r.Fact.Type
+	}
+	return types
+}
+
+// event is the only event of its kind among records.
+func event[E any](w *world, records []events.Record) E {
+	w.Helper()
+	var found []E
+	for _, r := range records {
+		if e, ok := r.Fact.Event.(E); ok {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 {
+		w.Fatalf("there are %d events %T, want 1", len(found), *new(E))
+	}
+	return found[0]
+}
