@@ -1,0 +1,265 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+var settings = task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
+
+// testWorld is a log in memory, seen by a view that never lags, and heartbeats.
+type testWorld struct {
+	*events.Memory
+	rec *events.Recorder
+
+	mu    sync.Mutex
+	tasks []task.ID                  // guarded by mu
+	alive map[node.ID]node.Heartbeat // guarded by mu; one without a session has run out
+}
+
+func (w *testWorld) beats() map[node.ID]node.Heartbeat {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.alive)
+}
+
+func (w *testWorld) setBeat(id node.ID, h node.Heartbeat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alive[id] = h
+}
+
+func newTestWorld() *testWorld {
+	mem := events.NewMemory(time.Now, settings.AckWait)
+	return &testWorld{
+		Memory: mem, alive: map[node.ID]node.Heartbeat{},
+		rec: &events.Recorder{Log: mem, Actor: "test", Now: time.Now, NewID: events.NewID},
+	}
+}
+
+func (w *testWorld) task(t *testing.T, id task.ID) task.Task {
+	t.Helper()
+	now, err := w.rec.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+func (w *testWorld) pick(ctx context.Context, wanted func(*task.Task) bool) ([]task.ID, error) {
+	var picked []task.ID
+	w.mu.Lock()
+	ids := slices.Clone(w.tasks)
+	w.mu.Unlock()
+	for _, id := range ids {
+		now, err := w.rec.Load(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if wanted(&now) {
+			picked = append(picked, id)
+		}
+	}
+	return picked, nil
+}
+
+func (w *testWorld) Due(ctx context.Context, now time.Time, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return task.Owes(*t, task.Surroundings{Serving: 1}, settings).Overdue(now) })
+}
+
+func (w *testWorld) Queues(ctx context.Context) ([]string, error) {
+	var queues []string
+	_, err := w.pick(ctx, func(t *task.Task) bool {
+		if q := t.Route.Queue(); t.State == task.Pending && !slices.Contains(queues, q) {
+			queues = append(queues, q)
+		}
+		return false
+	})
+	return queues, err
+}
+
+func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool {
+		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before)
+	})
+}
+
+func (w *testWorld) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) })
+}
+
+func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
+	var nodes []node.Node
+	for id := range w.beats() {
+		records, err := w.Node(ctx, id)
+		if err != nil {
+			return nil, 0, err
+		}
+		nodes = append(nodes, events.FoldNode(id, records))
+	}
+	return nodes, 0, nil
+}
+
+func (w *testWorld) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
+	beating := map[node.ID]node.Heartbeat{}
+	for id, h := range w.beats() {
+		if h.Session != "" {
+			beating[id] = h
+		}
+	}
+	return beating, nil
+}
+
+func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
+	t.Helper()
+	id := task.ID(events.NewID(time.Now()))
+	spec.Handler = "x"
+	if _, err := w.rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &spec, Route: "default.5"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.tasks = append(w.tasks, id)
+	w.mu.Unlock()
+	return id
+}
+
+// join brings a node online that serves the default queue.
+func (w *testWorld) join(t *testing.T, id node.ID) {
+	t.Helper()
+	w.setBeat(id, node.Heartbeat{Session: "s-" + string(id)})
+	for _, c := range []node.Command{
+		node.Register{Session: "s-" + string(id), Profile: node.Profile{Queues: []string{"default"}}}, node.Beat{Session: "s-" + string(id)},
+	} {
+		if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// claim has a node start a task.
+func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
+	t.Helper()
+	now := w.task(t, id)
+	started, _, err := w.rec.Do(t.Context(), now, task.Claim{Node: string(n), Session: "s-" + string(n), Offer: 1, After: now.Turn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started
+}
+
+// run starts so many schedulers, which end with the test's bubble.
+func (w *testWorld) run(t *testing.T, n int) []*Scheduler {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { stop(); synctest.Wait() })
+	all := make([]*Scheduler, n)
+	for i := range all {
+		all[i] = New(w.Memory, w, w, Config{Settings: settings})
+		go func() { _ = all[i].Run(ctx) }() // it returns nil
+	}
+	return all
+}
+
+func pass(d time.Duration) { <-time.After(d); synctest.Wait() }
+
+func TestUnservedQueueExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.run(t, 2)
+		id := w.submit(t, task.Spec{})
+		pass(settings.StartDeadline)
+		if now := w.task(t, id); now.State != task.Pending {
+			t.Fatalf("it is %s before its start deadline", now.State)
+		}
+		pass(15 * time.Second)
+		now := w.task(t, id)
+		if now.State != task.Abnormal || now.Reason != task.ReasonExpired {
+			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
+		}
+	})
+}
+
+func TestServedQueueDoesNotExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.run(t, 1)
+		waits := w.submit(t, task.Spec{})
+		pass(10 * settings.StartDeadline)
+		if now := w.task(t, waits); now.State != task.Pending {
+			t.Errorf("it is %s although a node serves its queue", now.State)
+		}
+	})
+}
+
+func TestLostTimerIsRepaired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		s := w.run(t, 1)[0]
+		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
+		now := w.claim(t, id, "n1")
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.rec.Settle(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Disarm(t.Context(), id, math.MaxUint64); err != nil {
+			t.Fatal(err)
+		}
+		pass(15 * time.Second)
+		if now := w.task(t, id); now.State != task.Pending || !now.Offered || s.Repairs() != 1 {
+			t.Errorf("it is %s, offered %t, %d repairs; want pending, offered by the one repair", now.State, now.Offered, s.Repairs())
+		}
+	})
+}
+
+func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.run(t, 2)
+		id := w.submit(t, task.Spec{})
+		w.claim(t, id, "n1")
+		pass(10 * time.Second)
+		w.setBeat("n1", node.Heartbeat{})
+		pass(2 * time.Second)
+		nodes, _, err := w.Nodes(t.Context())
+		if err != nil || nodes[0].State != node.Offline {
+			t.Fatalf("the node is %s, %v; want offline 2s after its last heartbeat ran out", nodes[0].State, err)
+		}
+		pass(settings.AckWait + settings.Slack + 6*time.Second)
+		if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Losses != 1 {
+			t.Errorf("its task is %s, offered %t, %d losses; want pending, offered, 1", now.State, now.Offered, now.Losses)
+		}
+	})
+}
+
+func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.run(t, 2)
+		id := w.submit(t, task.Spec{Timeout: task.Timeout{Stop: task.Duration(time.Second)}})
+		now := w.claim(t, id, "n1")
+		if _, _, err := w.rec.Do(t.Context(), now, task.Cancel{}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second + task.StopMargin + 6*time.Second)
+		if now := w.task(t, id); now.State != task.Abnormal || now.Reason != task.ReasonLost {
+			t.Errorf("it is %s/%s, want abnormal/lost: its end was not seen", now.State, now.Reason)
+		}
+	})
+}
