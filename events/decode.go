@@ -216,7 +216,7 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.revision = unsigned(l)
 	case fSpec:
 		if text := l.Raw(); l.Ok() {
-			spec, err := specs.decode(text)
+			spec, err := specs.Decode(text)
 			l.AddError(err)
 			w.spec = spec
 		}

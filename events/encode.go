@@ -173,7 +173,7 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("job", w.Job)
 	o.seq("revision", w.Revision)
-	spec, err := specs.encode(w.Spec)
+	spec, err := specs.Encode(w.Spec)
 	if err != nil {
 		o.fail(err)
 		return

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -8,24 +9,32 @@ import (
 	"millrace/task"
 )
 
-// Tasks of one job carry the same spec, byte for byte, so reading or writing it
-// once is enough. Measured on small facts, this takes a third off decoding a
-// birth.
-var specs = specCache{byText: map[string]*task.Spec{}, bySpec: map[*task.Spec]json.RawMessage{}}
+// specs serves all facts of the process.
+var specs = NewSpecCache()
 
-// Bounds of the cache: entries before it is emptied, and the largest text kept.
+// Bounds of a cache: entries before it is emptied, and the largest text kept, in bytes.
 const (
 	maxSpecs    = 512
 	maxSpecText = 8 << 10
 )
 
-type specCache struct {
+// SpecCache spares reading and writing the same spec for each task of a job:
+// they carry it byte for byte. Measured on small facts, that takes a third off
+// decoding a birth. It is safe for concurrent use.
+type SpecCache struct {
 	mu     sync.RWMutex
-	byText map[string]*task.Spec          // guarded by mu
-	bySpec map[*task.Spec]json.RawMessage // guarded by mu
+	byText map[string]*task.Spec // guarded by mu
+	bySpec map[*task.Spec][]byte // guarded by mu
 }
 
-func (c *specCache) decode(text []byte) (*task.Spec, error) {
+// NewSpecCache returns an empty cache.
+func NewSpecCache() *SpecCache {
+	return &SpecCache{byText: map[string]*task.Spec{}, bySpec: map[*task.Spec][]byte{}}
+}
+
+// Decode reads a spec; nil for the text null. Specs of the same text may be the
+// same one, so none may be modified.
+func (c *SpecCache) Decode(text []byte) (*task.Spec, error) {
 	c.mu.RLock()
 	spec, ok := c.byText[string(text)]
 	c.mu.RUnlock()
@@ -35,30 +44,34 @@ func (c *specCache) decode(text []byte) (*task.Spec, error) {
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
-	if spec != nil && len(text) <= maxSpecText {
-		c.keep(spec, append(json.RawMessage(nil), text...))
-	}
+	c.keep(spec, bytes.Clone(text))
 	return spec, nil
 }
 
-func (c *specCache) encode(spec *task.Spec) (json.RawMessage, error) {
+// Encode writes a spec, which must not be modified afterwards, nor the text.
+// Signs such as < stay as they were typed, so that a search finds them.
+func (c *SpecCache) Encode(spec *task.Spec) ([]byte, error) {
 	c.mu.RLock()
 	text, ok := c.bySpec[spec]
 	c.mu.RUnlock()
 	if ok {
 		return text, nil
 	}
-	text, err := json.Marshal(spec)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(spec); err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
-	if len(text) <= maxSpecText {
-		c.keep(spec, text)
-	}
+	text = bytes.TrimSpace(b.Bytes())
+	c.keep(spec, text)
 	return text, nil
 }
 
-func (c *specCache) keep(spec *task.Spec, text json.RawMessage) {
+func (c *SpecCache) keep(spec *task.Spec, text []byte) {
+	if spec == nil || len(text) > maxSpecText {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.bySpec) >= maxSpecs {

@@ -61,7 +61,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("message", t.Message)
 	d.num("revision", int64(t.Revision))
 	if t.Spec != nil {
-		text, err := c.text(t.Spec)
+		text, err := c.Encode(t.Spec)
 		if err != nil {
 			return dst, fmt.Errorf("task %s: %w", t.ID, err)
 		}
@@ -127,7 +127,7 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 	case "revision":
 		t.Revision = unsigned(l)
 	case "spec":
-		spec, err := c.spec(l.Raw())
+		spec, err := c.Decode(l.Raw())
 		l.AddError(err)
 		t.Spec = spec
 	case "params":
