@@ -31,15 +31,20 @@ const (
 	TaskReopened        Type = "task.reopened"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
+	NodeReady           Type = "node.ready"
 	NodeDraining        Type = "node.draining"
 	NodeOffline         Type = "node.offline"
+	NodeChanged         Type = "node.changed"
+	NodeQuarantined     Type = "node.quarantined"
+	NodeReleased        Type = "node.released"
+	NodeRetired         Type = "node.retired"
 )
 
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReopened,
-	NodeRegistered, NodeOnline, NodeDraining, NodeOffline,
+	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
 // Version is the version of the schema of every type there is.
@@ -98,10 +103,20 @@ func TypeOf(event any) Type {
 		return NodeRegistered
 	case node.WentOnline:
 		return NodeOnline
+	case node.BecameReady:
+		return NodeReady
 	case node.Drained:
 		return NodeDraining
 	case node.WentOffline:
 		return NodeOffline
+	case node.Changed:
+		return NodeChanged
+	case node.WasQuarantined:
+		return NodeQuarantined
+	case node.WasReleased:
+		return NodeReleased
+	case node.WasRetired:
+		return NodeRetired
 	}
 	return ""
 }
@@ -129,6 +144,9 @@ const (
 	KindChain
 	// KindNode is a transition of a node.
 	KindNode
+	// KindProbe is no fact: a node puts it on its own route, to see that what
+	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
+	KindProbe
 )
 
 // Record is a fact at its place in the log.
@@ -156,7 +174,7 @@ func (r *Record) Task() task.Recorded {
 // Node returns the record as package node takes it.
 func (r *Record) Node() node.Recorded {
 	e, _ := r.Fact.Event.(node.Event)
-	return node.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e}
+	return node.Recorded{Seq: r.Seq, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
 }
 
 // FoldTask adds up the records of one task, in the order of the log.

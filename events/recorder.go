@@ -191,7 +191,7 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 		case seq == 0:
 			return now, event, nil
 		default:
-			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Event: event}), event, nil
+			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Actor: f.Actor, Event: event}), event, nil
 		}
 	}
 }

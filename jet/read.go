@@ -296,7 +296,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindOffer || kind == events.KindHold
 	case events.TaskQueued:
 		return kind == events.KindOffer
-	case events.NodeRegistered, events.NodeOnline, events.NodeDraining, events.NodeOffline:
+	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
+		events.NodeQuarantined, events.NodeReleased, events.NodeRetired:
 		return kind == events.KindNode
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)

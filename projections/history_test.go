@@ -111,13 +111,23 @@ func (h *history) event(id task.ID) task.Event {
 
 func (h *history) nodeEvent() node.Event {
 	session := fmt.Sprint(h.IntN(2))
-	switch h.IntN(4) {
+	switch h.IntN(9) {
 	case 0:
-		return node.Registered{Session: session, Profile: node.Profile{Host: h.text(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4}}
+		return node.Registered{Session: session, Profile: node.Profile{Host: h.text(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4, Probes: true}}
 	case 1:
-		return node.WentOnline{Session: session, Reason: h.text()}
+		return node.WentOnline{Session: session, Reason: h.text(), Connection: uint64(h.IntN(3))}
 	case 2:
 		return node.Drained{Session: session, Reason: h.text()}
+	case 3:
+		return node.BecameReady{Session: session, Reason: h.text(), Kept: h.IntN(3), Low: uint64(h.IntN(9)), Took: 5}
+	case 4:
+		return node.Changed{Order: node.Order(h.IntN(3)), Reason: h.text(), Grace: task.Duration(time.Second)}
+	case 5:
+		return node.WasQuarantined{Reason: h.text(), Until: h.time()}
+	case 6:
+		return node.WasReleased{Reason: h.text()}
+	case 7:
+		return node.WasRetired{Reason: h.text()}
 	}
 	return node.WentOffline{Session: session, Reason: h.text()}
 }

@@ -60,6 +60,8 @@ func factType(r *events.Record) string {
 		return "unreadable"
 	case r.Kind == events.KindOther:
 		return "timer"
+	case r.Kind == events.KindProbe:
+		return "probe"
 	}
 	return string(r.Fact.Type)
 }
@@ -137,17 +139,48 @@ func factDetails(r *events.Record) string {
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:
 		return e.Reason
+	case node.BecameReady:
+		return words(e.Reason, tookText(e.Took), attemptsText("kept", e.Kept), attemptsText("stopped", e.Stopped))
 	case node.Drained:
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
+	case node.Changed:
+		return words(e.Order.String(), e.Reason, graceText(e.Grace))
+	case node.WasQuarantined:
+		return words(e.Reason, by("until", e.Until))
+	case node.WasReleased:
+		return e.Reason
+	case node.WasRetired:
+		return e.Reason
 	case nil:
-		if r.Kind != events.KindOther {
+		if r.Kind != events.KindOther && r.Kind != events.KindProbe {
 			return "a type that this version does not know"
 		}
 		return r.Place
 	}
 	return ""
+}
+
+func tookText(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "took " + span(d.Std())
+}
+
+func graceText(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "grace " + span(d.Std())
+}
+
+func attemptsText(what string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return what + " " + plural(n, "attempt")
 }
 
 func workDetails(w *task.Work) string {
