@@ -113,8 +113,8 @@ type Profile struct {
 	Slots int `json:"slots,omitempty"`
 	// Queues are those that it serves.
 	Queues []string `json:"queues,omitempty"`
-	// Probes says that the node proves its readiness and serves its own route.
-	// Workers from before that did neither: they count as serving once online.
+	// Probes says that the node proves its readiness. Workers from before that did
+	// not: they count as serving once online.
 	Probes bool `json:"probes,omitempty"`
 }
 
@@ -190,7 +190,7 @@ func (n *Node) Takes() bool {
 // Serves tells whether the node takes new work from the queue, or from its own
 // route if that is what the queue names.
 func (n *Node) Serves(queue string) bool {
-	return n.Takes() && (slices.Contains(n.Queues, queue) || n.Probes && queue == n.ID.Queue())
+	return n.Takes() && (slices.Contains(n.Queues, queue) || queue == n.ID.Queue())
 }
 
 // Alive tells whether the session beats, as far as the log knows.

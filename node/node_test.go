@@ -341,8 +341,8 @@ func TestServes(t *testing.T) {
 	old := profile
 	old.Probes = false
 	n := given(Registered{Session: "s1", Profile: old}, WentOnline{Session: "s1"})
-	if !n.Serves("images") || n.Serves("@n1") {
-		t.Errorf("an old worker serves its queue: %v, a route of its own: %v", n.Serves("images"), n.Serves("@n1"))
+	if !n.Serves("images") || !n.Serves("@n1") {
+		t.Errorf("an old worker serves its queue: %v, its own route: %v", n.Serves("images"), n.Serves("@n1"))
 	}
 }
 
