@@ -85,7 +85,7 @@ const pullAtOnce = 32
 
 // ensureQueue makes the consumer of a queue if there is none, and tells whether it did.
 func (s *Store) ensureQueue(ctx context.Context, queue string) (made bool, err error) {
-	if err := task.ValidName("queue", queue); err != nil {
+	if err := task.ValidQueue(queue); err != nil {
 		return false, err
 	}
 	cfg := jetstream.ConsumerConfig{
