@@ -181,8 +181,8 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 		}
 	}
 	offer := o.offer(m)
-	if mine {
-		offer.Lease = o.own.track(offer)
+	if mine && !o.own.track(offer) {
+		return true
 	}
 	o.mu.Lock()
 	var w *waiter
@@ -191,7 +191,9 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 	}
 	o.mu.Unlock()
 	if w == nil {
-		_ = offer.Return() // else the lease runs out
+		if !mine || !o.own.reclaims() {
+			_ = offer.Return() // else the lease runs out
+		}
 		return false
 	}
 	// The other queues were asked for the same place.

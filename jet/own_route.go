@@ -31,13 +31,14 @@ type ownRoute struct {
 	// unless complete. Guarded by mu.
 	floor    uint64
 	complete bool
-	highest  uint64              // guarded by mu; the last sequence that came
-	open     map[uint64]struct{} // guarded by mu; came, and is not acknowledged
-	arrived  chan struct{}       // guarded by mu; closed when the next message comes
+	highest  uint64               // guarded by mu; the last sequence that came
+	open     map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
+	orphans  int                  // guarded by mu; of those, the ones whose consumer was lost
+	arrived  chan struct{}        // guarded by mu; closed when the next message comes
 }
 
 func newOwnRoute(s *Store, id node.ID) *ownRoute {
-	return &ownRoute{store: s, node: id, open: map[uint64]struct{}{}, arrived: make(chan struct{})}
+	return &ownRoute{store: s, node: id, open: map[uint64]*ownLease{}, arrived: make(chan struct{})}
 }
 
 // routeIdle is how long the server keeps the consumer of a node that does not
@@ -92,9 +93,17 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// What was open comes again, from low on.
-	r.floor, r.complete, r.highest = max(low, 1)-1, true, 0
-	clear(r.open)
+	r.floor, r.complete = max(low, 1)-1, true
+	// What is open comes again, from low on. Somebody runs it here, perhaps in all
+	// places that there are, so it is asked for beside what they ask for.
+	more := len(r.open) - r.orphans
+	for _, l := range r.open {
+		l.orphan = true
+	}
+	r.orphans = len(r.open)
+	if more > 0 {
+		r.pull.want(more)
+	}
 	return true, nil
 }
 
@@ -113,27 +122,65 @@ func (r *ownRoute) next() <-chan struct{} {
 	return r.arrived
 }
 
-// track notes an offer until it is acknowledged.
-func (r *ownRoute) track(o *events.Offer) events.Lease {
+// track notes an offer until it is acknowledged. It returns false if somebody
+// here has it already and lost only the lease, which goes on then.
+func (r *ownRoute) track(o *events.Offer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.highest = max(r.highest, o.Seq)
-	r.open[o.Seq] = struct{}{}
-	return &ownLease{Lease: o.Lease, route: r, seq: o.Seq}
+	if l := r.open[o.Seq]; l != nil && l.orphan {
+		l.now, l.orphan = o.Lease, false
+		r.orphans--
+		return false
+	}
+	l := &ownLease{route: r, seq: o.Seq, now: o.Lease}
+	r.open[o.Seq] = l
+	o.Lease = l
+	return true
 }
 
+// reclaims tells whether leases are to be had back. Until then what nobody
+// has a place for is kept, or it would come again and again before them.
+func (r *ownRoute) reclaims() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.orphans > 0
+}
+
+// ownLease is a lease that survives the loss of its consumer.
 type ownLease struct {
-	events.Lease
-	route *ownRoute
-	seq   uint64
+	route  *ownRoute
+	seq    uint64
+	now    events.Lease // guarded by route.mu
+	orphan bool         // guarded by route.mu
+}
+
+func (l *ownLease) get() events.Lease {
+	l.route.mu.Lock()
+	defer l.route.mu.Unlock()
+	return l.now
 }
 
 func (l *ownLease) Ack() error {
-	l.route.mu.Lock()
-	delete(l.route.open, l.seq)
-	l.route.mu.Unlock()
-	return l.Lease.Ack()
+	r := l.route
+	r.mu.Lock()
+	if r.open[l.seq] == l {
+		delete(r.open, l.seq)
+	}
+	orphan, now := l.orphan, l.now
+	if orphan {
+		l.orphan = false
+		r.orphans--
+	}
+	r.mu.Unlock()
+	if orphan {
+		r.pull.want(-1) // what comes again dies at its claim
+	}
+	return now.Ack()
 }
+
+func (l *ownLease) Return() error                    { return l.get().Return() }
+func (l *ownLease) Extend(ctx context.Context) error { return l.get().Extend(ctx) }
 
 // low is a sequence below which all is done with; 0 if that is not known.
 func (r *ownRoute) low() uint64 {

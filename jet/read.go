@@ -110,49 +110,59 @@ func (s *Store) readRest(ctx context.Context, subject string, records []events.R
 	return append(records, end), nil
 }
 
-// leaderGet reads one message from the stream's leader, which has all that was
-// acknowledged. The client's own calls would ask any replica.
+// leaderGet reads one message of the log.
 func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
+	m, found, err := s.leaderGetFrom(ctx, LogStream, request)
+	if err != nil || !found {
+		return events.Record{}, false, err
+	}
+	return recordOf(m.Subject, m.Seq, m.Time, m.Data), true, nil
+}
+
+// storedMessage is a message as a stream's leader returns it.
+type storedMessage struct {
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Header  []byte    `json:"hdrs"`
+	Data    []byte    `json:"data"`
+	Time    time.Time `json:"time"`
+}
+
+// leaderGetFrom reads one message from a stream's leader, which has all that was
+// acknowledged. The client's own calls would ask any replica.
+func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[string]any) (m storedMessage, found bool, err error) {
 	body, err := json.Marshal(request)
 	if err != nil {
-		return events.Record{}, false, err
+		return m, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var record events.Record
-	var found bool
 	err = patiently(ctx, func(ctx context.Context) (err error) {
-		record, found, err = s.leaderGetOnce(ctx, body)
+		m, found, err = s.leaderGetOnce(ctx, stream, body)
 		return err
 	})
-	return record, found, err
+	return m, found, err
 }
 
-func (s *Store) leaderGetOnce(ctx context.Context, request []byte) (events.Record, bool, error) {
-	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+LogStream, request)
+func (s *Store) leaderGetOnce(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
+	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
 	if err != nil {
-		return events.Record{}, false, err
+		return storedMessage{}, false, err
 	}
 	var answer struct {
-		Message struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-		Error *serverError `json:"error"`
+		Message storedMessage `json:"message"`
+		Error   *serverError  `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return events.Record{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
+		return storedMessage{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if answer.Error != nil {
 		if says(answer.Error, codeNoMessage) {
-			return events.Record{}, false, nil
+			return storedMessage{}, false, nil
 		}
-		return events.Record{}, false, answer.Error
+		return storedMessage{}, false, answer.Error
 	}
-	found := answer.Message
-	return recordOf(found.Subject, found.Seq, found.Time, found.Data), true, nil
+	return answer.Message, true, nil
 }
 
 // Times of a request to the server.

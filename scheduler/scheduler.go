@@ -29,23 +29,22 @@ type View interface {
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 }
 
-// Heartbeats says which nodes beat.
-type Heartbeats interface {
-	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-}
-
 // Config sets the scheduler's pace. Zero fields mean the default.
 type Config struct {
 	// Settings are the bounds that hold for all tasks.
 	task.Settings
 	// Sweep is how often it looks for late tasks. Default 5s.
 	Sweep time.Duration
-	// Presence is how often it looks for silent nodes. Default 500ms.
+	// Presence is how often it looks at all nodes, in case one fell silent unheard. Default 5s.
 	Presence time.Duration
 	// Settling is how long heartbeats may be missing after the scheduler or its
 	// connection has come up, before that means anything: nodes have to come back first. Default 5s.
 	Settling time.Duration
-	Log      zerolog.Logger
+	// Flap says when a node comes and goes too often to get work.
+	Flap node.FlapPolicy
+	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
+	Routes Routes
+	Log    zerolog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -58,7 +57,7 @@ func (c Config) withDefaults() Config {
 	set(&c.AckWait, 30*time.Second)
 	set(&c.Slack, 3*time.Second)
 	set(&c.Sweep, 5*time.Second)
-	set(&c.Presence, 500*time.Millisecond)
+	set(&c.Presence, 5*time.Second)
 	set(&c.Settling, 5*time.Second)
 	return c
 }
@@ -91,6 +90,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
+	g.Go(func() error { return s.watchNodes(ctx) })
+	g.Go(func() error { return s.reap(ctx) })
 	return g.Wait()
 }
 

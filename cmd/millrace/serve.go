@@ -35,14 +35,15 @@ type parts struct {
 	settings Settings
 	log      zerolog.Logger
 
+	hurry    *hurry
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
 	starting sync.WaitGroup  // parts that were started and are not ready
 }
 
-func newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
-	p := &parts{dial: d, settings: s, log: log}
+func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
+	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry}
 	p.group, p.ctx = errgroup.WithContext(ctx)
 	return p
 }
@@ -86,7 +87,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	p.start(projector.Run)
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Flap: p.settings.Flap, Routes: deciding, Log: p.log,
 	}).Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
@@ -133,12 +134,13 @@ func (p *parts) work(c workerConfig) error {
 	p.closers = append(p.closers, tasks.Close)
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
-		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace,
+		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)
 	}
+	p.hurry.working.Store(true)
 	p.starting.Add(1)
 	p.start(w.Run)
 	return nil
