@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 )
 
@@ -16,6 +15,14 @@ const (
 	ListSubject     = "mr.api.task.list"
 	CancelSubject   = "mr.api.task.cancel"
 	NodeListSubject = "mr.api.node.list"
+
+	NodeGetSubject      = "mr.api.node.get"
+	NodeWaitSubject     = "mr.api.node.wait"
+	NodeDrainSubject    = "mr.api.node.drain"
+	NodeUndrainSubject  = "mr.api.node.undrain"
+	NodeCordonSubject   = "mr.api.node.cordon"
+	NodeUncordonSubject = "mr.api.node.uncordon"
+	NodeReleaseSubject  = "mr.api.node.release"
 )
 
 // ListRequest chooses tasks. All fields that are set must hold.
@@ -62,34 +69,6 @@ type ListPage struct {
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
 	err := c.store.Ask(ctx, ListSubject, r, &page)
-	return page, err
-}
-
-// NodeListRequest asks for the nodes.
-type NodeListRequest struct {
-	AtLeast uint64 `json:"at_least,omitempty"`
-}
-
-// NodePage is all nodes.
-type NodePage struct {
-	Nodes []NodeView `json:"nodes"`
-	Seq   uint64     `json:"seq"`
-}
-
-// NodeView is a node as the service shows it.
-type NodeView struct {
-	node.Node
-	// Running is how many tasks it runs, as far as the log knows.
-	Running int `json:"running"`
-	// LastBeat is its last heartbeat; zero if that has run out.
-	LastBeat time.Time `json:"last_beat,omitzero"`
-}
-
-// Nodes asks the read model for the nodes. The error wraps [jet.ErrNoService]
-// if no server answers.
-func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
-	var page NodePage
-	err := c.store.Ask(ctx, NodeListSubject, r, &page)
 	return page, err
 }
 

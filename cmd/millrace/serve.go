@@ -91,7 +91,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}).Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }
