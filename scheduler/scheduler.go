@@ -134,7 +134,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	}
 	errs := []error{s.enforceAll(ctx, due, world)}
 	for _, n := range nodes {
-		if n.State != node.Offline {
+		if n.State != node.Offline && n.State != node.Retired {
 			continue
 		}
 		ids, err := s.view.OnNode(ctx, n.ID)

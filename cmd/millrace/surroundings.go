@@ -74,7 +74,7 @@ func around(t *task.Task, nodes []node.Node) task.Surroundings {
 		case slices.Contains(n.Queues, t.Route.Queue()) && n.Since.After(served):
 			served = n.Since
 		}
-		if string(n.ID) == t.Node && t.Live() && n.State == node.Offline {
+		if string(n.ID) == t.Node && t.Live() && (n.State == node.Offline || n.State == node.Retired) {
 			s.NodeGone = n.Since
 		}
 	}
