@@ -85,6 +85,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	p.start(projector.Run)
+	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
 	}).Run)
