@@ -145,7 +145,16 @@ func (s *Store) inspect() (string, error) {
 	return "", nil
 }
 
+// create makes the file. It holds what tasks were given and said, so it is its
+// owner's alone; SQLite makes the files beside it likewise.
 func (s *Store) create() error {
+	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
 	db, err := sql.Open("sqlite", s.dsn("_pragma=journal_mode(wal)"))
 	if err != nil {
 		return err

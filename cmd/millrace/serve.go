@@ -81,6 +81,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, difference := range deciding.Differences(p.settings.Layout()) {
+		p.log.Warn().Msg(difference)
+	}
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}

@@ -10,8 +10,8 @@ const (
 	memoryIdle = 6 * time.Minute // at most, for the server to give back what it can
 	memoryLook = 5 * time.Second
 	// memoryQuiet is how many looks without a new low make the low count: longer
-	// than the server takes to see that it is idle.
-	memoryQuiet = 12
+	// than it takes until an idle server gives back what it no longer needs.
+	memoryQuiet = 44
 )
 
 // Memory runs n no-op tasks against a fresh server and returns by how many bytes
