@@ -1,0 +1,15 @@
+// Package verify holds a log against the promises I-1 to I-10 of Millrace: a
+// live log, a part of one, or an export. It reads records in order ([Verifier.Add])
+// and says what was checked and what is broken ([Verifier.Report]).
+//
+// It does no I/O, reads no clock and writes nothing. What it expects of a chain
+// it reads off the facts itself and not by [task.Evolve], so that a rule which is
+// wrong there is not wrong here in the same way; the fold serves for what is
+// defined by it: deadlines (I-1, I-10) and the read model (I-8). Timestamps come
+// from clocks of many hosts and say nothing about order; only sequences do.
+//
+// Memory: about 350 bytes for a task that has not ended, about 110 for one that
+// has, and 20 for each fact. A million tasks of three facts each took 160 MB
+// when they had ended. Folding a million facts takes about a second, reading them from
+// an export about five (BenchmarkAdd, BenchmarkExport).
+package verify
