@@ -13,8 +13,8 @@ import (
 func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.checked[OneEpoch]++
 	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt)})
-	if s.attempt == 0 && v.before(e.Offer) {
-		s.cut = true // born again in the range, and before it the first time
+	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && !v.before(e.Offer) {
+		s.old, s.cut, s.attempt = false, false, 0
 	}
 	if s.cut {
 		// The first that is known of it; offers and turns before are not.
@@ -96,7 +96,6 @@ func (s *story) ran(v *Verifier, r *events.Record, epoch uint64, number int, own
 	case a == nil: // it started before the range
 		s.attempts = append(s.attempts, attempt{epoch: epoch, number: int32(number)})
 		s.attempt = max(s.attempt, int32(number))
-		s.cut = s.cut || s.open == 0
 	case int(a.number) != number:
 		s.found(v, CauseFirst, []uint64{epoch, r.Seq}, "%s of attempt %d under epoch %d, which was attempt %d", r.Fact.Type, number, epoch, a.number)
 	}

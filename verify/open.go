@@ -14,7 +14,7 @@ import (
 
 // judgeOpen judges what has not ended at now, and counts tasks and those that are open.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
-	queues := v.queues()
+	queues, skipped := v.queues(), 0
 	all = len(v.tasks.ended)
 	for id, s := range sorted(v.tasks.open) {
 		if s.now.state == task.Unknown {
@@ -24,14 +24,23 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 			continue
 		}
 		open++
+		if s.old {
+			skipped++
+			continue
+		}
 		if !s.born {
-			continue // its spec is not known
+			continue // its spec is not known, and I-7 has said so
 		}
 		k := v.tasks.task(id, &s.now)
 		if v.cfg.Settled {
 			s.found(v, OneEnd, []uint64{s.now.seq}, "it has not ended, it is %s since %s", k.State, when(s.now.since))
 		}
 		v.judge(s, &k, v.around(&k, queues), now)
+	}
+	if skipped > 0 {
+		for _, rule := range []Rule{Deadlines, OneEnd, NoScheduler} {
+			v.note(rule, "%d open tasks may have begun before %d and are not judged", skipped, v.cfg.From)
+		}
 	}
 	if !v.cfg.Settled && open > 0 {
 		v.note(OneEnd, "%d tasks have not ended yet", open)

@@ -78,7 +78,7 @@ func (v *Verifier) RowsEnd() {
 // the whole fold.
 func (v *Verifier) folded(id task.ID) (t task.Task, cut, ok bool) {
 	if s, ok := v.tasks.open[id]; ok && s.now.state != task.Unknown {
-		return v.tasks.task(id, &s.now), !s.born && !v.whole(), true
+		return v.tasks.task(id, &s.now), s.old, true
 	}
 	key, ok := keyOf(id)
 	if !ok {
@@ -89,7 +89,7 @@ func (v *Verifier) folded(id task.ID) (t task.Task, cut, ok bool) {
 		return t, false, false
 	}
 	s := e.story(id)
-	return v.tasks.task(id, &s.now), !e.born && !v.whole(), true
+	return v.tasks.task(id, &s.now), s.old, true
 }
 
 func (v *Verifier) markSeen(id task.ID) {

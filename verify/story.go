@@ -15,9 +15,10 @@ type story struct {
 
 	// born is whether a birth was seen, undue whether one of them was an offer itself.
 	born, undue bool
-	// cut is whether the task is older than the range, so that its state is not
-	// known before the first fact that tells it.
-	cut bool
+	// old is whether the task may have begun before the range. A birth in the range
+	// proves nothing, for it may have been submitted before, too; a claim of the
+	// first attempt does. cut is whether its state is not known yet for that reason.
+	old, cut bool
 	// seen is whether the read model has a row of it.
 	seen bool
 	// told has a bit for each rule that this life is known to break.
@@ -127,18 +128,13 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	}
 }
 
-// begin: the first fact of a task that is none of its births. In a whole log
-// that cannot be; in a part of one the task is older than the part.
+// begin: in a whole log, the first fact of a task is one of its births.
 func (s *story) begin(v *Verifier, r *events.Record) {
-	if s.born || s.cut {
+	if s.born || !v.whole() {
 		return
 	}
-	if s.cut = !v.whole(); s.cut {
-		s.attempt = unknown
-	} else {
-		v.checked[CauseFirst]++
-		s.found(v, CauseFirst, []uint64{r.Seq}, "%s before any birth (task.submitted) of the task", r.Fact.Type)
-	}
+	v.checked[CauseFirst]++
+	s.found(v, CauseFirst, []uint64{r.Seq}, "%s before any birth (task.submitted) of the task", r.Fact.Type)
 }
 
 // lives: nothing happens in a life that has ended (I-2).

@@ -15,12 +15,14 @@ import (
 type tasks struct {
 	open  map[task.ID]*story
 	ended map[ulid.ULID]ended
-	words words
-	specs timeouts
+	// ranged is whether the records begin behind the beginning of the log.
+	ranged bool
+	words  words
+	specs  timeouts
 }
 
-func newTasks() *tasks {
-	return &tasks{open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[task.Timeout]uint32{}}}
+func newTasks(ranged bool) *tasks {
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[task.Timeout]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -126,14 +128,14 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 
 // ended is what is remembered of a task that has ended.
 type ended struct {
-	seq, head, turn, epoch, end      uint64
-	at, startBy                      stamp
-	attempt                          int32
-	spec, route, node                uint32
-	told                             uint16
-	state                            task.State
-	born, undue, seen, own, finished bool
-	past                             *past // nil if it was one turn since the birth with at most one attempt
+	seq, head, turn, epoch, end           uint64
+	at, startBy                           stamp
+	attempt                               int32
+	spec, route, node                     uint32
+	told                                  uint16
+	state                                 task.State
+	born, undue, seen, own, finished, old bool
+	past                                  *past // nil if it was one turn since the birth with at most one attempt
 }
 
 // past are the turns and attempts of a task that had more than one.
@@ -152,12 +154,18 @@ func (t *tasks) take(id task.ID) *story {
 			return e.story(id)
 		}
 	}
-	return &story{id: task.ID(strings.Clone(string(id)))}
+	s := &story{id: task.ID(strings.Clone(string(id)))}
+	if t.ranged {
+		s.old, s.cut, s.attempt = true, true, unknown
+	}
+	return s
 }
 
-// put keeps a story, and most of it no longer if the task has ended.
+// put keeps a story, and most of it no longer if the task has ended and the fold
+// says so, too.
 func (t *tasks) put(s *story) {
-	if s.end != 0 && s.now.state.Terminal() && !s.cut && s.attempt != unknown {
+	agree := s.now.state.Terminal() && s.now.attempt == s.attempt && s.now.turn == s.turn
+	if s.end != 0 && agree {
 		if key, ok := keyOf(s.id); ok {
 			delete(t.open, s.id)
 			s.kept = false
@@ -165,8 +173,12 @@ func (t *tasks) put(s *story) {
 			return
 		}
 	}
-	if !s.kept {
-		t.open[s.id], s.kept = s, true
+	if s.kept {
+		return
+	}
+	t.open[s.id], s.kept = s, true
+	if key, ok := keyOf(s.id); ok {
+		delete(t.ended, key) // it has another life
 	}
 }
 
@@ -178,7 +190,7 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 
 func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
-		born: e.born, undue: e.undue, seen: e.seen, result: e.finished}
+		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old}
 	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
 		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, state: e.state}
 	switch {
@@ -194,7 +206,7 @@ func (s *story) forget() ended {
 	f := &s.now
 	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
 		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node,
-		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result}
+		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]

@@ -87,8 +87,9 @@ type Verifier struct {
 
 // New returns a verifier that has read nothing yet.
 func New(cfg Config) *Verifier {
+	cfg = cfg.withDefaults()
 	v := &Verifier{
-		cfg: cfg.withDefaults(), unknown: map[events.Type]int{}, tasks: newTasks(),
+		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, ticks: map[tick]task.ID{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
