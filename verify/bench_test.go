@@ -104,3 +104,19 @@ func BenchmarkExport(b *testing.B) {
 		b.ReportMetric(time.Since(begun).Seconds()/float64(n)*1e9, "ns/fact")
 	}
 }
+
+// BenchmarkBacklog says what 100,000 tasks that wait keep in memory.
+func BenchmarkBacklog(b *testing.B) {
+	records := lives(b, 100_000)
+	for b.Loop() {
+		before := inUse()
+		v := verify.New(verify.Config{})
+		for i := 0; i < len(records); i += 3 {
+			if err := v.Add(&records[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(inUse()-before)/100_000, "B/task")
+		runtime.KeepAlive(v)
+	}
+}

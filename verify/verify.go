@@ -192,6 +192,9 @@ func (v *Verifier) CouldNot(rule Rule, why string) {
 	v.note(rule, "%s", why)
 }
 
+// Nothing says why there is nothing to check of a rule, where that is as it should be.
+func (v *Verifier) Nothing(rule Rule, why string) { v.note(rule, "%s", why) }
+
 // Report judges what is left open at now, and sums up. A zero now means the time
 // at which the log took the last record. It is called once, at the end.
 func (v *Verifier) Report(now time.Time) *Report {
@@ -225,7 +228,7 @@ func (v *Verifier) remarks() {
 		v.note(OneTask, "no fact names a schedule")
 	}
 	switch {
-	case !v.rowsCame && !v.unchecked[ReadModel]:
+	case !v.rowsCame && len(v.notes[ReadModel]) == 0:
 		v.note(ReadModel, "no read model was given")
 	case v.rowsOpen > 0:
 		v.note(ReadModel, "%d rows have moved on since", v.rowsOpen)
