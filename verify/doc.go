@@ -9,7 +9,7 @@
 // from clocks of many hosts and say nothing about order; only sequences do.
 //
 // Memory: about 250 bytes for a task of three facts that has ended, so 250 MB for
-// a million, and about 600 for one that has not. Folding a million facts takes
+// a million, and about 400 for one that waits. Folding a million facts takes
 // about 1.2 s on one core of 2.5 GHz, reading them from an export 4 s more
 // (BenchmarkAdd, BenchmarkExport).
 package verify

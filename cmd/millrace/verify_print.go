@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/events"
 	"millrace/verify"
 )
 
@@ -77,7 +76,7 @@ func certificateTable(c *certificate) table {
 	}
 	t.foot = append(t.foot, fmt.Sprintf("sequences %d to %d, deadlines as of %s", r.First, r.Last, r.Now.Local().Format("2006-01-02 15:04:05")))
 	for _, typ := range slices.Sorted(maps.Keys(r.Unknown)) {
-		t.foot = append(t.foot, fmt.Sprintf("of type %s, which this version does not know: %d", printable(string(typ)), r.Unknown[events.Type(typ)]))
+		t.foot = append(t.foot, fmt.Sprintf("of type %s, which this version does not know: %d", printable(string(typ)), r.Unknown[typ]))
 	}
 	if r.Poison > 0 {
 		t.foot = append(t.foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
