@@ -22,7 +22,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use: "events", Aliases: []string{"event", "e"},
 		Short: "Events: the log itself",
 	})
-	c.AddCommand(a.eventsTail(), a.eventsShow())
+	c.AddCommand(a.eventsTail(), a.eventsShow(), a.eventsExport())
 	return c
 }
 

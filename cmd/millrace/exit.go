@@ -48,7 +48,14 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
   130  cancelled
 
 Of several tasks, the first one that did not finish decides. Ctrl-C while
-waiting ends with 130; the task goes on.`
+waiting ends with 130; the task goes on.
+
+"verify" ends as a monitoring plug-in does:
+
+  0    OK: every promise that was checked is kept
+  1    WARNING: kept, but something in the log was not understood or not checked
+  2    CRITICAL: a promise is broken
+  3    UNKNOWN: it could not be checked, also because of a wrong flag`
 
 // fault is an error together with what the command makes of it.
 type fault struct {

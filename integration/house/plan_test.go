@@ -19,6 +19,7 @@ var plan = map[string][]string{
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
 
+	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
 	"scheduler":   {"events", "task", "node"},
 	"worker":      {"events", "task", "node"},
@@ -76,8 +77,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "ipc", "events"}
-	still     = []string{"task", "task/jobfile", "node"}
+	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "verify"}
+	still     = []string{"task", "task/jobfile", "node", "verify"}
 )
 
 // pkg is a package as the rules see it.
