@@ -73,9 +73,9 @@ type Follower interface {
 
 // Feed is a place in the log that moves forward. It is for one goroutine.
 type Feed interface {
-	// Next returns the next records, in order and at least one; it waits until
-	// there is one. The slice is valid until the next call. After an error the
-	// feed is of no more use.
+	// Next returns the next records, in order: at least one, for which it waits,
+	// and of those that are there as many as can be handled at once. The slice is
+	// valid until the next call. After an error the feed is of no more use.
 	Next(ctx context.Context) ([]Record, error)
 	// Close gives back what the feed holds.
 	Close()

@@ -115,7 +115,7 @@ func (f *recordedFeed) Next(ctx context.Context) ([]events.Record, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	n := min(500, len(f.records))
+	n := min(DefaultMaxBatch, len(f.records))
 	batch := f.records[:n]
 	f.records = f.records[n:]
 	return batch, nil
