@@ -47,6 +47,7 @@ const (
 	fTookOver
 	fRetry
 	fUsage
+	fDigest
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -71,11 +72,13 @@ var carries = map[Type]field{
 	NodeOnline:          fAny | fNode | fSession | fReason,
 	NodeDraining:        fAny | fNode | fSession | fReason,
 	NodeOffline:         fAny | fNode | fSession | fReason,
+	JobApplied:          fAny | fJob | fRevision | fDigest,
+	JobRemoved:          fAny | fJob | fRevision,
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
-// it is about a task, node is not one of them.
-const unknownCarries = fAny | fTask | fNode
+// it is about a task, node is not one of them, and job only if it is about neither.
+const unknownCarries = fAny | fTask | fNode | fJob
 
 // fieldOf returns the field with a name, 0 if none has it.
 func fieldOf(name string) field {
@@ -162,6 +165,8 @@ func fieldOf(name string) field {
 		return fRetry
 	case "usage":
 		return fUsage
+	case "digest":
+		return fDigest
 	}
 	return 0
 }

@@ -55,6 +55,8 @@ func full() map[Type]Fact {
 		NodeOnline:   node.WentOnline{Session: "s9", Reason: "its heartbeat was stored"},
 		NodeDraining: node.Drained{Session: "s9", Reason: "maintenance"},
 		NodeOffline:  node.WentOffline{Session: "s9", Reason: "no heartbeat for 15s"},
+		JobApplied:   task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		JobRemoved:   task.JobRemoved{Revision: 8},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
 }
@@ -79,6 +81,8 @@ func minimal() map[Type]Fact {
 		NodeOnline:          node.WentOnline{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
+		JobApplied:          task.JobApplied{},
+		JobRemoved:          task.JobRemoved{},
 	}, func(*Fact) {})
 }
 
@@ -86,9 +90,12 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 	all := map[Type]Fact{}
 	for _, typ := range slices.Sorted(maps.Keys(bodies)) {
 		f := Fact{ID: sampleFact, At: noon, Type: typ, Event: bodies[typ]}
-		if _, ok := f.Event.(node.Event); ok {
+		switch f.Event.(type) {
+		case node.Event:
 			f.Node = "w2"
-		} else {
+		case task.JobEvent:
+			f.Job = "thumbnail"
+		default:
 			f.Task = sampleTask
 		}
 		more(&f)

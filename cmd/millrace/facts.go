@@ -141,6 +141,10 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
+	case task.JobApplied:
+		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
+	case task.JobRemoved:
+		return fmt.Sprintf("revision %d", e.Revision)
 	case nil:
 		if r.Kind != events.KindOther {
 			return "a type that this version does not know"
