@@ -83,7 +83,8 @@ type Feed interface {
 
 // Offerer hands out offers.
 type Offerer interface {
-	// Offers pulls the offers of some queues. An offer is leased to whoever
+	// Offers pulls the offers of some queues; [task.NodeQueue] is what a node calls
+	// its own. An offer is leased to whoever
 	// pulled it; when the lease runs out, or is returned, it is offered again.
 	Offers(ctx context.Context, queues []string) (Offers, error)
 }

@@ -44,7 +44,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 const pullAtOnce = 32
 
 func (s *Store) ensureQueue(ctx context.Context, queue string) error {
-	if err := task.ValidName("queue", queue); err != nil {
+	if err := task.ValidQueue(queue); err != nil {
 		return err
 	}
 	cfg := jetstream.ConsumerConfig{

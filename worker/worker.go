@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // says why if it had to end by itself: another process has registered as the
 // same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
-	offers, err := w.store.Offers(ctx, w.cfg.Queues)
+	offers, err := w.store.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
