@@ -67,7 +67,7 @@ type wire struct {
 	tookOver                  *task.TookOver
 	retry                     *task.RetryPlan
 	usage                     *task.Usage
-	digest                    string
+	digest, from, to          string
 	extra                     map[string]json.RawMessage
 }
 
@@ -262,6 +262,10 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.usage = value[*task.Usage](l)
 	case fDigest:
 		w.digest = l.UnsafeString()
+	case fFrom:
+		w.from = l.UnsafeString()
+	case fTo:
+		w.to = l.UnsafeString()
 	}
 }
 
@@ -353,6 +357,9 @@ func (w *wire) check() error {
 		}
 		return task.Route(w.route).Validate()
 	}
+	if w.carries&fTo != 0 {
+		return task.Route(w.to).Validate()
+	}
 	return nil
 }
 
@@ -380,6 +387,8 @@ func (w *wire) event() any {
 		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
+	case TaskReassigned:
+		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case NodeRegistered:

@@ -161,6 +161,13 @@ func (o *object) event(event any) {
 	case task.GivenUp:
 		o.str("reason", e.Reason)
 		o.str("detail", e.Detail)
+	case task.Reassigned:
+		o.str("from", string(e.From))
+		o.str("to", string(e.To))
+		o.str("reason", e.Reason)
+		if err := e.To.Validate(); err != nil {
+			o.fail(err)
+		}
 	case task.Reopened:
 		o.str("reason", e.Reason)
 	case node.Registered:

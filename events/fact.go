@@ -28,6 +28,7 @@ const (
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"
+	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
@@ -40,7 +41,7 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
 	NodeRegistered, NodeOnline, NodeDraining, NodeOffline,
 	JobApplied, JobRemoved,
 }
@@ -96,6 +97,8 @@ func TypeOf(event any) Type {
 		return TaskCancelled
 	case task.GivenUp:
 		return TaskAbnormal
+	case task.Reassigned:
+		return TaskReassigned
 	case task.Reopened:
 		return TaskReopened
 	case node.Registered:

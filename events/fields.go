@@ -48,6 +48,8 @@ const (
 	fRetry
 	fUsage
 	fDigest
+	fFrom
+	fTo
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -67,6 +69,7 @@ var carries = map[Type]field{
 	TaskCancelRequested: fAny | fTask | fReason | fDeadline,
 	TaskCancelled:       fAny | fTask | fReason | fEpoch | fExit,
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
+	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
 	TaskReopened:        fAny | fTask | fReason,
 	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues,
 	NodeOnline:          fAny | fNode | fSession | fReason,
@@ -167,6 +170,10 @@ func fieldOf(name string) field {
 		return fUsage
 	case "digest":
 		return fDigest
+	case "from":
+		return fFrom
+	case "to":
+		return fTo
 	}
 	return 0
 }

@@ -94,8 +94,8 @@ func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time,
 	})
 }
 
-func (w *testWorld) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
-	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) })
+func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
 }
 
 func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
@@ -220,8 +220,8 @@ func TestLostTimerIsRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(15 * time.Second)
-		if now := w.task(t, id); now.State != task.Pending || !now.Offered || s.Repairs() != 1 {
-			t.Errorf("it is %s, offered %t, %d repairs; want pending, offered by the one repair", now.State, now.Offered, s.Repairs())
+		if now := w.task(t, id); now.State != task.Pending || !now.Offered || len(s.Repairs()) != 1 || s.Repairs()[RepairTimer] != 1 {
+			t.Errorf("it is %s, offered %t, %d repairs; want pending, offered by the one repair", now.State, now.Offered, s.Repairs()[RepairTimer])
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 		if err != nil || nodes[0].State != node.Offline {
 			t.Fatalf("the node is %s, %v; want offline 2s after its last heartbeat ran out", nodes[0].State, err)
 		}
-		pass(settings.AckWait + settings.Slack + 6*time.Second)
+		pass(500 * time.Millisecond)
 		if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Losses != 1 {
 			t.Errorf("its task is %s, offered %t, %d losses; want pending, offered, 1", now.State, now.Offered, now.Losses)
 		}

@@ -64,8 +64,8 @@ func (w *weather) fair() bool {
 // attempt is taken from the one that runs it.
 func (h *history) undisturbed() error {
 	for _, s := range h.schedulers {
-		if n := s.Repairs(); n > 0 {
-			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %d tasks", n)
+		if n := s.Repairs(); len(n) > 0 {
+			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %v", n)
 		}
 	}
 	for id, s := range h.stories {

@@ -93,7 +93,9 @@ func (n tally) add(h *history) {
 		}
 	}
 	for _, s := range h.schedulers {
-		n["repair"] += int(s.Repairs())
+		for _, times := range s.Repairs() {
+			n["repair"] += times
+		}
 	}
 	for i := range h.records {
 		r := &h.records[i]
