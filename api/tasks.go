@@ -72,6 +72,14 @@ func (s *Service) cancel(ctx context.Context, body []byte) (any, error) {
 	return s.Client.Cancel(ctx, request.ID, request.Reason)
 }
 
+func (s *Service) release(ctx context.Context, body []byte) (any, error) {
+	request, err := readID(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client.Release(ctx, request.ID, request.Reason)
+}
+
 func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	r, err := read[client.ListRequest](body)
 	if err != nil {

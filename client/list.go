@@ -15,6 +15,7 @@ const (
 	GetSubject      = "mr.api.task.get"
 	ListSubject     = "mr.api.task.list"
 	CancelSubject   = "mr.api.task.cancel"
+	ReleaseSubject  = "mr.api.task.release"
 	NodeListSubject = "mr.api.node.list"
 )
 

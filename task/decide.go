@@ -161,7 +161,7 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 	case Reassign:
 		return reassign(t, c)
 	case Unbind:
-		if _, own := t.Route.Node(); !own {
+		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared
 		}
 		return reassign(t, Reassign{From: t.Route, To: t.shared(), Reason: c.Reason})

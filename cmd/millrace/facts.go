@@ -131,6 +131,8 @@ func factDetails(r *events.Record) string {
 		return words(e.Reason, exitDetails(e.Exit))
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
+	case task.Reassigned:
+		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
 	case task.Reopened:
 		return e.Reason
 	case node.Registered:
@@ -159,7 +161,15 @@ func workDetails(w *task.Work) string {
 	if w.Job != "" {
 		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
 	}
-	return words(text, "queue "+w.Route.Queue())
+	return words(text, routeText(w.Route))
+}
+
+// routeText is a route in words.
+func routeText(r task.Route) string {
+	if on, own := r.Node(); own {
+		return "for node " + on
+	}
+	return "queue " + r.Queue()
 }
 
 func due(at time.Time) string { return by("due", at) }
