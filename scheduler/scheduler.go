@@ -282,7 +282,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if kind != "" {
 			s.repairs.add(kind, 1)
 		}
-		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("nobody did it in time")
+		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
 	return s.rec.Settle(ctx, t)
 }

@@ -98,6 +98,8 @@ func faultOf(err error) *fault {
 		return &fault{code: serviceCode(said.Code), err: err}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
+	case errors.Is(err, client.ErrInvalid):
+		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
 	case errors.Is(err, task.ErrEnded):
