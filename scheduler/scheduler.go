@@ -55,6 +55,8 @@ type Config struct {
 	// Settling is how long heartbeats may be missing after the scheduler or its
 	// connection has come up, before that means anything: nodes have to come back first. Default 5s.
 	Settling time.Duration
+	// Deliveries are asked about offers that were given up. Default: nobody is.
+	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
 	Log  zerolog.Logger
@@ -86,6 +88,7 @@ type Scheduler struct {
 	log   zerolog.Logger
 
 	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
+	idle     map[string]bool      // queues that were found without offers at the last sweep
 	presence presence
 	watch    watch
 	jobsTold time.Time // when definitions were compared with the log; the sweep's own
@@ -96,18 +99,20 @@ type Scheduler struct {
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	return &Scheduler{
-		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{},
+		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
 }
 
-// Run keeps the deadlines until ctx ends, and then returns nil.
+// Run keeps the deadlines until ctx ends, and then returns nil; an error if it
+// cannot listen for dead offers.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, s.cfg.React, s.React); return nil })
+	g.Go(func() error { return s.bury(ctx) })
 	return g.Wait()
 }
 
@@ -190,6 +195,9 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
 		if w.serving(q) > 0 {
+			if err := s.sweepIdle(ctx, q, now); err != nil {
+				return err
+			}
 			continue
 		}
 		// Since when is what this scheduler has seen itself: workers may be on

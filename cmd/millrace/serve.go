@@ -86,7 +86,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	p.start(projector.Run)
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Log: p.log,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Log: p.log,
 	}).Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
