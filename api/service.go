@@ -61,6 +61,7 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-list", client.ListSubject, `tasks: {"states":["running"],"limit":10}`, s.list},
 		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
 		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
+		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),

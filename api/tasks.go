@@ -117,6 +117,28 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	return page, nil
 }
 
+func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {
+	r, err := read[client.UnreadableRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limit == 0 {
+		r.Limit = projections.DefaultLimit
+	}
+	if r.Limit < 1 || r.Limit > projections.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
+	}
+	found, seq, err := s.View.Poison(ctx, r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found)), Seq: seq}
+	for _, p := range found {
+		page.Messages = append(page.Messages, client.Unreadable(p))
+	}
+	return page, nil
+}
+
 // await makes an answer reflect at least a sequence, and waits a while for news.
 func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 	if atLeast > 0 {
