@@ -20,6 +20,7 @@ type weather struct {
 	leap  float64 // share of steps in which much time passes
 	noise float64 // share of steps in which a stranger writes
 	lazy  float64 // share of attempts that do not look after their lease
+	aimed float64 // share of tasks that are meant for certain nodes
 	fatal float64 // share of tasks that take down whoever runs them
 	swift float64 // share of steps in which a delayed write arrives, if there is one
 	// fresh is the share of what clients do that is about a new task.
@@ -43,6 +44,7 @@ func forecast(rng *rand.Rand) weather {
 		watched: rng.IntN(3) > 0,
 		pace:    fairPace,
 	}
+	w.aimed = share(0.6)
 	if rng.IntN(10) == 0 {
 		return w
 	}
