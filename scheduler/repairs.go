@@ -20,7 +20,7 @@ const (
 	RepairSession Repair = "session"
 	// RepairStop: a task was past its run timeout, or the deadline of its cancel, and its node had not said so.
 	RepairStop Repair = "stop"
-	// RepairMove: a task waited for long for a node that takes no work, and its rules move or end it.
+	// RepairMove: a task waited for long for a node that takes no work, and its rules move it.
 	RepairMove Repair = "move"
 	// RepairHold: a task was held, and nothing holds tasks.
 	RepairHold Repair = "hold"
@@ -72,8 +72,11 @@ func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
 	case t.Live():
 		return RepairStop
 	case t.State == task.Pending && long:
-		if _, move := d.Command.(task.Reassign); move {
-			return RepairMove
+		if move, ok := d.Command.(task.Reassign); ok {
+			// That to another node may have been possible since a moment ago.
+			if _, own := move.To.Node(); !own {
+				return RepairMove
+			}
 		}
 	}
 	return ""

@@ -92,6 +92,14 @@ func (h *history) undisturbed() error {
 
 // fateOf chooses what becomes of a call.
 func (h *history) fateOf(a *actor) fate {
+	f := h.chanceOf(a)
+	if f != answered && !h.fault() {
+		return answered
+	}
+	return f
+}
+
+func (h *history) chanceOf(a *actor) fate {
 	w := &h.weather
 	if a.mortal && h.chance(w.kill) {
 		if h.rng.IntN(2) == 0 {
