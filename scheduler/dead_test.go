@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 type deliveries struct {
 	*testWorld
 	heard chan func(uint64)
-	idle  bool
+	idle  atomic.Bool
 }
 
 func (d *deliveries) OnDead(dead func(uint64)) (func(), error) {
@@ -30,7 +31,7 @@ func (d *deliveries) Message(_ context.Context, seq uint64) (events.Record, bool
 	return all[seq-1], true, nil
 }
 
-func (d *deliveries) Idle(context.Context, string) (bool, error) { return d.idle, nil }
+func (d *deliveries) Idle(context.Context, string) (bool, error) { return d.idle.Load(), nil }
 
 func (d *deliveries) run(t *testing.T) *Scheduler {
 	t.Helper()
@@ -81,7 +82,7 @@ func TestTasksWithoutAnOfferAreOfferedAgain(t *testing.T) {
 		if n := s.Repairs(); len(n) > 0 {
 			t.Fatalf("while its offer can come, repairs are counted: %v", n)
 		}
-		d.idle = true
+		d.idle.Store(true)
 		pass(11 * time.Second)
 		records, err := d.Task(t.Context(), id)
 		if err != nil || len(records) != 2 || records[1].Fact.Type != events.TaskQueued || s.Repairs()[RepairOffer] != 1 {
