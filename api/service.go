@@ -60,6 +60,8 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-get", client.GetSubject, `one task, from the log: {"id":"…"}`, s.get},
 		{"task-list", client.ListSubject, `tasks: {"states":["running"],"limit":10}`, s.list},
 		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
+		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
+		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
@@ -133,7 +135,7 @@ func codeOf(err error) string {
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob):
 		return "404"
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
 		return "409"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
 		return "504"

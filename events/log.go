@@ -27,9 +27,9 @@ type Log interface {
 	Offerer
 }
 
-// Appender writes to the chains of tasks and nodes.
+// Appender writes to the chains of tasks, nodes and jobs.
 type Appender interface {
-	// Append records f on the chain of its task or node if last is still the
+	// Append records f on the chain of its task, node or job if last is still the
 	// sequence of the last message there, 0 for an empty chain, and returns
 	// f's sequence. Else it records nothing and returns an error that wraps
 	// [ErrConflict]. An error that wraps [ErrUnknown] leaves it open. Any other
@@ -83,7 +83,8 @@ type Feed interface {
 
 // Offerer hands out offers.
 type Offerer interface {
-	// Offers pulls the offers of some queues. An offer is leased to whoever
+	// Offers pulls the offers of some queues; [task.NodeQueue] is what a node calls
+	// its own. An offer is leased to whoever
 	// pulled it; when the lease runs out, or is returned, it is offered again.
 	Offers(ctx context.Context, queues []string) (Offers, error)
 }

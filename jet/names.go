@@ -25,6 +25,7 @@ const (
 	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
 	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
+	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -34,25 +35,30 @@ func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string
 
 // chainSubject is where the transitions of what the fact is about lie.
 func chainSubject(f *events.Fact) string {
-	if f.Task != "" {
+	switch {
+	case f.Task != "":
 		return chainPrefix + string(f.Task)
+	case f.Node != "":
+		return nodePrefix + string(f.Node)
 	}
-	return nodePrefix + string(f.Node)
+	return jobPrefix + f.Job
 }
 
 // place reads a subject: what kind of record lies there and whose it is.
-func place(subject string) (kind events.Kind, id task.ID, n node.ID) {
+func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
-		return events.KindChain, task.ID(subject[len(chainPrefix):]), ""
+		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
 	case strings.HasPrefix(subject, queuePrefix):
-		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), ""
+		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
 	case strings.HasPrefix(subject, holdPrefix):
-		return events.KindHold, task.ID(subject[len(holdPrefix):]), ""
+		return events.KindHold, task.ID(subject[len(holdPrefix):]), "", ""
 	case strings.HasPrefix(subject, nodePrefix):
-		return events.KindNode, "", node.ID(subject[len(nodePrefix):])
+		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
+	case strings.HasPrefix(subject, jobPrefix):
+		return events.KindJob, "", "", subject[len(jobPrefix):]
 	}
-	return events.KindOther, "", ""
+	return events.KindOther, "", "", ""
 }
 
 // consumerName is the durable consumer of a queue, shared by all who serve it.

@@ -44,7 +44,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 const pullAtOnce = 32
 
 func (s *Store) ensureQueue(ctx context.Context, queue string) error {
-	if err := task.ValidName("queue", queue); err != nil {
+	if err := task.ValidQueue(queue); err != nil {
 		return err
 	}
 	cfg := jetstream.ConsumerConfig{
@@ -53,12 +53,18 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) error {
 		FilterSubject: queuePrefix + queue + ".*.*",
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
-		MaxDeliver:    -1, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
+		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": queue},
 	}
-	_, err := s.js.Consumer(ctx, LogStream, cfg.Durable)
-	if err == nil {
+	c, err := s.js.Consumer(ctx, LogStream, cfg.Durable)
+	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return nil
+	}
+	if err == nil { // of a version that had no such bound
+		cfg = c.CachedInfo().Config
+		cfg.MaxDeliver = maxDeliver
+		_, err = s.log.UpdateConsumer(ctx, cfg)
+		return err
 	}
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		return fmt.Errorf("consumer of queue %s: %w", queue, err)

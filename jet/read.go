@@ -125,30 +125,41 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 }
 
 func (s *Store) leaderGetOnce(ctx context.Context, request []byte) (events.Record, bool, error) {
-	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+LogStream, request)
-	if err != nil {
+	m, found, err := s.storedMessage(ctx, LogStream, request)
+	if err != nil || !found {
 		return events.Record{}, false, err
 	}
+	return recordOf(m.Subject, m.Seq, m.Time, m.Data), true, nil
+}
+
+// storedMessage is a message as a stream's leader hands it out.
+type storedMessage struct {
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Header  []byte    `json:"hdrs"`
+	Data    []byte    `json:"data"`
+	Time    time.Time `json:"time"`
+}
+
+func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
+	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	if err != nil {
+		return storedMessage{}, false, err
+	}
 	var answer struct {
-		Message struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-		Error *serverError `json:"error"`
+		Message storedMessage `json:"message"`
+		Error   *serverError  `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return events.Record{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
+		return storedMessage{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if answer.Error != nil {
 		if says(answer.Error, codeNoMessage) {
-			return events.Record{}, false, nil
+			return storedMessage{}, false, nil
 		}
-		return events.Record{}, false, answer.Error
+		return storedMessage{}, false, answer.Error
 	}
-	found := answer.Message
-	return recordOf(found.Subject, found.Seq, found.Time, found.Data), true, nil
+	return answer.Message, true, nil
 }
 
 // Times of a request to the server.
@@ -268,7 +279,8 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
 	var id task.ID
 	var n node.ID
-	r.Kind, id, n = place(subject)
+	var job string
+	r.Kind, id, n, job = place(subject)
 	if r.Kind == events.KindOther {
 		return r // a timer: the offer that it becomes will count
 	}
@@ -276,13 +288,13 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != id || f.Node != n:
+	case f.Task != id || f.Node != n || f.Job != job:
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
 	}
 	if r.Err != nil {
-		f = events.Fact{Task: id, Node: n}
+		f = events.Fact{Task: id, Node: n, Job: job}
 	}
 	r.Fact = f
 	return r
@@ -298,6 +310,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindOffer
 	case events.NodeRegistered, events.NodeOnline, events.NodeDraining, events.NodeOffline:
 		return kind == events.KindNode
+	case events.JobApplied, events.JobRemoved:
+		return kind == events.KindJob
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }

@@ -86,9 +86,10 @@ type Node struct {
 	Started time.Time `json:"started"`
 }
 
-// Serves tells whether the node takes new work from the queue.
+// Serves tells whether the node takes new work from the queue, or from its own
+// route ([task.NodeQueue]).
 func (n *Node) Serves(queue string) bool {
-	return n.State == Online && slices.Contains(n.Queues, queue)
+	return n.State == Online && (slices.Contains(n.Queues, queue) || queue == task.NodeQueue(string(n.ID)))
 }
 
 // Heartbeat is what a node writes again and again while it lives. It is no

@@ -17,10 +17,13 @@ const (
 const DefaultQueue = "default"
 
 // Route says where an offer goes: "<queue>.<priority>", for example
-// "default.5". It is spelled the same in facts, in subjects and on the command
-// line. A queue's name never begins with a sign, so that other kinds of
-// destination can have one.
+// "default.5", or "@<node>.<priority>" for one node and nobody else. It is
+// spelled the same in facts, in subjects and on the command line. A queue's name
+// never begins with a sign, so no queue is taken for a node.
 type Route string
+
+// nodeSign begins the routes of nodes.
+const nodeSign = '@'
 
 // QueueRoute is the route of a queue at a priority.
 func QueueRoute(queue string, priority int) Route {
@@ -30,7 +33,24 @@ func QueueRoute(queue string, priority int) Route {
 	return Route(queue + "." + strconv.Itoa(priority))
 }
 
-// Queue is the queue's name.
+// NodeRoute is the route of one node at a priority.
+func NodeRoute(node string, priority int) Route {
+	return Route(NodeQueue(node) + "." + strconv.Itoa(priority))
+}
+
+// NodeQueue is what stands in a node's route in place of a queue: who pulls it
+// gets what is meant for that node.
+func NodeQueue(node string) string { return string(nodeSign) + node }
+
+// Node is the node whose route it is; the second result is false for a queue's.
+func (r Route) Node() (string, bool) {
+	if r == "" || r[0] != nodeSign {
+		return "", false
+	}
+	return r.Queue()[1:], true
+}
+
+// Queue is the queue's name, or what [NodeQueue] says of a node.
 func (r Route) Queue() string {
 	name, _, _ := strings.Cut(string(r), ".")
 	return name
@@ -46,13 +66,13 @@ func (r Route) Priority() int {
 	return p
 }
 
-// Validate refuses a route that is not a queue's name and a priority in bounds.
+// Validate refuses a route that is not a queue's or node's and a priority in bounds.
 func (r Route) Validate() error {
 	queue, text, ok := strings.Cut(string(r), ".")
 	if !ok {
 		return fmt.Errorf("route %q: want <queue>.<priority>, for example %s", string(r), QueueRoute(DefaultQueue, DefaultPriority))
 	}
-	if err := ValidName("queue", queue); err != nil {
+	if err := ValidQueue(queue); err != nil {
 		return err
 	}
 	// Only one spelling, for "default.05" is another subject, which nobody pulls.
@@ -60,6 +80,16 @@ func (r Route) Validate() error {
 		return fmt.Errorf("route %q: the priority is %q, want %d to %d", string(r), text, MinPriority, MaxPriority)
 	}
 	return nil
+}
+
+// ValidQueue refuses what can be no part of a route before its priority: neither
+// a queue's name nor what [NodeQueue] returns. Names that users give to queues are
+// checked by [ValidName], which knows no sign.
+func ValidQueue(queue string) error {
+	if queue != "" && queue[0] == nodeSign {
+		return ValidName("node", queue[1:])
+	}
+	return ValidName("queue", queue)
 }
 
 // ValidName refuses a name (of a queue, a job or a node; what says which) that

@@ -36,6 +36,16 @@ func TestRoute(t *testing.T) {
 	} {
 		checkError(t, string(route), route.Validate(), want)
 	}
+	own := NodeRoute("node-1", 7)
+	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
+		t.Errorf("the route of a node is %q of %q, %v; %v", own, n, ok, own.Validate())
+	}
+	if n, ok := Route("default.5").Node(); n != "" || ok {
+		t.Errorf("the route of a queue is that of node %q", n)
+	}
+	for route, want := range map[Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
+		checkError(t, string(route), route.Validate(), want)
+	}
 	for route, want := range map[Route]int{"": DefaultPriority, "a": DefaultPriority, "a.x": DefaultPriority, "a.7": 7} {
 		if got := route.Priority(); got != want {
 			t.Errorf("%q has the priority %d, want %d", route, got, want)

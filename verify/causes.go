@@ -45,7 +45,7 @@ func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
 	case t.attempt != unknown && int32(e.Attempt) != t.attempt:
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "attempt %d is offered, and attempt %d was planned at %d", e.Attempt, t.attempt, e.After)
 	case t.since == 0 && !v.whole(): // another birth, with another time, may lie before the range
-	case stampOf(e.Due) != t.due:
+	case t.due != anyDue && stampOf(e.Due) != t.due:
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "offered for %s, and planned for %s at %d", when(stampOf(e.Due)), when(t.due), e.After)
 	}
 }

@@ -40,8 +40,12 @@ type story struct {
 	attempts []attempt
 }
 
-// unknown is the number of an attempt before the range.
-const unknown = -1
+// unknown is the number of an attempt before the range, and anyDue the due of a
+// turn that depends on facts before it.
+const (
+	unknown       = -1
+	anyDue  stamp = -1
+)
 
 // offer is one that is in the log: at a sequence, good for a turn.
 type offer struct{ seq, after uint64 }
@@ -112,6 +116,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, false) {
 			s.waits(v, r, time.Time{})
 		}
+	case task.Reassigned:
+		if s.lives(v, r) {
+			s.moved(v, r)
+		}
 	case task.CancelRequested:
 		if s.lives(v, r) {
 			s.askedToStop(v, r)
@@ -178,6 +186,19 @@ func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
 		next = unknown
 	}
 	s.turns = append(s.turns, turn{since: r.Seq, due: stampOf(due), attempt: next})
+}
+
+// moved opens a turn elsewhere, for the same attempt and due as before.
+func (s *story) moved(v *Verifier, r *events.Record) {
+	if s.open != 0 {
+		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "moved while epoch %d runs", s.open)
+		return
+	}
+	s.waits(v, r, time.Time{})
+	moved := &s.turns[len(s.turns)-1]
+	if moved.due = s.now.due; s.old || s.cut {
+		moved.due = anyDue
+	}
 }
 
 func (s *story) reopened(v *Verifier, r *events.Record) {

@@ -92,9 +92,10 @@ func (l *leases) adopt(o *events.Offer, now time.Time) bool {
 const renewals = 64
 
 // renew extends the leases of attempts until ctx ends, and stops those that
-// cannot be confirmed in time or have been taken over.
+// cannot be confirmed in time or have been taken over; all of them if the node
+// itself cannot say in time that it lives.
 func (w *Worker) renew(ctx context.Context) error {
-	tick := time.NewTicker(w.ackWait / 12)
+	tick := time.NewTicker(w.safety.tick())
 	defer tick.Stop()
 	for {
 		select {
@@ -103,14 +104,15 @@ func (w *Worker) renew(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := time.Now()
+		silent := now.Sub(*w.beaten.Load())
 		var due []*Attempt
 		for _, a := range w.leases.all() {
 			_, confirmed := a.lease.get()
 			age := now.Sub(confirmed)
-			if age >= w.ackWait/3 {
+			if w.safety.renewal(age) {
 				due = append(due, a)
 			}
-			if age >= w.ackWait*2/3 {
+			if w.safety.atStake(age, silent) {
 				a.stop(ErrLeaseLost)
 			}
 		}

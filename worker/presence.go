@@ -46,9 +46,11 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.NodeTTL)
 	defer cancel()
 	h := node.Heartbeat{Session: w.protocol.Session, At: time.Now().UTC()}
+	asked := time.Now()
 	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return err
 	}
+	w.beaten.Store(&asked)
 	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Beat{Session: w.protocol.Session})
 	return err
 }

@@ -44,6 +44,8 @@ var (
 	ErrCancelled = errors.New("the task is cancelled")
 	// ErrTimeout: the attempt ran longer than timeout.run.
 	ErrTimeout = errors.New("the attempt ran longer than timeout.run allows")
+	// ErrIdle: the attempt was silent for longer than timeout.idle.
+	ErrIdle = errors.New("the attempt was silent for longer than timeout.idle allows")
 	// ErrShutdown: the worker ends and gives the task back.
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
@@ -66,6 +68,7 @@ type Attempt struct {
 	context context.Context
 	stop    context.CancelCauseFunc
 	release context.CancelFunc // of the deadline's timer; nil without one
+	silence *time.Timer        // of timeout.idle; nil without one
 }
 
 // end gives back what the attempt holds.
@@ -74,6 +77,27 @@ func (a *Attempt) end() {
 	if a.release != nil {
 		a.release()
 	}
+	if a.silence != nil {
+		a.silence.Stop()
+	}
+}
+
+// watchSilence stops the attempt when it has said nothing for timeout.idle.
+func (a *Attempt) watchSilence() {
+	idle := a.Task.Spec.Timeout.Idle.Std()
+	if idle == 0 {
+		return
+	}
+	armed := make(chan struct{})
+	a.silence = time.AfterFunc(idle, func() {
+		<-armed
+		if left := idle - time.Since(a.Output.lastHeard()); left > 0 {
+			a.silence.Reset(left)
+			return
+		}
+		a.stop(ErrIdle)
+	})
+	close(armed)
 }
 
 // Grace is how long an attempt that is stopped for this cause may take to end by
@@ -82,7 +106,7 @@ func (a *Attempt) end() {
 func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
 	if errors.Is(cause, ErrLeaseLost) {
-		grace = min(grace, a.worker.ackWait/6)
+		grace = min(grace, a.worker.safety.grace())
 	}
 	return grace
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ type Worker struct {
 	handlers handlers
 	protocol *Protocol
 	leases   leases
+	safety   safety
+	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
@@ -44,6 +47,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		},
 	}
 	w.leases.running = map[task.ID]*Attempt{}
+	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	return w, nil
 }
 
@@ -56,7 +60,7 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // says why if it had to end by itself: another process has registered as the
 // same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
-	offers, err := w.store.Offers(ctx, w.cfg.Queues)
+	offers, err := w.store.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -162,9 +166,10 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
 	a.lease.offer, a.lease.confirmed = offer, received
 	a.context, a.stop = context.WithCancelCause(ctx)
+	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
 		a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
@@ -221,6 +226,9 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		return task.Stopped{Epoch: epoch, Exit: o.Exit}
 	case errors.Is(cause, ErrTimeout):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.Task.Spec.Timeout.Run)
+		return fail
+	case errors.Is(cause, ErrIdle):
+		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
 	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrLeaseLost):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}

@@ -159,7 +159,7 @@ func crawlJob() (task.Job, error) {
 		return task.Job{}, fmt.Errorf("find this program: %w", err)
 	}
 	job := jobs[0]
-	job.Run = &task.Run{Argv: []string{self, crawlName}}
+	job.Run = &task.Run{Argv: []string{self, crawlName}, Stdin: task.StdinOpen}
 	return job, nil
 }
 

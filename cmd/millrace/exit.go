@@ -105,11 +105,13 @@ func faultOf(err error) *fault {
 		return &fault{code: serviceCode(said.Code), err: err}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
+	case errors.Is(err, client.ErrInvalid):
+		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
 	case errors.Is(err, task.ErrEnded):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
-	case errors.Is(err, task.ErrRunning):
+	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}

@@ -90,7 +90,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Log: p.log,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Log: p.log,
 	}).Run)
 	p.starting.Add(1)
 	p.start((&api.Service{

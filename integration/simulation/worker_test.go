@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -73,7 +74,7 @@ func (w *workerProcess) run() {
 			break
 		}
 	}
-	offers, err := w.h.mem.Offers(ctx, queues)
+	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), task.NodeQueue(string(w.node))))
 	if err != nil {
 		panic(err) // a log in memory always has them
 	}
