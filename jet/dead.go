@@ -3,9 +3,11 @@ package jet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
 )
@@ -48,6 +50,9 @@ func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, e
 // out: none waits, and none is leased.
 func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 	c, err := s.js.Consumer(ctx, LogStream, consumerName(queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, nil // whoever makes it again gets all that lies there
+	}
 	if err != nil {
 		return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
 	}

@@ -43,5 +43,8 @@ func TestDeadOffer(t *testing.T) {
 	if r, found, err := s.Message(within(t), dead); err != nil || !found || r.Fact.Task != id {
 		t.Errorf("the dead offer is %+v, %v, %v", r, found, err)
 	}
+	if idle, err := s.Idle(within(t), "nobody"); idle || err != nil {
+		t.Errorf("a queue without a consumer is idle: %v, %v", idle, err)
+	}
 	eventually(t, "the queue is idle", func() bool { return must(s.Idle(within(t), "default"))(t) })
 }
