@@ -45,8 +45,17 @@ type Config struct {
 	// Settling is how long heartbeats may be missing after the scheduler or its
 	// connection has come up, before that means anything: nodes have to come back first. Default 5s.
 	Settling time.Duration
-	Log      zerolog.Logger
+	// Looked is told of each round of a loop, [LoopSweep] or [LoopPresence], when
+	// it is over. Default: nobody is.
+	Looked func(loop string, began, ended time.Time, err error)
+	Log    zerolog.Logger
 }
+
+// The loops of a scheduler.
+const (
+	LoopSweep    = "sweep"
+	LoopPresence = "presence"
+)
 
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, to time.Duration) {
@@ -60,6 +69,9 @@ func (c Config) withDefaults() Config {
 	set(&c.Sweep, 5*time.Second)
 	set(&c.Presence, 500*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
+	if c.Looked == nil {
+		c.Looked = func(string, time.Time, time.Time, error) {}
+	}
 	return c
 }
 
@@ -89,8 +101,8 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 // Run keeps the deadlines until ctx ends, and then returns nil.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
-	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
-	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
+	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
+	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	return g.Wait()
 }
 
@@ -98,7 +110,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // due and had not been placed.
 func (s *Scheduler) Repairs() int64 { return s.repairs.Load() }
 
-func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
+func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	failing := false
@@ -108,7 +120,9 @@ func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.
 			return
 		case <-tick.C:
 		}
+		began := time.Now()
 		err := do(ctx)
+		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn().Err(err).Msg("scheduler cannot look; trying again")
 		}
