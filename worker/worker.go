@@ -27,6 +27,7 @@ type Worker struct {
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
+	counts     counts
 	background sync.WaitGroup
 }
 
@@ -37,12 +38,13 @@ func New(store Store, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
+		cfg: cfg, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
 		protocol: &Protocol{
 			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
 		},
 	}
+	w.store = countedBeats{store, &w.counts}
 	w.leases.running = map[task.ID]*Attempt{}
 	return w, nil
 }
@@ -91,10 +93,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	g.Go(func() error {
 		defer stopServing()
 		var slots sync.WaitGroup
+		w.counts.pulling.Store(true)
 		for range w.cfg.Slots {
 			slots.Go(func() { w.slot(pulling, attempts, offers) })
 		}
 		<-pulling.Done()
+		w.counts.pulling.Store(false)
 		w.drain(serving, &slots, stopAttempts)
 		return nil
 	})
@@ -108,6 +112,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 	for pulling.Err() == nil {
 		offer, err := offers.Next(pulling)
+		w.counts.asked(err)
 		if err != nil {
 			if pulling.Err() == nil {
 				w.log.Error().Err(err).Msg("no offers can be had; trying again")
