@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
@@ -244,5 +243,5 @@ func evaluate(t *testing.T, load string, r rulefmt.Rule, at time.Duration) promq
 
 // describe is a series without its name, and its value.
 func describe(s promql.Sample) string {
-	return fmt.Sprintf("%s %v", s.Metric.DropReserved(func(name string) bool { return name == labels.MetricName }), s.F)
+	return fmt.Sprintf("%s %v", s.Metric.DropReserved(func(name string) bool { return name == model.MetricNameLabel }), s.F)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"millrace/metrics"
@@ -86,7 +86,7 @@ func problems(expr string) []string {
 		}
 		has = append(has, mine...)
 		for _, m := range s.LabelMatchers {
-			if m.Name == labels.MetricName {
+			if m.Name == model.MetricNameLabel {
 				continue
 			}
 			if !slices.Contains(mine, m.Name) {

@@ -192,5 +192,27 @@ func TestMetricsOfAWorker(t *testing.T) {
 	m.is("/readyz", http.StatusOK)
 	second.stop()
 	m.reaches(`millrace_node_offline_total{node="w2",reason="goodbye"}`, 1)
-	server.stop()
+
+	// Without a server it lives and says what is wrong.
+	third := p.worker("w3", "--metrics", "127.0.0.1:0")
+	w = third.metrics()
+	w.is("/healthz", http.StatusOK)
+	server.kill()
+	w.is("/healthz", http.StatusServiceUnavailable)
+	if code, words := w.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(words, "connection to NATS: down") {
+		t.Errorf("/readyz is %d: %s", code, words)
+	}
+	if up := w.value(`millrace_connection_up{connection="millrace worker"}`); up != 0 {
+		t.Errorf("the connection is up: %v", up)
+	}
+	third.kill()
+}
+
+// Who opens the figures to others is told.
+func TestMetricsBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	dev := p.dev("--metrics", "0.0.0.0:0")
+	dev.until("it warns", func() bool { return strings.Contains(dev.said.String(), "beyond this machine") })
+	dev.stop()
 }

@@ -249,7 +249,6 @@ func (f *Fold) queue(name string) *queue {
 			return q // one of too many to be remembered
 		}
 		f.queues[counted] = q
-		name = counted
 	}
 	f.last, f.lastName = q, q.name
 	return q

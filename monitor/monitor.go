@@ -106,7 +106,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	_ = server.Close() // who was asking asks again
-	<-ended
+	_ = <-ended        // it says that it was closed
 	return nil
 }
 
