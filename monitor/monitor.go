@@ -106,7 +106,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	_ = server.Close() // who was asking asks again
-	_ = <-ended        // it says that it was closed
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	return nil
 }
 
