@@ -38,7 +38,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
+		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
 		protocol: &Protocol{
 			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
