@@ -42,12 +42,23 @@ type Log interface {
 	Last(ctx context.Context) (uint64, error)
 }
 
+// Observer is told what became part of the read model: once for each batch and
+// after it was written, so that each record is counted once, except that all
+// come again when the read model is made anew. It is called by the goroutine that folds, which waits for
+// it; the steps and their records are valid until it returns.
+type Observer interface {
+	Observe(steps []events.Step)
+}
+
 // Projector folds a log into a store. A store has one projector at a time.
 type Projector struct {
 	Log   Log
 	Store *Store
 	// Logger is told what went wrong and was done again. Default: nobody is.
 	Logger *slog.Logger
+	// Observer is told what each record did. Default: nobody is, and nothing is
+	// spent on it.
+	Observer Observer
 	// MaxBatch is how many records one transaction may hold. More make a large
 	// log faster to fold and take about 1 kB of memory each. A batch as large is
 	// followed by the next at once. Default [DefaultMaxBatch].
@@ -107,6 +118,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	f.observer = p.Observer
 	defer func() { err = errors.Join(err, f.w.close()) }()
 
 	last, err := p.Log.Last(ctx)

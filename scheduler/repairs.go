@@ -30,6 +30,9 @@ const (
 	RepairJob Repair = "job"
 )
 
+// RepairKinds are all kinds.
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob}
+
 // repairs counts by kind.
 type repairs struct {
 	mu    sync.Mutex

@@ -59,8 +59,18 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	Log  zerolog.Logger
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
+	// it is over. Default: nobody is.
+	Looked func(loop string, began, ended time.Time, err error)
+	Log    zerolog.Logger
 }
+
+// The loops of a scheduler.
+const (
+	LoopSweep    = "sweep"
+	LoopPresence = "presence"
+	LoopReact    = "react"
+)
 
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, to time.Duration) {
@@ -76,6 +86,9 @@ func (c Config) withDefaults() Config {
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
+	if c.Looked == nil {
+		c.Looked = func(string, time.Time, time.Time, error) {}
+	}
 	return c
 }
 
@@ -109,9 +122,9 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 // cannot listen for dead offers.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
-	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
-	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
-	g.Go(func() error { s.every(ctx, s.cfg.React, s.React); return nil })
+	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
+	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
+	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	g.Go(func() error { return s.bury(ctx) })
 	return g.Wait()
 }
@@ -120,7 +133,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // not there is 0.
 func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
-func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
+func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	failing := false
@@ -130,7 +143,9 @@ func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.
 			return
 		case <-tick.C:
 		}
+		began := time.Now()
 		err := do(ctx)
+		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn().Err(err).Msg("scheduler cannot look; trying again")
 		}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -326,3 +327,42 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 		}
 	})
 }
+
+// Somebody is told of each round, also of one that failed.
+func TestLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		ctx, stop := context.WithCancel(context.Background())
+		defer func() { stop(); synctest.Wait() }()
+		type round struct{ well, ill int }
+		var mu sync.Mutex
+		rounds := map[string]round{}
+		s := New(w.Memory, failing{w, errors.New("closed")}, w, Config{Settings: settings, Looked: func(loop string, began, ended time.Time, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			r := rounds[loop]
+			if err == nil {
+				r.well++
+			} else {
+				r.ill++
+			}
+			rounds[loop] = r
+		}})
+		go func() { _ = s.Run(ctx) }()
+		pass(5*time.Second + time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		// Presence asks for the nodes only when it has settled, at the tenth round.
+		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {9, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
+			t.Errorf("heard of %v, want %v", rounds, want)
+		}
+	})
+}
+
+// failing is a view that does not know the nodes.
+type failing struct {
+	View
+	err error
+}
+
+func (f failing) Nodes(context.Context) ([]node.Node, uint64, error) { return nil, 0, f.err }

@@ -135,7 +135,9 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 		g.Go(func() error {
 			asked := time.Now()
 			offer, _ := a.lease.get()
-			if err := offer.Extend(ctx); err != nil {
+			err := offer.Extend(ctx)
+			w.counts.extended(err)
+			if err != nil {
 				w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("lease not confirmed; trying again")
 				return nil
 			}

@@ -30,6 +30,7 @@ type Worker struct {
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
+	counts     counts
 	background sync.WaitGroup
 }
 
@@ -46,6 +47,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
 		},
 	}
+	w.store = countedBeats{store, &w.counts}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	return w, nil
@@ -95,10 +97,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	g.Go(func() error {
 		defer stopServing()
 		var slots sync.WaitGroup
+		w.counts.pulling.Store(true)
 		for range w.cfg.Slots {
 			slots.Go(func() { w.slot(pulling, attempts, offers) })
 		}
 		<-pulling.Done()
+		w.counts.pulling.Store(false)
 		w.drain(serving, &slots, stopAttempts)
 		return nil
 	})
@@ -112,6 +116,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 	for pulling.Err() == nil {
 		offer, err := offers.Next(pulling)
+		w.counts.asked(err)
 		if err != nil {
 			if pulling.Err() == nil {
 				w.log.Error().Err(err).Msg("no offers can be had; trying again")

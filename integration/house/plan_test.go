@@ -21,10 +21,12 @@ var plan = map[string][]string{
 
 	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
+	"metrics":     {"events", "task", "node"},
 	"scheduler":   {"events", "task", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 
+	"monitor":        {"metrics", "events", "task", "node"},
 	"worker/process": {"worker", "ipc", "task"},
 	"jet":            {"events", "task", "node"},
 	"client":         {"jet", "events", "task", "node"},
@@ -60,6 +62,7 @@ var outsiders = []struct {
 }{
 	{"github.com/nats-io/nats.go", []string{"jet", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
 	{"github.com/nats-io/", []string{"jet"}, []string{"integration"}, "only jet knows the NATS server and its tools"},
+	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
@@ -77,8 +80,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "verify"}
-	still     = []string{"task", "task/jobfile", "node", "verify"}
+	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "node", "metrics", "verify"}
 )
 
 // pkg is a package as the rules see it.

@@ -1,0 +1,30 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"millrace/metrics"
+	"millrace/node"
+)
+
+// Heartbeats says which nodes beat.
+type Heartbeats interface {
+	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
+}
+
+// Watched are heartbeats of which somebody counts the gaps whenever anybody
+// reads them.
+type Watched struct {
+	Heartbeats
+	Beats *metrics.Beats
+}
+
+// Alive reads the heartbeats.
+func (w Watched) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
+	alive, err := w.Heartbeats.Alive(ctx)
+	if err == nil {
+		w.Beats.Look(alive, time.Now())
+	}
+	return alive, err
+}
