@@ -15,6 +15,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
 )
@@ -36,6 +37,8 @@ type Service struct {
 	Client  *client.Client
 	View    *projections.Store
 	Version string // a semantic version
+	// Nodes are the numbers by which it says what must happen to a node.
+	Nodes node.Settings
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
 	Log   zerolog.Logger
@@ -45,7 +48,7 @@ type Service struct {
 func (s *Service) Run(ctx context.Context) error {
 	svc, err := micro.AddService(s.Conn, micro.Config{
 		Name: "millrace", Version: s.Version,
-		Description: "submit, look at and cancel tasks; docs/nats-cli.md has examples",
+		Description: "submit, look at and cancel tasks, see to nodes; docs/nats-cli.md has examples",
 		Metadata:    map[string]string{"millrace": "1"},
 	})
 	if err != nil {
@@ -63,6 +66,13 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
 		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
+		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
+		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
+		{"node-drain", client.NodeDrainSubject, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, s.order(node.OrderDrain)},
+		{"node-undrain", client.NodeUndrainSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
+		{"node-cordon", client.NodeCordonSubject, `no new work: {"id":"node-1","reason":"…"}`, s.order(node.OrderCordon)},
+		{"node-uncordon", client.NodeUncordonSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
+		{"node-release", client.NodeReleaseSubject, `end a quarantine: {"id":"node-1"}`, s.releaseNode},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
 			micro.WithEndpointMetadata(map[string]string{"description": e.about}))
@@ -133,9 +143,10 @@ func codeOf(err error) string {
 	switch {
 	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge):
 		return "400"
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown):
 		return "404"
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting),
+		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
 		return "504"

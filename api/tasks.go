@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
 )
@@ -158,38 +157,4 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
-	r, err := read[client.NodeListRequest](body)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return nil, err
-	}
-	nodes, seq, err := s.View.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	beats, err := s.Client.Store().Alive(ctx)
-	if err != nil {
-		return nil, err
-	}
-	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
-	for _, n := range nodes {
-		running, err := s.View.OnNode(ctx, n.ID)
-		if err != nil {
-			return nil, err
-		}
-		page.Nodes = append(page.Nodes, client.NodeView{Node: n, Running: len(running), LastBeat: lastBeat(beats, n)})
-	}
-	return page, nil
-}
-
-func lastBeat(beats map[node.ID]node.Heartbeat, n node.Node) time.Time {
-	if h := beats[n.ID]; h.Session == n.Session {
-		return h.At
-	}
-	return time.Time{}
 }

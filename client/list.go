@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 )
 
@@ -18,6 +17,14 @@ const (
 	ReleaseSubject  = "mr.api.task.release"
 	NodeListSubject = "mr.api.node.list"
 	DeadListSubject = "mr.api.dead.list"
+
+	NodeGetSubject      = "mr.api.node.get"
+	NodeWaitSubject     = "mr.api.node.wait"
+	NodeDrainSubject    = "mr.api.node.drain"
+	NodeUndrainSubject  = "mr.api.node.undrain"
+	NodeCordonSubject   = "mr.api.node.cordon"
+	NodeUncordonSubject = "mr.api.node.uncordon"
+	NodeReleaseSubject  = "mr.api.node.release"
 )
 
 // ListRequest chooses tasks. All fields that are set must hold.
@@ -93,34 +100,6 @@ type UnreadablePage struct {
 func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
 	var page UnreadablePage
 	err := c.store.Ask(ctx, DeadListSubject, r, &page)
-	return page, err
-}
-
-// NodeListRequest asks for the nodes.
-type NodeListRequest struct {
-	AtLeast uint64 `json:"at_least,omitempty"`
-}
-
-// NodePage is all nodes.
-type NodePage struct {
-	Nodes []NodeView `json:"nodes"`
-	Seq   uint64     `json:"seq"`
-}
-
-// NodeView is a node as the service shows it.
-type NodeView struct {
-	node.Node
-	// Running is how many tasks it runs, as far as the log knows.
-	Running int `json:"running"`
-	// LastBeat is its last heartbeat; zero if that has run out.
-	LastBeat time.Time `json:"last_beat,omitzero"`
-}
-
-// Nodes asks the read model for the nodes. The error wraps [jet.ErrNoService]
-// if no server answers.
-func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
-	var page NodePage
-	err := c.store.Ask(ctx, NodeListSubject, r, &page)
 	return page, err
 }
 

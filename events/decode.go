@@ -68,6 +68,12 @@ type wire struct {
 	retry                     *task.RetryPlan
 	usage                     *task.Usage
 	digest, from, to          string
+	connection, low           uint64
+	kept, stopped             int
+	took, grace               task.Duration
+	order                     node.Order
+	until                     time.Time
+	lost, probes              bool
 	extra                     map[string]json.RawMessage
 }
 
@@ -266,6 +272,26 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.from = l.UnsafeString()
 	case fTo:
 		w.to = l.UnsafeString()
+	case fConnection:
+		w.connection = unsigned(l)
+	case fTook:
+		w.took = value[task.Duration](l)
+	case fKept:
+		w.kept = signed(l)
+	case fStopped:
+		w.stopped = signed(l)
+	case fLow:
+		w.low = unsigned(l)
+	case fOrder:
+		w.order = value[node.Order](l)
+	case fGrace:
+		w.grace = value[task.Duration](l)
+	case fUntil:
+		w.until = instant(l)
+	case fLost:
+		w.lost = value[bool](l)
+	case fProbes:
+		w.probes = value[bool](l)
 	}
 }
 
@@ -392,17 +418,27 @@ func (w *wire) event() any {
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case NodeRegistered:
-		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues}}
+		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:
-		return node.WentOnline{Session: w.session, Reason: w.reason}
+		return node.WentOnline{Session: w.session, Reason: w.reason, Connection: w.connection}
+	case NodeReady:
+		return node.BecameReady{Session: w.session, Reason: w.reason, Connection: w.connection, Took: w.took, Kept: w.kept, Stopped: w.stopped, Low: w.low}
 	case NodeDraining:
 		return node.Drained{Session: w.session, Reason: w.reason}
 	case NodeOffline:
-		return node.WentOffline{Session: w.session, Reason: w.reason}
+		return node.WentOffline{Session: w.session, Reason: w.reason, Lost: w.lost, Low: w.low}
 	case JobApplied:
 		return task.JobApplied{Revision: w.revision, Digest: w.digest}
 	case JobRemoved:
 		return task.JobRemoved{Revision: w.revision}
+	case NodeChanged:
+		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
+	case NodeQuarantined:
+		return node.WasQuarantined{Reason: w.reason, Until: w.until}
+	case NodeReleased:
+		return node.WasReleased{Reason: w.reason}
+	case NodeRetired:
+		return node.WasRetired{Reason: w.reason}
 	}
 	return nil
 }

@@ -175,10 +175,31 @@ func (o *object) event(event any) {
 		o.profile(&e.Profile)
 	case node.WentOnline:
 		o.session(e.Session, e.Reason)
+		o.seq("connection", e.Connection)
+	case node.BecameReady:
+		o.session(e.Session, e.Reason)
+		o.seq("connection", e.Connection)
+		o.duration("took", e.Took)
+		o.num("kept", e.Kept)
+		o.num("stopped", e.Stopped)
+		o.seq("low", e.Low)
 	case node.Drained:
 		o.session(e.Session, e.Reason)
 	case node.WentOffline:
 		o.session(e.Session, e.Reason)
+		o.yes("lost", e.Lost)
+		o.seq("low", e.Low)
+	case node.Changed:
+		o.order(e.Order)
+		o.str("reason", e.Reason)
+		o.duration("grace", e.Grace)
+	case node.WasQuarantined:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+	case node.WasReleased:
+		o.str("reason", e.Reason)
+	case node.WasRetired:
+		o.str("reason", e.Reason)
 	case task.JobApplied:
 		o.seq("revision", e.Revision)
 		o.str("digest", e.Digest)
@@ -233,11 +254,21 @@ func (o *object) profile(p *node.Profile) {
 	if len(p.Queues) > 0 {
 		o.json("queues", p.Queues)
 	}
+	o.yes("probes", p.Probes)
 }
 
 func (o *object) session(session, reason string) {
 	o.str("session", session)
 	o.str("reason", reason)
+}
+
+// order is always there: that nothing is asked any more is the fact.
+func (o *object) order(v node.Order) {
+	if v > node.OrderDrain {
+		o.fail(fmt.Errorf("there is no %s", v))
+		return
+	}
+	o.str("order", v.String())
 }
 
 func (o *object) attempt(attempt int, epoch uint64) {
@@ -313,6 +344,18 @@ func (o *object) time(k string, v time.Time) {
 	o.b = append(o.b, '"')
 	o.b = v.AppendFormat(o.b, time.RFC3339Nano)
 	o.b = append(o.b, '"')
+}
+
+func (o *object) duration(k string, v task.Duration) {
+	if v != 0 {
+		o.str(k, v.String())
+	}
+}
+
+func (o *object) yes(k string, v bool) {
+	if v {
+		o.key(k).b = append(o.b, "true"...)
+	}
 }
 
 // fail keeps the first error.

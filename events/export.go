@@ -45,7 +45,7 @@ type ExportHeader struct {
 	To uint64 `json:"to,omitempty"`
 }
 
-var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node"}
+var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindProbe: "probe"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {
@@ -286,7 +286,7 @@ func readExportLine(line []byte) (Record, error) {
 // understand decodes the message. What the log itself could not read counts as
 // unreadable here, too: it may lie in the wrong place.
 func (r *Record) understand(about Fact, problem string) {
-	if r.Kind == KindOther {
+	if !r.IsFact() {
 		return
 	}
 	f, err := Decode(r.Raw)

@@ -32,18 +32,23 @@ const (
 	TaskReopened        Type = "task.reopened"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
+	NodeReady           Type = "node.ready"
 	NodeDraining        Type = "node.draining"
 	NodeOffline         Type = "node.offline"
 	JobApplied          Type = "job.applied"
 	JobRemoved          Type = "job.removed"
+	NodeChanged         Type = "node.changed"
+	NodeQuarantined     Type = "node.quarantined"
+	NodeReleased        Type = "node.released"
+	NodeRetired         Type = "node.retired"
 )
 
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
-	NodeRegistered, NodeOnline, NodeDraining, NodeOffline,
 	JobApplied, JobRemoved,
+	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
 // Version is the version of the schema of every type there is.
@@ -105,6 +110,8 @@ func TypeOf(event any) Type {
 		return NodeRegistered
 	case node.WentOnline:
 		return NodeOnline
+	case node.BecameReady:
+		return NodeReady
 	case node.Drained:
 		return NodeDraining
 	case node.WentOffline:
@@ -113,6 +120,14 @@ func TypeOf(event any) Type {
 		return JobApplied
 	case task.JobRemoved:
 		return JobRemoved
+	case node.Changed:
+		return NodeChanged
+	case node.WasQuarantined:
+		return NodeQuarantined
+	case node.WasReleased:
+		return NodeReleased
+	case node.WasRetired:
+		return NodeRetired
 	}
 	return ""
 }
@@ -145,6 +160,9 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindProbe is no fact: a node puts it on its own route, to see that what
+	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
+	KindProbe
 )
 
 // Record is a fact at its place in the log.
@@ -163,6 +181,9 @@ type Record struct {
 	Err error
 }
 
+// IsFact tells whether the record is in a place of facts, readable or not.
+func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
+
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {
 	e, _ := r.Fact.Event.(task.Event)
@@ -172,7 +193,7 @@ func (r *Record) Task() task.Recorded {
 // Node returns the record as package node takes it.
 func (r *Record) Node() node.Recorded {
 	e, _ := r.Fact.Event.(node.Event)
-	return node.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e}
+	return node.Recorded{Seq: r.Seq, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
 }
 
 // FoldTask adds up the records of one task, in the order of the log.

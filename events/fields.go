@@ -50,6 +50,16 @@ const (
 	fDigest
 	fFrom
 	fTo
+	fConnection
+	fTook
+	fKept
+	fStopped
+	fLow
+	fOrder
+	fGrace
+	fUntil
+	fLost
+	fProbes
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -71,12 +81,17 @@ var carries = map[Type]field{
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
 	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
 	TaskReopened:        fAny | fTask | fReason,
-	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues,
-	NodeOnline:          fAny | fNode | fSession | fReason,
+	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
+	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
+	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
 	NodeDraining:        fAny | fNode | fSession | fReason,
-	NodeOffline:         fAny | fNode | fSession | fReason,
 	JobApplied:          fAny | fJob | fRevision | fDigest,
 	JobRemoved:          fAny | fJob | fRevision,
+	NodeOffline:         fAny | fNode | fSession | fReason | fLost | fLow,
+	NodeChanged:         fAny | fNode | fReason | fOrder | fGrace,
+	NodeQuarantined:     fAny | fNode | fReason | fUntil,
+	NodeReleased:        fAny | fNode | fReason,
+	NodeRetired:         fAny | fNode | fReason,
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
@@ -174,6 +189,26 @@ func fieldOf(name string) field {
 		return fFrom
 	case "to":
 		return fTo
+	case "connection":
+		return fConnection
+	case "took":
+		return fTook
+	case "kept":
+		return fKept
+	case "stopped":
+		return fStopped
+	case "low":
+		return fLow
+	case "order":
+		return fOrder
+	case "grace":
+		return fGrace
+	case "until":
+		return fUntil
+	case "lost":
+		return fLost
+	case "probes":
+		return fProbes
 	}
 	return 0
 }

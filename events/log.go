@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"errors"
+	"time"
 
 	"millrace/node"
 	"millrace/task"
@@ -61,6 +62,9 @@ type Reader interface {
 	Task(ctx context.Context, id task.ID) ([]Record, error)
 	// Node returns the chain of a node.
 	Node(ctx context.Context, id node.ID) ([]Record, error)
+	// NodeAfter returns what follows on the chain of a node after a sequence. It
+	// costs little if nothing does.
+	NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error)
 	// Last is the sequence of the last message in the log, 0 if there is none.
 	Last(ctx context.Context) (uint64, error)
 }
@@ -86,6 +90,8 @@ type Offerer interface {
 	// Offers pulls the offers of some queues; [task.NodeQueue] is what a node calls
 	// its own. An offer is leased to whoever
 	// pulled it; when the lease runs out, or is returned, it is offered again.
+	// One of the queues may be a node's own route ([node.ID.Queue]), from which
+	// nobody else pulls.
 	Offers(ctx context.Context, queues []string) (Offers, error)
 }
 
@@ -93,8 +99,27 @@ type Offerer interface {
 type Offers interface {
 	// Next waits for one offer. Who calls it must be able to start the task.
 	Next(ctx context.Context) (*Offer, error)
+	// Prove puts something that is no offer on the node's own route, and returns
+	// when something from there has come through, on the way that offers take. It
+	// tries until then, or until ctx ends. Without an own route it is an error.
+	Prove(ctx context.Context) error
+	// Trouble says what has kept offers from coming for some seconds; nil if
+	// nothing does, as far as is known.
+	Trouble() error
+	// Broken gets a value each time the way of the offers was interrupted and
+	// stands again: nobody knows what it missed. It may be nil.
+	Broken() <-chan Break
+	// Low is a sequence below which all offers of the own route are done with.
+	Low() uint64
 	// Close gives back what was not handed out.
 	Close()
+}
+
+// Break is an interruption that is over.
+type Break struct {
+	At time.Time
+	// Reason says in words what was interrupted.
+	Reason string
 }
 
 // Offer is a task that may be run, and the lease on it.

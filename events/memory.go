@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -158,6 +159,18 @@ func (m *Memory) Node(ctx context.Context, id node.ID) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pick(m.nodes[id]), nil
+}
+
+// NodeAfter implements [Reader].
+func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seqs := m.nodes[id]
+	from, found := slices.BinarySearch(seqs, seq)
+	if found {
+		from++
+	}
+	return m.pick(seqs[from:]), nil
 }
 
 // Last implements [Reader].
@@ -344,6 +357,25 @@ func (o *MemoryOffers) take() *Offer {
 	}
 	return nil
 }
+
+// Prove implements [Offers]. What lies in memory is never out of reach.
+func (o *MemoryOffers) Prove(ctx context.Context) error {
+	if !slices.ContainsFunc(o.queues, func(q string) bool { return len(q) > 0 && q[0] == '@' }) {
+		return errNoOwnRoute
+	}
+	return ctx.Err()
+}
+
+var errNoOwnRoute = errors.New("prove: no route of a node is among the queues")
+
+// Trouble implements [Offers].
+func (o *MemoryOffers) Trouble() error { return nil }
+
+// Broken implements [Offers].
+func (o *MemoryOffers) Broken() <-chan Break { return nil }
+
+// Low implements [Offers]: nothing in memory is ever lost and made again.
+func (o *MemoryOffers) Low() uint64 { return 0 }
 
 // Close implements [Offers].
 func (o *MemoryOffers) Close() {}

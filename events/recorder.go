@@ -165,11 +165,31 @@ func (r *Recorder) place(ctx context.Context, f *Fact) error {
 	return err
 }
 
+// LoadNode reads a node. One that nobody knows has the state [node.Unknown].
+func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) {
+	return r.UpdateNode(ctx, node.Node{ID: id})
+}
+
+// UpdateNode reads what has become of a node since it was as given.
+func (r *Recorder) UpdateNode(ctx context.Context, n node.Node) (node.Node, error) {
+	now, _, err := r.readNode(ctx, n, "")
+	if err != nil {
+		return n, fmt.Errorf("read node %s: %w", n.ID, err)
+	}
+	return now, nil
+}
+
 // DoNode is [Recorder.Do] for a node, which it reads from the log first.
 func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node.Node, node.Event, error) {
-	n, _, err := r.readNode(ctx, id, "")
+	return r.DoNodeFrom(ctx, node.Node{ID: id}, c)
+}
+
+// DoNodeFrom is [Recorder.DoNode] for a node of which something is known
+// already: it reads only what has become of it since.
+func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) (node.Node, node.Event, error) {
+	n, err := r.UpdateNode(ctx, n)
 	if err != nil {
-		return node.Node{}, nil, fmt.Errorf("read node %s: %w", id, err)
+		return n, nil, err
 	}
 	for {
 		event, err := node.Decide(n, c)
@@ -177,10 +197,10 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 			return n, nil, err
 		}
 		at := r.Now()
-		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: id, Actor: r.Actor, Event: event}
+		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, Event: event}
 		var now node.Node
 		seq, err := r.record(ctx, f, n.Head, func() (head uint64, found bool, err error) {
-			now, found, err = r.readNode(ctx, id, f.ID)
+			now, found, err = r.readNode(ctx, n, f.ID)
 			return now.Head, found, err
 		})
 		switch {
@@ -191,15 +211,20 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 		case seq == 0:
 			return now, event, nil
 		default:
-			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Event: event}), event, nil
+			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Actor: f.Actor, Event: event}), event, nil
 		}
 	}
 }
 
-func (r *Recorder) readNode(ctx context.Context, id node.ID, fact string) (node.Node, bool, error) {
-	records, err := r.Log.Node(ctx, id)
+// readNode brings a node up to date. The second result tells whether a fact with
+// this id is among what is new.
+func (r *Recorder) readNode(ctx context.Context, n node.Node, fact string) (node.Node, bool, error) {
+	records, err := r.Log.NodeAfter(ctx, n.ID, n.Head)
 	if err != nil {
-		return node.Node{ID: id}, false, err
+		return n, false, err
 	}
-	return FoldNode(id, records), holds(records, fact), nil
+	for i := range records {
+		n = node.Evolve(n, records[i].Node())
+	}
+	return n, holds(records, fact), nil
 }

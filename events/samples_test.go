@@ -53,12 +53,18 @@ func full() map[Type]Fact {
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
-			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}}},
-		NodeOnline:   node.WentOnline{Session: "s9", Reason: "its heartbeat was stored"},
-		NodeDraining: node.Drained{Session: "s9", Reason: "maintenance"},
-		NodeOffline:  node.WentOffline{Session: "s9", Reason: "no heartbeat for 15s"},
-		JobApplied:   task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
-		JobRemoved:   task.JobRemoved{Revision: 8},
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
+		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
+		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
+			Kept: 2, Stopped: 1, Low: 48},
+		NodeDraining:    node.Drained{Session: "s9", Reason: "asked to end"},
+		NodeOffline:     node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48},
+		NodeChanged:     node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: task.Duration(time.Minute)},
+		NodeQuarantined: node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
+		NodeReleased:    node.WasReleased{Reason: "the cable was changed"},
+		NodeRetired:     node.WasRetired{Reason: "sold"},
+		JobApplied:      task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		JobRemoved:      task.JobRemoved{Revision: 8},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
 }
@@ -82,10 +88,15 @@ func minimal() map[Type]Fact {
 		TaskReopened:        task.Reopened{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
+		NodeReady:           node.BecameReady{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
 		JobApplied:          task.JobApplied{},
 		JobRemoved:          task.JobRemoved{},
+		NodeChanged:         node.Changed{},
+		NodeQuarantined:     node.WasQuarantined{},
+		NodeReleased:        node.WasReleased{},
+		NodeRetired:         node.WasRetired{},
 	}, func(*Fact) {})
 }
 

@@ -144,8 +144,8 @@ func TestTwoWorkersOfOneName(t *testing.T) {
 	}
 	id := p.submit("true")
 	p.await(c, id, task.Finished)
-	if n := p.node(c, "twin"); n.State != node.Online || n.PID != younger.cmd.Process.Pid {
-		t.Errorf("the node is %s with process %d, want online with that of the younger one", n.State, n.PID)
+	if n := p.node(c, "twin"); n.State != node.Ready || n.PID != younger.cmd.Process.Pid {
+		t.Errorf("the node is %s with process %d, want ready with that of the younger one", n.State, n.PID)
 	}
 	younger.stop()
 }

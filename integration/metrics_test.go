@@ -126,7 +126,7 @@ func TestMetrics(t *testing.T) {
 		`millrace_queue_nodes{queue="default"}`:                                      1,
 		`millrace_queue_depth{queue="nobody"}`:                                       1,
 		`millrace_queue_nodes{queue="nobody"}`:                                       0,
-		`millrace_nodes{state="online"}`:                                             1,
+		`millrace_nodes{state="ready"}`:                                              1,
 		`millrace_node_connections_total{kind="start",node="here"}`:                  1,
 		`millrace_worker_fetching`:                                                   1,
 		`millrace_sweep_repairs_total{kind="offer"}`:                                 0,

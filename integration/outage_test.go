@@ -173,6 +173,7 @@ func TestChurn(t *testing.T) {
 		tasks, kills = 6000, 15
 	}
 	p := newPlace(t, 2*time.Second)
+	p.setenv("MILLRACE_FLAP_LIMIT", "0") // they die more often than a node may
 	p.server()
 	c := p.connect()
 	workers := []*process{p.worker("w0"), p.worker("w1")}

@@ -64,7 +64,7 @@ func (p *place) serving(command string, args ...string) *process {
 	return s
 }
 
-// worker starts `millrace worker` and waits until it is online.
+// worker starts `millrace worker` and waits until it is ready.
 func (p *place) worker(name string, args ...string) *process {
 	p.Helper()
 	s := p.start(append([]string{"worker", "--name", name}, args...)...)

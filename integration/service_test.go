@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/client"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -46,7 +47,8 @@ func TestService(t *testing.T) {
 			t.Errorf("endpoint %s does not say what it is for", e.Subject)
 		}
 	}
-	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list mr.api.node.list"
+	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list mr.api.node.list" +
+		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.node.release"
 	if got := strings.Join(endpoints, " "); got != want {
 		t.Errorf("endpoints %s, want %s", got, want)
 	}
@@ -71,6 +73,23 @@ func TestService(t *testing.T) {
 	nodes := ask[client.NodePage](p, nc, "mr.api.node.list", "")
 	if len(nodes.Nodes) != 1 || nodes.Nodes[0].ID != "here" || nodes.Nodes[0].LastBeat.IsZero() {
 		t.Errorf("nodes %+v", nodes)
+	}
+	if waited := ask[struct{ Met bool }](p, nc, "mr.api.node.wait", `{"id":"here","stable":"1ms"}`); !waited.Met {
+		t.Error("waited in vain for a node that is ready")
+	}
+	for _, subject := range []string{"get", "release"} {
+		if v := ask[client.NodeView](p, nc, "mr.api.node."+subject, `{"id":"here"}`); v.State != node.Ready || !v.Takes() || v.Next.Who != "nobody" {
+			t.Errorf("%s: %+v", subject, v)
+		}
+	}
+	for _, step := range []struct {
+		subject string
+		state   node.State
+	}{{"cordon", node.Ready}, {"drain", node.Draining}, {"undrain", node.Ready}} {
+		v := ask[client.NodeView](p, nc, "mr.api.node."+step.subject, `{"id":"here","reason":"test"}`)
+		if v.State != step.state || v.Takes() != (step.subject == "undrain") {
+			t.Errorf("%s: %+v", step.subject, v)
+		}
 	}
 	sleeper := ask[client.Receipt](p, nc, "mr.api.task.submit", `{"spec":{"run":{"argv":["sleep","600"]}}}`)
 	p.await(c, sleeper.ID, task.Running)

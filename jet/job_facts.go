@@ -127,7 +127,7 @@ func (s *Store) JobFacts(ctx context.Context, name string) ([]events.Record, err
 	if err := task.ValidName("job", name); err != nil {
 		return nil, err
 	}
-	return s.readSubject(ctx, jobPrefix+name)
+	return s.readSubject(ctx, jobPrefix+name, 0)
 }
 
 // TellJobs records the facts of changes that nobody has told of and that were

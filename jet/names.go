@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"strconv"
 	"strings"
 
 	"millrace/events"
@@ -20,7 +21,7 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers
+	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
 	holdPrefix   = "mr.hold."    // mr.hold.<task>: births that cannot run yet
 	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
 	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
@@ -49,6 +50,8 @@ func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string)
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
 		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
+	case isProbe(subject):
+		return events.KindProbe, "", "", ""
 	case strings.HasPrefix(subject, queuePrefix):
 		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
 	case strings.HasPrefix(subject, holdPrefix):
@@ -60,6 +63,24 @@ func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string)
 	}
 	return events.KindOther, "", "", ""
 }
+
+// probeToken stands where an offer has its task. No task has such an id.
+const probeToken = ".probe"
+
+// probeSubject is where a node puts what proves that its own route reaches it.
+// It is one subject for ever, so that proofs leave nothing behind in the server.
+func probeSubject(id node.ID) string {
+	return queuePrefix + id.Queue() + "." + strconv.Itoa(task.DefaultPriority) + probeToken
+}
+
+func isProbe(subject string) bool {
+	return strings.HasPrefix(subject, queuePrefix+"@") && strings.HasSuffix(subject, probeToken)
+}
+
+// nodeConsumerPrefix begins the name of the consumer of a node's own route.
+const nodeConsumerPrefix = "MR_NODE_"
+
+func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
 // consumerName is the durable consumer of a queue, shared by all who serve it.
 func consumerName(queue string) string { return "queue_" + queue }

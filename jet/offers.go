@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,32 +11,71 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 )
 
 // Offers implements [events.Offerer]. Each queue has one durable consumer that
-// all workers share; it is made when the first of them comes.
+// all workers share; it is made when the first of them comes. A node's own route
+// has one that is the node's alone.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
-	o := &offers{store: s, closed: make(chan struct{})}
+	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1)}
 	for i, queue := range queues {
-		if err := s.ensureQueue(ctx, queue); err != nil {
+		name, ensure := consumerName(queue), func(ctx context.Context) (bool, error) { return s.ensureQueue(ctx, queue) }
+		if id, ok := strings.CutPrefix(queue, "@"); ok {
+			o.own = newOwnRoute(s, node.ID(id))
+			name, ensure = nodeConsumer(o.own.node), o.own.ensure
+		}
+		if _, err := ensure(ctx); err != nil {
 			o.Close()
 			return nil, err
 		}
 		revive := func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, readTimeout)
 			defer cancel()
-			_ = s.ensureQueue(ctx, queue) // if it fails, the puller comes again
+			if made, err := ensure(ctx); made && err == nil { // if it fails, the puller comes again
+				o.interrupted("the consumer " + name + " was lost and has been made again")
+			}
 		}
 		take := func(m *nats.Msg) bool { return o.take(i, m) }
-		p, err := newPuller(s.nc, LogStream, consumerName(queue), pullAtOnce, take, revive)
+		p, err := newPuller(s.nc, LogStream, name, pullAtOnce, take, revive)
 		if err != nil {
 			o.Close()
 			return nil, err
 		}
+		if i == 0 { // all of them share the connection
+			p.mu.Lock()
+			p.returned = func() { o.interrupted("the connection came back") }
+			p.mu.Unlock()
+		}
+		if o.own != nil && o.own.pull == nil {
+			o.own.pull = p
+		}
 		o.pullers = append(o.pullers, p)
 	}
 	return o, nil
+}
+
+// interrupted tells whoever looks after the node. One word that was not heard yet
+// stands for any number of them.
+func (o *offers) interrupted(reason string) {
+	select {
+	case o.broken <- events.Break{At: time.Now(), Reason: reason}:
+	default:
+	}
+}
+
+// Broken implements [events.Offers].
+func (o *offers) Broken() <-chan events.Break { return o.broken }
+
+// Trouble implements [events.Offers].
+func (o *offers) Trouble() error {
+	for _, p := range o.pullers {
+		if err := p.trouble(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -43,9 +83,10 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 // pipeline runs dry.
 const pullAtOnce = 32
 
-func (s *Store) ensureQueue(ctx context.Context, queue string) error {
+// ensureQueue makes the consumer of a queue if there is none, and tells whether it did.
+func (s *Store) ensureQueue(ctx context.Context, queue string) (made bool, err error) {
 	if err := task.ValidQueue(queue); err != nil {
-		return err
+		return false, err
 	}
 	cfg := jetstream.ConsumerConfig{
 		Durable:       consumerName(queue),
@@ -58,26 +99,28 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) error {
 	}
 	c, err := s.js.Consumer(ctx, LogStream, cfg.Durable)
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
-		return nil
+		return false, nil
 	}
 	if err == nil { // of a version that had no such bound
 		cfg = c.CachedInfo().Config
 		cfg.MaxDeliver = maxDeliver
 		_, err = s.log.UpdateConsumer(ctx, cfg)
-		return err
+		return false, err
 	}
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
-		return fmt.Errorf("consumer of queue %s: %w", queue, err)
+		return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
 	}
-	return nil
+	return true, nil
 }
 
 // offers hands what the pullers bring to whoever waits.
 type offers struct {
 	store   *Store
 	pullers []*puller
+	own     *ownRoute // nil without one
 	once    sync.Once
 	closed  chan struct{}
+	broken  chan events.Break
 
 	mu      sync.Mutex
 	waiting []*waiter // guarded by mu; as many as each puller wants messages
@@ -136,7 +179,18 @@ func (o *offers) leave(w *waiter) bool {
 // take gives an offer to somebody who waits. If nobody waits it goes back
 // to the server at once, for somebody who can start it.
 func (o *offers) take(from int, m *nats.Msg) bool {
+	mine := o.own != nil && o.pullers[from] == o.own.pull
+	if mine {
+		o.own.came()
+		if isProbe(m.Subject) {
+			_ = o.store.nc.Publish(m.Reply, ackBody) // else it comes again, and proves that once more
+			return false
+		}
+	}
 	offer := o.offer(m)
+	if mine && !o.own.track(offer) {
+		return true
+	}
 	o.mu.Lock()
 	var w *waiter
 	if n := len(o.waiting); n > 0 {
@@ -144,7 +198,9 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 	}
 	o.mu.Unlock()
 	if w == nil {
-		_ = offer.Return() // else the lease runs out
+		if !mine || !o.own.reclaims() {
+			_ = offer.Return() // else the lease runs out
+		}
 		return false
 	}
 	// The other queues were asked for the same place.

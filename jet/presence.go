@@ -32,25 +32,64 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	return nil
 }
 
-// maxHeads is for how many subjects the server answers one request.
-const maxHeads = 1024
+const beatPrefix = "$KV." + NodesBucket + "."
 
-// Alive returns the heartbeats that have not run out.
+// heartbeat reads a message of the bucket; ok is false if it says that one ran
+// out or was removed, or is none of ours.
+func heartbeat(h nats.Header, body []byte) (beat node.Heartbeat, ok bool) {
+	return beat, h.Get("Nats-Marker-Reason") == "" && h.Get("KV-Operation") == "" && json.Unmarshal(body, &beat) == nil
+}
+
+// Alive returns the heartbeats that have not run out, of any number of nodes. A
+// replica that lags may answer.
 func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
-	prefix := "$KV." + NodesBucket + "."
-	found, err := s.batchGet(ctx, "KV_"+NodesBucket, maxHeads, map[string]any{"multi_last": []string{prefix + ">"}})
-	if err != nil {
-		return nil, fmt.Errorf("read heartbeats: %w", err)
-	}
-	alive := make(map[node.ID]node.Heartbeat, len(found))
-	for _, m := range found {
-		var h node.Heartbeat
-		if m.Header.Get("Nats-Marker-Reason") != "" || m.Header.Get("KV-Operation") != "" || json.Unmarshal(m.Data, &h) != nil {
-			continue // it ran out or was removed, or is none of ours
+	alive := map[node.ID]node.Heartbeat{}
+	// A bucket without history holds one message for each node, and one that is
+	// renewed meanwhile only moves further back: nothing is missed.
+	for from := uint64(1); ; {
+		found, err := s.batchGet(ctx, beatStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": beatPrefix + ">"})
+		if err != nil {
+			return nil, fmt.Errorf("read heartbeats: %w", err)
 		}
-		alive[node.ID(strings.TrimPrefix(added(m, jetstream.SubjectHeader), prefix))] = h
+		for _, m := range found {
+			id := node.ID(strings.TrimPrefix(added(m, jetstream.SubjectHeader), beatPrefix))
+			if h, ok := heartbeat(m.Header, m.Data); ok {
+				alive[id] = h
+			} else {
+				delete(alive, id)
+			}
+		}
+		if len(found) < maxBatch {
+			return alive, nil
+		}
+		last, err := strconv.ParseUint(added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read heartbeats: a message without a sequence: %w", err)
+		}
+		from = last + 1
 	}
-	return alive, nil
+}
+
+const beatStream = "KV_" + NodesBucket
+
+// Beating returns the heartbeat of a node, and false if it has run out: the
+// word of the bucket's leader.
+func (s *Store) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
+	m, found, err := s.leaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
+	if err != nil {
+		return node.Heartbeat{}, false, fmt.Errorf("heartbeat of %s: %w", id, err)
+	}
+	if !found {
+		return node.Heartbeat{}, false, nil
+	}
+	header := nats.Header{}
+	if len(m.Header) > 0 {
+		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+			return node.Heartbeat{}, false, nil
+		}
+	}
+	h, ok := heartbeat(header, m.Data)
+	return h, ok, nil
 }
 
 // Forget removes a node's heartbeat at once, when it leaves.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,9 +35,11 @@ type puller struct {
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
 	// idle, if set, is told now and then how many messages the consumer has sent.
-	idle   func(sent uint64)
-	cancel context.CancelFunc
-	done   chan struct{}
+	idle func(sent uint64)
+	// returned, if set, is told when the connection came back.
+	returned func()
+	cancel   context.CancelFunc
+	done     chan struct{}
 
 	mu     sync.Mutex
 	inbox  *inbox // guarded by mu; where the present requests want their answers
@@ -45,9 +48,12 @@ type puller struct {
 	asked  int    // guarded by mu; of those, the ones that the server was asked for
 	// atOnce is how many wanted messages are worth a request while others are on their way.
 	atOnce int
-	heard  time.Time // guarded by mu; when the server last said anything
-	mute   bool      // guarded by mu; nobody answers for the consumer
-	back   time.Time // guarded by mu; when requests were last taken back
+	heard  time.Time // guarded by mu; when the server last said anything, or was last asked anew
+	// answered is when the consumer last answered, or when its owner began to
+	// want something of it; guarded by mu.
+	answered time.Time
+	mute     bool      // guarded by mu; nobody answers for the consumer
+	back     time.Time // guarded by mu; when requests were last taken back
 }
 
 // inbox is where answers to requests arrive. The server forgets requests to an
@@ -116,6 +122,9 @@ func (p *puller) stop() *inbox {
 // back, though not all the time: what they bring finds its way back, too.
 func (p *puller) want(n int) {
 	p.mu.Lock()
+	if p.wanted <= 0 && p.wanted+n > 0 {
+		p.answered = time.Now()
+	}
 	p.wanted += n
 	batch, to := p.batch()
 	again := n < 0 && p.wanted <= 0 && p.asked > 0 && time.Since(p.back) > pullRecall
@@ -183,6 +192,7 @@ func (in *inbox) receive(m *nats.Msg) {
 	accepted := p.take(m)
 	p.mu.Lock()
 	p.heard = time.Now()
+	p.answered = p.heard
 	if accepted {
 		p.wanted--
 	}
@@ -207,7 +217,9 @@ func (p *puller) status(in *inbox, h nats.Header) {
 	var to *inbox
 	switch status {
 	case "100": // a heartbeat: the request is remembered
+		p.answered = p.heard
 	case "408": // it has expired
+		p.answered = p.heard
 		left, err := strconv.Atoi(h.Get("Nats-Pending-Messages"))
 		if err != nil {
 			left = p.asked
@@ -230,6 +242,21 @@ func (p *puller) status(in *inbox, h nats.Header) {
 	}
 }
 
+// trouble says what has kept messages away for some seconds; nil if nothing has.
+func (p *puller) trouble() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	silent := time.Since(p.answered)
+	if p.wanted <= 0 || silent < troubleAfter {
+		return nil
+	}
+	return fmt.Errorf("%s has not answered for %v", p.subject[strings.LastIndexByte(p.subject, '.')+1:], silent.Truncate(time.Second))
+}
+
+// troubleAfter is how long a consumer may say nothing at all. While it has
+// nothing to deliver it says so each second; after a change of leader it needs up to 6 s.
+const troubleAfter = 7 * time.Second
+
 // watch asks again where a request was lost: after a reconnect, and when the
 // server has gone silent.
 func (p *puller) watch(ctx context.Context) {
@@ -245,6 +272,9 @@ func (p *puller) watch(ctx context.Context) {
 			return
 		case <-status:
 			again = true
+			if p.returned != nil {
+				p.returned()
+			}
 		case <-tick.C:
 			p.mu.Lock()
 			mute = p.mute

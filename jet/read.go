@@ -19,17 +19,17 @@ import (
 
 // Task implements [events.Reader].
 func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
-	chain, err := s.readSubject(ctx, chainPrefix+string(id))
+	chain, err := s.readSubject(ctx, chainPrefix+string(id), 0)
 	if err != nil {
 		return nil, err
 	}
-	offers, err := s.readSubject(ctx, queuePrefix+"*.*."+string(id))
+	offers, err := s.readSubject(ctx, queuePrefix+"*.*."+string(id), 0)
 	if err != nil {
 		return nil, err
 	}
 	records := append(chain, offers...)
 	if len(offers) == 0 || !isBirth(&offers[0]) {
-		held, err := s.readSubject(ctx, holdPrefix+string(id))
+		held, err := s.readSubject(ctx, holdPrefix+string(id), 0)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,12 @@ func isBirth(r *events.Record) bool { return r.Fact.Type == events.TaskSubmitted
 
 // Node implements [events.Reader].
 func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
-	return s.readSubject(ctx, nodePrefix+string(id))
+	return s.readSubject(ctx, nodePrefix+string(id), 0)
+}
+
+// NodeAfter implements [events.Reader].
+func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
+	return s.readSubject(ctx, nodePrefix+string(id), seq)
 }
 
 // Last implements [events.Reader]. A message that was removed since, such as a
@@ -56,19 +61,19 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 	return last.Seq, nil
 }
 
-// readSubject reads the records of a subject, which may have wildcards. All
-// that was acknowledged before the call is among them: the leader says where
+// readSubject reads the records of a subject, which may have wildcards, after a
+// sequence. All that was acknowledged before the call is among them: the leader says where
 // the subject ends, and only then is a batch read, which a follower may answer.
-func (s *Store) readSubject(ctx context.Context, subject string) ([]events.Record, error) {
+func (s *Store) readSubject(ctx context.Context, subject string, after uint64) ([]events.Record, error) {
 	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", subject, err)
 	}
-	if !found {
+	if !found || end.Seq <= after {
 		return nil, nil
 	}
 	var records []events.Record
-	for from := uint64(1); ; {
+	for from := after + 1; ; {
 		batch, err := s.readBatch(ctx, subject, from)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", subject, err)
@@ -80,15 +85,14 @@ func (s *Store) readSubject(ctx context.Context, subject string) ([]events.Recor
 			return records, nil
 		case len(batch) < maxBatch:
 			// A follower that has not caught up: the leader has the rest.
-			return s.readRest(ctx, subject, records, end)
+			return s.readRest(ctx, subject, records, from, end)
 		}
 		from = records[n-1].Seq + 1
 	}
 }
 
 // readRest reads one by one from the leader what a follower did not have.
-func (s *Store) readRest(ctx context.Context, subject string, records []events.Record, end events.Record) ([]events.Record, error) {
-	from := uint64(1)
+func (s *Store) readRest(ctx context.Context, subject string, records []events.Record, from uint64, end events.Record) ([]events.Record, error) {
 	if n := len(records); n > 0 {
 		from = records[n-1].Seq + 1
 	}
@@ -106,39 +110,38 @@ func (s *Store) readRest(ctx context.Context, subject string, records []events.R
 	return append(records, end), nil
 }
 
-// leaderGet reads one message from the stream's leader, which has all that was
-// acknowledged. The client's own calls would ask any replica.
+// leaderGet reads one message of the log.
 func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return events.Record{}, false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	var record events.Record
-	var found bool
-	err = patiently(ctx, func(ctx context.Context) (err error) {
-		record, found, err = s.leaderGetOnce(ctx, body)
-		return err
-	})
-	return record, found, err
-}
-
-func (s *Store) leaderGetOnce(ctx context.Context, request []byte) (events.Record, bool, error) {
-	m, found, err := s.storedMessage(ctx, LogStream, request)
+	m, found, err := s.leaderGetFrom(ctx, LogStream, request)
 	if err != nil || !found {
 		return events.Record{}, false, err
 	}
 	return recordOf(m.Subject, m.Seq, m.Time, m.Data), true, nil
 }
 
-// storedMessage is a message as a stream's leader hands it out.
+// storedMessage is a message as a stream's leader returns it.
 type storedMessage struct {
 	Subject string    `json:"subject"`
 	Seq     uint64    `json:"seq"`
 	Header  []byte    `json:"hdrs"`
 	Data    []byte    `json:"data"`
 	Time    time.Time `json:"time"`
+}
+
+// leaderGetFrom reads one message from a stream's leader, which has all that was
+// acknowledged. The client's own calls would ask any replica.
+func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[string]any) (m storedMessage, found bool, err error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return m, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		m, found, err = s.storedMessage(ctx, stream, body)
+		return err
+	})
+	return m, found, err
 }
 
 func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
@@ -281,7 +284,7 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	var n node.ID
 	var job string
 	r.Kind, id, n, job = place(subject)
-	if r.Kind == events.KindOther {
+	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return r // a timer: the offer that it becomes will count
 	}
 	f, err := events.Decode(data)
@@ -308,7 +311,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindOffer || kind == events.KindHold
 	case events.TaskQueued:
 		return kind == events.KindOffer
-	case events.NodeRegistered, events.NodeOnline, events.NodeDraining, events.NodeOffline:
+	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
+		events.NodeQuarantined, events.NodeReleased, events.NodeRetired:
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob

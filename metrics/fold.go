@@ -147,7 +147,7 @@ func (f *Fold) fact(r *events.Record) {
 		f.unread++
 		return
 	}
-	if r.Kind == events.KindOther {
+	if !r.IsFact() {
 		return // a timer: it is counted when it has fired
 	}
 	n, ok := f.facts[r.Fact.Type]

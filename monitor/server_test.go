@@ -189,6 +189,7 @@ func TestChecks(t *testing.T) {
 
 // beats are heartbeats that can be read, or not.
 type beats struct {
+	Heartbeats
 	alive map[node.ID]node.Heartbeat
 	err   error
 }
@@ -197,7 +198,7 @@ func (b *beats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) { ret
 
 func TestWatched(t *testing.T) {
 	b := &beats{alive: map[node.ID]node.Heartbeat{"n1": {Session: "s", At: time.Now()}}}
-	w := Watched{b, metrics.NewBeats()}
+	w := Watched{Heartbeats: b, Beats: metrics.NewBeats()}
 	if alive, err := w.Alive(t.Context()); err != nil || len(alive) != 1 {
 		t.Errorf("%v, %v", alive, err)
 	}

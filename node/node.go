@@ -1,14 +1,6 @@
-// Package node holds the rules of nodes as pure functions: the states of a
-// worker process, which command is allowed in which state ([Decide]) and how
-// facts add up to a state ([Evolve]). Like package task it reads no clock and
-// does no I/O.
-//
-// Only the fold of a node's facts says what its state is. Heartbeats are not
-// facts; what follows from their presence or absence is.
 package node
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,21 +14,38 @@ type ID string
 // Validate refuses an ID that cannot be one token of a subject.
 func (id ID) Validate() error { return task.ValidName("node", string(id)) }
 
+// Queue is the queue part of the node's own route, "@node-1", which it serves
+// besides its queues and nobody else does.
+func (id ID) Queue() string { return "@" + string(id) }
+
 // State says how far a node can be counted on.
 type State uint8
 
 // The states of a node.
 const (
+	// Unknown: nobody has ever registered under this id.
 	Unknown State = iota
-	// Online nodes beat.
+	// Online nodes beat, and have not proved yet that work reaches them.
 	Online
-	// Draining nodes take no new work and end or release what they run.
+	// Ready nodes have proved, over the connection they have now, that they can fetch.
+	Ready
+	// Draining nodes take no new work and end or release what they run: their
+	// process was asked to end, or an operator has drained them.
 	Draining
-	// Offline nodes said goodbye, or fell silent.
+	// Quarantined nodes came and went too often; they beat and take no work.
+	Quarantined
+	// Offline nodes said goodbye, fell silent, or have not beaten yet.
 	Offline
+	// Retired nodes will not come back, says an operator.
+	Retired
 )
 
-var stateNames = []string{"unknown", "online", "draining", "offline"}
+var stateNames = []string{"unknown", "online", "ready", "draining", "quarantined", "offline", "retired"}
+
+// States lists all states by their names.
+func States() []State {
+	return []State{Unknown, Online, Ready, Draining, Quarantined, Offline, Retired}
+}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
@@ -58,6 +67,42 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Order is what an operator has asked of a node. It holds until another one
+// comes, over any number of restarts.
+type Order uint8
+
+// The orders.
+const (
+	// OrderServe: nothing is asked, the node does what it is for.
+	OrderServe Order = iota
+	// OrderCordon: no new work; what runs goes on.
+	OrderCordon
+	// OrderDrain: no new work, and what runs ends or is given back. The process stays.
+	OrderDrain
+)
+
+var orderNames = []string{"serve", "cordon", "drain"}
+
+func (o Order) String() string {
+	if int(o) < len(orderNames) {
+		return orderNames[o]
+	}
+	return fmt.Sprintf("order(%d)", uint8(o))
+}
+
+// MarshalText spells the order by name.
+func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (o *Order) UnmarshalText(text []byte) error {
+	i := slices.Index(orderNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("no order is called %q: want serve, cordon or drain", text)
+	}
+	*o = Order(i)
+	return nil
+}
+
 // Profile is what a node says of itself when it starts.
 type Profile struct {
 	Host    string            `json:"host,omitempty"`
@@ -68,9 +113,12 @@ type Profile struct {
 	Slots int `json:"slots,omitempty"`
 	// Queues are those that it serves.
 	Queues []string `json:"queues,omitempty"`
+	// Probes says that the node proves its readiness. Workers from before that did
+	// not: they count as serving once online.
+	Probes bool `json:"probes,omitempty"`
 }
 
-// Node is the sum of the facts about a node.
+// Node is the sum of the facts about a node. Its size does not grow with their number.
 type Node struct {
 	ID    ID    `json:"id"`
 	State State `json:"state"`
@@ -84,12 +132,73 @@ type Node struct {
 	// Since is when the present state began, Started when the session did.
 	Since   time.Time `json:"since"`
 	Started time.Time `json:"started"`
+
+	// Link is how far the session itself has come, whatever else keeps work from
+	// the node: Offline, Online or Ready; and LinkReason is why.
+	Link       State  `json:"link"`
+	LinkReason string `json:"link_reason,omitempty"`
+	// OnlineSince is when the present connection was first seen to beat, and
+	// ReadySince when it proved that work reaches it; zero if it does not hold.
+	OnlineSince time.Time `json:"online_since,omitzero"`
+	ReadySince  time.Time `json:"ready_since,omitzero"`
+	// Connection counts the connections of the session from 1; 0 if it does not say.
+	Connection uint64 `json:"connection,omitempty"`
+	// Took is how long the connection took to become ready.
+	Took task.Duration `json:"took,omitempty"`
+	// Kept and Stopped are the attempts that the node presented then: those that
+	// were still its own, and those that it had to stop.
+	Kept    int `json:"kept,omitempty"`
+	Stopped int `json:"stopped,omitempty"`
+	// Low is a sequence below which all offers on the node's own route are done with.
+	Low uint64 `json:"low,omitempty"`
+
+	// Leaving says that the session was asked to end.
+	Leaving       bool   `json:"leaving,omitempty"`
+	LeavingReason string `json:"leaving_reason,omitempty"`
+	// Standing is what an operator has asked of the node.
+	Standing Standing `json:"standing,omitzero"`
+	// Quarantine keeps work from the node because it came and went too often; nil if it does not.
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+
+	Stability
+}
+
+// Standing is an order, and where it comes from.
+type Standing struct {
+	Order  Order  `json:"order"`
+	Reason string `json:"reason,omitempty"`
+	// By is who gave it.
+	By string `json:"by,omitempty"`
+	// Grace is how long what runs may go on after a drain; 0 for the worker's own setting.
+	Grace task.Duration `json:"grace,omitempty"`
+	Since time.Time     `json:"since,omitzero"`
+}
+
+// Quarantine is why and how long a node gets no work.
+type Quarantine struct {
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+	// Until is when it ends at the earliest by itself.
+	Until time.Time `json:"until"`
+}
+
+// Takes tells whether the node takes new work at all.
+func (n *Node) Takes() bool {
+	return n.Standing.Order == OrderServe && (n.State == Ready || n.State == Online && !n.Probes)
 }
 
 // Serves tells whether the node takes new work from the queue, or from its own
-// route ([task.NodeQueue]).
+// route if that is what the queue names.
 func (n *Node) Serves(queue string) bool {
-	return n.State == Online && (slices.Contains(n.Queues, queue) || queue == task.NodeQueue(string(n.ID)))
+	return n.Takes() && (slices.Contains(n.Queues, queue) || queue == n.ID.Queue())
+}
+
+// Alive tells whether the session beats, as far as the log knows.
+func (n *Node) Alive() bool { return n.Link == Online || n.Link == Ready }
+
+// Stable tells whether the node has been ready without a drop for d.
+func (n *Node) Stable(now time.Time, d time.Duration) bool {
+	return n.State == Ready && !now.Before(n.ReadySince.Add(d))
 }
 
 // Heartbeat is what a node writes again and again while it lives. It is no
@@ -97,140 +206,4 @@ func (n *Node) Serves(queue string) bool {
 type Heartbeat struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"`
-}
-
-// Event is a fact about a node. The set is closed.
-type Event interface{ isEvent() }
-
-// Registered begins a session; whatever session was there before is over.
-type Registered struct {
-	Session string
-	Profile
-}
-
-// WentOnline says that the session's heartbeat was seen.
-type WentOnline struct{ Session, Reason string }
-
-// Drained says that the session takes no new work.
-type Drained struct{ Session, Reason string }
-
-// WentOffline ends what can be expected of the session.
-type WentOffline struct{ Session, Reason string }
-
-func (Registered) isEvent()  {}
-func (WentOnline) isEvent()  {}
-func (Drained) isEvent()     {}
-func (WentOffline) isEvent() {}
-
-// Recorded is an event with its place in the log. Event is nil for a message
-// that could not be understood.
-type Recorded struct {
-	Seq   uint64
-	At    time.Time
-	Event Event
-}
-
-// Evolve adds one recorded event to a node. It is total; an event of a session
-// that is over changes nothing but Head, one at or below n.Head nothing at all.
-func Evolve(n Node, r Recorded) Node {
-	if r.Seq <= n.Head {
-		return n
-	}
-	n.Head = r.Seq
-	switch e := r.Event.(type) {
-	case Registered:
-		n.Session, n.Profile, n.Started = e.Session, e.Profile, r.At
-		n.enter(Offline, "registered, no heartbeat seen yet", r.At)
-	case WentOnline:
-		if n.is(e.Session) {
-			n.enter(Online, e.Reason, r.At)
-		}
-	case Drained:
-		if n.is(e.Session) {
-			n.enter(Draining, e.Reason, r.At)
-		}
-	case WentOffline:
-		if n.is(e.Session) {
-			n.enter(Offline, e.Reason, r.At)
-		}
-	}
-	return n
-}
-
-// is tells whether the session is the present one; a node that never registered has none.
-func (n *Node) is(session string) bool { return n.State != Unknown && n.Session == session }
-
-func (n *Node) enter(s State, reason string, at time.Time) {
-	n.State, n.Reason, n.Since = s, reason, at
-}
-
-// Command asks for a change of a node and may be refused. The set is closed.
-type Command interface{ isCommand() }
-
-// Register begins a session.
-type Register struct {
-	Session string
-	Profile
-}
-
-// Beat says that the session's heartbeat was stored.
-type Beat struct{ Session string }
-
-// Drain asks the session to take no new work.
-type Drain struct{ Session, Reason string }
-
-// Leave ends the session, by its own word.
-type Leave struct{ Session, Reason string }
-
-// Vanish ends the session because its heartbeat stopped.
-type Vanish struct{ Session, Reason string }
-
-func (Register) isCommand() {}
-func (Beat) isCommand()     {}
-func (Drain) isCommand()    {}
-func (Leave) isCommand()    {}
-func (Vanish) isCommand()   {}
-
-// ErrSuperseded refuses a command of a session that is over: another process
-// has registered under the same node id.
-var ErrSuperseded = errors.New("another session has registered under this node id")
-
-// Decide returns the event that follows from a command, to be recorded at
-// n.Head. No event and no error means that what was asked for holds already.
-func Decide(n Node, c Command) (Event, error) {
-	switch c := c.(type) {
-	case Register:
-		if n.Session == c.Session && n.State != Unknown {
-			return nil, nil
-		}
-		return Registered(c), nil
-	case Beat:
-		if err := n.own(c.Session); err != nil || n.State != Offline {
-			return nil, err
-		}
-		return WentOnline{Session: c.Session, Reason: "its heartbeat was stored"}, nil
-	case Drain:
-		if err := n.own(c.Session); err != nil || n.State == Draining || n.State == Offline {
-			return nil, err
-		}
-		return Drained(c), nil
-	case Leave:
-		if err := n.own(c.Session); err != nil || n.State == Offline {
-			return nil, err
-		}
-		return WentOffline(c), nil
-	case Vanish:
-		if n.Session != c.Session || n.State == Offline || n.State == Unknown {
-			return nil, nil
-		}
-		return WentOffline(c), nil
-	}
-	return nil, fmt.Errorf("no rule for the command %T", c)
-}
-
-func (n *Node) own(session string) error {
-	if !n.is(session) {
-		return fmt.Errorf("%w: the session of %s is %q, not %q", ErrSuperseded, n.ID, n.Session, session)
-	}
-	return nil
 }

@@ -268,7 +268,7 @@ func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 			if err := f.writePoison(ctx, r, "it lies on the chain of a task and is not about a task"); err != nil {
 				return err
 			}
-		case r.Fact.Event == nil && r.Kind != events.KindOther:
+		case r.Fact.Event == nil && r.IsFact():
 			if unknown == nil {
 				unknown = map[events.Type]int{}
 			}
@@ -323,22 +323,16 @@ func clip(s string, n int) string {
 }
 
 func (f *fold) writeNode(ctx context.Context, n *node.Node) error {
-	labels, err := json.Marshal(n.Labels)
+	doc, err := json.Marshal(n)
 	if err != nil {
-		return fmt.Errorf("node %s: labels: %w", n.ID, err)
+		return fmt.Errorf("node %s: %w", n.ID, err)
 	}
-	queues, err := json.Marshal(n.Queues)
-	if err != nil {
-		return fmt.Errorf("node %s: queues: %w", n.ID, err)
-	}
-	return f.w.exec(ctx, "INSERT OR REPLACE INTO nodes ("+nodeColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		string(n.ID), int64(n.State), n.Reason, n.Session, n.Host, n.PID, n.Version, string(labels), n.Slots, string(queues),
-		int64(n.Head), timeText(n.Since), timeText(n.Started))
+	return f.w.exec(ctx, "INSERT OR REPLACE INTO nodes VALUES (?, ?)", string(n.ID), string(doc))
 }
 
 // loadNode returns the node as it is stored, or one of which nothing is known.
 func loadNode(ctx context.Context, conn *sql.Conn, id node.ID) (node.Node, error) {
-	n, err := scanNode(conn.QueryRowContext(ctx, "SELECT "+nodeColumns+" FROM nodes WHERE id = ?", string(id)))
+	n, err := scanNode(conn.QueryRowContext(ctx, "SELECT doc FROM nodes WHERE id = ?", string(id)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return node.Node{ID: id}, nil
 	}

@@ -51,7 +51,8 @@ func (h *history) add() {
 	case 3:
 		r.Kind, r.Fact.Task = events.KindChain, ""
 	case 4, 5:
-		r.Kind, r.Fact.Task, r.Fact.Node, r.Fact.Event = events.KindNode, "", node.ID(h.text()+"n"), h.nodeEvent()
+		r.Fact.Actor = h.valid()
+		r.Kind, r.Fact.Task, r.Fact.Node, r.Fact.Event = events.KindNode, "", node.ID(h.valid()+"n"), h.nodeEvent()
 	default:
 		r.Fact.Event = h.event(r.Fact.Task)
 		r.Kind = events.KindChain
@@ -111,16 +112,29 @@ func (h *history) event(id task.ID) task.Event {
 
 func (h *history) nodeEvent() node.Event {
 	session := fmt.Sprint(h.IntN(2))
-	switch h.IntN(4) {
+	switch h.IntN(9) {
 	case 0:
-		return node.Registered{Session: session, Profile: node.Profile{Host: h.text(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4}}
+		return node.Registered{Session: session, Profile: node.Profile{Host: h.valid(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4, Probes: true}}
 	case 1:
-		return node.WentOnline{Session: session, Reason: h.text()}
+		return node.WentOnline{Session: session, Reason: h.valid(), Connection: uint64(h.IntN(3))}
 	case 2:
-		return node.Drained{Session: session, Reason: h.text()}
+		return node.Drained{Session: session, Reason: h.valid()}
+	case 3:
+		return node.BecameReady{Session: session, Reason: h.valid(), Kept: h.IntN(3), Low: uint64(h.IntN(9)), Took: 5}
+	case 4:
+		return node.Changed{Order: node.Order(h.IntN(3)), Reason: h.valid(), Grace: task.Duration(time.Second)}
+	case 5:
+		return node.WasQuarantined{Reason: h.valid(), Until: h.time()}
+	case 6:
+		return node.WasReleased{Reason: h.valid()}
+	case 7:
+		return node.WasRetired{Reason: h.valid()}
 	}
-	return node.WentOffline{Session: session, Reason: h.text()}
+	return node.WentOffline{Session: session, Reason: h.valid()}
 }
+
+// valid is a text as decoding leaves it.
+func (h *history) valid() string { return strings.ToValidUTF8(h.text(), "?") }
 
 var testSpecs = []*task.Spec{
 	nil,

@@ -169,7 +169,7 @@ func TestProjectorTriesAgain(t *testing.T) {
 }
 
 func TestProjectorKnowsAnotherLog(t *testing.T) {
-	long, short, other := newHistory(1, 5), newHistory(1, 5), newHistory(2, 5)
+	long, short, other := newHistory(7, 5), newHistory(7, 5), newHistory(3, 5)
 	long.grow(200)
 	short.grow(100)
 	other.grow(300)

@@ -68,7 +68,7 @@ func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var at uint64
 	err := s.view(ctx, "list nodes", func(tx *sql.Tx, seq uint64) error {
 		at = seq
-		rows, err := tx.QueryContext(ctx, "SELECT "+nodeColumns+" FROM nodes ORDER BY id")
+		rows, err := tx.QueryContext(ctx, "SELECT doc FROM nodes ORDER BY id")
 		if err != nil {
 			return err
 		}

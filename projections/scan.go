@@ -3,7 +3,6 @@ package projections
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"millrace/node"
 	"millrace/task"
@@ -40,33 +39,14 @@ func scanTask(row scanner, specs *specCache) (task.Task, error) {
 	return r.decode(specs)
 }
 
-const nodeColumns = "id, state, reason, session, host, pid, version, labels, slots, queues, head, since, started"
-
 func scanNode(row scanner) (node.Node, error) {
 	var n node.Node
-	var labels, queues []byte
-	var since, started string
-	err := row.Scan(&n.ID, &n.State, &n.Reason, &n.Session, &n.Host, &n.PID, &n.Version, &labels, &n.Slots, &queues,
-		&n.Head, &since, &started)
-	if err != nil {
-		return node.Node{}, err
+	var doc []byte
+	if err := row.Scan(&doc); err != nil {
+		return n, err
 	}
-	for _, part := range []func() error{
-		func() error { return json.Unmarshal(labels, &n.Labels) },
-		func() error { return json.Unmarshal(queues, &n.Queues) },
-		func() (err error) { n.Since, err = parseTime(since); return err },
-		func() (err error) { n.Started, err = parseTime(started); return err },
-	} {
-		if err := part(); err != nil {
-			return node.Node{}, fmt.Errorf("row of node %s: %w", n.ID, err)
-		}
+	if err := json.Unmarshal(doc, &n); err != nil {
+		return node.Node{}, fmt.Errorf("row of a node: %w", err)
 	}
 	return n, nil
-}
-
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return string(appendTime(nil, t))
 }

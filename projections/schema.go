@@ -10,7 +10,7 @@ import (
 // A file of another version is not migrated but made again from the log.
 const (
 	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must
@@ -52,20 +52,10 @@ CREATE TABLE counts (
 	PRIMARY KEY (queue, state)
 ) WITHOUT ROWID;
 
+-- A node is its fold, as JSON: there are few, and nothing filters on a part of one.
 CREATE TABLE nodes (
-	id      TEXT NOT NULL PRIMARY KEY,
-	state   INTEGER NOT NULL,
-	reason  TEXT NOT NULL,
-	session TEXT NOT NULL,
-	host    TEXT NOT NULL,
-	pid     INTEGER NOT NULL,
-	version TEXT NOT NULL,
-	labels  TEXT NOT NULL,
-	slots   INTEGER NOT NULL,
-	queues  TEXT NOT NULL,
-	head    INTEGER NOT NULL,
-	since   TEXT NOT NULL,
-	started TEXT NOT NULL
+	id  TEXT NOT NULL PRIMARY KEY,
+	doc TEXT NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

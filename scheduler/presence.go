@@ -3,57 +3,212 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"millrace/node"
 )
 
-// presence is what [Scheduler.CheckNodes] remembers.
-type presence struct {
-	// settled is when a missing heartbeat begins to mean something.
-	settled time.Time
-	// missing are the sessions without a heartbeat at the last check. One look is
-	// not enough: the heartbeats were read before the nodes.
-	missing map[node.ID]string
+// Heartbeats says which nodes beat.
+type Heartbeats interface {
+	// Alive lists the heartbeats that have not run out. It may lag a little.
+	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
+	// Beating returns a node's heartbeat, and false if it has run out. It does not lag.
+	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
+	// WatchBeats calls gone with each node whose heartbeat runs out or is removed,
+	// as it happens, until ctx ends. It calls lost at first, and each time some
+	// may have been missed since.
+	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
 }
 
-// CheckNodes looks once for nodes whose heartbeat has run out. A node that it
-// misses for the second time running is recorded as offline. It is for one
-// goroutine, like Sweep; the two may run at once.
+// Routes are what the log holds for nodes besides their facts.
+type Routes interface {
+	// NodeRoutes lists the nodes for which there is something, DropNode removes it.
+	NodeRoutes(ctx context.Context) ([]node.ID, error)
+	DropNode(ctx context.Context, id node.ID) error
+}
+
+// presence is what the scheduler remembers of heartbeats.
+type presence struct {
+	mu sync.Mutex
+	// settled is when a missing heartbeat begins to mean something. Guarded by mu.
+	settled time.Time
+}
+
+// unsettle gives nodes time to come back: whoever looks has only just come, and
+// what kept it away may have kept them.
+func (p *presence) unsettle(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settled = time.Now().Add(d)
+}
+
+func (p *presence) calm() (bool, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !time.Now().Before(p.settled), p.settled
+}
+
+// watchNodes acts on heartbeats as they run out, until ctx ends. What it misses
+// CheckNodes finds.
+func (s *Scheduler) watchNodes(ctx context.Context) error {
+	gone := make(chan node.ID, 1024)
+	look := make(chan struct{}, 1)
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	defer func() { stop(); <-ended }()
+	go func() {
+		defer close(ended)
+		for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+			err := s.beats.WatchBeats(watching, func(id node.ID) {
+				select {
+				case gone <- id:
+				default: // very many at once: one look at all of them costs less
+					poke(look)
+				}
+			}, func() {
+				s.presence.unsettle(s.cfg.Settling)
+				poke(look)
+			})
+			if watching.Err() != nil {
+				return
+			}
+			s.log.Warn().Err(err).Msg("heartbeats cannot be watched; trying again, and looking at all of them meanwhile")
+			select {
+			case <-time.After(pause):
+			case <-watching.Done():
+				return
+			}
+		}
+	}()
+	var again <-chan time.Time // when those that were silent too early are looked at
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look:
+		case <-again:
+		case id := <-gone:
+			if calm, _ := s.presence.calm(); calm {
+				n, err := s.rec.LoadNode(ctx, id)
+				if err == nil {
+					err = s.vanished(ctx, &n)
+				}
+				if err != nil && ctx.Err() == nil {
+					s.log.Warn().Err(err).Str("node", string(id)).Msg("a node fell silent and that cannot be recorded now; the sweep tries again")
+				}
+				continue
+			}
+		}
+		if calm, at := s.presence.calm(); !calm {
+			again = time.After(time.Until(at))
+			continue
+		}
+		again = nil
+		if err := s.CheckNodes(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("scheduler cannot look at the nodes; the sweep tries again")
+		}
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// vanished records that a node is offline if it has no heartbeat now.
+func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
+	if !n.Alive() {
+		return nil
+	}
+	h, beats, err := s.beats.Beating(ctx, n.ID)
+	if err != nil || beats && h.Session == n.Session {
+		return err
+	}
+	_, event, err := s.rec.DoNodeFrom(ctx, *n, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
+	if event != nil {
+		s.log.Warn().Str("node", string(n.ID)).Msg("node is offline: its heartbeat ran out")
+	}
+	return err
+}
+
+// CheckNodes looks once at all nodes: for heartbeats that ran out and that
+// nobody has acted on, and for nodes to quarantine or to release. Any number of
+// goroutines and schedulers may do so at once.
 func (s *Scheduler) CheckNodes(ctx context.Context) error {
-	p := &s.presence
 	alive, err := s.beats.Alive(ctx)
 	if err != nil {
 		// Nodes that beat through the same server had no chance either.
-		p.settled = time.Now().Add(s.cfg.Settling)
+		s.presence.unsettle(s.cfg.Settling)
 		return err
-	}
-	if time.Now().Before(p.settled) {
-		return nil
 	}
 	nodes, _, err := s.view.Nodes(ctx)
 	if err != nil {
 		return err
 	}
+	calm, _ := s.presence.calm()
+	now := s.rec.Now()
 	var errs []error
-	missing := map[node.ID]string{}
-	for _, n := range nodes {
-		if n.State != node.Online && n.State != node.Draining {
+	for i := range nodes {
+		n := &nodes[i]
+		if h, ok := alive[n.ID]; calm && n.Alive() && (!ok || h.Session != n.Session) {
+			errs = append(errs, s.vanished(ctx, n))
+		}
+		judge := node.Judge{At: now, Policy: s.cfg.Flap}
+		if event, _ := node.Decide(*n, judge); event == nil {
 			continue
 		}
-		if h, ok := alive[n.ID]; ok && h.Session == n.Session {
-			continue
-		}
-		missing[n.ID] = n.Session
-		if p.missing[n.ID] != n.Session {
-			continue
-		}
-		_, event, err := s.rec.DoNode(ctx, n.ID, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
+		_, event, err := s.rec.DoNodeFrom(ctx, *n, judge)
 		errs = append(errs, err)
-		if event != nil {
-			s.log.Warn().Str("node", string(n.ID)).Msg("node is offline: its heartbeat ran out")
+		switch e := event.(type) {
+		case node.WasQuarantined:
+			s.log.Warn().Str("node", string(n.ID)).Time("until", e.Until).Msg("node is quarantined: " + e.Reason)
+		case node.WasReleased:
+			s.log.Info().Str("node", string(n.ID)).Msg("node is released: " + e.Reason)
 		}
 	}
-	p.missing = missing
 	return errors.Join(errs...)
+}
+
+// Reap removes once what the log holds for nodes that are retired, or that
+// nobody knows. A reaper that dies midway leaves it to the next one.
+func (s *Scheduler) Reap(ctx context.Context) error {
+	ids, err := s.cfg.Routes.NodeRoutes(ctx)
+	errs := []error{err}
+	for _, id := range ids {
+		n, err := s.rec.LoadNode(ctx, id)
+		if err == nil && (n.State == node.Retired || n.State == node.Unknown) {
+			if err = s.cfg.Routes.DropNode(ctx, id); err == nil {
+				s.log.Info().Str("node", string(id)).Msg("removed what was left of a node that is no more")
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reap node %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reapEvery is how often the reaper looks after its first time, which is at once.
+const reapEvery = time.Hour
+
+func (s *Scheduler) reap(ctx context.Context) error {
+	if s.cfg.Routes == nil {
+		return nil
+	}
+	for {
+		wait := reapEvery
+		if err := s.Reap(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("what is left of retired nodes cannot be removed now; trying again in a minute")
+			wait = time.Minute
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
 }

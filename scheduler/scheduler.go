@@ -28,11 +28,6 @@ type View interface {
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 }
 
-// Heartbeats says which nodes beat.
-type Heartbeats interface {
-	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-}
-
 // Jobs tells the log of changes of definitions of which nobody has.
 type Jobs interface {
 	// TellJobs does so for changes made before a time and returns how many there were.
@@ -48,7 +43,7 @@ type Config struct {
 	task.Settings
 	// Sweep is how often it looks for late tasks. Default 5s.
 	Sweep time.Duration
-	// Presence is how often it looks for silent nodes. Default 500ms.
+	// Presence is how often it looks at all nodes, in case one fell silent unheard. Default 5s.
 	Presence time.Duration
 	// React is how often it looks whether nodes came or went. Default 250ms.
 	React time.Duration
@@ -62,6 +57,10 @@ type Config struct {
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
 	// it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
+	// Flap says when a node comes and goes too often to get work.
+	Flap node.FlapPolicy
+	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
+	Routes Routes
 	Log    zerolog.Logger
 }
 
@@ -82,7 +81,7 @@ func (c Config) withDefaults() Config {
 	set(&c.AckWait, 30*time.Second)
 	set(&c.Slack, 3*time.Second)
 	set(&c.Sweep, 5*time.Second)
-	set(&c.Presence, 500*time.Millisecond)
+	set(&c.Presence, 5*time.Second)
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
@@ -125,6 +124,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	g.Go(func() error { return s.watchNodes(ctx) })
+	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
 	return g.Wait()
 }

@@ -24,6 +24,9 @@ type testWorld struct {
 	*events.Memory
 	rec *events.Recorder
 
+	// ranOut takes the nodes of which a watcher is told; one of several schedulers hears it.
+	ranOut chan node.ID
+
 	mu    sync.Mutex
 	tasks []task.ID                  // guarded by mu
 	alive map[node.ID]node.Heartbeat // guarded by mu; one without a session has run out
@@ -44,7 +47,7 @@ func (w *testWorld) setBeat(id node.ID, h node.Heartbeat) {
 func newTestWorld() *testWorld {
 	mem := events.NewMemory(time.Now, settings.AckWait)
 	return &testWorld{
-		Memory: mem, alive: map[node.ID]node.Heartbeat{},
+		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan node.ID, 10),
 		rec: &events.Recorder{Log: mem, Actor: "test", Now: time.Now, NewID: events.NewID},
 	}
 }
@@ -120,6 +123,24 @@ func (w *testWorld) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
 		}
 	}
 	return beating, nil
+}
+
+func (w *testWorld) Beating(_ context.Context, id node.ID) (node.Heartbeat, bool, error) {
+	h := w.beats()[id]
+	return h, h.Session != "", nil
+}
+
+// WatchBeats tells of a heartbeat that ran out when the test says so.
+func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+	lost()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case id := <-w.ranOut:
+			gone(id)
+		}
+	}
 }
 
 func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
@@ -241,10 +262,10 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 		w.claim(t, id, "n1")
 		pass(10 * time.Second)
 		w.setBeat("n1", node.Heartbeat{})
-		pass(2 * time.Second)
+		pass(5 * time.Second) // nobody told: the look at all nodes finds it
 		nodes, _, err := w.Nodes(t.Context())
 		if err != nil || nodes[0].State != node.Offline {
-			t.Fatalf("the node is %s, %v; want offline 2s after its last heartbeat ran out", nodes[0].State, err)
+			t.Fatalf("the node is %s, %v; want offline 5s after its last heartbeat ran out", nodes[0].State, err)
 		}
 		pass(500 * time.Millisecond)
 		if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Losses != 1 {
@@ -352,8 +373,7 @@ func TestLooked(t *testing.T) {
 		pass(5*time.Second + time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
-		// Presence asks for the nodes only when it has settled, at the tenth round.
-		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {9, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
+		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
 			t.Errorf("heard of %v, want %v", rounds, want)
 		}
 	})

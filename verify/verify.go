@@ -121,7 +121,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	if r.Stored.After(v.stored) {
 		v.stored = r.Stored
 	}
-	if r.Kind == events.KindOther {
+	if !r.IsFact() {
 		v.timers++ // the offer that it becomes will count
 		return nil
 	}

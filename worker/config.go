@@ -28,6 +28,8 @@ type Store interface {
 	Forget(ctx context.Context, id node.ID) error
 	// OnHint calls look when something may have happened to a task of the node.
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
+	// WatchNode calls changed when something may have happened to the node.
+	WatchNode(id node.ID, changed func()) (stop func(), err error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l task.Lines) error
 	Keep(ctx context.Context, r task.Records) error
@@ -52,12 +54,19 @@ type Config struct {
 	// Grace is how long running tasks may go on after Run was asked to end;
 	// then they are stopped and given back. Default 30s.
 	Grace time.Duration
+	// Hurry, once closed, ends Run at once: what runs is stopped by force and given
+	// back, if the log answers within a second. It has an effect only after Run was
+	// asked to end. Default: nobody hurries.
+	Hurry <-chan struct{}
+	// Flap says when a node comes and goes too often to get work.
+	Flap node.FlapPolicy
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
 	// Version is the program's, to be shown.
 	Version string
-	// Ready is called once, when the node is online and takes work. Default: nobody is told.
+	// Ready is called once, when the node has proved that work reaches it, or when
+	// it is known that it gets none for now. Default: nobody is told.
 	Ready func()
 	// Log gets what an operator should know. Default: nothing.
 	Log zerolog.Logger

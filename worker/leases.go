@@ -88,6 +88,11 @@ func (l *leases) adopt(o *events.Offer, now time.Time) bool {
 	return true
 }
 
+// presentExtend is how long a node that came back waits for the word that a lease
+// goes on. Readiness does not hang on it: if the offer's consumer was lost, the
+// offer has to come again first.
+const presentExtend = 200 * time.Millisecond
+
 // renewals is how many leases are extended at the same time.
 const renewals = 64
 
@@ -142,25 +147,63 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 				return nil
 			}
 			a.lease.confirm(asked)
-			w.look(ctx, a)
+			_, _ = w.look(ctx, a) // if it fails, the next renewal looks again
 			return nil
 		})
 	}
 	_ = g.Wait() // its functions return nil
 }
 
-// look reads the task of an attempt and stops the attempt if the log says so.
-func (w *Worker) look(ctx context.Context, a *Attempt) {
+// look reads the task of an attempt and stops the attempt if the log says so. It
+// tells whether the task is still the attempt's own.
+func (w *Worker) look(ctx context.Context, a *Attempt) (own bool, err error) {
 	t, err := w.protocol.Recorder.Load(ctx, a.Task.ID)
 	switch {
 	case errors.Is(err, task.ErrUnknown):
 		a.stop(ErrFenced)
-	case err != nil: // the next renewal looks again
+		return false, nil
+	case err != nil:
+		return true, err
 	case t.Epoch != a.Task.Epoch || !t.Live():
 		a.stop(ErrFenced)
+		return false, nil
 	case t.State == task.Cancelling:
 		a.stop(ErrCancelled)
 	}
+	return true, nil
+}
+
+// present asks the log for each attempt that runs whether it is still this
+// node's, confirms the lease of those that are and stops the others. It counts both.
+func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
+	all := w.leases.all()
+	own := make([]bool, len(all))
+	var g errgroup.Group
+	g.SetLimit(renewals)
+	for i, a := range all {
+		g.Go(func() (err error) {
+			if own[i], err = w.look(ctx, a); err != nil || !own[i] {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, presentExtend)
+			defer cancel()
+			asked := time.Now()
+			offer, _ := a.lease.get()
+			if offer.Extend(ctx) == nil { // else the next renewal tries, or the offer comes again
+				a.lease.confirm(asked)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	for i := range all {
+		if own[i] {
+			kept++
+		} else {
+			stopped++
+		}
+	}
+	return kept, stopped, err
 }
 
 // hint looks at one task because somebody said that something has happened to it.
@@ -169,7 +212,7 @@ func (w *Worker) hint(id task.ID) {
 		w.background.Go(func() {
 			ctx, cancel := context.WithTimeout(a.context, w.ackWait/3)
 			defer cancel()
-			w.look(ctx, a)
+			_, _ = w.look(ctx, a) // the next renewal looks again
 		})
 	}
 }

@@ -6,53 +6,236 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
+	"millrace/task"
 )
 
-// register begins the node's session and brings it online.
-func (w *Worker) register(ctx context.Context) error {
-	profile := profileOf(w.cfg)
-	if _, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile}); err != nil {
-		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
-	}
-	return w.beatOnce(ctx)
+// presence is what the worker's own node is and has to say. It belongs to the
+// goroutine that looks after it.
+type presence struct {
+	w      *Worker
+	offers events.Offers
+	// node is as the log last said.
+	node node.Node
+	// connection counts the connections of this session, reason is why there is
+	// a new one, and since is from when on it stood.
+	connection uint64
+	reason     string
+	since      time.Time
+	// kept and stopped is what became of the attempts that were presented over it.
+	kept, stopped int
+	presented     bool
+	beaten        time.Time // when the last heartbeat was stored
+	silent        bool      // it does not beat, because nothing can be fetched
+	told          bool      // Ready was called
 }
 
-// beat says again and again that the node lives, until ctx ends. It returns an
-// error if another process has taken the node's place.
-func (w *Worker) beat(ctx context.Context) error {
+// register begins the node's session and brings it online and, if that can be
+// had soon, to readiness.
+func (p *presence) register(ctx context.Context) error {
+	w := p.w
+	profile := profileOf(w.cfg)
+	p.connection, p.since = 1, time.Now()
+	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile})
+	if err != nil {
+		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
+	}
+	p.node = n
+	return p.attend(ctx)
+}
+
+// live looks after the node until ctx ends: it beats, proves the way of the offers
+// after each interruption, and does what the log asks of the node. It returns
+// an error if another process has taken the node's place, or it was retired.
+func (p *presence) live(ctx context.Context) error {
+	w := p.w
+	poke := make(chan struct{}, 1)
+	stop, err := w.store.WatchNode(w.cfg.Node, func() {
+		select {
+		case poke <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer stop()
 	tick := time.NewTicker(w.cfg.Beat)
 	defer tick.Stop()
+	soon := time.NewTimer(p.next())
+	defer soon.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case b := <-p.offers.Broken():
+			p.broke(b)
 		case <-tick.C:
+		case <-poke:
+		case <-soon.C:
 		}
-		err := w.beatOnce(ctx)
-		switch {
+		switch err := p.attend(ctx); {
 		case errors.Is(err, node.ErrSuperseded):
 			w.log.Error().Err(err).Msg("this worker stops; give one of the two another name")
+			return fmt.Errorf("worker: %w", err)
+		case errors.Is(err, node.ErrRetired):
+			w.log.Error().Err(err).Msg("this worker stops: its node was retired; start it again if that was wrong")
 			return fmt.Errorf("worker: %w", err)
 		case err != nil && ctx.Err() == nil:
 			w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
 		}
+		soon.Reset(p.next())
 	}
 }
 
-// beatOnce stores a heartbeat and makes sure that the log says online: somebody
-// may have found the node silent in between.
-func (w *Worker) beatOnce(ctx context.Context) error {
+// broke notes that the way of the offers was interrupted: until it is proved
+// again no work is taken.
+func (p *presence) broke(b events.Break) {
+	p.w.gate.set(false)
+	p.connection++
+	p.reason, p.since, p.presented = b.Reason, b.At, false
+	p.beaten = time.Time{}
+	p.w.log.Info().Str("reason", b.Reason).Msg("proving anew that work reaches this node")
+}
+
+// proveAgain is how long after a proof in vain the next one begins.
+const proveAgain = time.Second
+
+// next is how long the node may be left alone, beside its heartbeats.
+func (p *presence) next() time.Duration {
+	now := time.Now()
+	wait := p.w.cfg.Beat
+	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
+	if p.node.Link == node.Online && p.node.Quarantine == nil {
+		until(now.Add(proveAgain))
+	}
+	if q := p.node.Quarantine; q != nil && q.Until.After(now) {
+		until(q.Until)
+	}
+	if by, ok := p.giveBackAt(); ok && by.After(now) {
+		until(by)
+	}
+	return wait
+}
+
+// attend does once what is due.
+func (p *presence) attend(ctx context.Context) error {
+	w := p.w
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.NodeTTL)
 	defer cancel()
+	rec, session := w.protocol.Recorder, w.protocol.Session
+	// A node that cannot fetch must not seem alive: its silence is what gives its work to others.
+	trouble := p.offers.Trouble()
+	if trouble != nil && !p.silent {
+		w.log.Error().Err(trouble).Msg("nothing can be fetched, so this node does not beat until that is over")
+	}
+	p.silent = trouble != nil
+	var err error
+	switch {
+	case trouble != nil:
+		p.node, err = rec.UpdateNode(ctx, p.node)
+		if err == nil {
+			_, err = node.Decide(p.node, node.Beat{Session: session}) // whether the session still is the node's
+		}
+	case time.Since(p.beaten) < w.cfg.Beat/2:
+		p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Beat{Session: session, Connection: p.connection, Reason: p.reason})
+	default:
+		err = p.beat(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Judge{At: time.Now(), Policy: w.cfg.Flap}); err != nil {
+		return err
+	}
+	if trouble == nil && p.node.Link == node.Online && p.node.Quarantine == nil {
+		if err := p.prove(ctx); err != nil {
+			w.log.Warn().Err(err).Msg("this node takes no work: it has not proved yet that work reaches it; trying again")
+		}
+	}
+	w.gate.set(p.node.Takes())
+	p.giveBack()
+	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
+		p.told = true
+		if !p.node.Takes() {
+			w.log.Warn().Str("state", p.node.State.String()).Str("order", p.node.Standing.Words()).Str("reason", p.node.Reason).Msg("this node takes no work for now")
+		}
+		if w.cfg.Ready != nil {
+			w.cfg.Ready()
+		}
+	}
+	return nil
+}
+
+// beat stores a heartbeat and makes sure that the log says online: somebody
+// may have found the node silent in between.
+func (p *presence) beat(ctx context.Context) error {
+	w := p.w
 	h := node.Heartbeat{Session: w.protocol.Session, At: time.Now().UTC()}
 	asked := time.Now()
 	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return err
 	}
 	w.beaten.Store(&asked)
-	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Beat{Session: w.protocol.Session})
+	p.beaten = h.At
+	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: h.Session, Connection: p.connection, Reason: p.reason})
+	p.node = n
 	return err
+}
+
+// prove has something come through on the node's own route, presents the attempts
+// that still run, and says so.
+func (p *presence) prove(ctx context.Context) error {
+	w := p.w
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.NodeTTL/3) // the next heartbeat must not wait for it
+	defer cancel()
+	if err := p.offers.Prove(ctx); err != nil {
+		return err
+	}
+	if !p.presented {
+		kept, stopped, err := w.present(ctx)
+		if err != nil {
+			return fmt.Errorf("ask for what this node still runs: %w", err)
+		}
+		p.kept, p.stopped, p.presented = kept, stopped, true
+	}
+	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
+		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: task.Duration(max(time.Since(p.since), 1)),
+		Kept: p.kept, Stopped: p.stopped, Low: p.offers.Low(),
+	})
+	p.node = n
+	if event != nil {
+		w.log.Info().Dur("took", time.Since(p.since)).Int("kept", p.kept).Int("stopped", p.stopped).Msg("ready: work reaches this node")
+	}
+	if errors.Is(err, node.ErrNotOnline) {
+		return nil // somebody found it silent meanwhile; the next heartbeat mends that
+	}
+	return err
+}
+
+// giveBackAt is when what runs is given back because an operator has drained the node.
+func (p *presence) giveBackAt() (time.Time, bool) {
+	o := p.node.Standing
+	if o.Order != node.OrderDrain {
+		return time.Time{}, false
+	}
+	grace := o.Grace.Std()
+	if grace == 0 {
+		grace = p.w.cfg.Grace
+	}
+	return o.Since.Add(grace), true
+}
+
+// giveBack stops what still runs when the grace of a drain is over.
+func (p *presence) giveBack() {
+	by, ok := p.giveBackAt()
+	if !ok || time.Now().Before(by) {
+		return
+	}
+	for _, a := range p.w.leases.all() {
+		a.stop(ErrDrained)
+	}
 }
 
 func (w *Worker) sayDraining(ctx context.Context) {
@@ -63,11 +246,16 @@ func (w *Worker) sayDraining(ctx context.Context) {
 }
 
 // leave says goodbye, so that nobody has to find out.
-func (w *Worker) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+func (p *presence) leave() {
+	w := p.w
+	patience := 5 * time.Second
+	if w.hurried() {
+		patience = hurry
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended"})
-	if errors.Is(err, node.ErrSuperseded) {
+	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: p.offers.Low()})
+	if errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrRetired) {
 		return // the heartbeat is the other one's
 	}
 	if err == nil {

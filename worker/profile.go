@@ -11,5 +11,5 @@ func profileOf(c Config) node.Profile {
 	if err != nil {
 		host = "localhost"
 	}
-	return node.Profile{Host: host, PID: os.Getpid(), Version: c.Version, Labels: c.Labels, Slots: c.Slots, Queues: c.Queues}
+	return node.Profile{Host: host, PID: os.Getpid(), Version: c.Version, Labels: c.Labels, Slots: c.Slots, Queues: c.Queues, Probes: true}
 }

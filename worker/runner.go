@@ -48,6 +48,10 @@ var (
 	ErrIdle = errors.New("the attempt was silent for longer than timeout.idle allows")
 	// ErrShutdown: the worker ends and gives the task back.
 	ErrShutdown = errors.New("the worker shuts down")
+	// ErrDrained: an operator has drained the node, and the grace for that is over.
+	ErrDrained = errors.New("the node was drained")
+	// ErrHurry: the worker ends at once and gives the task back.
+	ErrHurry = errors.New("the worker ends at once")
 	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
 	ErrLeaseLost = errors.New("the lease could not be confirmed in time")
 	// ErrFenced: the task is no longer this attempt's own.
@@ -105,8 +109,11 @@ func (a *Attempt) watchSilence() {
 // attempt must be gone before somebody else can have started it.
 func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
-	if errors.Is(cause, ErrLeaseLost) {
+	switch {
+	case errors.Is(cause, ErrLeaseLost):
 		grace = min(grace, a.worker.safety.grace())
+	case errors.Is(cause, ErrHurry):
+		grace = 0
 	}
 	return grace
 }

@@ -84,6 +84,9 @@ func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
 	}, nil
 }
 
+// WatchNode has nobody told: what happens to a node is seen at its next heartbeat.
+func (s *store) WatchNode(node.ID, func()) (func(), error) { return func() {}, nil }
+
 func (s *store) Print(ctx context.Context, l task.Lines) error {
 	if print := get(s, &s.print); print != nil {
 		if err := print(ctx); err != nil {

@@ -27,6 +27,7 @@ type Worker struct {
 	leases   leases
 	safety   safety
 	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
+	gate     *gate
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
@@ -41,7 +42,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, log: cfg.Log,
+		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
 			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
@@ -72,13 +73,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer stopHints()
-	if err := w.register(ctx); err != nil {
+	p := &presence{w: w, offers: offers}
+	if err := p.register(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	w.log.Info().Str("node", string(w.cfg.Node)).Strs("queues", w.cfg.Queues).Int("slots", w.cfg.Slots).Msg("worker started")
-	if w.cfg.Ready != nil {
-		w.cfg.Ready()
-	}
 
 	// Three lives: pulling ends first, then the attempts, then what serves them.
 	pulling, stopPulling := context.WithCancel(ctx)
@@ -91,7 +90,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error {
 		defer stopPulling() // a node that is not ours any more takes no work
-		return w.beat(serving)
+		return p.live(serving)
 	})
 	g.Go(func() error { return w.renew(serving) })
 	g.Go(func() error {
@@ -103,28 +102,38 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		<-pulling.Done()
 		w.counts.pulling.Store(false)
+		w.gate.set(false)
 		w.drain(serving, &slots, stopAttempts)
 		return nil
 	})
 	err = g.Wait()
 	w.background.Wait()
-	w.leave()
+	p.leave()
 	return err
 }
 
 // slot runs one task after the other.
 func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
-	for pulling.Err() == nil {
-		offer, err := offers.Next(pulling)
-		w.counts.asked(err)
-		if err != nil {
-			if pulling.Err() == nil {
-				w.log.Error().Err(err).Msg("no offers can be had; trying again")
-				sleep(pulling, time.Second)
-			}
-			continue
+	for {
+		open, ok := w.gate.enter(pulling)
+		if !ok {
+			return
 		}
-		w.serve(attempts, offer)
+		offer, err := offers.Next(open)
+		w.counts.asked(err)
+		switch {
+		case err == nil && open.Err() != nil:
+			// It came at the moment at which the node stopped taking work: somebody
+			// else starts it at once, unless it is one that still runs here.
+			if !w.leases.adopt(offer, time.Now()) {
+				_ = offer.Return() // else it comes again when its lease has run out
+			}
+		case err == nil:
+			w.serve(attempts, offer)
+		case open.Err() == nil:
+			w.log.Error().Err(err).Msg("no offers can be had; trying again")
+			sleep(open, time.Second)
+		}
 	}
 }
 
@@ -235,32 +244,64 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrLeaseLost):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail
 }
 
-// drain waits for the attempts that run, and stops them at the end of the grace time.
+// hurry is how long a worker that is to end at once waits for anything.
+const hurry = time.Second
+
+// hurried tells whether the worker is to end at once.
+func (w *Worker) hurried() bool {
+	select {
+	case <-w.cfg.Hurry:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain waits for the attempts that run, and stops them at the end of the grace
+// time. If it is told to hurry it leaves behind what does not end within a second.
 func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.CancelCauseFunc) {
-	w.sayDraining(ctx)
+	said := make(chan struct{})
+	go func() { defer close(said); w.sayDraining(ctx) }()
 	ended := make(chan struct{})
-	go func() { slots.Wait(); close(ended) }()
+	go func() { slots.Wait(); <-said; close(ended) }()
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
+	why := ErrShutdown
 	select {
 	case <-ended:
 		return
 	case <-grace.C:
+	case <-w.cfg.Hurry:
+		why = ErrHurry
 	}
 	if n := len(w.leases.all()); n > 0 {
 		w.log.Warn().Int("tasks", n).Dur("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
 	}
-	for _, a := range w.leases.all() {
-		a.stop(ErrShutdown)
+	w.stopAll(why, stop)
+	select {
+	case <-ended:
+		return
+	case <-w.cfg.Hurry:
 	}
-	stop(ErrShutdown)
-	<-ended
+	w.stopAll(ErrHurry, stop)
+	select {
+	case <-ended:
+	case <-time.After(hurry):
+		w.log.Warn().Int("tasks", len(w.leases.all())).Msg("leaving behind what has not ended; it starts elsewhere when its lease has run out")
+	}
+}
+
+func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
+	for _, a := range w.leases.all() {
+		a.stop(why)
+	}
+	stop(why)
 }
 
 // sleep waits, or until ctx ends.

@@ -46,7 +46,7 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 		return err
 	}
 	defer server.Stop()
-	p := newParts(ctx, dialEmbedded(server, log), s, log)
+	p := a.newParts(ctx, dialEmbedded(server, log), s, log)
 	defer p.close()
 	role := "server"
 	if w != nil {

@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -36,8 +37,8 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
   2    the command line, the settings or the input cannot be meant like that
   3    what was asked for does not exist
   4    no NATS server, or no millrace server, answered
-  5    refused: the task, job or directory is not in a state that allows it
-  6    the time given to wait ran out
+  5    refused: the task, node, job or directory is not in a state that allows it
+  6    the time given to wait ran out; of a node, the reason was printed
 
 "run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
 
@@ -109,6 +110,12 @@ func faultOf(err error) *fault {
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
+	case errors.Is(err, node.ErrUnknown):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace node ls` lists the nodes there are")}
+	case errors.Is(err, node.ErrRetired):
+		return &fault{code: exitRefused, err: err, hint: hint("a worker that starts under its name begins a new life")}
+	case errors.Is(err, node.ErrAlive):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
 	case errors.Is(err, task.ErrEnded):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):

@@ -58,7 +58,9 @@ func factType(r *events.Record) string {
 	switch {
 	case r.Err != nil:
 		return "unreadable"
-	case r.Kind == events.KindOther:
+	case r.Kind == events.KindProbe:
+		return "probe"
+	case !r.IsFact():
 		return "timer"
 	}
 	return string(r.Fact.Type)
@@ -139,6 +141,8 @@ func factDetails(r *events.Record) string {
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:
 		return e.Reason
+	case node.BecameReady:
+		return words(e.Reason, tookText(e.Took), attemptsText("kept", e.Kept), attemptsText("stopped", e.Stopped))
 	case node.Drained:
 		return e.Reason
 	case node.WentOffline:
@@ -147,13 +151,42 @@ func factDetails(r *events.Record) string {
 		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
 	case task.JobRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
+	case node.Changed:
+		return words(e.Order.String(), e.Reason, graceText(e.Grace))
+	case node.WasQuarantined:
+		return words(e.Reason, by("until", e.Until))
+	case node.WasReleased:
+		return e.Reason
+	case node.WasRetired:
+		return e.Reason
 	case nil:
-		if r.Kind != events.KindOther {
+		if r.IsFact() {
 			return "a type that this version does not know"
 		}
 		return r.Place
 	}
 	return ""
+}
+
+func tookText(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "took " + span(d.Std())
+}
+
+func graceText(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "grace " + span(d.Std())
+}
+
+func attemptsText(what string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return what + " " + plural(n, "attempt")
 }
 
 func workDetails(w *task.Work) string {

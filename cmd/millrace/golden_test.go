@@ -122,17 +122,34 @@ func TestWhyTables(t *testing.T) {
 func TestNodeTables(t *testing.T) {
 	a := client.NodeView{
 		Node: node.Node{
-			ID: "node-a", State: node.Online, Reason: "its heartbeat was stored", Session: "s1", Head: 9, Since: noon, Started: noon,
-			Profile: node.Profile{Host: "desk", PID: 42, Version: "v1.2.3", Labels: map[string]string{"gpu": "yes"}, Slots: 4, Queues: []string{"default", "bulk"}},
+			ID: "node-a", State: node.Ready, Reason: "its probe came through", Session: "s1", Head: 9, Since: noon, Started: noon,
+			Link: node.Ready, OnlineSince: noon.Add(-time.Second), ReadySince: noon, Took: task.Duration(3 * time.Millisecond), Kept: 2,
+			Standing:  node.Standing{Order: node.OrderCordon, Reason: "disk", By: "ada@desk", Since: noon.Add(time.Second)},
+			Stability: node.Stability{Sessions: 3, Ended: 2, Lived: task.Duration(time.Hour), Short: 1},
+			Profile:   node.Profile{Host: "desk", PID: 42, Version: "v1.2.3", Labels: map[string]string{"gpu": "yes"}, Slots: 4, Queues: []string{"default", "bulk"}, Probes: true},
 		},
-		Running: 3, LastBeat: noon.Add(58 * time.Second),
+		MeanSession: task.Duration(30 * time.Minute), Score: 0.7, Running: 3, LastBeat: noon.Add(58 * time.Second),
 	}
 	b := client.NodeView{Node: node.Node{ID: "node-b", State: node.Offline, Reason: "its heartbeat stopped", Since: noon.Add(-time.Hour)}}
 	now := noon.Add(time.Minute)
+	for _, v := range []*client.NodeView{&a, &b} {
+		v.Next = node.Owes(v.Node, node.Settings{TTL: 15 * time.Second})
+	}
 	golden(t, "node_ls", nodeTable(&client.NodePage{Nodes: []client.NodeView{a, b}, Seq: 9}, now), 0, false)
 	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
 	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
 	golden(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
+
+	for want, n := range map[string]node.Node{
+		`timed out waiting: node a is online for 1m00s (beats); its worker must act: fetch what was put on its own route, which proves that work reaches it, by 2026-03-01 12:00:15; otherwise look at the worker's log: it beats, and cannot fetch`: {
+			ID: "a", State: node.Online, Reason: "beats", Since: noon, OnlineSince: noon, Profile: node.Profile{Probes: true}},
+		`timed out waiting: node a is ready for 1m00s (proved), and that is less than 2m0s without a drop`:                                    {ID: "a", State: node.Ready, Reason: "proved", Since: noon, ReadySince: noon},
+		"timed out waiting: node a is unknown; an operator must act: start `millrace worker --name a`: nobody has registered under this name": {ID: "a"},
+	} {
+		if got := unready(n, 2*time.Minute, now, node.Settings{TTL: 15 * time.Second}); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
 }
 
 func TestJobTable(t *testing.T) {

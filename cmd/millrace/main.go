@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 )
 
@@ -21,14 +19,9 @@ func main() {
 
 // run is the whole command: arguments and streams in, exit code out.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// The first signal asks for a clean end, the second one ends the process.
-	// What comes at the same time is the first one again: timeout(1), for one,
-	// sends its signal to the process and to its group.
-	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
-
 	a := newApp(in, out, errs)
+	ctx, stop := a.hurry.listen(context.Background())
+	defer stop()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -37,15 +30,14 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return a.report(root.ExecuteContext(ctx))
 }
 
-// sameSignal is how long after a signal another one is taken for its echo.
-const sameSignal = 200 * time.Millisecond
-
 // app is one run of the command: its streams and what the flags of all commands say.
 type app struct {
 	in   io.Reader
 	out  io.Writer
 	errs io.Writer
 	now  func() time.Time
+	// hurry is what a second signal asks for.
+	hurry *hurry
 
 	conn   connection // --server and the like
 	config string     // --config
@@ -55,7 +47,7 @@ type app struct {
 }
 
 func newApp(in io.Reader, out, errs io.Writer) *app {
-	return &app{in: in, out: out, errs: errs, now: time.Now}
+	return &app{in: in, out: out, errs: errs, now: time.Now, hurry: &hurry{now: make(chan struct{})}}
 }
 
 // report prints an error for people and returns the exit code it stands for.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,7 +20,10 @@ func (a *app) nodeCommand() *cobra.Command {
 		Use: "node", Aliases: []string{"nodes", "n"},
 		Short: "Nodes: the workers that run tasks",
 	})
-	c.AddCommand(a.nodeList(), a.nodeShow())
+	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeEvents(), a.nodeWait(),
+		a.nodeOrder("drain", node.OrderDrain), a.nodeOrder("undrain", node.OrderServe),
+		a.nodeOrder("cordon", node.OrderCordon), a.nodeOrder("uncordon", node.OrderServe),
+		a.nodeRelease(), a.nodeRetire())
 	return c
 }
 
@@ -60,18 +64,53 @@ func (a *app) nodeList() *cobra.Command {
 
 // nodeTable lays the nodes out.
 func nodeTable(page *client.NodePage, now time.Time) table {
-	t := table{header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "VERSION", "LABELS", "REASON"}}
+	t := table{header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"}}
 	for i := range page.Nodes {
 		n := &page.Nodes[i]
 		beat := "none"
 		if !n.LastBeat.IsZero() {
 			beat = age(n.LastBeat, now) + " ago"
 		}
-		t.add(plain(string(n.ID)), nodeCell(n.State), plain(age(n.Since, now)), plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
-			plain(strings.Join(n.Queues, ",")), plain(beat), plain(n.Version), plain(pairs(n.Labels)), plain(n.Reason))
+		mean := ""
+		if n.MeanSession > 0 {
+			mean = span(n.MeanSession.Std())
+		}
+		reason := n.Reason
+		if n.Standing.Order == node.OrderCordon {
+			reason = words(n.Standing.Words(), reason)
+		}
+		t.add(plain(string(n.ID)), nodeCell(&n.Node), plain(age(n.Since, now)), plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
+			plain(strings.Join(n.Queues, ",")), plain(beat), plain(age(n.OnlineSince, now)), plain(age(n.ReadySince, now)),
+			plain(fmt.Sprint(n.Sessions)), plain(mean), plain(fmt.Sprintf("%.1f", n.Score)), plain(n.Version), plain(pairs(n.Labels)), plain(reason))
 	}
 	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Nodes), "node"), page.Seq)}
 	return t
+}
+
+// onNode makes what runs a command that is given one node's name.
+func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		id := node.ID(args[0])
+		if err := id.Validate(); err != nil {
+			return misuse(c, "%w", err)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return do(c.Context(), cl, id)
+	}
+}
+
+// nodeRules are the numbers by which it is said what must happen to a node.
+func (a *app) nodeRules() (node.Settings, error) {
+	profile := profileProd
+	if a.dev {
+		profile = profileDev
+	}
+	s, _, err := a.loadSettings(nil, profile)
+	return node.Settings{TTL: s.NodeTTL}, err
 }
 
 func (a *app) nodeShow() *cobra.Command {
@@ -82,26 +121,18 @@ func (a *app) nodeShow() *cobra.Command {
 		Args:  takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
 	}
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		id := node.ID(args[0])
-		if err := id.Validate(); err != nil {
-			return misuse(c, "%w", err)
-		}
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
+	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		asking, cancel := a.asking(ctx)
 		defer cancel()
-		records, err := cl.Store().Node(asking, id)
+		records, err := a.nodeFacts(asking, cl, id)
 		if err != nil {
 			return err
 		}
-		if len(records) == 0 {
-			return &fault{code: exitNotFound, err: fmt.Errorf("node %q: no such node", id), hint: hint("`millrace node ls` lists the nodes there are")}
+		rules, err := a.nodeRules()
+		if err != nil {
+			return err
 		}
-		v := client.NodeView{Node: events.FoldNode(id, records)}
+		v := client.ViewNode(events.FoldNode(id, records), a.now(), rules)
 		// How busy it is only a server knows.
 		page, err := cl.Nodes(asking, client.NodeListRequest{AtLeast: v.Head})
 		if err != nil && !errors.Is(err, jet.ErrNoService) {
@@ -116,8 +147,17 @@ func (a *app) nodeShow() *cobra.Command {
 			return a.writeJSON(v)
 		}
 		return a.print(nodeDetails(&v, records, a.now()))
-	}
+	})
 	return c
+}
+
+// nodeFacts reads the facts of a node, of which there must be some.
+func (a *app) nodeFacts(ctx context.Context, cl *client.Client, id node.ID) ([]events.Record, error) {
+	records, err := cl.Store().Node(ctx, id)
+	if err == nil && len(records) == 0 {
+		err = fmt.Errorf("node %q: %w", id, node.ErrUnknown)
+	}
+	return records, err
 }
 
 // maxNodeFacts is how many of a node's latest facts are shown.
@@ -125,12 +165,25 @@ const maxNodeFacts = 10
 
 func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) table {
 	t := table{title: "Node " + string(n.ID), foot: []string{fmt.Sprintf("as of sequence %d", n.Head)}}
-	t.add(dim("state"), nodeCell(n.State))
+	t.add(dim("state"), nodeCell(&n.Node))
 	t.field("reason", n.Reason)
 	t.field("since", moment(n.Since, now))
-	t.field("started", moment(n.Started, now))
+	t.field("next", n.Next.Who+": "+n.Next.What)
+	t.field("by", moment(n.Next.By, now))
+	t.field("otherwise", n.Next.Else)
+	t.field("order", words(n.Standing.Words(), by("since", n.Standing.Since)))
+	t.field("online", moment(n.OnlineSince, now))
+	t.field("ready", words(moment(n.ReadySince, now), tookText(n.Took), attemptsText("kept", n.Kept), attemptsText("stopped", n.Stopped)))
 	t.field("last beat", moment(n.LastBeat, now))
+	t.field("started", moment(n.Started, now))
 	t.field("session", n.Session)
+	if n.Sessions > 0 {
+		mean := ""
+		if n.MeanSession > 0 {
+			mean = "mean " + span(n.MeanSession.Std())
+		}
+		t.field("sessions", words(fmt.Sprint(n.Sessions), mean, fmt.Sprintf("%d cut short", n.Short), fmt.Sprintf("flap score %.1f", n.Score)))
+	}
 	t.field("host", n.Host)
 	if n.PID > 0 {
 		t.field("process", fmt.Sprint(n.PID))
@@ -141,8 +194,39 @@ func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) tab
 	t.field("slots", fmt.Sprintf("%d, %d of them busy", n.Slots, n.Running))
 	name := "latest facts"
 	for _, r := range records[max(len(records)-maxNodeFacts, 0):] {
-		t.field(name+" ", fmt.Sprintf("#%d %s %s (%s)", r.Seq, clock(factTime(&r)), factType(&r), factDetails(&r)))
+		t.field(name+" ", nodeFact(&r))
 		name = ""
 	}
 	return t
+}
+
+func nodeFact(r *events.Record) string {
+	return fmt.Sprintf("#%d %s %s (%s)", r.Seq, clock(factTime(r)), factType(r), factDetails(r))
+}
+
+func (a *app) nodeEvents() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
+		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+	}
+	o.flags(c)
+	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		records, err := a.nodeFacts(asking, cl, id)
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(showFacts(records))
+		}
+		t := table{header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}}
+		for i := range records {
+			r := &records[i]
+			t.add(plain(fmt.Sprint(r.Seq)), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)), plain(factDetails(r)))
+		}
+		return a.print(t)
+	})
+	return c
 }

@@ -35,6 +35,7 @@ type parts struct {
 	settings Settings
 	log      zerolog.Logger
 
+	hurry    *hurry
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
@@ -42,8 +43,8 @@ type parts struct {
 	figures  *figures        // nil if no metrics are served
 }
 
-func newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
-	p := &parts{dial: d, settings: s, log: log}
+func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
+	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry}
 	p.group, p.ctx = errgroup.WithContext(ctx)
 	return p
 }
@@ -89,7 +90,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
-	config := scheduler.Config{Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Log: p.log}
+	config := scheduler.Config{
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding,
+		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -103,7 +106,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(decider.Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }
@@ -146,13 +149,14 @@ func (p *parts) work(c workerConfig) error {
 	p.closers = append(p.closers, tasks.Close)
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
-		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace,
+		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)
 	}
 	p.figures.watchWorker(w, p.settings.NodeTTL)
+	p.hurry.working.Store(true)
 	p.starting.Add(1)
 	p.start(w.Run)
 	return nil

@@ -111,7 +111,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	f.monitor.Add(fold, beats, loops, lag, f.server)
 	f.monitor.Expect(monitor.LagCheck(lag),
 		monitor.LoopCheck(loops, scheduler.LoopSweep, patience),
-		monitor.LoopCheck(loops, scheduler.LoopPresence, slowRound))
+		monitor.LoopCheck(loops, scheduler.LoopPresence, patience))
 	p.start(func(ctx context.Context) error {
 		return monitor.FollowLag(ctx, lag, store.Last, projector.Store.Reached, f.monitor.Failed)
 	})

@@ -55,7 +55,7 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would do it too
-	p := newParts(ctx, a.dialTo(t), s, a.processLogger())
+	p := a.newParts(ctx, a.dialTo(t), s, a.processLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/jet"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -39,6 +40,9 @@ type Settings struct {
 	Sweep time.Duration
 	// Grace is what running tasks get to end when their worker shuts down.
 	Grace time.Duration
+	// Flap is the score at which a node that comes and goes is quarantined, and
+	// FlapRelease the one below which it is released; see node.FlapPolicy.
+	Flap node.FlapPolicy
 	// SyncAlways flushes every write of an embedded server before it is
 	// acknowledged; else SyncInterval bounds what the loss of the machine can take.
 	SyncAlways   bool
@@ -86,6 +90,8 @@ var settings = []setting{
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }),
 	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }),
 	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }),
+	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "3", func(s *Settings) *float64 { return &s.Flap.Limit }),
+	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "1", func(s *Settings) *float64 { return &s.Flap.Release }),
 	{
 		name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
 		read: readSync, text: func(s *Settings) string {
@@ -137,6 +143,25 @@ func readMetrics(s *Settings, text string) error {
 	}
 	s.Metrics = text
 	return nil
+}
+
+// score makes a setting that is a score of a node. 0 switches the rule off.
+func score(name, usage, value string, field func(*Settings) *float64) setting {
+	return setting{
+		name: name, usage: usage, dev: value, prod: value,
+		read: func(s *Settings, text string) error {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil || v < 0 || v > 1000 {
+				return errors.New("want a number from 0 to 1000")
+			}
+			if v == 0 {
+				v = -1
+			}
+			*field(s) = v
+			return nil
+		},
+		text: func(s *Settings) string { return strconv.FormatFloat(max(*field(s), 0), 'f', -1, 64) },
+	}
 }
 
 // period makes a setting that is a duration.

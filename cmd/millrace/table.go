@@ -41,8 +41,15 @@ func stateCell(s task.State) cell {
 	}[s]}
 }
 
-func nodeCell(s node.State) cell {
-	return cell{s.String(), map[node.State]colour{node.Online: green, node.Draining: yellow, node.Offline: red}[s]}
+// nodeCell is a node's state, and that it is cordoned, which is no state.
+func nodeCell(n *node.Node) cell {
+	c := cell{n.State.String(), map[node.State]colour{
+		node.Online: yellow, node.Ready: green, node.Draining: yellow, node.Quarantined: purple, node.Offline: red, node.Retired: faint,
+	}[n.State]}
+	if n.Standing.Order == node.OrderCordon {
+		c = cell{c.text + ",cordoned", yellow}
+	}
+	return c
 }
 
 // table is rows of cells below a header; a table without one is a list of

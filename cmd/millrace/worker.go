@@ -46,7 +46,7 @@ child processes are killed too, and another worker takes its tasks over.`,
 		if err != nil {
 			return err
 		}
-		p := newParts(c.Context(), a.dialTo(t), s, a.processLogger())
+		p := a.newParts(c.Context(), a.dialTo(t), s, a.processLogger())
 		defer p.close()
 		if err := p.listen("worker"); err != nil {
 			return err

@@ -61,6 +61,12 @@ func (f *Faulty) Node(ctx context.Context, id node.ID) ([]events.Record, error) 
 	return f.Log.Node(ctx, id)
 }
 
+// NodeAfter implements [events.Reader].
+func (f *Faulty) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
+	f.land()
+	return f.Log.NodeAfter(ctx, id, seq)
+}
+
 func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.Context, *events.Fact) (uint64, error)) (uint64, error) {
 	f.land()
 	f.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -19,6 +20,7 @@ var offerCases = []testCase{
 	{name: "queues do not mix", body: queues},
 	{name: "next honours its context", body: nextEnds},
 	{name: "many workers get each offer once", body: manyWorkers},
+	{name: "a node proves that offers reach it", body: proof},
 }
 
 // submit offers a task on a queue.
@@ -142,6 +144,68 @@ func nextEnds(s *suite) {
 	id := s.submit("default") // who went away takes no offer along
 	offer := s.next(offers)
 	s.delivered(offer, id, offer.Deliveries)
+	s.ack(offer)
+}
+
+// A proof comes through where nothing else does, needs no place for a task,
+// leaves no trace among tasks and nodes, and is no offer.
+func proof(s *suite) {
+	without := s.offers("default")
+	if err := without.Prove(s.context()); err == nil {
+		s.Error("there is a proof without a route of its own")
+	}
+	own := s.offers("default", node.ID("n1").Queue())
+	last, err := s.log.Last(s.context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for range 3 {
+		if err := own.Prove(s.context()); err != nil {
+			s.Fatalf("Prove: %v", err)
+		}
+	}
+	if err := own.Trouble(); err != nil {
+		s.Errorf("there is trouble after a proof: %v", err)
+	}
+	s.nothing(own, s.o.AckWait/5)
+	id := s.submit("default")
+	feed := s.follow(last + 1)
+	for found := false; !found; {
+		records, err := feed.Next(s.context())
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, r := range records {
+			found = found || r.Fact.Task == id
+			if r.Fact.Task != id && (r.Kind != events.KindProbe || r.Err != nil || r.Fact.Task != "" || r.Fact.Node != "") {
+				s.Errorf("a proof left the record %+v", r)
+			}
+		}
+	}
+	waiting := make(chan *events.Offer, 1)
+	go func() { // while somebody waits for an offer, a proof takes none away
+		offer, err := own.Next(s.context())
+		if err != nil {
+			s.Errorf("Next: %v", err)
+		}
+		waiting <- offer
+	}()
+	offer := <-waiting
+	s.delivered(offer, id, 1)
+	s.ack(offer)
+	go func() {
+		offer, _ := own.Next(s.context())
+		waiting <- offer
+	}()
+	for range 3 {
+		if err := own.Prove(s.context()); err != nil {
+			s.Fatalf("Prove: %v", err)
+		}
+	}
+	id = s.submit("default")
+	if offer = <-waiting; offer == nil || offer.Fact.Task != id {
+		s.Fatalf("got %+v, want the offer of task %s", offer, id)
+	}
 	s.ack(offer)
 }
 

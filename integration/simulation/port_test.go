@@ -66,6 +66,14 @@ func (p *port) Node(ctx context.Context, id node.ID) (records []events.Record, e
 	return records, err
 }
 
+func (p *port) NodeAfter(ctx context.Context, id node.ID, seq uint64) (records []events.Record, err error) {
+	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
+		records, err = p.Memory.NodeAfter(ctx, id, seq)
+		return err
+	}})
+	return records, err
+}
+
 // pull takes an offer if there is one. If the answer is lost, the offer may be
 // on its way to nobody: its lease has to run out.
 func (p *port) pull(offers *events.MemoryOffers) *events.Offer {

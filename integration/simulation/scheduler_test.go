@@ -21,7 +21,7 @@ var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Sla
 func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
-			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round})
+			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}})
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))
@@ -138,6 +138,16 @@ func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {
 
 // beats are the heartbeats of a history, as one scheduler sees them.
 type beats struct{ actor *actor }
+
+// Beating asks for one of them.
+func (b beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
+	alive, err := b.Alive(ctx)
+	h, ok := alive[id]
+	return h, ok, err
+}
+
+// WatchBeats is not part of a history: its schedulers look when it is their turn.
+func (b beats) WatchBeats(context.Context, func(node.ID), func()) error { return nil }
 
 func (b beats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}

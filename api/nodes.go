@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/client"
+	"millrace/node"
+	"millrace/task"
+)
+
+func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
+	r, err := read[client.NodeListRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return nil, err
+	}
+	nodes, seq, err := s.View.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beats, err := s.Client.Store().Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
+	for _, n := range nodes {
+		running, err := s.View.OnNode(ctx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		v := client.ViewNode(n, now, s.Nodes)
+		v.Running, v.LastBeat = len(running), lastBeat(beats, n)
+		page.Nodes = append(page.Nodes, v)
+	}
+	return page, nil
+}
+
+func lastBeat(beats map[node.ID]node.Heartbeat, n node.Node) time.Time {
+	if h := beats[n.ID]; h.Session == n.Session {
+		return h.At
+	}
+	return time.Time{}
+}
+
+// nodeRequest names a node, and says what is to become of it.
+type nodeRequest struct {
+	ID     node.ID       `json:"id"`
+	Reason string        `json:"reason,omitempty"`
+	Grace  task.Duration `json:"grace,omitempty"`
+	Stable task.Duration `json:"stable,omitempty"`
+}
+
+func readNode(body []byte) (nodeRequest, error) {
+	r, err := read[nodeRequest](body)
+	if err == nil {
+		if err = r.ID.Validate(); err != nil {
+			err = badRequest{err}
+		}
+	}
+	return r, err
+}
+
+func (s *Service) view(ctx context.Context, n node.Node) (client.NodeView, error) {
+	v := client.ViewNode(n, time.Now(), s.Nodes)
+	running, err := s.View.OnNode(ctx, n.ID)
+	if err != nil {
+		return v, err
+	}
+	h, beats, err := s.Client.Store().Beating(ctx, n.ID)
+	if v.Running = len(running); beats && h.Session == n.Session {
+		v.LastBeat = h.At
+	}
+	return v, err
+}
+
+func (s *Service) node(ctx context.Context, body []byte) (any, error) {
+	r, err := readNode(body)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.Client.Node(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(ctx, n)
+}
+
+// waitAnswer says whether a node came to be what was waited for.
+type waitAnswer struct {
+	client.NodeView
+	Met bool `json:"met"`
+}
+
+func (s *Service) waitNode(ctx context.Context, body []byte) (any, error) {
+	r, err := readNode(body)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, watchFor)
+	defer cancel()
+	n, err := s.Client.WaitNode(waiting, r.ID, r.Stable.Std(), nil)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	v, viewed := s.view(ctx, n)
+	return waitAnswer{v, err == nil}, viewed
+}
+
+// order is what an endpoint does that gives nodes an order.
+func (s *Service) order(o node.Order) func(context.Context, []byte) (any, error) {
+	return func(ctx context.Context, body []byte) (any, error) {
+		r, err := readNode(body)
+		if err != nil {
+			return nil, err
+		}
+		n, err := s.Client.OrderNode(ctx, r.ID, o, r.Reason, r.Grace.Std())
+		if err != nil {
+			return nil, err
+		}
+		return s.view(ctx, n)
+	}
+}
+
+func (s *Service) releaseNode(ctx context.Context, body []byte) (any, error) {
+	r, err := readNode(body)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.Client.ReleaseNode(ctx, r.ID, r.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(ctx, n)
+}

@@ -1,0 +1,88 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/node"
+)
+
+// beatWindow is how many heartbeats may be on their way to a watcher.
+const beatWindow = 4096
+
+// WatchBeats calls gone with each node whose heartbeat runs out or is removed,
+// as it happens, until ctx ends; it then returns nil. It calls lost at first, and
+// each time some may have been missed: whoever watches must look at all of them.
+//
+// It reads through a pull consumer of its own. The client's Watch would stall for
+// a quarter of a minute after a restart of the server, and skip what happened meanwhile.
+func (s *Store) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+	for {
+		again, err := s.watchBeats(ctx, gone, lost)
+		if err != nil || ctx.Err() != nil || !again {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// watchBeats watches through one consumer until that is lost.
+func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
+	opening, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	c, err := s.js.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
+		Description:   "Millrace: a scheduler watches heartbeats run out",
+		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxWaiting: 64,
+	})
+	if err != nil {
+		return false, fmt.Errorf("watch heartbeats: %w", err)
+	}
+	name := c.CachedInfo().Name
+	over := make(chan struct{}, 1)
+	take := func(m *nats.Msg) bool { // it never accepts, so that as many as ever are wanted
+		if id, ok := strings.CutPrefix(m.Subject, beatPrefix); ok {
+			if _, beats := heartbeat(m.Header, m.Data); !beats {
+				gone(node.ID(id))
+			}
+		}
+		return false
+	}
+	revive := func(context.Context) {
+		select {
+		case over <- struct{}{}:
+		default:
+		}
+	}
+	p, err := newPuller(s.nc, beatStream, name, beatWindow/4, take, revive)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		p.close()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTry)
+		defer cancel()
+		_ = s.js.DeleteConsumer(ctx, beatStream, name) // else the server removes it after a minute
+	}()
+	p.want(beatWindow)
+	lost()
+	status := s.nc.StatusChanged(nats.CONNECTED)
+	defer s.nc.RemoveStatusListener(status)
+	for {
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-over:
+			return true, nil
+		case <-status:
+			return true, nil // what was said meanwhile is not said again
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/node"
+)
+
+// ownRoute is the consumer that a node alone pulls from. It lies in the memory of
+// one server, for a replicated durable one would cost 60 ms and a raft group for
+// each node. If it is lost it is made again from where the node had got to, and what then
+// comes twice dies at its claim.
+type ownRoute struct {
+	store *Store
+	node  node.ID
+	pull  *puller // set once, before anything comes
+
+	mu sync.Mutex
+	// floor is a sequence up to which all is done with, as the server last said;
+	// behind it may be offers that an earlier process pulled and did not settle,
+	// unless complete. Guarded by mu.
+	floor    uint64
+	complete bool
+	highest  uint64               // guarded by mu; the last sequence that came
+	open     map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
+	orphans  int                  // guarded by mu; of those, the ones whose consumer was lost
+	arrived  chan struct{}        // guarded by mu; closed when the next message comes
+}
+
+func newOwnRoute(s *Store, id node.ID) *ownRoute {
+	return &ownRoute{store: s, node: id, open: map[uint64]*ownLease{}, arrived: make(chan struct{})}
+}
+
+// routeIdle is how long the server keeps the consumer of a node that does not
+// pull. Longer absences only cost making it again.
+const routeIdle = 24 * time.Hour
+
+// ensure makes the consumer if there is none, and tells whether it did.
+func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
+	if err := r.node.Validate(); err != nil {
+		return false, err
+	}
+	s := r.store
+	if c, err := s.js.Consumer(ctx, LogStream, nodeConsumer(r.node)); err == nil {
+		info := c.CachedInfo()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.floor == 0 { // the first look of this process
+			r.floor, r.complete = info.AckFloor.Stream, info.NumAckPending == 0
+		}
+		return false, nil
+	} else if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded) {
+		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+	}
+	low := r.low()
+	if low == 0 {
+		records, err := s.Node(ctx, r.node)
+		if err != nil {
+			return false, fmt.Errorf("route of node %s: %w", r.node, err)
+		}
+		n := events.FoldNode(r.node, records)
+		low = n.Low
+	}
+	cfg := jetstream.ConsumerConfig{
+		Durable:       nodeConsumer(r.node),
+		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
+		FilterSubject: queuePrefix + r.node.Queue() + ".*.*",
+		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
+		MaxDeliver: -1, MaxAckPending: -1,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: routeIdle,
+		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node)},
+	}
+	_, err = s.log.CreateConsumer(ctx, cfg)
+	if errors.Is(err, jetstream.ErrConsumerExists) || errors.Is(err, jetstream.ErrConsumerNameAlreadyInUse) {
+		// The server that held it is gone, and the others still know its name.
+		if err = s.log.DeleteConsumer(ctx, cfg.Durable); err == nil {
+			_, err = s.log.CreateConsumer(ctx, cfg)
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.floor, r.complete = max(low, 1)-1, true
+	// What is open comes again, from low on. Somebody runs it here, perhaps in all
+	// places that there are, so it is asked for beside what they ask for.
+	more := len(r.open) - r.orphans
+	for _, l := range r.open {
+		l.orphan = true
+	}
+	r.orphans = len(r.open)
+	if more > 0 {
+		r.pull.want(more)
+	}
+	return true, nil
+}
+
+// came notes that something has come through.
+func (r *ownRoute) came() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.arrived)
+	r.arrived = make(chan struct{})
+}
+
+// next is closed when the next message comes through.
+func (r *ownRoute) next() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.arrived
+}
+
+// track notes an offer until it is acknowledged. It returns false if somebody
+// here has it already and lost only the lease, which goes on then.
+func (r *ownRoute) track(o *events.Offer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.highest = max(r.highest, o.Seq)
+	if l := r.open[o.Seq]; l != nil && l.orphan {
+		l.now, l.orphan = o.Lease, false
+		r.orphans--
+		return false
+	}
+	l := &ownLease{route: r, seq: o.Seq, now: o.Lease}
+	r.open[o.Seq] = l
+	o.Lease = l
+	return true
+}
+
+// reclaims tells whether leases are to be had back. Until then what nobody
+// has a place for is kept, or it would come again and again before them.
+func (r *ownRoute) reclaims() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.orphans > 0
+}
+
+// ownLease is a lease that survives the loss of its consumer.
+type ownLease struct {
+	route  *ownRoute
+	seq    uint64
+	now    events.Lease // guarded by route.mu
+	orphan bool         // guarded by route.mu
+}
+
+func (l *ownLease) get() events.Lease {
+	l.route.mu.Lock()
+	defer l.route.mu.Unlock()
+	return l.now
+}
+
+func (l *ownLease) Ack() error {
+	r := l.route
+	r.mu.Lock()
+	if r.open[l.seq] == l {
+		delete(r.open, l.seq)
+	}
+	orphan, now := l.orphan, l.now
+	if orphan {
+		l.orphan = false
+		r.orphans--
+	}
+	r.mu.Unlock()
+	if orphan {
+		r.pull.want(-1) // what comes again dies at its claim
+	}
+	return now.Ack()
+}
+
+func (l *ownLease) Return() error                    { return l.get().Return() }
+func (l *ownLease) Extend(ctx context.Context) error { return l.get().Extend(ctx) }
+
+// low is a sequence below which all is done with; 0 if that is not known.
+func (r *ownRoute) low() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.floor == 0 && !r.complete {
+		return 0
+	}
+	low := r.floor + 1
+	if !r.complete {
+		return low
+	}
+	low = max(low, r.highest+1)
+	for seq := range r.open {
+		low = min(low, seq)
+	}
+	return low
+}
+
+// Low implements [events.Offers].
+func (o *offers) Low() uint64 {
+	if o.own == nil {
+		return 0
+	}
+	return o.own.low()
+}
+
+// Times of a proof.
+const (
+	probeTTL   = 10 * time.Second       // then the server forgets it
+	probeAgain = 250 * time.Millisecond // after that it is put there once more
+)
+
+// Prove implements [events.Offers].
+func (o *offers) Prove(ctx context.Context) error {
+	r := o.own
+	if r == nil {
+		return errors.New("prove: no route of a node is among the queues")
+	}
+	// Whatever comes through does, for it took the same way: if the node has no
+	// place for it, it goes back, and there is nothing behind which a probe could be stuck.
+	arrived := r.next()
+	r.pull.want(1)
+	defer r.pull.want(-1)
+	var last error
+	for {
+		try, cancel := context.WithTimeout(ctx, probeAgain)
+		last = o.probe(try)
+		select {
+		case <-arrived:
+			cancel()
+			o.unmute()
+			return nil
+		case <-o.closed:
+			cancel()
+			return fmt.Errorf("prove: %w", nats.ErrConnectionClosed)
+		case <-try.Done():
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return errors.Join(fmt.Errorf("nothing came through on the route of node %s: %w", r.node, ctx.Err()), last)
+		}
+		r.pull.renew() // the request may have been lost
+	}
+}
+
+// probe puts something on the own route.
+func (o *offers) probe(ctx context.Context) error {
+	made, err := o.own.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	if made {
+		o.own.pull.renew()
+	}
+	body, err := json.Marshal(map[string]any{"node": o.own.node, "at": time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: probeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}, "Nats-TTL": {probeTTL.String()}}}
+	if _, err := o.store.pub.publish(ctx, m); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	return nil
+}
+
+// unmute asks those consumers again that did not answer a moment ago, without
+// waiting for their time: the server is there.
+func (o *offers) unmute() {
+	for _, p := range o.pullers {
+		p.mu.Lock()
+		mute := p.mute
+		p.mu.Unlock()
+		if mute {
+			p.renew()
+		}
+	}
+}
+
+// NodeRoutes lists the nodes that have a consumer of their own.
+func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
+	var ids []node.ID
+	names := s.log.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if id, ok := strings.CutPrefix(name, nodeConsumerPrefix); ok {
+			ids = append(ids, node.ID(id))
+		}
+	}
+	if err := names.Err(); err != nil {
+		return ids, fmt.Errorf("list the routes of nodes: %w", err)
+	}
+	return ids, nil
+}
+
+// DropNode removes what the server holds for a node besides its facts and offers:
+// the consumer of its own route, its probe and its heartbeat. To do it again is harmless.
+func (s *Store) DropNode(ctx context.Context, id node.ID) error {
+	if err := id.Validate(); err != nil {
+		return err
+	}
+	err := s.log.DeleteConsumer(ctx, nodeConsumer(id))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		err = nil
+	}
+	if err == nil {
+		err = s.log.Purge(ctx, jetstream.WithPurgeSubject(probeSubject(id)))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the route of node %s: %w", id, err)
+	}
+	return s.Forget(ctx, id)
+}
+
+// WatchNode calls changed whenever something may have happened to a node, until
+// stop is called. Words can be lost; look at the log now and then as well.
+func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(nodePrefix+string(id), func(*nats.Msg) { changed() })
+	if err != nil {
+		return nil, fmt.Errorf("watch node %s: %w", id, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}

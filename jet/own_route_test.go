@@ -1,0 +1,237 @@
+package jet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// aim places the birth of a task on a node's own route.
+func aim(t testing.TB, s *Store, id node.ID) uint64 {
+	t.Helper()
+	work := testWork("default")
+	work.Route = task.NodeRoute(string(id), task.DefaultPriority)
+	return must(s.Place(within(t), newFact(newTask(), task.Submitted{Work: work})))(t)
+}
+
+func prove(t testing.TB, o events.Offers) {
+	t.Helper()
+	if err := o.Prove(within(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropRoute takes a node's consumer away, as the loss of the server's memory does.
+func dropRoute(t testing.TB, s *Store, id node.ID) {
+	t.Helper()
+	if err := s.log.DeleteConsumer(within(t), nodeConsumer(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The consumer of a node is lost: it is made again where the node had got to, a
+// lease that is out goes on, even if no place is free, and nothing is missed.
+func TestOwnRouteIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	o := offersOf(t, s, "default", "@n1")
+	prove(t, o)
+	var seqs []uint64
+	for range 5 {
+		seqs = append(seqs, aim(t, s, "n1"))
+	}
+	var held []*events.Offer
+	for range 3 {
+		held = append(held, next(t, o))
+	}
+	for _, i := range []int{0, 2} {
+		if err := held[i].Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if low := o.Low(); low != seqs[1] {
+		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
+	}
+	if err := s.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	dropRoute(t, s, "n1")
+	prove(t, o)
+	info := must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo()
+	if c := info.Config; c.OptStartSeq != seqs[1] || !c.MemoryStorage || c.Replicas != 1 || c.Description == "" || c.Metadata["millrace.node"] != "n1" {
+		t.Errorf("it was made again as %+v, want from %d, in memory, on one server, described", c, seqs[1])
+	}
+	// Nobody waits for an offer, and still the lease that is out goes on.
+	eventually(t, "the lease goes on", func() bool { return held[1].Extend(within(t)) == nil })
+	if held[1].Seq != seqs[1] {
+		t.Fatalf("it holds %d", held[1].Seq)
+	}
+	if err := held[1].Ack(); err != nil {
+		t.Fatal(err)
+	}
+	// What was settled already comes again and dies at its claim; the others are there.
+	got := map[uint64]bool{}
+	for !got[seqs[3]] || !got[seqs[4]] {
+		offer := next(t, o)
+		if got[offer.Seq] = true; offer.Seq == seqs[0] || offer.Seq == seqs[1] {
+			t.Errorf("offer %d came again", offer.Seq)
+		}
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if low := o.Low(); low <= seqs[4] {
+		t.Errorf("all is done with below %d, want above %d", low, seqs[4])
+	}
+}
+
+// A later process goes on where the node said that it had got to.
+func TestOwnRouteOfTheNextProcess(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	first := must(s.Offers(within(t), []string{"@n1"}))(t)
+	for range 3 {
+		aim(t, s, "n1")
+		if err := next(t, first).Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	low := first.Low()
+	first.Close()
+	r := recorder(s)
+	for _, c := range []node.Command{node.Register{Session: "s1"}, node.Beat{Session: "s1"}, node.Leave{Session: "s1", Low: low}} {
+		if _, _, err := r.DoNode(within(t), "n1", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropRoute(t, s, "n1")
+	waits := aim(t, s, "n1")
+	second := offersOf(t, s, "@n1")
+	if offer := next(t, second); offer.Seq != waits || offer.Deliveries != 1 {
+		t.Errorf("offer %d came first, want %d: what is settled was not to come again", offer.Seq, waits)
+	}
+}
+
+// Offers that the node has no place for do not hide its probe.
+func TestProofBehindABacklog(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	for range 50 {
+		aim(t, s, "n1")
+	}
+	o := offersOf(t, s, "@n1")
+	began := time.Now()
+	prove(t, o)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the proof took %v", took)
+	}
+	for range 50 { // and it has cost none of them
+		if err := next(t, o).Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The reason of each interruption is told; silence is found out.
+func TestOffersTellOfTrouble(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, ServerConfig{})
+	nc := connect(t, server.URL())
+	s := openStore(t, nc, Layout{})
+	o := offersOf(t, s, "default", "@n1")
+	prove(t, o)
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-o.Broken(); b.Reason != "the connection came back" || time.Since(b.At) > patience {
+		t.Errorf("broken: %+v", b)
+	}
+	prove(t, o)
+	// A consumer that vanishes while somebody waits is made again.
+	waiting := make(chan *events.Offer, 1)
+	go func() { offer, _ := o.Next(within(t)); waiting <- offer }()
+	dropRoute(t, s, "n1")
+	if b := <-o.Broken(); b.Reason != "the consumer MR_NODE_n1 was lost and has been made again" {
+		t.Errorf("broken: %+v", b)
+	}
+	prove(t, o)
+	aim(t, s, "n1")
+	<-waiting
+	if err := o.Trouble(); err != nil {
+		t.Errorf("trouble: %v", err)
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	p := must(newPuller(s.nc, "NONE", "none", 1, func(*nats.Msg) bool { return true }, nil))(t)
+	defer p.close()
+	for name, c := range map[string]struct {
+		wanted int
+		silent time.Duration
+		bad    bool
+	}{"nobody waits": {0, time.Hour, false}, "soon enough": {1, troubleAfter / 2, false}, "silent": {1, 2 * troubleAfter, true}} {
+		p.mu.Lock()
+		p.wanted, p.asked, p.answered, p.heard = c.wanted, c.wanted, time.Now().Add(-c.silent), time.Now()
+		p.mu.Unlock()
+		if err := p.trouble(); (err != nil) != c.bad {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the server holds for nodes can be listed and removed, and removed again.
+func TestDropNode(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	for _, id := range []node.ID{"n1", "n2"} {
+		o := must(s.Offers(within(t), []string{"default", id.Queue()}))(t)
+		prove(t, o)
+		o.Close()
+		beat(t, s, id, time.Minute)
+	}
+	for range 2 {
+		if err := s.DropNode(within(t), "n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids := must(s.NodeRoutes(within(t)))(t); !slices.Equal(ids, []node.ID{"n2"}) {
+		t.Errorf("there are routes of %v", ids)
+	}
+	if got := alive(t, s); got != "[n2]" {
+		t.Errorf("alive: %s", got)
+	}
+	if err := s.DropNode(within(t), "*"); err == nil {
+		t.Error("a name that is none was accepted")
+	}
+	if err := s.DropNode(within(t), "never-was"); err != nil {
+		t.Error(err)
+	}
+}
+
+// There are more nodes than the server answers of in one request.
+func TestManyNodesAlive(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	const nodes = 1500
+	for i := range nodes {
+		raw(t, s, fmt.Sprintf("%sn%d", beatPrefix, i), nil, []byte(`{"session":"s"}`))
+	}
+	if got := must(s.Alive(within(t)))(t); len(got) != nodes {
+		t.Errorf("%d nodes are alive, want %d", len(got), nodes)
+	}
+	if h, ok, err := s.Beating(within(t), "n1400"); err != nil || !ok || h.Session != "s" {
+		t.Errorf("a heartbeat is %+v, %v, %v", h, ok, err)
+	}
+	if _, ok, err := s.Beating(within(t), "nobody"); err != nil || ok {
+		t.Errorf("nobody beats: %v, %v", ok, err)
+	}
+}

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task"
+)
+
+// Command asks for a change of a node and may be refused. The set is closed.
+type Command interface{ isCommand() }
+
+// Register begins a session.
+type Register struct {
+	Session string
+	Profile
+}
+
+// Beat says that the session's heartbeat was stored over its Connection-th
+// connection (0 if nobody counts), which Reason says why it has.
+type Beat struct {
+	Session    string
+	Connection uint64
+	Reason     string
+}
+
+// Prove says that something put on the node's own route has come through the
+// connection, how long that took, and what was found of the attempts that the
+// node still runs.
+type Prove struct {
+	Session, Reason string
+	Connection      uint64
+	Took            task.Duration
+	Kept, Stopped   int
+	Low             uint64
+}
+
+// Drain asks the session to take no new work, for its process is to end. What an
+// operator asks is a [Change].
+type Drain struct{ Session, Reason string }
+
+// Leave ends the session, by its own word.
+type Leave struct {
+	Session, Reason string
+	Low             uint64
+}
+
+// Vanish ends the session because its heartbeat stopped.
+type Vanish struct{ Session, Reason string }
+
+// Change is an operator's order.
+type Change struct {
+	Order  Order
+	Reason string
+	Grace  task.Duration
+}
+
+// Judge quarantines a node that comes and goes too often, or releases one that
+// has been calm since, by its score at an instant.
+type Judge struct {
+	At     time.Time
+	Policy FlapPolicy
+}
+
+// Release ends a quarantine by an operator's word.
+type Release struct{ Reason string }
+
+// Retire says that the node will not come back. It must be offline.
+type Retire struct{ Reason string }
+
+func (Register) isCommand() {}
+func (Beat) isCommand()     {}
+func (Prove) isCommand()    {}
+func (Drain) isCommand()    {}
+func (Leave) isCommand()    {}
+func (Vanish) isCommand()   {}
+func (Change) isCommand()   {}
+func (Judge) isCommand()    {}
+func (Release) isCommand()  {}
+func (Retire) isCommand()   {}
+
+// Why a command is refused.
+var (
+	// ErrSuperseded refuses a command of a session that is over: another process
+	// has registered under the same node id.
+	ErrSuperseded = errors.New("another session has registered under this node id")
+	// ErrUnknown: nobody has ever registered under this id.
+	ErrUnknown = errors.New("no such node")
+	// ErrRetired: the node was retired, and nobody has registered under its id since.
+	ErrRetired = errors.New("the node is retired")
+	// ErrAlive refuses to retire a node that beats.
+	ErrAlive = errors.New("the node is alive: stop its worker first")
+	// ErrNotOnline refuses a proof over a connection that is over.
+	ErrNotOnline = errors.New("the connection that the proof is about is over")
+)
+
+// Decide returns the event that follows from a command, to be recorded at
+// n.Head. No event and no error means that what was asked for holds already.
+func Decide(n Node, c Command) (Event, error) {
+	switch c := c.(type) {
+	case Register:
+		if n.is(c.Session) {
+			return nil, nil
+		}
+		return Registered(c), nil
+	case Beat:
+		if err := n.own(c.Session); err != nil || n.Alive() && c.Connection <= n.Connection {
+			return nil, err
+		}
+		reason := c.Reason
+		if reason == "" {
+			reason = "its heartbeat was stored"
+		}
+		return WentOnline{Session: c.Session, Connection: c.Connection, Reason: reason}, nil
+	case Prove:
+		switch err := n.own(c.Session); {
+		case err != nil:
+			return nil, err
+		case !n.Alive() || n.Connection != c.Connection:
+			return nil, fmt.Errorf("%w: %s is %s, with connection %d of its session", ErrNotOnline, n.ID, n.Link, n.Connection)
+		case n.Link == Ready:
+			return nil, nil
+		}
+		return BecameReady(c), nil
+	case Drain:
+		if err := n.own(c.Session); err != nil || n.Leaving || !n.Alive() {
+			return nil, err
+		}
+		return Drained(c), nil
+	case Leave:
+		if err := n.own(c.Session); err != nil || !n.Alive() {
+			return nil, err
+		}
+		return WentOffline{Session: c.Session, Reason: c.Reason, Low: c.Low}, nil
+	case Vanish:
+		if !n.is(c.Session) || !n.Alive() {
+			return nil, nil
+		}
+		return WentOffline{Session: c.Session, Reason: c.Reason, Lost: true}, nil
+	case Change:
+		now := n.Standing
+		if err := n.exists(); err != nil || now.Order == c.Order && (c.Order != OrderDrain || now.Grace == c.Grace) {
+			return nil, err
+		}
+		return Changed(c), nil
+	case Judge:
+		if !n.registered() {
+			return nil, nil
+		}
+		return c.Policy.judge(&n, c.At), nil
+	case Release:
+		if err := n.exists(); err != nil || n.Quarantine == nil {
+			return nil, err
+		}
+		return WasReleased(c), nil
+	case Retire:
+		switch {
+		case n.State == Unknown:
+			return nil, n.exists()
+		case n.State == Retired:
+			return nil, nil
+		case n.Alive():
+			return nil, fmt.Errorf("node %s is %s: %w", n.ID, n.State, ErrAlive)
+		}
+		return WasRetired(c), nil
+	}
+	return nil, fmt.Errorf("no rule for the command %T", c)
+}
+
+// exists refuses a node that has no life.
+func (n *Node) exists() error {
+	switch n.State {
+	case Unknown:
+		return fmt.Errorf("node %q: %w", n.ID, ErrUnknown)
+	case Retired:
+		return fmt.Errorf("node %q: %w", n.ID, ErrRetired)
+	}
+	return nil
+}
+
+func (n *Node) own(session string) error {
+	switch {
+	case n.State == Retired:
+		return n.exists()
+	case !n.is(session):
+		return fmt.Errorf("%w: the session of %s is %q, not %q", ErrSuperseded, n.ID, n.Session, session)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"fmt"
+	"time"
+)
+
+// Duty is what must happen next to a node, and by whom. No node waits for
+// something without it.
+type Duty struct {
+	// Who must act: "an operator", "its worker", "the scheduler" or "nobody".
+	Who string `json:"who"`
+	// What they must do, in words.
+	What string `json:"what"`
+	// By is until when, or when at the earliest; zero if nothing sets a time.
+	By time.Time `json:"by,omitzero"`
+	// Else is what follows if they do not; "" if nothing does.
+	Else string `json:"else,omitempty"`
+}
+
+// Settings are the numbers that the rules of duties need.
+type Settings struct {
+	// TTL is how long a heartbeat lasts.
+	TTL time.Duration
+}
+
+// Owes says who must act next on a node. It is the text of `node show` and of a
+// wait that ended in vain.
+func Owes(n Node, s Settings) Duty {
+	const (
+		operator  = "an operator"
+		itsWorker = "its worker"
+	)
+	silent := fmt.Sprintf("when its heartbeat has been missing for %v the scheduler records it as offline", s.TTL)
+	start := fmt.Sprintf("start `millrace worker --name %s`, or `millrace node retire %s` if it will not come back", n.ID, n.ID)
+	switch n.State {
+	case Unknown:
+		return Duty{Who: operator, What: fmt.Sprintf("start `millrace worker --name %s`: nobody has registered under this name", n.ID)}
+	case Retired:
+		return Duty{Who: "nobody", What: "it is retired; a worker that starts under its name begins a new life"}
+	case Offline:
+		if n.LinkReason == firstReason {
+			return Duty{Who: itsWorker, What: "store its first heartbeat", By: n.Since.Add(s.TTL), Else: "look at the worker's log: it does not reach NATS, or has ended"}
+		}
+		return Duty{Who: operator, What: start, Else: "its tasks are taken over by others"}
+	case Draining:
+		if n.Leaving {
+			return Duty{Who: itsWorker, What: "end or give back what runs, and end", Else: silent}
+		}
+		return Duty{Who: operator, What: fmt.Sprintf("`millrace node undrain %s` when it may work again", n.ID)}
+	case Quarantined:
+		d := Duty{Who: "the scheduler, or its worker", What: "release it when it has been calm for long enough",
+			Else: fmt.Sprintf("`millrace node release %s` does it now", n.ID)}
+		if n.Quarantine != nil {
+			d.By = n.Quarantine.Until
+		}
+		return d
+	}
+	switch {
+	case n.Standing.Order == OrderCordon:
+		return Duty{Who: operator, What: fmt.Sprintf("`millrace node uncordon %s` when it may take work again", n.ID)}
+	case n.State == Online && n.Probes:
+		return Duty{Who: itsWorker, What: "fetch what was put on its own route, which proves that work reaches it", By: n.OnlineSince.Add(s.TTL),
+			Else: "look at the worker's log: it beats, and cannot fetch"}
+	}
+	return Duty{Who: "nobody", What: "it takes work", Else: silent}
+}
+
+// firstReason is that of a node which has registered and not beaten yet.
+const firstReason = "registered, no heartbeat seen yet"

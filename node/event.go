@@ -1,0 +1,82 @@
+package node
+
+import (
+	"time"
+
+	"millrace/task"
+)
+
+// Event is a fact about a node. The set is closed.
+type Event interface{ isEvent() }
+
+// Registered begins a session; whatever session was there before is over. After
+// [Retired] it begins a new life.
+type Registered struct {
+	Session string
+	Profile
+}
+
+// WentOnline says that a heartbeat of the session was seen over a connection
+// which has not proved itself yet: the first one, or one that came back.
+type WentOnline struct {
+	Session, Reason string
+	Connection      uint64
+}
+
+// BecameReady says that work reaches the node over its present connection.
+type BecameReady struct {
+	Session, Reason string
+	Connection      uint64
+	Took            task.Duration
+	Kept, Stopped   int
+	Low             uint64
+}
+
+// Drained says that the session takes no new work, because it was asked to end.
+type Drained struct{ Session, Reason string }
+
+// WentOffline ends what can be expected of the session. Lost says that it did
+// not say goodbye.
+type WentOffline struct {
+	Session, Reason string
+	Lost            bool
+	Low             uint64
+}
+
+// Changed is an order of an operator, for this and all later sessions.
+type Changed struct {
+	Order  Order
+	Reason string
+	Grace  task.Duration
+}
+
+// WasQuarantined keeps work from the node, until an instant at the earliest.
+type WasQuarantined struct {
+	Reason string
+	Until  time.Time
+}
+
+// WasReleased ends a quarantine and forgets what led to it.
+type WasReleased struct{ Reason string }
+
+// WasRetired says that the node will not come back.
+type WasRetired struct{ Reason string }
+
+func (Registered) isEvent()     {}
+func (WentOnline) isEvent()     {}
+func (BecameReady) isEvent()    {}
+func (Drained) isEvent()        {}
+func (WentOffline) isEvent()    {}
+func (Changed) isEvent()        {}
+func (WasQuarantined) isEvent() {}
+func (WasReleased) isEvent()    {}
+func (WasRetired) isEvent()     {}
+
+// Recorded is an event with its place in the log. Event is nil for a message
+// that could not be understood.
+type Recorded struct {
+	Seq   uint64
+	At    time.Time
+	Actor string
+	Event Event
+}

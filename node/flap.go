@@ -1,0 +1,129 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"millrace/task"
+)
+
+// What counts as flapping. These are no settings, because everybody who folds
+// the log must come to the same score.
+const (
+	// ShortSession is how long a node must stay for its coming to have been
+	// worth it: about what it takes to claim a task, run a short one and report.
+	ShortSession = 20 * time.Second
+	// FlapHalfLife is how long it takes for half of a score to be forgotten. With
+	// it a node that drops twice in a row, or once in five minutes, stays below
+	// the default limit, and one that drops every half minute reaches it at the fourth time.
+	FlapHalfLife = 2 * time.Minute
+)
+
+// Flap is a score that each short session raises by one and time lowers.
+type Flap struct {
+	Score float64   `json:"score"`
+	At    time.Time `json:"at,omitzero"`
+}
+
+// Now is the score at an instant.
+func (f Flap) Now(at time.Time) float64 {
+	if f.Score == 0 {
+		return 0
+	}
+	age := max(at.Sub(f.At), 0) // a clock may be behind another
+	return f.Score * math.Exp2(-float64(age)/float64(FlapHalfLife))
+}
+
+// falls is when the score will have come down to a bound.
+func (f Flap) falls(to float64) time.Time {
+	if f.Score <= to || to <= 0 {
+		return f.At
+	}
+	return f.At.Add(time.Duration(math.Log2(f.Score/to) * float64(FlapHalfLife))).Truncate(time.Millisecond).Add(time.Millisecond)
+}
+
+// FlapPolicy says which score is too much. Zero fields mean the default.
+type FlapPolicy struct {
+	// Limit is the score at which a node is quarantined. Default 3: the fourth
+	// short session within a few minutes. Below zero nothing is quarantined.
+	Limit float64
+	// Release is the score below which it is released by itself. Default 1, at
+	// most Limit: far enough below, or a node would come and go between the two.
+	Release float64
+}
+
+// Defaults of [FlapPolicy].
+const (
+	DefaultFlapLimit   = 3
+	DefaultFlapRelease = 1
+)
+
+func (p FlapPolicy) withDefaults() FlapPolicy {
+	if p.Limit == 0 {
+		p.Limit = DefaultFlapLimit
+	}
+	if p.Release <= 0 {
+		p.Release = DefaultFlapRelease
+	}
+	p.Release = min(p.Release, max(p.Limit, 0))
+	return p
+}
+
+// judge tells what follows from the score of a node at an instant: an event to
+// be recorded, or nil if everything is as it should be.
+func (p FlapPolicy) judge(n *Node, at time.Time) Event {
+	p = p.withDefaults()
+	score := n.Flap.Now(at)
+	switch {
+	case n.Quarantine != nil && (p.Limit < 0 || score <= p.Release):
+		return WasReleased{Reason: fmt.Sprintf("it has been calm for long enough: its flap score is down to %.1f", score)}
+	case n.Quarantine != nil && at.Before(n.Quarantine.Until):
+		return nil
+	case p.Limit < 0 || n.Quarantine == nil && (score < p.Limit || !n.Alive()):
+		return nil
+	}
+	until := Flap{Score: score, At: at}.falls(p.Release)
+	if !until.After(at) {
+		return nil
+	}
+	return WasQuarantined{Until: until, Reason: fmt.Sprintf(
+		"it came and went too often: %d of its sessions were shorter than %v, its flap score is %.1f and the limit %.1f",
+		n.Short, ShortSession, score, p.Limit)}
+}
+
+// Stability sums up how a node came and went.
+type Stability struct {
+	// Sessions counts the stretches during which the node was online, the present one
+	// included: one for each start and each connection that came back.
+	Sessions int `json:"sessions,omitempty"`
+	// Ended counts those that are over, Lived is how long they were in all, and
+	// Short counts those that were cut off within [ShortSession].
+	Ended int           `json:"ended,omitempty"`
+	Lived task.Duration `json:"lived,omitempty"`
+	Short int           `json:"short,omitempty"`
+	// Flap is the score.
+	Flap Flap `json:"flap,omitzero"`
+}
+
+// end adds a stretch. One that ended with a goodbye surprised nobody, and is no drop.
+func (s *Stability) end(since, at time.Time, dropped bool) {
+	lived := max(at.Sub(since), 0)
+	s.Ended++
+	s.Lived += task.Duration(lived)
+	if dropped && lived < ShortSession {
+		s.Short++
+		s.Flap = Flap{Score: s.Flap.Now(at) + 1, At: at}
+	}
+}
+
+// MeanSession is how long the node was online each time, on the average of the
+// sessions that are over; 0 if none is.
+func (s *Stability) MeanSession() time.Duration {
+	if s.Ended == 0 {
+		return 0
+	}
+	return s.Lived.Std() / time.Duration(s.Ended)
+}
+
+var zero time.Time
