@@ -83,4 +83,10 @@ const nodeConsumerPrefix = "MR_NODE_"
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
 // consumerName is the durable consumer of a queue, shared by all who serve it.
-func consumerName(queue string) string { return "queue_" + queue }
+// consumerName is the consumer of a queue, or of a node's own route.
+func consumerName(queue string) string {
+	if node, own := strings.CutPrefix(queue, "@"); own {
+		return nodeConsumerPrefix + node
+	}
+	return "queue_" + queue
+}

@@ -35,6 +35,11 @@ type store struct {
 	beating    func() error                    // guarded by mu; nil if heartbeats are stored
 	keep       func(r task.Records) error      // guarded by mu; nil if keeping works
 	print      func(context.Context) error     // guarded by mu; nil if printing works at once
+	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
+	proofs     int                             // guarded by mu
+	trouble    error                           // guarded by mu
+	broken     chan events.Break
+	poke       func() // guarded by mu; of who watches the node
 }
 
 type beat struct {
@@ -50,7 +55,9 @@ type printed struct {
 
 var _ worker.Store = (*store)(nil)
 
-func newStore(m *events.Memory) *store { return &store{Memory: m, hints: map[node.ID]func(task.ID){}} }
+func newStore(m *events.Memory) *store {
+	return &store{Memory: m, hints: map[node.ID]func(task.ID){}, broken: make(chan events.Break, 1)}
+}
 
 func (s *store) AckWait() time.Duration { return ackWait }
 
@@ -84,8 +91,13 @@ func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
 	}, nil
 }
 
-// WatchNode has nobody told: what happens to a node is seen at its next heartbeat.
-func (s *store) WatchNode(node.ID, func()) (func(), error) { return func() {}, nil }
+// WatchNode lets the test tell that something has happened to the node.
+func (s *store) WatchNode(_ node.ID, changed func()) (func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.poke = changed
+	return func() {}, nil
+}
 
 func (s *store) Print(ctx context.Context, l task.Lines) error {
 	if print := get(s, &s.print); print != nil {
@@ -152,6 +164,22 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	offer.Lease = &lease{offer.Lease, o.s}
 	return offer, nil
 }
+
+func (o *offers) Prove(ctx context.Context) error {
+	if prove := get(o.s, &o.s.prove); prove != nil {
+		if err := prove(ctx); err != nil {
+			return err
+		}
+	}
+	o.s.mu.Lock()
+	o.s.proofs++
+	o.s.mu.Unlock()
+	return o.Offers.Prove(ctx)
+}
+
+func (o *offers) Trouble() error { return get(o.s, &o.s.trouble) }
+
+func (o *offers) Broken() <-chan events.Break { return o.s.broken }
 
 type lease struct {
 	events.Lease

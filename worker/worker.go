@@ -122,7 +122,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		offer, err := offers.Next(open)
 		w.counts.asked(err)
 		switch {
-		case err == nil && open.Err() != nil:
+		case err == nil && (open.Err() != nil || pulling.Err() != nil):
 			// It came at the moment at which the node stopped taking work: somebody
 			// else starts it at once, unless it is one that still runs here.
 			if !w.leases.adopt(offer, time.Now()) {

@@ -48,13 +48,18 @@ type running struct {
 // that the test leaves open are small numbers.
 func (w *world) start(cfg worker.Config, handlers map[string]worker.Handler) *running {
 	w.Helper()
+	return w.startOn(newStore(w.log), cfg, handlers)
+}
+
+// startOn is start on a store that is prepared already.
+func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.Handler) *running {
+	w.Helper()
 	if cfg.Node == "" {
 		cfg.Node = "a"
 	}
 	if cfg.Slots == 0 {
 		cfg.Slots = 1
 	}
-	s := newStore(w.log)
 	k, err := worker.New(s, cfg)
 	if err != nil {
 		w.Fatal(err)

@@ -1,0 +1,156 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/node"
+)
+
+func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
+	t.Helper()
+	n, err := w.rec.LoadNode(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A heartbeat that runs out is acted on when the log says so, not at a later look.
+func TestSilenceIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.join(t, "n2")
+		w.run(t, 1)
+		pass(7 * time.Second) // settled, and between two looks
+		w.setBeat("n1", node.Heartbeat{})
+		began := time.Now()
+		w.ranOut <- "n1"
+		w.ranOut <- "n2" // it has beaten again since
+		synctest.Wait()
+		if n := w.node(t, "n1"); n.State != node.Offline || !n.Since.Equal(began) {
+			t.Errorf("n1 is %s since %v", n.State, n.Since.Sub(began))
+		}
+		if n := w.node(t, "n2"); n.State != node.Online {
+			t.Errorf("n2 is %s", n.State)
+		}
+	})
+}
+
+// Nodes get time to come back after the scheduler or its connection did.
+func TestSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "returns")
+		w.join(t, "stays away")
+		w.setBeat("returns", node.Heartbeat{})
+		w.setBeat("stays away", node.Heartbeat{})
+		w.run(t, 2)
+		w.ranOut <- "returns"
+		w.ranOut <- "stays away"
+		pass(4 * time.Second)
+		for _, id := range []node.ID{"returns", "stays away"} {
+			if n := w.node(t, id); n.State != node.Online {
+				t.Errorf("%s is %s before it could come back", id, n.State)
+			}
+		}
+		w.setBeat("returns", node.Heartbeat{Session: "s-returns"})
+		pass(2 * time.Second)
+		if n := w.node(t, "returns"); n.State != node.Online {
+			t.Errorf("the one that came back is %s", n.State)
+		}
+		if n := w.node(t, "stays away"); n.State != node.Offline || !n.Since.Equal(n.OnlineSince) && n.Short != 1 {
+			t.Errorf("the other one is %s", n.State)
+		}
+	})
+}
+
+// Whoever looks judges who comes and goes too often; several do so once.
+func TestSchedulersQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		for i := range 5 {
+			pass(time.Second)
+			if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Beat{Session: "s-n1", Connection: uint64(i + 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.run(t, 3)
+		pass(6 * time.Second)
+		n := w.node(t, "n1")
+		if n.State != node.Quarantined {
+			t.Fatalf("it is %s", n.State)
+		}
+		pass(time.Until(n.Quarantine.Until) - 6*time.Second)
+		if n := w.node(t, "n1"); n.State != node.Quarantined {
+			t.Errorf("it is %s too early", n.State)
+		}
+		pass(12 * time.Second)
+		if n := w.node(t, "n1"); n.State != node.Online {
+			t.Errorf("it is %s when it has been calm", n.State)
+		}
+		records, err := w.Node(t.Context(), "n1")
+		if err != nil || len(records) != 1+6+2 {
+			t.Errorf("%d facts, %v; want one of each step", len(records), err)
+		}
+	})
+}
+
+// routes are what the log holds for nodes.
+type routes struct {
+	mu   sync.Mutex
+	ids  []node.ID
+	fail int
+}
+
+func (r *routes) NodeRoutes(context.Context) ([]node.ID, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ids), nil
+}
+
+func (r *routes) DropNode(_ context.Context, id node.ID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail--; r.fail >= 0 {
+		return errors.New("not now")
+	}
+	r.ids = slices.DeleteFunc(r.ids, func(other node.ID) bool { return other == id })
+	return nil
+}
+
+// What retired nodes and unknown ones left is removed at the start, and tried again.
+func TestReaper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		for _, id := range []node.ID{"stays", "away", "retired"} {
+			w.join(t, id)
+		}
+		for _, step := range []struct {
+			id node.ID
+			c  node.Command
+		}{{"away", node.Vanish{Session: "s-away"}}, {"retired", node.Vanish{Session: "s-retired"}}, {"retired", node.Retire{}}} {
+			if _, _, err := w.rec.DoNode(t.Context(), step.id, step.c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := &routes{ids: []node.ID{"stays", "away", "retired", "unknown"}, fail: 1}
+		ctx, stop := context.WithCancel(context.Background())
+		defer func() { stop(); synctest.Wait() }()
+		for range 2 {
+			s := New(w.Memory, w, w, Config{Settings: settings, Routes: left})
+			go func() { _ = s.Run(ctx) }() // it returns nil
+		}
+		pass(2 * time.Minute)
+		if ids, _ := left.NodeRoutes(ctx); !slices.Equal(ids, []node.ID{"stays", "away"}) {
+			t.Errorf("what is left belongs to %v", ids)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// node reads the worker's node from the log.
+func (w *world) node(id node.ID) node.Node {
+	w.Helper()
+	n, err := w.rec.LoadNode(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) nodeFacts(id node.ID) []events.Type {
+	w.Helper()
+	records, err := w.log.Node(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return types(records)
+}
+
+// tell records something about a node, and has its worker hear of it.
+func (w *world) tell(r *running, id node.ID, c node.Command) {
+	w.Helper()
+	if _, _, err := w.rec.DoNode(w.Context(), id, c); err != nil {
+		w.Fatal(err)
+	}
+	get(r.store, &r.poke)()
+	pass(0)
+}
+
+func set[T any](s *store, field *T, to T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*field = to
+}
+
+// quick is a worker that beats each second.
+var quick = worker.Config{Beat: time.Second, NodeTTL: 3 * time.Second}
+
+// blocks runs until the test ends it, or its worker.
+func blocks(end chan struct{}) map[string]worker.Handler {
+	return map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
+}
+
+func done(context.Context, task.Task) error { return nil }
+
+func TestReadyIsProved(t *testing.T) {
+	inBubble(t, func(w *world) {
+		blocked := errors.New("blocked")
+		s := newStore(w.log)
+		s.prove = func(ctx context.Context) error { return blocked }
+		told := 0
+		cfg := quick
+		cfg.Ready = func() { told++ }
+		a := w.startOn(s, cfg, map[string]worker.Handler{"h": done})
+		id := w.submit(task.Spec{})
+		pass(10 * time.Second)
+		if n := w.node("a"); n.State != node.Online || n.Takes() || told != 0 {
+			w.Errorf("without a proof it is %s, takes work %v, told %d times", n.State, n.Takes(), told)
+		}
+		if now := w.task(id); now.State != task.Pending {
+			w.Errorf("without a proof it took a task: %s", now.State)
+		}
+		set(a.store, &a.prove, nil)
+		w.wantState(w.ended(id), task.Finished, "")
+		if n := w.node("a"); n.State != node.Ready || n.Took.Std() < 10*time.Second || told != 1 {
+			w.Errorf("it is %s after %v, told %d times", n.State, n.Took, told)
+		}
+		if got := w.nodeFacts("a"); !slices.Equal(got, []events.Type{events.NodeRegistered, events.NodeOnline, events.NodeReady}) {
+			w.Errorf("its facts are %v", got)
+		}
+	})
+}
+
+// After each interruption it is online first, presents what it runs, and proves itself anew.
+func TestReconnect(t *testing.T) {
+	inBubble(t, func(w *world) {
+		end := make(chan struct{})
+		cfg := quick
+		cfg.Slots = 2
+		a := w.start(cfg, blocks(end))
+		kept, stopped := w.submit(task.Spec{}), w.submit(task.Spec{})
+		before := w.task(stopped)
+		// While it was away, somebody took one of its tasks over.
+		if _, _, err := w.rec.Do(w.Context(), before, task.Lose{Epoch: before.Epoch, Reason: "test"}); err != nil {
+			w.Fatal(err)
+		}
+		a.broken <- events.Break{At: time.Now().Add(-5 * time.Millisecond), Reason: "the connection came back"}
+		pass(100 * time.Millisecond)
+		n := w.node("a")
+		if n.State != node.Ready || n.Connection != 2 || n.Kept != 1 || n.Stopped != 1 || n.Took != task.Duration(5*time.Millisecond) {
+			w.Errorf("it came back as %+v", n)
+		}
+		if got := w.nodeFacts("a"); !slices.Equal(got[3:], []events.Type{events.NodeOnline, events.NodeReady}) {
+			w.Errorf("its facts are %v", got)
+		}
+		if w.task(kept).State != task.Running {
+			w.Errorf("what is its own is %s", w.task(kept).State)
+		}
+		w.wantFacts(stopped, events.AttemptStarted, events.AttemptLost, events.AttemptLate)
+		close(end)
+		w.wantState(w.ended(kept), task.Finished, "")
+	})
+}
+
+// What cannot fetch does not beat.
+func TestNoBeatWithoutFetching(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(quick, nil)
+		pass(5 * time.Second)
+		set(a.store, &a.trouble, errors.New("nothing answers"))
+		pass(time.Second)
+		beats := len(get(a.store, &a.beats))
+		pass(20 * time.Second)
+		if more := len(get(a.store, &a.beats)) - beats; more > 0 {
+			w.Errorf("it beat %d times while it could not fetch", more)
+		}
+		if _, _, err := w.rec.DoNode(w.Context(), "a", node.Vanish{Session: w.node("a").Session, Reason: "silent"}); err != nil {
+			w.Fatal(err)
+		}
+		set(a.store, &a.trouble, nil)
+		pass(2 * time.Second)
+		if n := w.node("a"); n.State != node.Ready || len(get(a.store, &a.beats)) == beats {
+			w.Errorf("when it can fetch again it is %s", n.State)
+		}
+	})
+}
+
+func TestOrders(t *testing.T) {
+	inBubble(t, func(w *world) {
+		end := make(chan struct{})
+		cfg := quick
+		cfg.Grace = time.Hour
+		a := w.start(cfg, blocks(end))
+		runs := w.submit(task.Spec{})
+
+		w.tell(a, "a", node.Change{Order: node.OrderCordon})
+		waits := w.submit(task.Spec{})
+		pass(5 * time.Second)
+		if w.task(runs).State != task.Running || w.task(waits).State != task.Pending {
+			w.Errorf("cordoned: what runs is %s, what waits %s", w.task(runs).State, w.task(waits).State)
+		}
+		began := time.Now()
+		w.tell(a, "a", node.Change{Order: node.OrderDrain, Grace: task.Duration(7 * time.Second)})
+		pass(6 * time.Second)
+		if w.task(runs).State != task.Running || w.node("a").State != node.Draining {
+			w.Errorf("within the grace what runs is %s, the node %s", w.task(runs).State, w.node("a").State)
+		}
+		pass(2 * time.Second)
+		if now := w.task(runs); now.State != task.Pending || now.Since.Sub(began) != 7*time.Second || now.Failures != 0 {
+			w.Errorf("after the grace what ran is %s since %v", now.State, now.Since.Sub(began))
+		}
+		select {
+		case err := <-a.done:
+			w.Fatalf("the worker ended: %v", err)
+		default:
+		}
+		close(end)
+		w.tell(a, "a", node.Change{})
+		for _, id := range []task.ID{runs, waits} {
+			w.wantState(w.ended(id), task.Finished, "")
+		}
+		// A new worker finds the order that was given to the old one.
+		w.tell(a, "a", node.Change{Order: node.OrderCordon})
+		a.stop()
+		<-a.done
+		told := 0
+		cfg.Ready = func() { told++ }
+		a = w.start(cfg, blocks(end))
+		id := w.submit(task.Spec{})
+		pass(5 * time.Second)
+		if n := w.node("a"); w.task(id).State != task.Pending || n.State != node.Ready || told != 1 {
+			w.Errorf("after a restart the node is %s, the task %s, told %d times", n.State, w.task(id).State, told)
+		}
+		w.tell(a, "a", node.Change{})
+		w.wantState(w.ended(id), task.Finished, "")
+	})
+}
+
+// Who comes back too often is set apart, and by itself let in again.
+func TestFlappingWorker(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(quick, map[string]worker.Handler{"h": done})
+		for range 5 {
+			pass(2 * time.Second)
+			a.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		}
+		pass(time.Second)
+		n := w.node("a")
+		if n.State != node.Quarantined || n.Quarantine == nil {
+			w.Fatalf("it is %s with a score of %.1f", n.State, n.Flap.Score)
+		}
+		proofs := get(a.store, &a.proofs)
+		id := w.submit(task.Spec{})
+		pass(time.Until(n.Quarantine.Until) - time.Second)
+		if w.task(id).State != task.Pending || w.node("a").State != node.Quarantined || get(a.store, &a.proofs) != proofs {
+			w.Errorf("in quarantine the task is %s, the node %s", w.task(id).State, w.node("a").State)
+		}
+		pass(3 * time.Second)
+		w.wantState(w.ended(id), task.Finished, "")
+		if n := w.node("a"); n.State != node.Ready || n.Flap.Score != 0 {
+			w.Errorf("afterwards it is %s with a score of %.1f", n.State, n.Flap.Score)
+		}
+	})
+}
+
+// An offer that comes at the moment at which the node stops taking work goes to somebody else at once.
+func TestOfferAtTheLastMoment(t *testing.T) {
+	inBubble(t, func(w *world) {
+		end := make(chan struct{})
+		a := w.start(quick, blocks(end))
+		a.stop()
+		id := w.submit(task.Spec{})
+		w.start(worker.Config{Node: "b"}, map[string]worker.Handler{"h": done})
+		if ended := w.ended(id); ended.Node != "b" || ended.StartedAt.Sub(ended.SubmittedAt) > time.Second {
+			w.Errorf("it started on %s after %v", ended.Node, ended.StartedAt.Sub(ended.SubmittedAt))
+		}
+		close(end)
+	})
+}
+
+// Who is told to hurry gives back what runs without its grace.
+func TestHurry(t *testing.T) {
+	inBubble(t, func(w *world) {
+		now := make(chan struct{})
+		a := w.start(worker.Config{Grace: time.Hour, Hurry: now}, blocks(nil))
+		id := w.submit(task.Spec{})
+		a.stop()
+		pass(time.Minute)
+		if w.task(id).State != task.Running {
+			w.Errorf("within the grace it is %s", w.task(id).State)
+		}
+		close(now)
+		began := time.Now()
+		if err := <-a.done; err != nil || time.Since(began) > 2*time.Second {
+			w.Errorf("it ended after %v: %v", time.Since(began), err)
+		}
+		w.wantFacts(id, events.AttemptStarted, events.AttemptReleased, events.TaskQueued)
+		if n := w.node("a"); n.State != node.Offline || n.Short != 0 {
+			w.Errorf("it left as %s", n.State)
+		}
+	})
+}
+
+func TestRetiredWorkerEnds(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(quick, nil)
+		for _, c := range []node.Command{node.Vanish{Session: w.node("a").Session}, node.Retire{}} {
+			if _, _, err := w.rec.DoNode(w.Context(), "a", c); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if err := <-a.done; !errors.Is(err, node.ErrRetired) {
+			w.Errorf("it ended with %v", err)
+		}
+	})
+}
