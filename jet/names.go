@@ -82,8 +82,8 @@ const nodeConsumerPrefix = "MR_NODE_"
 
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
-// consumerName is the durable consumer of a queue, shared by all who serve it.
-// consumerName is the consumer of a queue, or of a node's own route.
+// consumerName is the durable consumer of a queue, shared by all who serve it, or
+// the one of a node's own route.
 func consumerName(queue string) string {
 	if node, own := strings.CutPrefix(queue, "@"); own {
 		return nodeConsumerPrefix + node
