@@ -32,8 +32,9 @@ var plan = map[string][]string{
 	"client":         {"jet", "events", "task", "node"},
 	"api":            {"client", "projections", "jet", "events", "task", "node"},
 
-	"cmd/millrace":       anything,
-	"cmd/millrace/bench": anything,
+	"cmd/millrace":             anything,
+	"cmd/millrace/bench":       anything,
+	"cmd/millrace/chaos/proxy": {},
 
 	"integration":            {},
 	"integration/house":      {},
