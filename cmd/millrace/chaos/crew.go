@@ -25,6 +25,7 @@ type crew struct {
 	proxies map[Target]*proxy.Proxy
 	ours    *proxy.Proxy // of this process; nothing happens to it
 	locks   map[Target]*sync.Mutex
+	spawner *spawner
 
 	mu       sync.Mutex
 	injected []Injected // guarded by mu
@@ -38,20 +39,21 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[Target]*sync.Mutex{}}
+	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[Target]*sync.Mutex{}, spawner: newSpawner()}
 	member := func(name Target, args ...string) *process {
 		c.locks[name] = &sync.Mutex{}
-		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: env, said: filepath.Join(dir, string(name)+".log")}
+		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: env, said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
 	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync)
 	if c.ours, err = proxy.Listen(""); err != nil {
+		c.spawner.close()
 		return nil, err
 	}
 	n := size{cfg.Workers, cfg.Schedulers}
 	for _, name := range append(n.members(Schedulers), n.members(Workers)...) {
 		p, err := proxy.Listen("")
 		if err != nil {
-			c.close()
+			c.close(0)
 			return nil, err
 		}
 		c.proxies[name] = p
@@ -194,20 +196,21 @@ func (c *crew) oddities() []string {
 	return all
 }
 
-// close ends everything: in order, and what takes too long by force.
-func (c *crew) close() {
+// close ends everything: in order, and by force what takes longer than patience.
+func (c *crew) close(patience time.Duration) {
 	var ending sync.WaitGroup
 	for _, p := range c.others {
 		ending.Go(func() {
 			p.signal(syscall.SIGCONT) // a stopped process hears nothing else
-			p.end(true, stopPatience)
+			p.end(true, patience)
 		})
 	}
 	ending.Wait()
 	c.server.signal(syscall.SIGCONT)
-	c.server.end(true, stopPatience)
+	c.server.end(true, patience)
 	for _, p := range c.proxies {
 		p.Close()
 	}
 	c.ours.Close()
+	c.spawner.close()
 }

@@ -24,10 +24,11 @@ const (
 
 // process is one process of the installation, kept running until it is stopped.
 type process struct {
-	name Target
-	argv []string
-	env  []string
-	said string // file that gets its stderr
+	name    Target
+	argv    []string
+	env     []string
+	said    string // file that gets its stderr
+	spawner *spawner
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd     // guarded by mu; nil before the first start
@@ -61,8 +62,7 @@ func (p *process) spawn() error {
 	defer file.Close() // the process has its own
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Stderr = p.env, file
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal for us is none for it
-	if err := cmd.Start(); err != nil {
+	if err := p.spawner.start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	ended := make(chan struct{})

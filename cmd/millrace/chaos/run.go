@@ -38,7 +38,13 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	if r.crew, err = newCrew(&r.cfg, dir); err != nil {
 		return Report{}, err
 	}
-	defer r.crew.close()
+	defer func() {
+		if ctx.Err() != nil {
+			r.crew.close(hurry)
+			return
+		}
+		r.crew.close(stopPatience)
+	}()
 	defer r.close()
 	if err := r.open(ctx); err != nil {
 		return Report{}, err
@@ -49,6 +55,9 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	}
 	return report, err
 }
+
+// hurry is what processes get to end when somebody is in one.
+const hurry = 500 * time.Millisecond
 
 // run is one run.
 type run struct {
