@@ -35,7 +35,7 @@ func latencyOf(all []time.Duration) Latency {
 	slices.Sort(all)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return Latency{
-		Count: len(all), P50: ms(all[(len(all)-1)/2]), P99: ms(all[(len(all)-1)*99/100]), Max: ms(all[len(all)-1]),
+		Count: len(all), P50: ms(all[(len(all)+1)/2-1]), P99: ms(all[(99*len(all)+99)/100-1]), Max: ms(all[len(all)-1]),
 	}
 }
 
@@ -76,13 +76,14 @@ func Measure(records []events.Record, faults []Injected, silence time.Duration) 
 			}
 			continue
 		}
-		if !f.Fault.silences() {
-			continue
+		if f.Fault.silences() {
+			if d, ok := m.detected(f); ok {
+				detection = append(detection, d)
+			}
+			takeover = append(takeover, m.takenOver(f)...)
+		} else if f.Fault != Term {
+			continue // a slow link is there all the time
 		}
-		if d, ok := m.detected(f); ok {
-			detection = append(detection, d)
-		}
-		takeover = append(takeover, m.takenOver(f)...)
 		if m.usable(f.Ended).After(f.Ended) {
 			continue // it comes back with the server
 		}
@@ -275,6 +276,7 @@ func (m *measure) count() {
 	births := map[task.ID]int{}
 	abnormal := map[string][]task.ID{}
 	broken := 0
+	var repaired, twice []task.ID
 	for i := range m.records {
 		r := &m.records[i]
 		id, scheduler := r.Fact.Task, r.Fact.Actor == "scheduler"
@@ -292,7 +294,7 @@ func (m *measure) count() {
 				break
 			}
 			if scheduler && t.others && !t.offered {
-				m.figures.Repairs++
+				repaired = append(repaired, id)
 			}
 			t.offered = true
 			turns[id] = t
@@ -322,10 +324,9 @@ func (m *measure) count() {
 	if broken > 0 {
 		m.odd("%d messages cannot be understood", broken)
 	}
-	if m.figures.Repairs > 0 {
-		m.odd("a sweep placed %d offers that were missing", m.figures.Repairs)
+	if m.figures.Repairs = len(repaired); len(repaired) > 0 {
+		m.odd("a sweep placed %d offers that were missing, of %s", len(repaired), some(repaired))
 	}
-	var twice []task.ID
 	for id, n := range births {
 		if n > 1 {
 			twice = append(twice, id)
