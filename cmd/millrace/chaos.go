@@ -130,7 +130,7 @@ func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error 
 			return misuseOf(err)
 		}
 	}
-	cfg.Layout, cfg.NodeTTL, cfg.Grace = s.Layout(), s.NodeTTL, s.Grace
+	cfg.Layout, cfg.Rules, cfg.NodeTTL, cfg.Grace = s.Layout(), s.Task(), s.NodeTTL, s.Grace
 	for _, d := range settings {
 		text := d.text(&s)
 		if d.name == "sync" {

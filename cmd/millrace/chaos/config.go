@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/jet"
+	"millrace/task"
 )
 
 // Config says what to break and how. Zero fields mean the default, where one is given.
@@ -20,6 +21,8 @@ type Config struct {
 	Sync string
 	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
 	Layout jet.Layout
+	// Rules are the bounds by which deadlines are judged, as Settings say.
+	Rules task.Settings
 	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace what a
 	// worker gets to end; both as Settings say.
 	NodeTTL, Grace time.Duration

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify"
 )
 
 // Judgement is what a log says about the promises.
@@ -18,13 +20,51 @@ type Judgement struct {
 	Lost, Duplicated, Stuck []task.ID
 	// Broken says which promises are broken, and where to look; nothing if none is.
 	Broken []string
+	// Odd is what the log holds and nobody should have written.
+	Odd []string
 	// States counts the tasks by state.
 	States map[task.State]int
 }
 
-// judge holds a log that has come to rest against the promises. It is the one
-// place that decides whether a run was good.
-func judge(records []events.Record, acknowledged []task.ID) Judgement {
+// judge holds a log that has come to rest against the promises, with the rows of
+// a read model if there are any. It is the one place that decides whether a run
+// was good. The counts are its own, the promises those of package verify.
+func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, rules task.Settings) Judgement {
+	j := count(records, acknowledged)
+	if acknowledged == nil {
+		acknowledged = []task.ID{} // none is not "not known"
+	}
+	v := verify.New(verify.Config{Settled: true, Settings: rules, Acknowledged: acknowledged, Keep: 10})
+	for i := range records {
+		if err := v.Add(&records[i]); err != nil {
+			j.Broken = append(j.Broken, err.Error())
+		}
+	}
+	for i := range rows {
+		v.Row(&rows[i])
+	}
+	if rows != nil {
+		v.RowsEnd()
+	}
+	report := v.Report(time.Time{})
+	for _, f := range report.Findings {
+		about := string(f.Task) + string(f.Node)
+		j.Broken = append(j.Broken, fmt.Sprintf("%s: %s: %s %v", f.Rule, about, f.What, f.Seqs))
+	}
+	if more := report.Violations - len(report.Findings); more > 0 {
+		j.Broken = append(j.Broken, fmt.Sprintf("and %d more", more))
+	}
+	if report.Poison > 0 {
+		j.Odd = append(j.Odd, fmt.Sprintf("%d messages cannot be understood: %v", report.Poison, report.PoisonSeqs))
+	}
+	for kind, n := range report.Unknown {
+		j.Odd = append(j.Odd, fmt.Sprintf("%d facts are of the unknown type %s", n, kind))
+	}
+	return j
+}
+
+// count counts what a report shows as numbers.
+func count(records []events.Record, acknowledged []task.ID) Judgement {
 	j := Judgement{States: map[task.State]int{}}
 	tasks := map[task.ID]task.Task{}
 	ended := map[task.ID]bool{} // in the present life

@@ -275,15 +275,11 @@ func (m *measure) count() {
 	turns := map[task.ID]turn{}
 	births := map[task.ID]int{}
 	abnormal := map[string][]task.ID{}
-	broken := 0
 	var repaired, twice []task.ID
 	for i := range m.records {
 		r := &m.records[i]
 		id, scheduler := r.Fact.Task, r.Fact.Actor == "scheduler"
 		opens := turn{since: r.Seq, others: !scheduler}
-		if r.Err != nil {
-			broken++
-		}
 		switch e := r.Fact.Event.(type) {
 		case task.Submitted:
 			births[id]++
@@ -320,9 +316,6 @@ func (m *measure) count() {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(abnormal)) {
 		m.odd("%d tasks ended as abnormal/%s: %s", len(abnormal[reason]), reason, some(abnormal[reason]))
-	}
-	if broken > 0 {
-		m.odd("%d messages cannot be understood", broken)
 	}
 	if m.figures.Repairs = len(repaired); len(repaired) > 0 {
 		m.odd("a sweep placed %d offers that were missing, of %s", len(repaired), some(repaired))

@@ -178,7 +178,7 @@ func TestJudge(t *testing.T) {
 	s.born(1, "cancelled")
 	s.chain(2, "cancelled", task.CancelConfirmed{})
 
-	j := judge(s.records, []task.ID{"good", "twice", "gone"})
+	j := count(s.records, []task.ID{"good", "twice", "gone"})
 	want := Judgement{
 		Tasks: 5, Lost: []task.ID{"gone"}, Duplicated: []task.ID{"twice"}, Stuck: []task.ID{"retried"},
 		States: map[task.State]int{task.Finished: 3, task.Retrying: 1, task.Cancelled: 1},
@@ -189,7 +189,25 @@ func TestJudge(t *testing.T) {
 	if !reflect.DeepEqual(j, want) {
 		t.Errorf("%+v\nwant %+v", j, want)
 	}
-	if j := judge(s.records[:3], []task.ID{"good"}); len(j.Broken) > 0 || j.Tasks != 1 {
+
+	// The promises are those of package verify: it need only be asked.
+	j = judge(s.records, nil, []task.ID{"gone"}, task.Settings{})
+	all := strings.Join(j.Broken, "\n")
+	for _, rule := range []string{"I-2: retried", "I-3: twice", "I-9: gone"} {
+		if !strings.Contains(all, rule) {
+			t.Errorf("no word of %q:\n%s", rule, all)
+		}
+	}
+	var good story
+	offer := good.born(1, "good")
+	good.chain(2, "good", task.AttemptStarted{Attempt: 1, Node: "worker-1", Session: "s", Offer: offer})
+	good.finished(3, "good", 2)
+	row := events.FoldTask("good", good.records)
+	if j := judge(good.records, []task.Task{row}, []task.ID{"good"}, task.Settings{}); len(j.Broken)+len(j.Odd) > 0 || j.Tasks != 1 {
 		t.Errorf("%+v of a good log", j)
+	}
+	row.State = task.Error
+	if j := judge(good.records, []task.Task{row}, nil, task.Settings{}); len(j.Broken) != 1 || !strings.HasPrefix(j.Broken[0], "I-8: good") {
+		t.Errorf("%v of a wrong row", j.Broken)
 	}
 }

@@ -236,20 +236,24 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		report.Odd = append(report.Odd, fmt.Sprintf("the log cannot be read: %v", err))
 		return report
 	}
-	j := judge(records, acknowledged)
+	rows, err := r.rows(ctx, lastFact(records))
+	if err != nil {
+		report.Odd = append(report.Odd, fmt.Sprintf("the read model does not answer: %v", err))
+		return report
+	}
+	j := judge(records, rows, acknowledged, r.cfg.Rules)
 	report.Tasks, report.Lost, report.DuplicatedResults, report.Stuck = j.Tasks, len(j.Lost), len(j.Duplicated), len(j.Stuck)
 	for s, n := range j.States {
 		report.States[s.String()] = n
 	}
 	report.Broken = append(report.Broken, j.Broken...)
 	report.Broken = append(report.Broken, r.observer.vanished(records)...)
-	views, odd := r.views(ctx, records, j.States)
-	report.Broken = append(report.Broken, views...)
+	report.Broken = append(report.Broken, r.views(ctx, lastFact(records), j.States)...)
 
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect = f.Detection, f.Takeover, f.Reconnect
 	report.Takeovers, report.LostAttempts, report.LateResults, report.SweepRepairs = f.Takeovers, f.LostAttempts, f.Late, f.Repairs
-	report.Odd = slices.Concat(report.Odd, f.Odd, odd)
+	report.Odd = slices.Concat(report.Odd, j.Odd, f.Odd)
 	report.Verdict = OK
 	if len(report.Broken) > 0 {
 		report.Verdict = Broken
@@ -257,29 +261,52 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	return report
 }
 
-// views compares the read models of the schedulers with the fold of the log, as
-// far as counts show a difference. Which of them answers is chance.
-func (r *run) views(ctx context.Context, records []events.Record, want map[task.State]int) (broken, odd []string) {
+// lastFact is the sequence of the last record that a read model reflects.
+func lastFact(records []events.Record) uint64 {
 	last := uint64(0)
 	for i := range records {
 		if records[i].Kind != events.KindOther {
 			last = records[i].Seq
 		}
 	}
-	for range 3 * r.cfg.Schedulers {
+	return last
+}
+
+// rows reads a read model; at rest it does not matter whose.
+func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
+	rows := []task.Task{}
+	ask := client.ListRequest{Limit: 200, OldestFirst: true, AtLeast: last}
+	for {
+		once, cancel := context.WithTimeout(ctx, 5*tryTime)
+		page, err := r.client.List(once, ask)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, page.Tasks...)
+		if ask.Cursor = page.Next; page.Next == "" {
+			return rows, nil
+		}
+	}
+}
+
+// views compares the read models of all schedulers with the log, as far as counts
+// show a difference. Which of them answers is chance, so each is asked several times.
+func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) []string {
+	for range 4 * r.cfg.Schedulers {
 		once, cancel := context.WithTimeout(ctx, 5*tryTime)
 		page, err := r.client.List(once, client.ListRequest{Limit: 1, AtLeast: last, Counts: true})
 		cancel()
 		if err != nil {
-			return nil, append(odd, fmt.Sprintf("the read model does not answer: %v", err))
+			return []string{fmt.Sprintf("a read model does not answer: %v", err)}
 		}
 		for _, s := range task.States() {
 			if got := page.Counts[s.String()]; got != want[s] {
-				return []string{fmt.Sprintf("a read model counts %d tasks as %s, the log has %d", got, s, want[s])}, nil
+				return []string{fmt.Sprintf("I-8: a read model counts %d tasks as %s, the log has %d", got, s, want[s])}
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // tick tells how far the run is, now and then.
