@@ -52,14 +52,15 @@ A scenario that has a dot or a slash in its name is a YAML file with steps of yo
 Faults: ` + faultWords() + `.
 Targets: server, worker-N, scheduler-N, workers, schedulers, all.
 
-Exit codes: 0 no promise was broken; 2 one was (or the command line cannot be meant like
-that); 3 it could not be told; 1 it could not be started.`,
+Exit codes: 0 no promise was broken; 2 one was; 3 it could not be told: the command line or
+the file cannot be meant like that, something could not be started, or the log not be read.`,
 		Example: `  millrace chaos
   millrace chaos --scenario server-restart --seed 7 --duration 2m
   millrace chaos --scenario mix --seed 7 --plan
   millrace chaos --scenario ./outage.yaml --json`,
-		Args: takes(0, 0, ""),
+		Args: func(c *cobra.Command, args []string) error { return untold(takes(0, 0, "")(c, args)) },
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(flagError(c, err)) })
 	fs := c.Flags()
 	fs.StringVar(&scenario, "scenario", "mix", "`name` of a scenario, or a YAML file with steps")
 	fs.Uint64Var(&cfg.Seed, "seed", 1, "`number` from which the plan and the tasks follow")
@@ -78,21 +79,35 @@ that); 3 it could not be told; 1 it could not be started.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, _, err := a.loadSettings(flags, profileDev)
 		if err != nil {
-			return err
+			return untold(err)
 		}
 		if err := a.chaosConfig(&cfg, s, scenario); err != nil {
-			return err
+			return untold(err)
 		}
 		steps, err := cfg.Planned()
-		if err != nil {
-			return misuseOf(err)
-		}
-		if plan {
+		switch {
+		case err != nil:
+			return untold(err)
+		case plan:
 			return a.printPlan(steps, o.json())
 		}
-		return a.chaos(c.Context(), cfg, o.json())
+		report, err := a.chaos(c.Context(), cfg, o.json())
+		if err != nil {
+			return untold(err)
+		}
+		return exit(map[chaos.Verdict]int{chaos.OK: exitOK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
 	}
 	return c
+}
+
+// untold gives an error the code that says that there is no verdict, for whoever
+// looks only at that. An interruption keeps its own.
+func untold(err error) error {
+	f := faultOf(err)
+	if f == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &fault{code: exitChaosUnknown, err: f.err, hint: f.hint}
 }
 
 func scenarioLines() string {
@@ -121,13 +136,13 @@ func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error 
 	if strings.ContainsAny(scenario, "./\\") {
 		text, err := os.ReadFile(scenario)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &fault{code: exitUsage, err: fmt.Errorf("scenario: %w", err), hint: hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
+			return &fault{err: fmt.Errorf("scenario: %w", err), hint: hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
 		}
 		if err != nil {
 			return fmt.Errorf("scenario: %w", err)
 		}
 		if cfg.Steps, err = chaos.ParseSteps(filepath.Base(scenario), text, cfg.Workers, cfg.Schedulers); err != nil {
-			return misuseOf(err)
+			return err
 		}
 	}
 	cfg.Layout, cfg.Rules, cfg.NodeTTL, cfg.Grace = s.Layout(), s.Task(), s.NodeTTL, s.Grace
@@ -155,23 +170,19 @@ func (a *app) printPlan(steps []chaos.Step, json bool) error {
 	return nil
 }
 
-func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) error {
+// chaos runs it and prints what came of it.
+func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Report, error) {
 	if terminal(a.errs) && !json {
 		cfg.Progress = a.chaosProgress()
 	}
 	report, err := chaos.Run(ctx, cfg)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return report, err
+	case json:
+		return report, a.writeJSON(report)
 	}
-	if json {
-		err = a.writeJSON(report)
-	} else {
-		err = a.print(chaosTable(&report))
-	}
-	if err != nil {
-		return err
-	}
-	return exit(map[chaos.Verdict]int{chaos.OK: exitOK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
+	return report, a.print(chaosTable(&report))
 }
 
 // chaosProgress writes a line for every fault, and one now and then for the tasks.
