@@ -162,6 +162,9 @@ func readLog(ctx context.Context, store *jet.Store) ([]events.Record, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range records {
+			records[i].Raw = nil // only what it says is of interest, and a soak has many
+		}
 		all = append(all, records...)
 		at = records[len(records)-1].Seq
 	}

@@ -133,16 +133,6 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// pid is that of the process, or 0 if it does not run.
-func (p *process) pid() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return 0
-	}
-	return p.cmd.Process.Pid
-}
-
 func (p *process) oddities() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
