@@ -214,6 +214,7 @@ func chaosTable(r *chaos.Report) table {
 	t.field("detection", latencyText(r.Detection))
 	t.field("takeover", latencyText(r.Takeover))
 	t.field("reconnect to ready", latencyText(r.Reconnect))
+	t.field("start of tasks", latencyText(r.Start))
 	t.field("sweep repairs", fmt.Sprint(r.SweepRepairs))
 	t.field("took", fmt.Sprintf("%.1fs", r.Seconds))
 	for _, b := range r.Broken {

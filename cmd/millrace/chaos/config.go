@@ -164,6 +164,7 @@ type Report struct {
 	Detection    Latency `json:"detection_ms"`
 	Takeover     Latency `json:"takeover_ms"`
 	Reconnect    Latency `json:"reconnect_ready_ms"`
+	Start        Latency `json:"start_ms"`
 	SweepRepairs int     `json:"sweep_repairs"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`

@@ -51,6 +51,9 @@ type Figures struct {
 	// to the first fact that proves the worker useful again: its node is ready
 	// (online, in a log without that), or it has claimed a task.
 	Reconnect Latency
+	// Start is from the moment at which a task may first run, its submission or its
+	// due time, to the start of its first attempt: what those who submit feel of a fault.
+	Start Latency
 	// Takeovers counts attempts that took over, LostAttempts those that the
 	// scheduler declared lost, Late results of fenced attempts.
 	Takeovers, LostAttempts, Late int
@@ -274,6 +277,8 @@ func (m *measure) count() {
 	}
 	turns := map[task.ID]turn{}
 	births := map[task.ID]int{}
+	since := map[task.ID]time.Time{} // when tasks that have not started may
+	var starts []time.Duration
 	abnormal := map[string][]task.ID{}
 	var repaired, twice []task.ID
 	for i := range m.records {
@@ -282,7 +287,11 @@ func (m *measure) count() {
 		opens := turn{since: r.Seq, others: !scheduler}
 		switch e := r.Fact.Event.(type) {
 		case task.Submitted:
-			births[id]++
+			if births[id]++; births[id] == 1 {
+				if since[id] = r.Stored; e.Due.After(r.Stored) {
+					since[id] = e.Due
+				}
+			}
 			turns[id] = turn{others: true, offered: e.Due.IsZero()}
 		case task.Queued:
 			t, known := turns[id]
@@ -296,6 +305,10 @@ func (m *measure) count() {
 			turns[id] = t
 		case task.AttemptStarted:
 			delete(turns, id)
+			if from, first := since[id]; first {
+				starts = append(starts, r.Stored.Sub(from))
+				delete(since, id)
+			}
 			if e.TookOver != nil {
 				m.figures.Takeovers++
 			}
@@ -314,6 +327,7 @@ func (m *measure) count() {
 			abnormal[e.Reason] = append(abnormal[e.Reason], id)
 		}
 	}
+	m.figures.Start = latencyOf(starts)
 	for _, reason := range slices.Sorted(maps.Keys(abnormal)) {
 		m.odd("%d tasks ended as abnormal/%s: %s", len(abnormal[reason]), reason, some(abnormal[reason]))
 	}

@@ -135,6 +135,7 @@ func TestMeasure(t *testing.T) {
 			var s story
 			c.tell(&s)
 			got := Measure(s.records, c.faults, 6*time.Second)
+			got.Start = Latency{} // TestStarts is about that
 			odd := strings.Join(got.Odd, "; ")
 			got.Odd = nil
 			if !reflect.DeepEqual(got, c.want) {
@@ -144,6 +145,19 @@ func TestMeasure(t *testing.T) {
 				t.Errorf("odd: %q, want %q", odd, c.odd)
 			}
 		})
+	}
+}
+
+func TestStarts(t *testing.T) {
+	var s story
+	s.born(1, "t")
+	epoch := s.started(1.5, "t", "worker-1", 0)
+	s.started(9, "t", "worker-2", epoch) // not its first
+	s.put(1, events.KindHold, "u", "chaos", task.Submitted{Due: after(5)})
+	s.started(7, "u", "worker-1", 0)
+	s.born(2, "never")
+	if got, want := Measure(s.records, nil, time.Second).Start, (Latency{Count: 2, P50: 500, P99: 2000, Max: 2000}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
