@@ -32,8 +32,10 @@ var plan = map[string][]string{
 	"client":         {"jet", "events", "task", "node"},
 	"api":            {"client", "projections", "jet", "events", "task", "node"},
 
-	"cmd/millrace":       anything,
-	"cmd/millrace/bench": anything,
+	"cmd/millrace":             anything,
+	"cmd/millrace/bench":       anything,
+	"cmd/millrace/chaos":       anything,
+	"cmd/millrace/chaos/proxy": {},
 
 	"integration":            {},
 	"integration/house":      {},
@@ -66,11 +68,11 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
-var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench"}
+var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench", "cmd/millrace/chaos"}
 
 // exceptions are files that break a rule for outsiders or for clocks, with the reason.
 var exceptions = map[string]string{
