@@ -90,8 +90,8 @@ var settings = []setting{
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }),
 	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }),
 	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }),
-	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "3", func(s *Settings) *float64 { return &s.Flap.Limit }),
-	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "1", func(s *Settings) *float64 { return &s.Flap.Release }),
+	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Settings) *float64 { return &s.Flap.Limit }),
+	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Settings) *float64 { return &s.Flap.Release }),
 	{
 		name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
 		read: readSync, text: func(s *Settings) string {
