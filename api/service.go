@@ -63,6 +63,8 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-get", client.GetSubject, `one task, from the log: {"id":"…"}`, s.get},
 		{"task-list", client.ListSubject, `tasks: {"states":["running"],"limit":10}`, s.list},
 		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
+		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
+		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
 		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
@@ -143,7 +145,8 @@ func codeOf(err error) string {
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown):
 		return "404"
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting),
+		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
 		return "504"

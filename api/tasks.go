@@ -71,6 +71,14 @@ func (s *Service) cancel(ctx context.Context, body []byte) (any, error) {
 	return s.Client.Cancel(ctx, request.ID, request.Reason)
 }
 
+func (s *Service) release(ctx context.Context, body []byte) (any, error) {
+	request, err := readID(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.Client.Release(ctx, request.ID, request.Reason)
+}
+
 func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	r, err := read[client.ListRequest](body)
 	if err != nil {
@@ -104,6 +112,28 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 				page.Counts[state.String()] += n
 			}
 		}
+	}
+	return page, nil
+}
+
+func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {
+	r, err := read[client.UnreadableRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limit == 0 {
+		r.Limit = projections.DefaultLimit
+	}
+	if r.Limit < 1 || r.Limit > projections.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
+	}
+	found, seq, err := s.View.Poison(ctx, r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found)), Seq: seq}
+	for _, p := range found {
+		page.Messages = append(page.Messages, client.Unreadable(p))
 	}
 	return page, nil
 }

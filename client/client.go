@@ -226,3 +226,18 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	}
 	return t, c.rec.Settle(ctx, t)
 }
+
+// Release moves a task that waits for certain nodes to its shared queue, where
+// any node that serves it can take it. The error wraps [task.ErrUnknown],
+// [task.ErrEnded], [task.ErrNotWaiting] or [task.ErrShared].
+func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	t, _, err = c.rec.Do(ctx, t, task.Unbind{Reason: reason})
+	if err != nil {
+		return t, fmt.Errorf("release task %s: %w", id, err)
+	}
+	return t, c.rec.Settle(ctx, t)
+}

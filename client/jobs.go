@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
 )
@@ -11,7 +12,7 @@ import (
 // job was new or different from what was there. The error names the field that
 // is wrong.
 func (c *Client) Apply(ctx context.Context, j task.Job) (revision uint64, changed bool, err error) {
-	return c.store.PutJob(ctx, j)
+	return c.store.PutJob(ctx, j, c.rec.Actor)
 }
 
 // Job returns a job. The error wraps [jet.ErrNoJob] if there is none.
@@ -24,5 +25,11 @@ func (c *Client) Jobs(ctx context.Context) ([]jet.StoredJob, error) { return c.s
 
 // RemoveJob removes a job; its tasks stay. The error wraps [jet.ErrNoJob] if there is none.
 func (c *Client) RemoveJob(ctx context.Context, name string) error {
-	return c.store.RemoveJob(ctx, name)
+	return c.store.RemoveJob(ctx, name, c.rec.Actor)
+}
+
+// JobFacts returns what the log tells of changes of a job, in order; nothing if
+// there never was one of this name.
+func (c *Client) JobFacts(ctx context.Context, name string) ([]events.Record, error) {
+	return c.store.JobFacts(ctx, name)
 }

@@ -14,7 +14,9 @@ const (
 	GetSubject      = "mr.api.task.get"
 	ListSubject     = "mr.api.task.list"
 	CancelSubject   = "mr.api.task.cancel"
+	ReleaseSubject  = "mr.api.task.release"
 	NodeListSubject = "mr.api.node.list"
+	DeadListSubject = "mr.api.dead.list"
 
 	NodeGetSubject      = "mr.api.node.get"
 	NodeWaitSubject     = "mr.api.node.wait"
@@ -69,6 +71,35 @@ type ListPage struct {
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
 	err := c.store.Ask(ctx, ListSubject, r, &page)
+	return page, err
+}
+
+// UnreadableRequest asks for messages in the log that nobody can read.
+type UnreadableRequest struct {
+	// Limit is how many, the latest first: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Unreadable is a message in the log that nobody can read.
+type Unreadable struct {
+	Seq uint64 `json:"seq"`
+	// Place is its subject, Reason why it cannot be read, Raw its beginning.
+	Place  string `json:"place"`
+	Reason string `json:"reason"`
+	Raw    []byte `json:"raw"`
+}
+
+// UnreadablePage is some of them.
+type UnreadablePage struct {
+	Messages []Unreadable `json:"messages"`
+	Seq      uint64       `json:"seq"`
+}
+
+// Unreadable asks the read model for messages that nobody can read. The error
+// wraps [jet.ErrNoService] if no server answers.
+func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
+	var page UnreadablePage
+	err := c.store.Ask(ctx, DeadListSubject, r, &page)
 	return page, err
 }
 

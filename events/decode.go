@@ -32,10 +32,13 @@ func Decode(data []byte) (Fact, error) {
 		return Fact{}, fmt.Errorf("decode fact: %w", err)
 	}
 	f := Fact{ID: w.id, At: w.at, Type: w.typ, Actor: w.actor, Cause: w.cause, Corr: w.corr, Event: w.event(), Extra: w.extra}
-	if w.task != "" {
+	switch {
+	case w.task != "":
 		f.Task = task.ID(w.task)
-	} else {
+	case w.node != "":
 		f.Node = node.ID(w.node)
+	default:
+		f.Job = w.job
 	}
 	return f, nil
 }
@@ -64,6 +67,7 @@ type wire struct {
 	tookOver                  *task.TookOver
 	retry                     *task.RetryPlan
 	usage                     *task.Usage
+	digest, from, to          string
 	connection, low           uint64
 	kept, stopped             int
 	took, grace               task.Duration
@@ -99,6 +103,9 @@ func (w *wire) read(data []byte) error {
 	l.Consumed()
 	if l.Ok() && w.task != "" && w.node != "" && !known(w.typ) {
 		w.keep("node", appendString(nil, w.node)) // beside task, nothing says what it means
+	}
+	if l.Ok() && w.job != "" && (w.task != "" || w.node != "") && !known(w.typ) {
+		w.keep("job", appendString(nil, w.job))
 	}
 	return l.Error()
 }
@@ -259,6 +266,12 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		}
 	case fUsage:
 		w.usage = value[*task.Usage](l)
+	case fDigest:
+		w.digest = l.UnsafeString()
+	case fFrom:
+		w.from = l.UnsafeString()
+	case fTo:
+		w.to = l.UnsafeString()
 	case fConnection:
 		w.connection = unsigned(l)
 	case fTook:
@@ -359,16 +372,19 @@ func (w *wire) check() error {
 		return errors.New("it has no id")
 	case w.at.IsZero():
 		return errors.New("it has no time (at)")
-	case w.task == "" && w.node == "":
-		return errors.New("it has neither task nor node")
 	case w.task == "" && w.carries&fTask != 0 && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
+	case w.task == "" && w.node == "" && w.job == "":
+		return errors.New("it has neither task nor node nor job")
 	}
 	if w.carries&fRoute != 0 {
 		if w.spec == nil {
 			return fmt.Errorf("%s has no spec", w.typ)
 		}
 		return task.Route(w.route).Validate()
+	}
+	if w.carries&fTo != 0 {
+		return task.Route(w.to).Validate()
 	}
 	return nil
 }
@@ -397,6 +413,8 @@ func (w *wire) event() any {
 		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
+	case TaskReassigned:
+		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case NodeRegistered:
@@ -409,6 +427,10 @@ func (w *wire) event() any {
 		return node.Drained{Session: w.session, Reason: w.reason}
 	case NodeOffline:
 		return node.WentOffline{Session: w.session, Reason: w.reason, Lost: w.lost, Low: w.low}
+	case JobApplied:
+		return task.JobApplied{Revision: w.revision, Digest: w.digest}
+	case JobRemoved:
+		return task.JobRemoved{Revision: w.revision}
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
 	case NodeQuarantined:

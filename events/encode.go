@@ -39,10 +39,13 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 	o.num("v", Version)
 	o.str("id", f.ID)
 	o.time("at", f.At)
-	if f.Task != "" {
+	switch {
+	case f.Task != "":
 		o.str("task", string(f.Task))
-	} else {
+	case f.Node != "":
 		o.str("node", string(f.Node))
+	default:
+		o.str("job", f.Job)
 	}
 	o.str("actor", f.Actor)
 	o.str("cause", f.Cause)
@@ -64,16 +67,23 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 // check refuses what nobody could decode.
 func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
+	_, ofJob := f.Event.(task.JobEvent)
+	about := 0
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job} {
+		if name != "" {
+			about++
+		}
+	}
 	switch {
 	case f.ID == "":
 		return errors.New("it has no id")
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
-	case f.Task == "" && f.Node == "":
-		return errors.New("it has neither task nor node")
-	case f.Task != "" && f.Node != "":
-		return errors.New("it has both task and node")
-	case ofNode != (f.Task == "") && known(typ):
+	case about == 0:
+		return errors.New("it has neither task nor node nor job")
+	case about > 1:
+		return errors.New("it has more than one of task, node and job")
+	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "")):
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -86,6 +96,9 @@ func (o *object) extra(f *Fact, typ Type) {
 		own = unknownCarries
 		if f.Task != "" {
 			own &^= fNode
+		}
+		if f.Job == "" {
+			own &^= fJob
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
@@ -148,6 +161,13 @@ func (o *object) event(event any) {
 	case task.GivenUp:
 		o.str("reason", e.Reason)
 		o.str("detail", e.Detail)
+	case task.Reassigned:
+		o.str("from", string(e.From))
+		o.str("to", string(e.To))
+		o.str("reason", e.Reason)
+		if err := e.To.Validate(); err != nil {
+			o.fail(err)
+		}
 	case task.Reopened:
 		o.str("reason", e.Reason)
 	case node.Registered:
@@ -180,6 +200,11 @@ func (o *object) event(event any) {
 		o.str("reason", e.Reason)
 	case node.WasRetired:
 		o.str("reason", e.Reason)
+	case task.JobApplied:
+		o.seq("revision", e.Revision)
+		o.str("digest", e.Digest)
+	case task.JobRemoved:
+		o.seq("revision", e.Revision)
 	}
 }
 

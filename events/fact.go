@@ -28,12 +28,15 @@ const (
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"
+	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
 	NodeDraining        Type = "node.draining"
 	NodeOffline         Type = "node.offline"
+	JobApplied          Type = "job.applied"
+	JobRemoved          Type = "job.removed"
 	NodeChanged         Type = "node.changed"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
@@ -43,14 +46,15 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task or a node.
+// Fact is one thing that has happened to a task, a node or the definition of a job.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -58,15 +62,16 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task or Node is what the fact is about; the other is empty.
+	// Task, Node or Job is what the fact is about; the others are empty.
 	Task task.ID
 	Node node.ID
+	Job  string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event] or a [node.Event]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -97,6 +102,8 @@ func TypeOf(event any) Type {
 		return TaskCancelled
 	case task.GivenUp:
 		return TaskAbnormal
+	case task.Reassigned:
+		return TaskReassigned
 	case task.Reopened:
 		return TaskReopened
 	case node.Registered:
@@ -109,6 +116,10 @@ func TypeOf(event any) Type {
 		return NodeDraining
 	case node.WentOffline:
 		return NodeOffline
+	case task.JobApplied:
+		return JobApplied
+	case task.JobRemoved:
+		return JobRemoved
 	case node.Changed:
 		return NodeChanged
 	case node.WasQuarantined:
@@ -121,12 +132,15 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id.
+// About tells what the fact is about: the task's or the node's id, or the job's name.
 func (f *Fact) About() string {
-	if f.Task != "" {
+	switch {
+	case f.Task != "":
 		return string(f.Task)
+	case f.Node != "":
+		return string(f.Node)
 	}
-	return string(f.Node)
+	return f.Job
 }
 
 // Kind says in which part of the log a record lies.
@@ -144,6 +158,8 @@ const (
 	KindChain
 	// KindNode is a transition of a node.
 	KindNode
+	// KindJob is a change of a job's definition.
+	KindJob
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -161,9 +177,12 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task or Node.
+	// Err is why the message could not be understood; Fact then holds at most Task, Node or Job.
 	Err error
 }
+
+// IsFact tells whether the record is in a place of facts, readable or not.
+func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
 
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {

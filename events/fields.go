@@ -47,6 +47,9 @@ const (
 	fTookOver
 	fRetry
 	fUsage
+	fDigest
+	fFrom
+	fTo
 	fConnection
 	fTook
 	fKept
@@ -76,11 +79,14 @@ var carries = map[Type]field{
 	TaskCancelRequested: fAny | fTask | fReason | fDeadline,
 	TaskCancelled:       fAny | fTask | fReason | fEpoch | fExit,
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
+	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
 	TaskReopened:        fAny | fTask | fReason,
 	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
 	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
 	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
 	NodeDraining:        fAny | fNode | fSession | fReason,
+	JobApplied:          fAny | fJob | fRevision | fDigest,
+	JobRemoved:          fAny | fJob | fRevision,
 	NodeOffline:         fAny | fNode | fSession | fReason | fLost | fLow,
 	NodeChanged:         fAny | fNode | fReason | fOrder | fGrace,
 	NodeQuarantined:     fAny | fNode | fReason | fUntil,
@@ -89,8 +95,8 @@ var carries = map[Type]field{
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
-// it is about a task, node is not one of them.
-const unknownCarries = fAny | fTask | fNode
+// it is about a task, node is not one of them, and job only if it is about neither.
+const unknownCarries = fAny | fTask | fNode | fJob
 
 // fieldOf returns the field with a name, 0 if none has it.
 func fieldOf(name string) field {
@@ -177,6 +183,12 @@ func fieldOf(name string) field {
 		return fRetry
 	case "usage":
 		return fUsage
+	case "digest":
+		return fDigest
+	case "from":
+		return fFrom
+	case "to":
+		return fTo
 	case "connection":
 		return fConnection
 	case "took":

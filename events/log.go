@@ -28,9 +28,9 @@ type Log interface {
 	Offerer
 }
 
-// Appender writes to the chains of tasks and nodes.
+// Appender writes to the chains of tasks, nodes and jobs.
 type Appender interface {
-	// Append records f on the chain of its task or node if last is still the
+	// Append records f on the chain of its task, node or job if last is still the
 	// sequence of the last message there, 0 for an empty chain, and returns
 	// f's sequence. Else it records nothing and returns an error that wraps
 	// [ErrConflict]. An error that wraps [ErrUnknown] leaves it open. Any other
@@ -77,9 +77,9 @@ type Follower interface {
 
 // Feed is a place in the log that moves forward. It is for one goroutine.
 type Feed interface {
-	// Next returns the next records, in order and at least one; it waits until
-	// there is one. The slice is valid until the next call. After an error the
-	// feed is of no more use.
+	// Next returns the next records, in order: at least one, for which it waits,
+	// and of those that are there as many as can be handled at once. The slice is
+	// valid until the next call. After an error the feed is of no more use.
 	Next(ctx context.Context) ([]Record, error)
 	// Close gives back what the feed holds.
 	Close()

@@ -43,10 +43,11 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task or a node: one of the two is empty.
+// chain names the chain of a task, a node or a job: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
+	job  string
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -69,13 +70,16 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{f.Task, f.Node}
+	c := chain{f.Task, f.Node, f.Job}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
 	kind := KindChain
-	if f.Task == "" {
+	switch {
+	case f.Node != "":
 		kind = KindNode
+	case f.Job != "":
+		kind = KindJob
 	}
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c], nil
@@ -213,12 +217,13 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
-	if about.task != "" {
+	switch {
+	case about.task != "":
 		m.tasks[about.task] = append(m.tasks[about.task], seq)
-	} else {
+	case about.node != "":
 		m.nodes[about.node] = append(m.nodes[about.node], seq)
 	}
 	m.wake()

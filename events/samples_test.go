@@ -26,10 +26,11 @@ func full() map[Type]Fact {
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
-			Run:     &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}},
-			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Stop: task.Duration(5 * time.Second)},
+			Run:     &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen},
+			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Idle: task.Duration(30 * time.Second), Stop: task.Duration(5 * time.Second)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory}},
+			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -49,6 +50,7 @@ func full() map[Type]Fact {
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
+		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
@@ -61,6 +63,8 @@ func full() map[Type]Fact {
 		NodeQuarantined: node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:    node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:     node.WasRetired{Reason: "sold"},
+		JobApplied:      task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		JobRemoved:      task.JobRemoved{Revision: 8},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
 }
@@ -80,12 +84,15 @@ func minimal() map[Type]Fact {
 		TaskCancelRequested: task.CancelRequested{},
 		TaskCancelled:       task.CancelConfirmed{},
 		TaskAbnormal:        task.GivenUp{},
+		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
+		JobApplied:          task.JobApplied{},
+		JobRemoved:          task.JobRemoved{},
 		NodeChanged:         node.Changed{},
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
@@ -97,9 +104,12 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 	all := map[Type]Fact{}
 	for _, typ := range slices.Sorted(maps.Keys(bodies)) {
 		f := Fact{ID: sampleFact, At: noon, Type: typ, Event: bodies[typ]}
-		if _, ok := f.Event.(node.Event); ok {
+		switch f.Event.(type) {
+		case node.Event:
 			f.Node = "w2"
-		} else {
+		case task.JobEvent:
+			f.Job = "thumbnail"
+		default:
 			f.Task = sampleTask
 		}
 		more(&f)

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ import (
 //	exits CODE COMMAND ARG...     run a command that ends with this code
 //	until PATTERN COMMAND ARG...  run it again and again until its output matches
 //	let NAME COMMAND ARG...       keep what it prints in a variable
+//
+// and $LOGS, the folder of the logs that break each promise.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.RunT(scripts{t}, testscript.Params{
@@ -27,7 +30,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			t := e.T().(scripts).T
 			p := newPlaceAt(t, e.WorkDir)
-			e.Vars = append(e.Vars, p.env...)
+			logs, err := filepath.Abs("../verify/testdata")
+			if err != nil {
+				return err
+			}
+			e.Vars = append(e.Vars, append(p.env, "LOGS="+logs)...)
 			e.Defer(p.leave) // before its folder goes
 			return nil
 		},

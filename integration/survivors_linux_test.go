@@ -38,3 +38,13 @@ func reapable(pid int) bool {
 	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") "))
 	return bytes.HasPrefix(rest, []byte("Z"))
 }
+
+// suspended tells whether a process is stopped by a signal.
+func suspended(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") "))
+	return bytes.HasPrefix(rest, []byte("T"))
+}

@@ -30,3 +30,9 @@ func reapable(pid int) bool {
 	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err != nil || strings.HasPrefix(string(state), "Z")
 }
+
+// suspended tells whether a process is stopped by a signal.
+func suspended(pid int) bool {
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.HasPrefix(string(state), "T")
+}

@@ -12,10 +12,15 @@ import (
 	"millrace/events"
 )
 
-// Sizes of a feed.
+// How a feed reads. It asks for as many messages as the server says there are,
+// and while there are none, for the next one: so whoever reads seldom and much
+// costs everybody far less than one delivery after the other does.
 const (
-	feedWindow = 8192 // messages that may be on their way or waiting to be read
-	feedAtOnce = feedWindow / 4
+	feedWindow = 8192 // messages asked for at once
+	feedPart   = 512  // of those, how many are worth looking at before all are there
+	// feedPatience is how long a message that was counted may take to come; it may
+	// have been removed since.
+	feedPatience = 20 * time.Millisecond
 )
 
 // Follow implements [events.Follower]. It reads through a consumer of its own,
@@ -36,15 +41,18 @@ type feed struct {
 	pull     *puller
 	next     uint64 // the sequence that Next returns at the earliest
 
-	arrived chan struct{} // something is in buffer, or err is set
+	arrived chan struct{} // it is time to look at buffer and lost
 
 	mu     sync.Mutex
 	buffer []*nats.Msg // guarded by mu
 	spare  []*nats.Msg // guarded by mu; the buffer that was read before
+	asked  int         // guarded by mu; messages asked for that have not come
+	awake  bool        // guarded by mu; whatever comes next is worth a look
 	taken  uint64      // guarded by mu; how many messages the consumer has brought
 	lost   bool        // guarded by mu; the consumer must be made again
 
 	seen    uint64 // consumer sequence of the last message read
+	pending uint64 // how many there were behind that
 	broken  bool   // the consumer must be made again before anything else
 	records []events.Record
 }
@@ -61,25 +69,38 @@ func (f *feed) open(ctx context.Context) error {
 	}
 	f.consumer = c.CachedInfo().Name
 	f.mu.Lock()
-	f.buffer, f.taken, f.lost = nil, 0, false
+	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
 	f.mu.Unlock()
-	f.seen, f.broken = 0, false
-	pull, err := newPuller(f.store.nc, LogStream, f.consumer, feedAtOnce, f.take, func(context.Context) { f.fail() })
+	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
+	pull, err := newPuller(f.store.nc, LogStream, f.consumer, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
 	pull.idle = f.idle
 	f.pull = pull
-	pull.want(feedWindow)
+	f.ask()
 	return nil
+}
+
+// ask asks for what there is, or else for the next message.
+func (f *feed) ask() {
+	f.mu.Lock()
+	missing := int(min(max(f.pending, 1), feedWindow)) - f.asked
+	f.asked += missing
+	f.mu.Unlock()
+	f.pull.want(missing)
 }
 
 func (f *feed) take(m *nats.Msg) bool {
 	f.mu.Lock()
 	f.buffer = append(f.buffer, m)
 	f.taken++
+	f.asked--
+	look := f.asked <= 0 || len(f.buffer) == feedPart || f.awake
 	f.mu.Unlock()
-	f.notify()
+	if look {
+		f.notify()
+	}
 	return true
 }
 
@@ -107,36 +128,60 @@ func (f *feed) notify() {
 	}
 }
 
-// Next implements [events.Feed].
+// Next implements [events.Feed]. It returns when it has all that there is, or
+// a large part of it.
 func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
+	clear(f.records)
+	f.records = f.records[:0]
 	for {
 		if f.broken {
 			if err := f.reopen(ctx); err != nil {
 				return nil, err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-f.arrived:
+		batch, left, lost, err := f.wait(ctx)
+		if err != nil && len(f.records) == 0 {
+			return nil, err
 		}
-		f.mu.Lock()
-		batch, lost := f.buffer, f.lost
-		f.buffer, f.spare = f.spare[:0], batch
-		f.mu.Unlock()
-		if f.broken = !f.read(batch) || lost; !f.broken {
-			f.pull.want(len(batch))
+		f.broken = !f.read(batch) || lost
+		if !f.broken && left <= 0 {
+			enough := f.pending == 0 || len(f.records) >= feedWindow
+			f.ask() // so that it is there at the next call
+			if !enough {
+				continue
+			}
 		}
-		if len(f.records) > 0 {
+		if len(f.records) > 0 && (left <= 0 || f.pending == 0 || len(batch) == 0 || f.broken) {
 			return f.records, nil
 		}
 	}
 }
 
+// wait returns what has come, and how much of what was asked for has not.
+func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool, err error) {
+	patience := time.NewTimer(feedPatience)
+	defer patience.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, 0, false, ctx.Err()
+		case <-f.arrived:
+		case <-patience.C:
+		}
+		f.mu.Lock()
+		batch, left, lost = f.buffer, f.asked, f.lost
+		f.awake = len(batch) == 0
+		if !f.awake || lost || len(f.records) > 0 {
+			f.buffer, f.spare = f.spare[:0], batch
+			f.mu.Unlock()
+			return batch, left, lost, nil
+		}
+		f.mu.Unlock()
+	}
+}
+
 // read turns messages into records, and tells whether none is missing.
 func (f *feed) read(batch []*nats.Msg) bool {
-	clear(f.records)
-	f.records = f.records[:0]
 	for i, m := range batch {
 		r, d, ok := recordFrom(m)
 		batch[i] = nil
@@ -146,7 +191,7 @@ func (f *feed) read(batch []*nats.Msg) bool {
 		if d.consumerSeq != f.seen+1 {
 			return false
 		}
-		f.seen = d.consumerSeq
+		f.seen, f.pending = d.consumerSeq, d.pending
 		if r.Seq < f.next {
 			continue
 		}

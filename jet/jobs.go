@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -28,9 +30,10 @@ type StoredJob struct {
 	Changed  time.Time `json:"changed"`
 }
 
-// PutJob stores a definition under its name and returns its revision. An equal
-// one is left as it is.
-func (s *Store) PutJob(ctx context.Context, j task.Job) (revision uint64, changed bool, err error) {
+// PutJob stores a definition under its name, on behalf of actor, and returns its
+// revision. An equal one is left as it is. The change is then told in the log;
+// if that fails, applying the same again tells it, or the scheduler's sweep does.
+func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
@@ -38,13 +41,29 @@ func (s *Store) PutJob(ctx context.Context, j task.Job) (revision uint64, change
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	if old, err := s.jobs.Get(ctx, j.Name); err == nil && slices.Equal(old.Value(), body) {
-		return old.Revision(), false, nil
+	for {
+		now, err := s.definition(ctx, j.Name)
+		if err == nil {
+			_, err = s.tellJob(ctx, now) // so that no change is left out in the log
+		}
+		if err != nil {
+			return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
+		}
+		if now.revision > 0 && !now.removed && bytes.Equal(now.body, body) {
+			return now.revision, false, nil
+		}
+		next, err := s.define(ctx, definition{name: j.Name, body: body, actor: actor}, now.revision)
+		if errors.Is(err, events.ErrConflict) {
+			continue // somebody else was faster
+		}
+		if err == nil {
+			_, err = s.tellJob(ctx, next)
+		}
+		if err != nil {
+			return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
+		}
+		return next.revision, true, nil
 	}
-	if revision, err = s.jobs.Put(ctx, j.Name, body); err != nil {
-		return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
-	}
-	return revision, true, nil
 }
 
 // Job returns a definition. The error wraps [ErrNoJob] if there is none.
@@ -96,14 +115,33 @@ func (s *Store) Jobs(ctx context.Context) ([]StoredJob, error) {
 	return jobs, errors.Join(errs...)
 }
 
-// RemoveJob removes a definition; tasks that were made from it go on. The error
-// wraps [ErrNoJob] if there is none.
-func (s *Store) RemoveJob(ctx context.Context, name string) error {
-	if _, err := s.Job(ctx, name); errors.Is(err, ErrNoJob) {
+// RemoveJob removes a definition on behalf of actor, and tells so in the log;
+// tasks that were made from it go on. The error wraps [ErrNoJob] if there is none.
+func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
+	if err := task.ValidName("job", name); err != nil {
 		return err
 	}
-	if err := s.jobs.Delete(ctx, name); err != nil {
-		return fmt.Errorf("remove job %s: %w", name, err)
+	for {
+		now, err := s.definition(ctx, name)
+		if err == nil {
+			_, err = s.tellJob(ctx, now)
+		}
+		if err != nil {
+			return fmt.Errorf("remove job %s: %w", name, err)
+		}
+		if now.revision == 0 || now.removed {
+			return fmt.Errorf("%w: %q", ErrNoJob, name)
+		}
+		gone, err := s.define(ctx, definition{name: name, actor: actor, removed: true}, now.revision)
+		if errors.Is(err, events.ErrConflict) {
+			continue
+		}
+		if err == nil {
+			_, err = s.tellJob(ctx, gone)
+		}
+		if err != nil {
+			return fmt.Errorf("remove job %s: %w", name, err)
+		}
+		return nil
 	}
-	return nil
 }

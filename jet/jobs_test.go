@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -31,20 +34,20 @@ func TestJobs(t *testing.T) {
 	if _, err := s.Job(ctx, "thumbnail"); !errors.Is(err, ErrNoJob) {
 		t.Fatalf("a job that never was: %v, want ErrNoJob", err)
 	}
-	first, changed, err := s.PutJob(ctx, testJob("thumbnail"))
+	first, changed, err := s.PutJob(ctx, testJob("thumbnail"), "ada")
 	if err != nil || !changed {
 		t.Fatalf("PutJob: changed %v, %v", changed, err)
 	}
-	if again, changed, err := s.PutJob(ctx, testJob("thumbnail")); again != first || changed || err != nil {
+	if again, changed, err := s.PutJob(ctx, testJob("thumbnail"), "ada"); again != first || changed || err != nil {
 		t.Errorf("an equal job: revision %d, changed %v, %v; want revision %d, unchanged", again, changed, err, first)
 	}
 	other := testJob("thumbnail")
 	other.Title = "Another title"
-	second, changed, err := s.PutJob(ctx, other)
+	second, changed, err := s.PutJob(ctx, other, "ada")
 	if err != nil || !changed || second <= first {
 		t.Errorf("a changed job: revision %d, changed %v, %v; want one above %d", second, changed, err, first)
 	}
-	if _, _, err := s.PutJob(ctx, testJob("backup")); err != nil {
+	if _, _, err := s.PutJob(ctx, testJob("backup"), "ada"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Job(ctx, "thumbnail")
@@ -55,7 +58,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("the jobs are %+v, %v; want backup and thumbnail", jobs, err)
 	}
 	for _, bad := range []task.Job{{}, {Name: "a.b", Spec: other.Spec}, {Name: "*", Spec: other.Spec}, {Name: "nothing-to-run"}} {
-		if _, _, err := s.PutJob(ctx, bad); err == nil {
+		if _, _, err := s.PutJob(ctx, bad, "ada"); err == nil {
 			t.Errorf("PutJob took %+v", bad)
 		}
 	}
@@ -64,13 +67,24 @@ func TestJobs(t *testing.T) {
 			t.Errorf("Job(%q) found something", name)
 		}
 	}
-	if err := s.RemoveJob(ctx, "thumbnail"); err != nil {
+	if err := s.RemoveJob(ctx, "thumbnail", "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveJob(ctx, "thumbnail"); !errors.Is(err, ErrNoJob) {
+	if err := s.RemoveJob(ctx, "thumbnail", "ada"); !errors.Is(err, ErrNoJob) {
 		t.Errorf("RemoveJob again: %v, want ErrNoJob", err)
 	}
-	if third, changed, err := s.PutJob(ctx, other); err != nil || !changed || third <= second {
+	facts := must(s.JobFacts(ctx, "thumbnail"))(t)
+	var told []uint64
+	for i := range facts {
+		if facts[i].Err != nil || facts[i].Fact.Actor != "ada" || facts[i].Fact.Job != "thumbnail" {
+			t.Errorf("told was %+v", facts[i])
+		}
+		told = append(told, revisionOf(&facts[i]))
+	}
+	if len(told) != 3 || told[0] != first || told[1] != second || told[2] <= second || facts[2].Fact.Type != events.JobRemoved {
+		t.Errorf("the log tells of the revisions %v, want %d, %d and a removal", told, first, second)
+	}
+	if third, changed, err := s.PutJob(ctx, other, "ada"); err != nil || !changed || third <= second {
 		t.Errorf("a removed job stored again: revision %d, changed %v, %v", third, changed, err)
 	}
 }
@@ -80,7 +94,7 @@ func TestUnreadableJob(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	if _, _, err := s.PutJob(ctx, testJob("good")); err != nil {
+	if _, _, err := s.PutJob(ctx, testJob("good"), "ada"); err != nil {
 		t.Fatal(err)
 	}
 	must(s.jobs.Put(ctx, "bad", []byte("{")))(t)
@@ -88,11 +102,69 @@ func TestUnreadableJob(t *testing.T) {
 	if err == nil || len(jobs) != 1 || jobs[0].Name != "good" {
 		t.Errorf("the jobs are %+v, %v; want the good one and an error", jobs, err)
 	}
-	if err := s.RemoveJob(ctx, "bad"); err != nil {
+	if err := s.RemoveJob(ctx, "bad", "ada"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Jobs(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// A change of which nobody has told, because its writer died or used other
+// means, is told by whoever looks next, once.
+func TestUntoldChangesAreTold(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	body := must(json.Marshal(testJob("a")))(t)
+	first := must(s.define(ctx, definition{name: "a", body: body, actor: "ada"}, 0))(t)
+	if n, err := s.TellJobs(ctx, first.stored.Add(-time.Minute)); n != 0 || err != nil {
+		t.Errorf("told of %d changes that are younger than asked for, %v", n, err)
+	}
+	for want := 1; want >= 0; want-- {
+		if n, err := s.TellJobs(ctx, time.Now().Add(time.Minute)); n != want || err != nil {
+			t.Errorf("told of %d changes, %v; want %d", n, err, want)
+		}
+	}
+	gone := must(s.define(ctx, definition{name: "a", actor: "bob", removed: true}, first.revision))(t)
+	if _, _, err := s.PutJob(ctx, testJob("a"), "cleo"); err != nil {
+		t.Fatal(err)
+	}
+	facts := must(s.JobFacts(ctx, "a"))(t)
+	if len(facts) != 3 || revisionOf(&facts[1]) != gone.revision || facts[0].Fact.Actor != "ada" || facts[1].Fact.Actor != "bob" || facts[2].Fact.Actor != "cleo" {
+		t.Errorf("the log tells %+v, want a change by each of ada, bob and cleo", facts)
+	}
+	must(s.jobs.Put(ctx, "a", []byte("{")))(t) // by other means
+	if n, err := s.TellJobs(ctx, time.Now().Add(time.Minute)); n != 1 || err != nil {
+		t.Errorf("told of %d changes, %v; want 1", n, err)
+	}
+}
+
+// Who changes a job at the same time as others is told of, and in the order of the bucket.
+func TestChangesAtOnceAreToldInOrder(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	const writers = 8
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			j := testJob("a")
+			j.Title = fmt.Sprint(i)
+			if _, _, err := s.PutJob(ctx, j, fmt.Sprint(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	facts := must(s.JobFacts(ctx, "a"))(t)
+	if len(facts) != writers {
+		t.Fatalf("%d changes were told, want %d", len(facts), writers)
+	}
+	for i := range facts[1:] {
+		if revisionOf(&facts[i]) >= revisionOf(&facts[i+1]) {
+			t.Errorf("revision %d was told after %d", revisionOf(&facts[i+1]), revisionOf(&facts[i]))
+		}
 	}
 }
 

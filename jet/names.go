@@ -26,6 +26,7 @@ const (
 	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
 	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
+	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -35,27 +36,32 @@ func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string
 
 // chainSubject is where the transitions of what the fact is about lie.
 func chainSubject(f *events.Fact) string {
-	if f.Task != "" {
+	switch {
+	case f.Task != "":
 		return chainPrefix + string(f.Task)
+	case f.Node != "":
+		return nodePrefix + string(f.Node)
 	}
-	return nodePrefix + string(f.Node)
+	return jobPrefix + f.Job
 }
 
 // place reads a subject: what kind of record lies there and whose it is.
-func place(subject string) (kind events.Kind, id task.ID, n node.ID) {
+func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
-		return events.KindChain, task.ID(subject[len(chainPrefix):]), ""
+		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
 	case isProbe(subject):
-		return events.KindProbe, "", ""
+		return events.KindProbe, "", "", ""
 	case strings.HasPrefix(subject, queuePrefix):
-		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), ""
+		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
 	case strings.HasPrefix(subject, holdPrefix):
-		return events.KindHold, task.ID(subject[len(holdPrefix):]), ""
+		return events.KindHold, task.ID(subject[len(holdPrefix):]), "", ""
 	case strings.HasPrefix(subject, nodePrefix):
-		return events.KindNode, "", node.ID(subject[len(nodePrefix):])
+		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
+	case strings.HasPrefix(subject, jobPrefix):
+		return events.KindJob, "", "", subject[len(jobPrefix):]
 	}
-	return events.KindOther, "", ""
+	return events.KindOther, "", "", ""
 }
 
 // probeToken stands where an offer has its task. No task has such an id.
@@ -76,5 +82,11 @@ const nodeConsumerPrefix = "MR_NODE_"
 
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
-// consumerName is the durable consumer of a queue, shared by all who serve it.
-func consumerName(queue string) string { return "queue_" + queue }
+// consumerName is the durable consumer of a queue, shared by all who serve it, or
+// the one of a node's own route.
+func consumerName(queue string) string {
+	if node, own := strings.CutPrefix(queue, "@"); own {
+		return nodeConsumerPrefix + node
+	}
+	return "queue_" + queue
+}

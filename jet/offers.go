@@ -94,11 +94,18 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) (made bool, err e
 		FilterSubject: queuePrefix + queue + ".*.*",
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
-		MaxDeliver:    -1, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
+		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": queue},
 	}
-	if _, err := s.js.Consumer(ctx, LogStream, cfg.Durable); err == nil {
+	c, err := s.js.Consumer(ctx, LogStream, cfg.Durable)
+	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
+	}
+	if err == nil { // of a version that had no such bound
+		cfg = c.CachedInfo().Config
+		cfg.MaxDeliver = maxDeliver
+		_, err = s.log.UpdateConsumer(ctx, cfg)
+		return false, err
 	}
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		return false, fmt.Errorf("consumer of queue %s: %w", queue, err)

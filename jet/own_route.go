@@ -77,7 +77,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		FilterSubject: queuePrefix + r.node.Queue() + ".*.*",
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
-		MaxDeliver: -1, MaxAckPending: -1,
+		MaxDeliver: maxDeliver, MaxAckPending: -1,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: routeIdle,
 		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node)},
 	}

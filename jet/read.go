@@ -138,13 +138,13 @@ func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[st
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err = patiently(ctx, func(ctx context.Context) (err error) {
-		m, found, err = s.leaderGetOnce(ctx, stream, body)
+		m, found, err = s.storedMessage(ctx, stream, body)
 		return err
 	})
 	return m, found, err
 }
 
-func (s *Store) leaderGetOnce(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
+func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
 	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
 	if err != nil {
 		return storedMessage{}, false, err
@@ -282,7 +282,8 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
 	var id task.ID
 	var n node.ID
-	r.Kind, id, n = place(subject)
+	var job string
+	r.Kind, id, n, job = place(subject)
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return r // a timer: the offer that it becomes will count
 	}
@@ -290,13 +291,13 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != id || f.Node != n:
+	case f.Task != id || f.Node != n || f.Job != job:
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
 	}
 	if r.Err != nil {
-		f = events.Fact{Task: id, Node: n}
+		f = events.Fact{Task: id, Node: n, Job: job}
 	}
 	r.Fact = f
 	return r
@@ -313,6 +314,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
 		events.NodeQuarantined, events.NodeReleased, events.NodeRetired:
 		return kind == events.KindNode
+	case events.JobApplied, events.JobRemoved:
+		return kind == events.KindJob
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }

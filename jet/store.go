@@ -106,6 +106,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 // AckWait is how long a lease lasts without being extended.
 func (s *Store) AckWait() time.Duration { return s.ackWait }
 
+// Connected tells whether the connection is up at the moment.
+func (s *Store) Connected() bool { return s.nc.IsConnected() }
+
 // Close ends what Open started. The connection stays open.
 func (s *Store) Close() {
 	if s.group != nil {

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Layout says how the streams are to be made. It has an effect only where they
-// do not exist yet; [Open] never changes a stream that somebody else has made.
+// do not exist yet; [Open] changes nothing of a stream that is there, but adds
+// the subjects that one of an earlier version lacks.
 type Layout struct {
 	// Replicas is on how many servers each message lies: 1, 3 or 5. Default 1.
 	Replicas int
@@ -51,7 +53,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{{
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">"},
+		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">"},
 		// A schedule message needs rollups, and both need purge and per-message TTL.
 		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
 		AllowAtomicPublish: true, AllowDirect: true,
@@ -97,6 +99,23 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 	}}
 }
 
+// extend adds the subjects that a stream lacks which an earlier version has
+// made. It is all that is ever changed of a stream, and only of our own.
+func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	s, err := js.Stream(ctx, cfg.Name)
+	if err != nil {
+		return err
+	}
+	now := s.CachedInfo().Config
+	missing := slices.DeleteFunc(slices.Clone(cfg.Subjects), func(subject string) bool { return slices.Contains(now.Subjects, subject) })
+	if len(missing) == 0 || now.Metadata["millrace"] == "" {
+		return nil
+	}
+	now.Subjects = append(now.Subjects, missing...)
+	_, err = js.UpdateStream(ctx, now)
+	return err
+}
+
 // ensure makes the streams and buckets that do not exist.
 func ensure(ctx context.Context, js jetstream.JetStream, l Layout) error {
 	for _, cfg := range l.streams() {
@@ -106,6 +125,9 @@ func ensure(ctx context.Context, js jetstream.JetStream, l Layout) error {
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
 			}
+		}
+		if err == nil {
+			err = extend(ctx, js, cfg)
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)

@@ -15,8 +15,8 @@ const (
 	// worth it: about what it takes to claim a task, run a short one and report.
 	ShortSession = 20 * time.Second
 	// FlapHalfLife is how long it takes for half of a score to be forgotten. With
-	// it a node that drops twice in a row, or once in five minutes, stays below
-	// the default limit, and one that drops every half minute reaches it at the fourth time.
+	// it a node that drops a few times in a row, or once a minute, stays below the
+	// default limit for ever, and one that drops every five seconds reaches it within a minute.
 	FlapHalfLife = 2 * time.Minute
 )
 
@@ -45,18 +45,20 @@ func (f Flap) falls(to float64) time.Time {
 
 // FlapPolicy says which score is too much. Zero fields mean the default.
 type FlapPolicy struct {
-	// Limit is the score at which a node is quarantined. Default 3: the fourth
-	// short session within a few minutes. Below zero nothing is quarantined.
+	// Limit is the score at which a node is quarantined. Default 10: about the
+	// eleventh short session within two minutes. A node that is tried out, repaired or
+	// restarted by hand never gets there, and one in a loop soon does. Below zero
+	// nothing is quarantined.
 	Limit float64
-	// Release is the score below which it is released by itself. Default 1, at
+	// Release is the score below which it is released by itself. Default 3, at
 	// most Limit: far enough below, or a node would come and go between the two.
 	Release float64
 }
 
 // Defaults of [FlapPolicy].
 const (
-	DefaultFlapLimit   = 3
-	DefaultFlapRelease = 1
+	DefaultFlapLimit   = 10
+	DefaultFlapRelease = 3
 )
 
 func (p FlapPolicy) withDefaults() FlapPolicy {

@@ -57,26 +57,27 @@ func TestFlapping(t *testing.T) {
 		caught   bool
 	}{
 		{"two drops, 18 s apart", 3, 18 * time.Second, 10 * time.Second, reconnects, 3, 3, false},
-		{"a drop every half minute", 6, 15 * time.Second, 15 * time.Second, reconnects, 6, 6, true},
-		{"reconnects that nobody else saw", 5, time.Second, 0, reconnects, 5, 4, true},
+		{"a drop every half minute", 25, 15 * time.Second, 15 * time.Second, reconnects, 25, 25, false},
+		{"a drop every ten seconds", 20, 5 * time.Second, 5 * time.Second, reconnects, 20, 20, true},
+		{"reconnects that nobody else saw", 13, time.Second, 0, reconnects, 13, 12, true},
 		{"a drop every five minutes", 50, 10 * time.Second, 290 * time.Second, reconnects, 50, 50, false},
 		{"long sessions", 50, ShortSession, time.Second, reconnects, 50, 0, false},
-		{"a crash loop", 5, 5 * time.Second, 0, crash, 5, 4, true},
+		{"a crash loop", 15, 5 * time.Second, 0, crash, 15, 14, true},
 		{"many quick restarts with a goodbye", 20, time.Second, 0, goodbye, 20, 0, false},
 	} {
 		n, caught := life(c.rounds, c.up, c.down, c.comeBack)
 		if n.Sessions != c.sessions || n.Short != c.short || (len(caught) > 0) != c.caught {
 			t.Errorf("%s: %d sessions, %d short, quarantined in the rounds %v; want %d, %d and %v", c.name, n.Sessions, n.Short, caught, c.sessions, c.short, c.caught)
 		}
-		if len(caught) > 0 && caught[0] < 3 {
-			t.Errorf("%s: quarantined in round %d, after fewer than three short sessions", c.name, caught[0])
+		if len(caught) > 0 && caught[0] < 10 {
+			t.Errorf("%s: quarantined in round %d, after fewer than ten short sessions", c.name, caught[0])
 		}
 	}
 }
 
 // A score is forgotten by half at a time, and above the lower bound there is no way back.
 func TestHysteresis(t *testing.T) {
-	n, _ := life(5, time.Second, 0, reconnects)
+	n, _ := life(13, time.Second, 0, reconnects)
 	q := n.Quarantine
 	if q == nil || n.State != Quarantined || n.Takes() {
 		t.Fatalf("it is %s with a score of %.1f", n.State, n.Flap.Score)
@@ -122,15 +123,15 @@ func TestHysteresis(t *testing.T) {
 }
 
 func TestFlapPolicy(t *testing.T) {
-	n, _ := life(5, time.Second, 0, reconnects)
+	n, _ := life(13, time.Second, 0, reconnects)
 	n.Quarantine = nil
-	for limit, want := range map[float64]bool{0: true, 3: true, 4.5: false, -1: false} {
+	for limit, want := range map[float64]bool{0: true, 3: true, 12.5: false, -1: false} {
 		e, err := Decide(n, Judge{At: n.Flap.At, Policy: FlapPolicy{Limit: limit}})
 		if _, is := e.(WasQuarantined); err != nil || is != want {
 			t.Errorf("limit %v: %+v, %v", limit, e, err)
 		}
 	}
-	n, _ = life(5, time.Second, 0, reconnects)
+	n, _ = life(13, time.Second, 0, reconnects)
 	if e, _ := Decide(n, Judge{At: n.Flap.At, Policy: FlapPolicy{Limit: -1}}); e == nil {
 		t.Error("a node stays quarantined though the rule was switched off")
 	}

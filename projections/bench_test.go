@@ -18,20 +18,26 @@ import (
 
 // BenchmarkProject folds the three facts of no-op tasks. In "drain" they follow
 // each other closely, as when workers keep up; in "backlog" all births come
-// before the first start, as when they do not.
+// before the first start, as when they do not. "observed" is
+// "drain" with somebody who is told of each step and does nothing about it.
 func BenchmarkProject(b *testing.B) {
-	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100) })
-	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N) })
+	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100, nil) })
+	b.Run("observed", func(b *testing.B) { benchmarkProject(b, 100, idle{}) })
+	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N, nil) })
 }
 
-func benchmarkProject(b *testing.B, ahead int) {
+type idle struct{}
+
+func (idle) Observe([]events.Step) {}
+
+func benchmarkProject(b *testing.B, ahead int, o Observer) {
 	records := noops(b, b.N, ahead)
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer store.Close()
-	p := Projector{Log: &recorded{records: records}, Store: store}
+	p := Projector{Log: &recorded{records: records}, Store: store, Observer: o}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	runtime.GC()
@@ -115,7 +121,7 @@ func (f *recordedFeed) Next(ctx context.Context) ([]events.Record, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	n := min(500, len(f.records))
+	n := min(DefaultMaxBatch, len(f.records))
 	batch := f.records[:n]
 	f.records = f.records[n:]
 	return batch, nil

@@ -36,6 +36,9 @@ type fold struct {
 	index   map[task.ID]int // place in changes
 	changes []change
 	of      []int // of each record, its place in changes, or -1
+
+	observer Observer      // nil for none
+	steps    []events.Step // what the batch at hand did, if there is an observer
 }
 
 // change is a task that the batch touches.
@@ -93,6 +96,10 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	}
 	for i := range f.changes {
 		f.live.put(&f.changes[i].task)
+	}
+	if f.observer != nil {
+		f.observer.Observe(f.steps)
+		clear(f.steps) // let go of the records
 	}
 	f.store.reach.set(f.at.Seq)
 	return nil
@@ -172,11 +179,31 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
+	if f.observer != nil {
+		f.evolveObserved(records)
+		return
+	}
 	for i, at := range f.of {
 		if at >= 0 {
 			c := &f.changes[at]
 			c.task = task.Evolve(c.task, records[i].Task())
 		}
+	}
+}
+
+// evolveObserved is evolve for somebody who looks on. What was seen is told only
+// when the batch is written, for it may have to be folded again.
+func (f *fold) evolveObserved(records []events.Record) {
+	f.steps = f.steps[:0]
+	for i, at := range f.of {
+		s := events.Step{Record: &records[i]}
+		if at >= 0 {
+			c := &f.changes[at]
+			s.Was = events.GlanceAt(&c.task)
+			c.task = task.Evolve(c.task, records[i].Task())
+			s.Is = events.GlanceAt(&c.task)
+		}
+		f.steps = append(f.steps, s)
 	}
 }
 
@@ -241,7 +268,7 @@ func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 			if err := f.writePoison(ctx, r, "it lies on the chain of a task and is not about a task"); err != nil {
 				return err
 			}
-		case r.Fact.Event == nil && r.Kind != events.KindOther && r.Kind != events.KindProbe:
+		case r.Fact.Event == nil && r.IsFact():
 			if unknown == nil {
 				unknown = map[events.Type]int{}
 			}

@@ -224,6 +224,14 @@ func TestFold(t *testing.T) {
 				if err != nil || len(due) != tt.due {
 					t.Errorf("due: %v, want %d; %v", due, tt.due, err)
 				}
+				for session, want := range map[string]int{"s1": 0, "": tt.onNode, "another": tt.onNode} {
+					if session == "s1" && row.Session != "s1" {
+						want = tt.onNode
+					}
+					if got, err := s.Astray(t.Context(), "n1", session); err != nil || len(got) != want {
+						t.Errorf("%d tasks run on n1 under another session than %q, %v; want %d", len(got), session, err, want)
+					}
+				}
 				on, err := s.OnNode(t.Context(), "n1")
 				if err != nil || len(on) != tt.onNode {
 					t.Errorf("on node: %v, want %d; %v", on, tt.onNode, err)
@@ -269,6 +277,9 @@ func TestDeadline(t *testing.T) {
 		for _, folded := range h.folded() {
 			states[folded.State] = true
 			duty := task.Owes(folded, task.Surroundings{Serving: 1}, task.Settings{})
+			if duty.Look {
+				duty.By = time.Time{} // nothing of its own
+			}
 			if have := deadlineOf(&folded); !have.Equal(duty.By) {
 				t.Errorf("%s: deadline %v, want %v", folded.State, have, duty.By)
 			}

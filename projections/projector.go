@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -16,15 +17,16 @@ const (
 	DefaultCacheSize = 100_000
 )
 
-// A batch is written as soon as the one before is minInterval ago. While facts
-// come fast the interval grows to maxInterval, so that a transaction, which costs
-// as much as a dozen rows, holds many, and more facts of one task meet in one
-// batch and become one row.
+// A batch is folded once the one before is an interval ago, which grows with the
+// rate of facts: a transaction costs as much as a dozen rows, a read as much as a
+// few messages, and what happens to a task meanwhile becomes one row. Under load
+// the read model so takes less from the work itself, and while somebody waits
+// for it, it hurries.
 const (
 	minInterval = 4 * time.Millisecond
-	maxInterval = 64 * time.Millisecond
-	// fast is how many facts in a millisecond make the interval grow.
-	fast = 1
+	maxInterval = 500 * time.Millisecond
+	// perFact is how much a fact in a millisecond adds to the interval.
+	perFact = 16 * time.Millisecond
 )
 
 // Bounds of the delay before the log is read again after an error.
@@ -40,14 +42,26 @@ type Log interface {
 	Last(ctx context.Context) (uint64, error)
 }
 
+// Observer is told what became part of the read model: once for each batch and
+// after it was written, so that each record is counted once, except that all
+// come again when the read model is made anew. It is called by the goroutine that folds, which waits for
+// it; the steps and their records are valid until it returns.
+type Observer interface {
+	Observe(steps []events.Step)
+}
+
 // Projector folds a log into a store. A store has one projector at a time.
 type Projector struct {
 	Log   Log
 	Store *Store
 	// Logger is told what went wrong and was done again. Default: nobody is.
 	Logger *slog.Logger
+	// Observer is told what each record did. Default: nobody is, and nothing is
+	// spent on it.
+	Observer Observer
 	// MaxBatch is how many records one transaction may hold. More make a large
-	// log faster to fold and take about 1 kB of memory each. Default [DefaultMaxBatch].
+	// log faster to fold and take about 1 kB of memory each. A batch as large is
+	// followed by the next at once. Default [DefaultMaxBatch].
 	MaxBatch int
 	// CacheSize is how many tasks that have not ended are kept in memory, at
 	// about 1 kB each; the others are read from their rows when they change.
@@ -104,6 +118,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	f.observer = p.Observer
 	defer func() { err = errors.Join(err, f.w.close()) }()
 
 	last, err := p.Log.Last(ctx)
@@ -118,59 +133,48 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("follow the log: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	in := newInbox(orDefault(p.MaxBatch, DefaultMaxBatch))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer feed.Close()
-		in.fill(ctx, feed)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
+	defer feed.Close()
+	ctx, stop := p.Store.reach.guard(ctx)
+	defer stop()
 
-	pace := pace{interval: minInterval}
+	size := orDefault(p.MaxBatch, DefaultMaxBatch)
+	pace := pace{interval: minInterval, last: time.Now()}
 	for {
-		if err := pace.wait(ctx, in, &p.Store.reach); err != nil {
+		if err := pace.wait(ctx, &p.Store.reach); err != nil {
 			return err
 		}
-		records, err := in.take()
+		records, err := feed.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("follow the log: %w", err)
+			return fmt.Errorf("follow the log: %w", cause(ctx, err))
 		}
-		if f.seen == 0 && len(records) > 0 && records[0].Seq == f.at.Anchor && records[0].Fact.ID != f.at.AnchorID {
+		if f.seen == 0 && records[0].Seq == f.at.Anchor && records[0].Fact.ID != f.at.AnchorID {
 			return fmt.Errorf("%w: sequence %d is fact %s, was %s", errOtherLog, f.at.Anchor, records[0].Fact.ID, f.at.AnchorID)
 		}
-		if err := f.apply(ctx, records); err != nil {
-			return err
+		for batch := range slices.Chunk(records, size) {
+			if err := f.apply(ctx, batch); err != nil {
+				return err
+			}
 		}
-		pace.wrote(len(records))
+		pace.wrote(len(records), len(records) >= size)
 	}
 }
 
-// pace decides when a batch is written.
+// cause is why ctx has ended, if that is what an error is about.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// pace decides when the next batch is read and written.
 type pace struct {
 	interval time.Duration
 	last     time.Time
 }
 
-// wait returns when there is something to write and it is time to.
-func (p *pace) wait(ctx context.Context, in *inbox, r *reach) error {
-	for {
-		if r.damaged() {
-			return errDamaged
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.hurry:
-			continue
-		case <-in.some:
-		}
-		break
-	}
+// wait returns when it is time.
+func (p *pace) wait(ctx context.Context, r *reach) error {
 	timer := time.NewTimer(time.Until(p.last.Add(p.interval)))
 	defer timer.Stop()
 	for {
@@ -179,9 +183,7 @@ func (p *pace) wait(ctx context.Context, in *inbox, r *reach) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-in.full:
-			return nil
+			return context.Cause(ctx)
 		case <-timer.C:
 			return nil
 		case <-r.hurry:
@@ -189,14 +191,18 @@ func (p *pace) wait(ctx context.Context, in *inbox, r *reach) error {
 	}
 }
 
-// wrote sets the interval by how fast the batch just written has come.
-func (p *pace) wrote(records int) {
-	p.last = time.Now()
-	if records < fast*int(p.interval/time.Millisecond) {
-		p.interval = minInterval
-	} else {
-		p.interval = min(2*p.interval, maxInterval)
+// wrote sets the interval by how fast the facts just written have come; if there
+// are more, the next batch follows at once.
+func (p *pace) wrote(records int, more bool) {
+	now := time.Now()
+	took := max(now.Sub(p.last), minInterval)
+	p.last = now
+	if more {
+		p.interval = 0
+		return
 	}
+	perMillisecond := float64(records) / float64(took/time.Millisecond)
+	p.interval = min(max(time.Duration(perMillisecond*float64(perFact)), minInterval), maxInterval)
 }
 
 func orDefault(n, otherwise int) int {

@@ -122,6 +122,17 @@ func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
 		int64(task.Running), int64(task.Cancelling), string(id))
 }
 
+// Astray returns the tasks that are running or cancelling on a node under
+// another session than this one; with "" all that are there.
+func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
+	if session == "" {
+		return s.OnNode(ctx, id)
+	}
+	own := string(appendString([]byte(`"session":`), session))
+	return s.ids(ctx, "list tasks astray", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? AND instr(doc, ?) = 0 ORDER BY id",
+		int64(task.Running), int64(task.Cancelling), string(id), own)
+}
+
 // Queues returns the queues that have pending tasks, in the order of their names.
 func (s *Store) Queues(ctx context.Context) ([]string, error) {
 	var queues []string

@@ -8,7 +8,8 @@ import (
 
 // reach is how far the fold has come, as others in the process see and await it.
 type reach struct {
-	hurry chan struct{} // holds one: somebody waits, or the file is damaged
+	hurry chan struct{} // holds one: somebody waits
+	harm  chan struct{} // holds one: the file is damaged
 
 	mu      sync.Mutex
 	seq     uint64        // guarded by mu
@@ -19,7 +20,7 @@ type reach struct {
 }
 
 func newReach() reach {
-	return reach{hurry: make(chan struct{}, 1), changed: make(chan struct{}), closed: make(chan struct{})}
+	return reach{hurry: make(chan struct{}, 1), harm: make(chan struct{}, 1), changed: make(chan struct{}), closed: make(chan struct{})}
 }
 
 // Reached is the sequence of the last message of the log that all answers from
@@ -53,7 +54,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 		if reached >= seq {
 			return nil
 		}
-		r.signal()
+		signal(r.hurry)
 		select {
 		case <-changed:
 		case <-r.closed:
@@ -106,7 +107,27 @@ func (r *reach) damage() {
 	r.mu.Lock()
 	r.bad = true
 	r.mu.Unlock()
-	r.signal()
+	signal(r.harm)
+}
+
+// guard returns a context that ends with ctx, or with errDamaged when a query
+// finds the file damaged. It is for one caller at a time, who calls stop.
+func (r *reach) guard(ctx context.Context) (guarded context.Context, stop func()) {
+	guarded, end := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for guarded.Err() == nil {
+			select {
+			case <-r.harm:
+				if r.damaged() { // else it has been made anew since
+					end(errDamaged)
+				}
+			case <-guarded.Done():
+			}
+		}
+	}()
+	return guarded, func() { end(nil); <-ended }
 }
 
 func (r *reach) damaged() bool {
@@ -115,9 +136,9 @@ func (r *reach) damaged() bool {
 	return r.bad
 }
 
-func (r *reach) signal() {
+func signal(flag chan struct{}) {
 	select {
-	case r.hurry <- struct{}{}:
+	case flag <- struct{}{}:
 	default:
 	}
 }

@@ -145,7 +145,16 @@ func (s *Store) inspect() (string, error) {
 	return "", nil
 }
 
+// create makes the file. It holds what tasks were given and said, so it is its
+// owner's alone; SQLite makes the files beside it likewise.
 func (s *Store) create() error {
+	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
 	db, err := sql.Open("sqlite", s.dsn("_pragma=journal_mode(wal)"))
 	if err != nil {
 		return err
@@ -161,11 +170,11 @@ func (s *Store) create() error {
 //
 // With synchronous=NORMAL a crash of the machine may cost the last commits, which
 // are then folded again, but cannot damage the file. A checkpoint comes each 16 MB
-// of the write-ahead log, so that its fsyncs are few; pages are cached to 32 MB.
+// of the write-ahead log, so that its fsyncs are few; pages are cached to 4 MB.
 func (s *Store) openFiles() error {
 	write, err := sql.Open("sqlite", s.dsn(
 		"_pragma=busy_timeout(5000)", "_pragma=journal_mode(wal)", "_pragma=synchronous(normal)",
-		"_pragma=wal_autocheckpoint(4000)", "_pragma=cache_size(-32000)"))
+		"_pragma=wal_autocheckpoint(4000)", "_pragma=cache_size(-4000)"))
 	if err != nil {
 		return err
 	}

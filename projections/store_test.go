@@ -150,3 +150,22 @@ func pragma(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+func TestFileIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "read.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %o, want 600", filepath.Base(name), mode)
+		}
+	}
+}

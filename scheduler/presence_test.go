@@ -77,7 +77,7 @@ func TestSchedulersQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
-		for i := range 5 {
+		for i := range 13 {
 			pass(time.Second)
 			if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Beat{Session: "s-n1", Connection: uint64(i + 1)}); err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func TestSchedulersQuarantine(t *testing.T) {
 			t.Errorf("it is %s when it has been calm", n.State)
 		}
 		records, err := w.Node(t.Context(), "n1")
-		if err != nil || len(records) != 1+6+2 {
+		if err != nil || len(records) != 1+14+2 {
 			t.Errorf("%d facts, %v; want one of each step", len(records), err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,11 +22,20 @@ type View interface {
 	Queues(ctx context.Context) ([]string, error)
 	// Waiting returns tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
-	// OnNode returns the tasks that run on a node.
-	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
+	// Astray returns the tasks that run on a node under another session than this one.
+	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 }
+
+// Jobs tells the log of changes of definitions of which nobody has.
+type Jobs interface {
+	// TellJobs does so for changes made before a time and returns how many there were.
+	TellJobs(ctx context.Context, before time.Time) (int, error)
+}
+
+// jobsEvery is how often definitions are compared with the log.
+const jobsEvery = time.Minute
 
 // Config sets the scheduler's pace. Zero fields mean the default.
 type Config struct {
@@ -37,15 +45,31 @@ type Config struct {
 	Sweep time.Duration
 	// Presence is how often it looks at all nodes, in case one fell silent unheard. Default 5s.
 	Presence time.Duration
+	// React is how often it looks whether nodes came or went. Default 250ms.
+	React time.Duration
 	// Settling is how long heartbeats may be missing after the scheduler or its
 	// connection has come up, before that means anything: nodes have to come back first. Default 5s.
 	Settling time.Duration
+	// Deliveries are asked about offers that were given up. Default: nobody is.
+	Deliveries Deliveries
+	// Jobs are the definitions to look after. Default: none.
+	Jobs Jobs
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
+	// it is over. Default: nobody is.
+	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
 	Log    zerolog.Logger
 }
+
+// The loops of a scheduler.
+const (
+	LoopSweep    = "sweep"
+	LoopPresence = "presence"
+	LoopReact    = "react"
+)
 
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, to time.Duration) {
@@ -58,7 +82,12 @@ func (c Config) withDefaults() Config {
 	set(&c.Slack, 3*time.Second)
 	set(&c.Sweep, 5*time.Second)
 	set(&c.Presence, 5*time.Second)
+	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
+	set(&c.Look, c.Sweep)
+	if c.Looked == nil {
+		c.Looked = func(string, time.Time, time.Time, error) {}
+	}
 	return c
 }
 
@@ -71,35 +100,41 @@ type Scheduler struct {
 	log   zerolog.Logger
 
 	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
+	idle     map[string]bool      // queues that were found without offers at the last sweep
 	presence presence
-	repairs  atomic.Int64
+	watch    watch
+	jobsTold time.Time // when definitions were compared with the log; the sweep's own
+	repairs  repairs
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	return &Scheduler{
-		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{},
+		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
 }
 
-// Run keeps the deadlines until ctx ends, and then returns nil.
+// Run keeps the deadlines until ctx ends, and then returns nil; an error if it
+// cannot listen for dead offers.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
-	g.Go(func() error { s.every(ctx, s.cfg.Sweep, s.Sweep); return nil })
-	g.Go(func() error { s.every(ctx, s.cfg.Presence, s.CheckNodes); return nil })
+	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
+	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
+	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
+	g.Go(func() error { return s.bury(ctx) })
 	return g.Wait()
 }
 
-// Repairs counts the steps that nobody should have had to do: offers that were
-// due and had not been placed.
-func (s *Scheduler) Repairs() int64 { return s.repairs.Load() }
+// Repairs counts by kind the steps that nobody should have had to do; what is
+// not there is 0.
+func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
-func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
+func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	failing := false
@@ -109,7 +144,9 @@ func (s *Scheduler) every(ctx context.Context, d time.Duration, do func(context.
 			return
 		case <-tick.C:
 		}
+		began := time.Now()
 		err := do(ctx)
+		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn().Err(err).Msg("scheduler cannot look; trying again")
 		}
@@ -127,24 +164,46 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	world := newWorld(nodes)
+	world := NewWorld(nodes, now)
 	due, err := s.view.Due(ctx, now, batch)
 	if err != nil {
 		return err
 	}
-	errs := []error{s.enforceAll(ctx, due, world)}
+	errs := []error{s.enforceAll(ctx, due, world, true)}
 	for _, n := range nodes {
-		if n.State != node.Offline && n.State != node.Retired {
-			continue
-		}
-		ids, err := s.view.OnNode(ctx, n.ID)
-		errs = append(errs, err, s.enforceAll(ctx, ids, world))
+		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	return errors.Join(append(errs, s.sweepQueues(ctx, now, world))...)
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepOthers(ctx, now))
+	return errors.Join(errs...)
+}
+
+// sweepNode looks at what runs under sessions of a node that are over.
+func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
+	ids, err := s.view.Astray(ctx, id, liveSession(w, id))
+	return errors.Join(err, s.enforceAll(ctx, ids, w, true))
+}
+
+// liveSession is the session of a node that is not over, "" if there is none.
+func liveSession(w *World, id node.ID) string {
+	if n := w.nodes[id]; n.State != node.Offline {
+		return n.Session
+	}
+	return ""
+}
+
+// sweepOthers looks at what is no task.
+func (s *Scheduler) sweepOthers(ctx context.Context, now time.Time) error {
+	if s.cfg.Jobs == nil || now.Sub(s.jobsTold) < jobsEvery {
+		return nil
+	}
+	s.jobsTold = now
+	told, err := s.cfg.Jobs.TellJobs(ctx, now.Add(-jobsEvery))
+	s.repairs.add(RepairJob, told)
+	return err
 }
 
 // sweepQueues looks at queues that nobody serves.
-func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *world) error {
+func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) error {
 	queues, err := s.view.Queues(ctx)
 	if err != nil {
 		return err
@@ -152,6 +211,9 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *world) er
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
 		if w.serving(q) > 0 {
+			if err := s.sweepIdle(ctx, q, now); err != nil {
+				return err
+			}
 			continue
 		}
 		// Since when is what this scheduler has seen itself: workers may be on
@@ -162,11 +224,17 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *world) er
 		}
 		unserved[q] = since
 		w.unserved[q] = since
+		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); own {
+			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
+				return err
+			}
+			continue
+		}
 		if now.Sub(since) < s.cfg.StartDeadline {
 			continue
 		}
 		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), batch)
-		if err := errors.Join(err, s.enforceAll(ctx, ids, w)); err != nil {
+		if err := errors.Join(err, s.enforceAll(ctx, ids, w, true)); err != nil {
 			return err
 		}
 	}
@@ -174,9 +242,15 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *world) er
 	return nil
 }
 
-func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *world) error {
+// sweepRoute looks at all that waits on the route of a node which takes no work.
+func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time, w *World, sweeping bool) error {
+	ids, err := s.view.Waiting(ctx, queue, now, batch)
+	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
+}
+
+func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, sweeping bool) error {
 	for _, id := range ids {
-		if err := s.enforce(ctx, id, w); err != nil {
+		if err := s.enforce(ctx, id, w, sweeping); err != nil {
 			return err
 		}
 	}
@@ -184,8 +258,8 @@ func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *world) err
 }
 
 // enforce reads one task from the log and records what its duty asks for if
-// that is overdue.
-func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *world) error {
+// that is overdue. What a sweep finds that somebody should have done is counted.
+func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping bool) error {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
 		return nil
@@ -193,66 +267,46 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *world) error {
 	if err != nil {
 		return err
 	}
-	duty := task.Owes(t, w.around(&t), s.cfg.Settings)
-	if !duty.Overdue(s.rec.Now()) {
+	now := s.rec.Now()
+	around := w.Around(&t)
+	if id := w.doubted(&t, around); id != "" {
+		// The world may be older than the task: a node that came back has claimed it since.
+		records, err := s.rec.Log.Node(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read node %s: %w", id, err)
+		}
+		w.nodes[id] = events.FoldNode(id, records)
+		around = w.Around(&t)
+	}
+	duty := task.Owes(t, around, s.cfg.Settings)
+	if duty.Look || !duty.Overdue(now) {
 		return nil
+	}
+	kind := Repair("")
+	if sweeping {
+		kind = kindOf(&t, &duty, now.Sub(duty.By) > s.cfg.Slack+s.cfg.Sweep)
 	}
 	if duty.Command == nil {
 		// The offer that should have come by itself.
 		if _, missing := task.NextOffer(t); !missing {
 			return nil
 		}
-		s.repairs.Add(1)
+		s.repairs.add(kind, 1)
 		s.log.Warn().Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
 		return s.rec.Settle(ctx, t)
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere):
 		return nil // somebody was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)
 	}
 	if event != nil {
-		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Msg("deadline passed: " + duty.Else)
+		if kind != "" {
+			s.repairs.add(kind, 1)
+		}
+		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
 	return s.rec.Settle(ctx, t)
-}
-
-// world is what is known of the nodes.
-type world struct {
-	nodes    map[node.ID]node.Node
-	unserved map[string]time.Time
-}
-
-func newWorld(nodes []node.Node) *world {
-	w := &world{nodes: make(map[node.ID]node.Node, len(nodes)), unserved: map[string]time.Time{}}
-	for _, n := range nodes {
-		w.nodes[n.ID] = n
-	}
-	return w
-}
-
-func (w *world) serving(queue string) int {
-	n := 0
-	for _, node := range w.nodes {
-		if node.Serves(queue) {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *world) around(t *task.Task) task.Surroundings {
-	queue := t.Route.Queue()
-	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue]}
-	if n, ok := w.nodes[node.ID(t.Node)]; ok && t.Live() {
-		switch {
-		case n.Session != t.Session:
-			around.NodeGone = n.Started // the process that ran it is gone
-		case n.State == node.Offline:
-			around.NodeGone = n.Since
-		}
-	}
-	return around
 }

@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,8 +99,8 @@ func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time,
 	})
 }
 
-func (w *testWorld) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
-	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) })
+func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
 }
 
 func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
@@ -145,7 +147,11 @@ func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
 	t.Helper()
 	id := task.ID(events.NewID(time.Now()))
 	spec.Handler = "x"
-	if _, err := w.rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &spec, Route: "default.5"}}); err != nil {
+	route := task.Route("default.5")
+	if spec.Place.Targeted() {
+		route = task.NodeRoute(spec.Place.Nodes[0], task.DefaultPriority)
+	}
+	if _, err := w.rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &spec, Route: route}}); err != nil {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
@@ -241,8 +247,8 @@ func TestLostTimerIsRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(15 * time.Second)
-		if now := w.task(t, id); now.State != task.Pending || !now.Offered || s.Repairs() != 1 {
-			t.Errorf("it is %s, offered %t, %d repairs; want pending, offered by the one repair", now.State, now.Offered, s.Repairs())
+		if now := w.task(t, id); now.State != task.Pending || !now.Offered || len(s.Repairs()) != 1 || s.Repairs()[RepairTimer] != 1 {
+			t.Errorf("it is %s, offered %t, %d repairs; want pending, offered by the one repair", now.State, now.Offered, s.Repairs()[RepairTimer])
 		}
 	})
 }
@@ -261,9 +267,67 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 		if err != nil || nodes[0].State != node.Offline {
 			t.Fatalf("the node is %s, %v; want offline 5s after its last heartbeat ran out", nodes[0].State, err)
 		}
-		pass(settings.AckWait + settings.Slack + 6*time.Second)
+		pass(500 * time.Millisecond)
 		if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Losses != 1 {
 			t.Errorf("its task is %s, offered %t, %d losses; want pending, offered, 1", now.State, now.Offered, now.Losses)
+		}
+	})
+}
+
+// A task of a session that is over starts elsewhere long before its lease runs
+// out, whichever scheduler is first, and no repair is counted.
+func TestTasksMoveWithTheirNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.join(t, "n2")
+		all := w.run(t, 3)
+		nodes := func(noNode string, names ...string) task.Spec {
+			return task.Spec{Place: task.Place{Nodes: names, NoNode: noNode, Queue: "shared"}}
+		}
+		pass(10 * time.Second)
+		running := w.submit(t, task.Spec{})
+		w.claim(t, running, "n1")
+		moves := w.submit(t, nodes("", "n1", "n2"))
+		falls := w.submit(t, nodes(task.NoNodeFallback, "n1"))
+		fails := w.submit(t, nodes(task.NoNodeFail, "n1"))
+		waits := w.submit(t, nodes(task.NoNodeWait, "n1"))
+		expires := w.submit(t, nodes("", "n1"))
+		pass(10 * time.Second)
+		for _, id := range []task.ID{moves, falls, fails, waits, expires} {
+			if now := w.task(t, id); now.State != task.Pending || now.Route != "@n1.5" || now.Turn != 0 {
+				t.Errorf("while its node serves it is %s on %s since %d", now.State, now.Route, now.Turn)
+			}
+		}
+		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Vanish{Session: "s-n1", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if now := w.task(t, running); now.State != task.Pending || !now.Offered || now.Losses != 1 || now.Failures != 0 {
+			t.Errorf("1s after the loss its task is %s, offered %t", now.State, now.Offered)
+		}
+		for id, want := range map[task.ID]task.Route{moves: "@n2.5", falls: "shared.5", waits: "@n1.5", expires: "@n1.5"} {
+			if now := w.task(t, id); now.State != task.Pending || now.Route != want || !now.Offered {
+				t.Errorf("1s after the loss it is %s on %s (offered: %t), want %s", now.State, now.Route, now.Offered, want)
+			}
+		}
+		pass(settings.StartDeadline + 10*time.Second)
+		for id, want := range map[task.ID]string{fails: task.ReasonUnplaced, expires: task.ReasonExpired} {
+			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != want || want == task.ReasonExpired && !strings.Contains(now.Message, "timeout") {
+				t.Errorf("it is %s/%s (%s), want abnormal/%s", now.State, now.Reason, now.Message, want)
+			}
+		}
+		if now := w.task(t, waits); now.State != task.Pending {
+			t.Errorf("what is to wait is %s", now.State)
+		}
+		records, err := w.Task(t.Context(), moves)
+		if err != nil || len(records) < 3 || len(records) > 5 { // birth, the move, an offer by each scheduler at most
+			t.Errorf("a move took %d records, %v", len(records), err)
+		}
+		for _, s := range all {
+			if len(s.Repairs()) > 0 {
+				t.Errorf("repairs were counted: %v", s.Repairs())
+			}
 		}
 	})
 }
@@ -284,3 +348,41 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 		}
 	})
 }
+
+// Somebody is told of each round, also of one that failed.
+func TestLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		ctx, stop := context.WithCancel(context.Background())
+		defer func() { stop(); synctest.Wait() }()
+		type round struct{ well, ill int }
+		var mu sync.Mutex
+		rounds := map[string]round{}
+		s := New(w.Memory, failing{w, errors.New("closed")}, w, Config{Settings: settings, Looked: func(loop string, began, ended time.Time, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			r := rounds[loop]
+			if err == nil {
+				r.well++
+			} else {
+				r.ill++
+			}
+			rounds[loop] = r
+		}})
+		go func() { _ = s.Run(ctx) }()
+		pass(5*time.Second + time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
+			t.Errorf("heard of %v, want %v", rounds, want)
+		}
+	})
+}
+
+// failing is a view that does not know the nodes.
+type failing struct {
+	View
+	err error
+}
+
+func (f failing) Nodes(context.Context) ([]node.Node, uint64, error) { return nil, 0, f.err }

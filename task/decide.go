@@ -29,6 +29,10 @@ var (
 	ErrFenced = errors.New("the attempt is fenced: the task has moved on")
 	// ErrNotWaiting: the task does not wait any more.
 	ErrNotWaiting = errors.New("the task is not waiting")
+	// ErrElsewhere: the task waits somewhere else than it was thought to.
+	ErrElsewhere = errors.New("the task has been moved")
+	// ErrShared: the task is not meant for certain nodes, or is not any more.
+	ErrShared = errors.New("the task is in a shared queue already")
 )
 
 // Command asks for a change of a task and may be refused. The set is closed.
@@ -96,6 +100,16 @@ type Expire struct{ Detail string }
 // GiveUp ends a task that cannot be helped; Reason is a code, Detail words.
 type GiveUp struct{ Reason, Detail string }
 
+// Reassign moves a task that waits to another route.
+type Reassign struct {
+	// From is where the task is thought to wait; if it does not, it stays where it is.
+	From, To Route
+	Reason   string
+}
+
+// Unbind moves a task that waits for a certain node to its shared queue.
+type Unbind struct{ Reason string }
+
 // Reopen gives a terminal task another life.
 type Reopen struct{ Reason string }
 
@@ -109,6 +123,8 @@ func (ReportLate) isCommand() {}
 func (Cancel) isCommand()     {}
 func (Expire) isCommand()     {}
 func (GiveUp) isCommand()     {}
+func (Reassign) isCommand()   {}
+func (Unbind) isCommand()     {}
 func (Reopen) isCommand()     {}
 
 // Decide returns the event that follows from a command, to be recorded at
@@ -142,8 +158,32 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 			return nil, ErrEnded
 		}
 		return GivenUp(c), nil
+	case Reassign:
+		return reassign(t, c)
+	case Unbind:
+		if _, own := t.Route.Node(); !own && t.Waiting() {
+			return nil, ErrShared
+		}
+		return reassign(t, Reassign{From: t.Route, To: t.shared(), Reason: c.Reason})
 	}
 	return report(t, c, now)
+}
+
+func reassign(t Task, c Reassign) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case !t.Waiting():
+		return nil, fmt.Errorf("%w: it is %s on node %s", ErrNotWaiting, t.State, t.Node)
+	case t.Route == c.To:
+		return nil, nil
+	case t.Route != c.From:
+		return nil, fmt.Errorf("%w: it waits on %s", ErrElsewhere, t.Route)
+	}
+	if err := c.To.Validate(); err != nil {
+		return nil, err
+	}
+	return Reassigned(c), nil
 }
 
 func claim(t Task, c Claim, now time.Time) (Event, error) {

@@ -11,19 +11,34 @@ type Settings struct {
 	StartDeadline time.Duration
 	// AckWait is how long a silent worker keeps its lease.
 	AckWait time.Duration
+	// Look is how often somebody looks at what waits or runs without a bound of
+	// its own. Default 5s.
+	Look time.Duration
 	// Slack is what a timer or a step between two writes may take before
 	// somebody else does it again; it must exceed the server's timer error of 0.3 s.
 	Slack time.Duration
 }
 
+func (s Settings) look() time.Duration {
+	if s.Look == 0 {
+		return 5 * time.Second
+	}
+	return s.Look
+}
+
 // Surroundings are what the duty of a task depends on besides the task.
 type Surroundings struct {
-	// Serving is how many online nodes serve the task's queue, and Unserved
+	// Serving is how many nodes take new work from the task's route, and Unserved
 	// since when there has been none; zero if that is not known.
 	Serving  int
 	Unserved time.Time
-	// NodeGone is since when the task's node has been offline; zero if it is not.
+	// Able are those of the nodes that the task is meant for which take new work, in its own order.
+	Able []string
+	// NodeGone is since when nothing can be expected of the session that runs the
+	// task; zero if it is not over.
 	NodeGone time.Time
+	// Seen is when this was looked at; zero if nobody has.
+	Seen time.Time
 }
 
 // Duty says who must act next on a task, by when, and what happens otherwise.
@@ -32,8 +47,10 @@ type Duty struct {
 	Who string
 	// What is to be done, in words.
 	What string
-	// By is the deadline; zero if none is set, and then What says why.
+	// By is the deadline; zero only for what has ended.
 	By time.Time
+	// Look says that By ends nothing: it is when somebody looks again.
+	Look bool
 	// Else says what follows when By has passed.
 	Else string
 	// Command enforces the deadline; nil if the offer of [NextOffer] does, or nothing has to.
@@ -63,58 +80,65 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 	case Running, Cancelling:
 		return liveDuty(t, around, s)
 	}
-	return Duty{Who: "operator", What: "release it: nothing in this version holds tasks"}
+	return Duty{Who: "operator", What: "cancel it: nothing in this version holds tasks", By: t.Since.Add(s.StartDeadline),
+		Else: "it ends as abnormal/expired", Command: Expire{Detail: "start timeout: held for longer than " + s.StartDeadline.String()}}
 }
 
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {
+	if on, own := t.Route.Node(); own {
+		return placeDuty(t, on, around, s)
+	}
 	queue := t.Route.Queue()
-	d := Duty{Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue)}
-	if around.Serving == 0 {
-		since := t.Since
-		if around.Unserved.After(since) {
-			since = around.Unserved
-		}
-		d.What = fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, since.Format(time.RFC3339))
-		d.By = since.Add(s.StartDeadline)
-		d.Else = fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline)
-		d.Command = Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)}
+	if around.Serving > 0 {
+		return awaited(t, around, s, Duty{
+			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue),
+		})
 	}
-	if !t.StartBy.IsZero() && (d.By.IsZero() || t.StartBy.Before(d.By)) {
-		d.By = t.StartBy
-		d.Else = "it ends as abnormal/expired: pending timeout"
-		d.Command = Expire{Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}
+	since := t.Since
+	if around.Unserved.After(since) {
+		since = around.Unserved
 	}
-	if d.By.IsZero() {
-		d.What += "; no bound is set (timeout.pending)"
+	d := Duty{
+		Who: "worker", What: fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, clock(since)),
+		By:      since.Add(s.StartDeadline),
+		Else:    fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline),
+		Command: Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)},
+	}
+	if !t.StartBy.IsZero() && t.StartBy.Before(d.By) {
+		return awaited(t, around, s, d)
 	}
 	return d
 }
 
 func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "node " + t.Node, What: fmt.Sprintf("run attempt %d to its end and extend its lease at least every %v", t.Attempt, s.AckWait)}
+	lost := "the attempt is declared lost and offered again"
 	if t.State == Cancelling {
 		d.What = "stop the process and confirm that it is gone"
 		d.By = t.CancelBy
-		d.Else = "it ends as abnormal/lost, for the end of the process was not seen"
+		lost = "it ends as abnormal/lost, for the end of the process was not seen"
 		d.Command = Lose{Epoch: t.Epoch, Reason: "the end was not confirmed"}
 	} else if run := t.runTimeout(); run > 0 {
 		d.By = t.StartedAt.Add(run + t.grace() + StopMargin)
-		d.Else = "the attempt is declared lost and offered again"
 		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", run)}
 	} else {
-		d.What += "; no bound is set (timeout.run)"
+		// Renewals leave no facts; when one fails, the server offers the task to somebody else.
+		d.By, d.Look = looked(t.StartedAt, around).Add(s.AckWait), true
+		lost = "its lease has run out, and whoever serves its route takes it over; nothing else ends it (timeout.run would)"
 	}
-	if !around.NodeGone.IsZero() {
-		d.What = fmt.Sprintf("its node has been offline since %s; whoever serves queue %q takes over when the lease has run out", around.NodeGone.Format(time.RFC3339), t.Route.Queue())
-		if by := around.NodeGone.Add(s.AckWait + s.Slack); d.By.IsZero() || by.Before(d.By) {
-			d.By = by
-		}
-		d.Who = "worker"
-		if t.State == Running {
-			d.Else = "the attempt is declared lost and offered again"
-		}
-		d.Command = Lose{Epoch: t.Epoch, Reason: "node " + t.Node + " is offline"}
+	d.Else = lost
+	if around.NodeGone.IsZero() {
+		return d
 	}
+	d.Who, d.Look = "scheduler", false
+	d.What = fmt.Sprintf("declare the attempt lost: nothing is to be expected of the session that ran it on node %s since %s", t.Node, clock(around.NodeGone))
+	if d.Command == nil || around.NodeGone.Before(d.By) {
+		d.By = around.NodeGone
+	}
+	if t.State == Running {
+		d.Else = "the lease runs out, and whoever serves its route takes it over"
+	}
+	d.Command = Lose{Epoch: t.Epoch, Reason: "node " + t.Node + " is offline"}
 	return d
 }
 

@@ -146,6 +146,13 @@ type GivenUp struct {
 	Detail string
 }
 
+// Reassigned moves a task that waits to another route. The offer on the old one
+// is stale from then on, and another must be placed.
+type Reassigned struct {
+	From, To Route
+	Reason   string
+}
+
 // Reopened gives a terminal task another life.
 type Reopened struct{ Reason string }
 
@@ -160,6 +167,7 @@ func (AttemptLate) isEvent()     {}
 func (CancelRequested) isEvent() {}
 func (CancelConfirmed) isEvent() {}
 func (GivenUp) isEvent()         {}
+func (Reassigned) isEvent()      {}
 func (Reopened) isEvent()        {}
 
 // Recorded is an event with its place in the log.

@@ -59,6 +59,14 @@ func Evolve(t Task, r Recorded) Task {
 		if !t.State.Terminal() {
 			t.end(Abnormal, e.Reason, e.Detail, r)
 		}
+	case Reassigned:
+		if t.Waiting() && t.State != Unknown {
+			// The bounds on the wait stay: a move is no reason to wait longer.
+			t.Route, t.Turn, t.Offered = e.To, r.Seq, false
+			if t.State == Pending {
+				t.Since, t.Message = r.At, e.Reason
+			}
+		}
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0

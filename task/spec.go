@@ -21,6 +21,8 @@ type Spec struct {
 	Timeout Timeout `json:"timeout,omitzero"`
 	// Retry says when and how often a failed attempt is followed by another.
 	Retry Retry `json:"retry,omitzero"`
+	// Place says where the task may run. Default: wherever its queue is served.
+	Place Place `json:"place,omitzero"`
 }
 
 // Run describes a child process. Exactly one of Argv and Shell is set.
@@ -33,7 +35,17 @@ type Run struct {
 	Dir string `json:"dir,omitempty"`
 	// Env is added to the worker's environment and wins over it.
 	Env map[string]string `json:"env,omitempty"`
+	// Stdin is what the process finds as its standard input. Default none.
+	Stdin string `json:"stdin,omitempty"`
 }
+
+// What a process finds as its standard input.
+const (
+	// StdinNone is an input that ends at once, so that what reads it to its end ends.
+	StdinNone = "none"
+	// StdinOpen is an input that stays open and brings messages, such as CANCEL.
+	StdinOpen = "open"
+)
 
 // Timeout bounds the parts of a task's life. Zero means: the default named.
 type Timeout struct {
@@ -43,6 +55,9 @@ type Timeout struct {
 	Pending Duration `json:"pending,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
 	Run Duration `json:"run,omitempty"`
+	// Idle is how long an attempt may be silent: print no line and report nothing. When it
+	// passes, the attempt fails with class timeout. Default: no bound.
+	Idle Duration `json:"idle,omitempty"`
 	// Stop is the grace between the polite request to stop and the forced end.
 	// Default [DefaultStop].
 	Stop Duration `json:"stop,omitempty"`
@@ -155,12 +170,15 @@ func (s *Spec) Validate() error {
 	if err := s.Timeout.validate(); err != nil {
 		return err
 	}
+	if err := s.Place.validate(); err != nil {
+		return err
+	}
 	return s.Retry.validate()
 }
 
 func (t Timeout) validate() error {
 	return notBelowZero(
-		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.stop", t.Stop})
+		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.idle", t.Idle}, named{"timeout.stop", t.Stop})
 }
 
 type named struct {
@@ -185,6 +203,8 @@ func (r *Run) validate() error {
 		return errors.New("run: argv and shell are both set; choose one")
 	case len(r.Argv) > 0 && r.Argv[0] == "":
 		return errors.New("run.argv: the program's name is empty")
+	case r.Stdin != "" && r.Stdin != StdinNone && r.Stdin != StdinOpen:
+		return fmt.Errorf("run.stdin is %q, want %s or %s", r.Stdin, StdinNone, StdinOpen)
 	}
 	for k, v := range r.Env {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {

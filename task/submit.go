@@ -29,6 +29,9 @@ type Submission struct {
 	Pending *Duration `json:"pending_timeout,omitempty"`
 	Run     *Duration `json:"run_timeout,omitempty"`
 	Retries *int      `json:"retries,omitempty"`
+	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
+	Nodes  []string `json:"nodes,omitempty"`
+	NoNode string   `json:"no_node,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -69,6 +72,14 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		return e, err
 	}
 	e.Route = QueueRoute(queue, DefaultPriority)
+	if e.Spec.Place.Targeted() {
+		e.Route = NodeRoute(e.Spec.Place.Nodes[0], DefaultPriority)
+		if e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
+			spec := *e.Spec
+			spec.Place.Queue = queue
+			e.Spec = &spec
+		}
+	}
 	var defaults map[string]json.RawMessage
 	if job != nil {
 		defaults = job.Params
@@ -114,7 +125,13 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Retries != nil {
 		spec.Retry.Max = *s.Retries
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil
+	if len(s.Nodes) > 0 {
+		spec.Place.Mode, spec.Place.Nodes = "", s.Nodes
+	}
+	if s.NoNode != "" {
+		spec.Place.NoNode = s.NoNode
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

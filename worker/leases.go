@@ -97,9 +97,10 @@ const presentExtend = 200 * time.Millisecond
 const renewals = 64
 
 // renew extends the leases of attempts until ctx ends, and stops those that
-// cannot be confirmed in time or have been taken over.
+// cannot be confirmed in time or have been taken over; all of them if the node
+// itself cannot say in time that it lives.
 func (w *Worker) renew(ctx context.Context) error {
-	tick := time.NewTicker(w.ackWait / 12)
+	tick := time.NewTicker(w.safety.tick())
 	defer tick.Stop()
 	for {
 		select {
@@ -108,14 +109,15 @@ func (w *Worker) renew(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := time.Now()
+		silent := now.Sub(*w.beaten.Load())
 		var due []*Attempt
 		for _, a := range w.leases.all() {
 			_, confirmed := a.lease.get()
 			age := now.Sub(confirmed)
-			if age >= w.ackWait/3 {
+			if w.safety.renewal(age) {
 				due = append(due, a)
 			}
-			if age >= w.ackWait*2/3 {
+			if w.safety.atStake(age, silent) {
 				a.stop(ErrLeaseLost)
 			}
 		}
@@ -138,7 +140,9 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 		g.Go(func() error {
 			asked := time.Now()
 			offer, _ := a.lease.get()
-			if err := offer.Extend(ctx); err != nil {
+			err := offer.Extend(ctx)
+			w.counts.extended(err)
+			if err != nil {
 				w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("lease not confirmed; trying again")
 				return nil
 			}

@@ -44,6 +44,7 @@ type Output struct {
 	final   json.RawMessage   // guarded by mu; the result
 	timer   *time.Timer       // guarded by mu; nil if nothing waits
 	err     error             // guarded by mu; items that could not be stored
+	heard   time.Time         // guarded by mu; when the attempt last said anything
 }
 
 // Line adds a line of a stream, such as [task.Stdout].
@@ -58,6 +59,7 @@ func (o *Output) add(l task.Line) {
 	o.mu.Lock()
 	o.printed++
 	l.N, l.At = o.printed, time.Now()
+	o.heard = l.At
 	o.lines = append(o.lines, l)
 	o.size += len(l.Text) + 64
 	o.wait()
@@ -77,6 +79,7 @@ func (o *Output) Insert(items ...json.RawMessage) error {
 	}
 	o.mu.Lock()
 	o.items = append(o.items, items...)
+	o.heard = time.Now()
 	for _, item := range items {
 		o.size += len(item)
 	}
@@ -103,6 +106,12 @@ func (o *Output) SetResult(result json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.final = result
+}
+
+func (o *Output) lastHeard() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.heard
 }
 
 func (o *Output) result() json.RawMessage {

@@ -173,9 +173,11 @@ func (p *presence) attend(ctx context.Context) error {
 func (p *presence) beat(ctx context.Context) error {
 	w := p.w
 	h := node.Heartbeat{Session: w.protocol.Session, At: time.Now().UTC()}
+	asked := time.Now()
 	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return err
 	}
+	w.beaten.Store(&asked)
 	p.beaten = h.At
 	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: h.Session, Connection: p.connection, Reason: p.reason})
 	p.node = n

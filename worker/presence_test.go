@@ -202,7 +202,7 @@ func TestOrders(t *testing.T) {
 func TestFlappingWorker(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, map[string]worker.Handler{"h": done})
-		for range 5 {
+		for range 13 {
 			pass(2 * time.Second)
 			a.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
 		}

@@ -44,6 +44,8 @@ var (
 	ErrCancelled = errors.New("the task is cancelled")
 	// ErrTimeout: the attempt ran longer than timeout.run.
 	ErrTimeout = errors.New("the attempt ran longer than timeout.run allows")
+	// ErrIdle: the attempt was silent for longer than timeout.idle.
+	ErrIdle = errors.New("the attempt was silent for longer than timeout.idle allows")
 	// ErrShutdown: the worker ends and gives the task back.
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrDrained: an operator has drained the node, and the grace for that is over.
@@ -70,6 +72,7 @@ type Attempt struct {
 	context context.Context
 	stop    context.CancelCauseFunc
 	release context.CancelFunc // of the deadline's timer; nil without one
+	silence *time.Timer        // of timeout.idle; nil without one
 }
 
 // end gives back what the attempt holds.
@@ -78,6 +81,27 @@ func (a *Attempt) end() {
 	if a.release != nil {
 		a.release()
 	}
+	if a.silence != nil {
+		a.silence.Stop()
+	}
+}
+
+// watchSilence stops the attempt when it has said nothing for timeout.idle.
+func (a *Attempt) watchSilence() {
+	idle := a.Task.Spec.Timeout.Idle.Std()
+	if idle == 0 {
+		return
+	}
+	armed := make(chan struct{})
+	a.silence = time.AfterFunc(idle, func() {
+		<-armed
+		if left := idle - time.Since(a.Output.lastHeard()); left > 0 {
+			a.silence.Reset(left)
+			return
+		}
+		a.stop(ErrIdle)
+	})
+	close(armed)
 }
 
 // Grace is how long an attempt that is stopped for this cause may take to end by
@@ -87,7 +111,7 @@ func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
-		grace = min(grace, a.worker.ackWait/6)
+		grace = min(grace, a.worker.safety.grace())
 	case errors.Is(cause, ErrHurry):
 		grace = 0
 	}

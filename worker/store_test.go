@@ -31,6 +31,8 @@ type store struct {
 	deliveries int                             // guarded by mu
 	acks       int                             // guarded by mu
 	extend     func(ctx context.Context) error // guarded by mu; nil if extending works
+	extended   time.Time                       // guarded by mu; when a lease was last extended
+	beating    func() error                    // guarded by mu; nil if heartbeats are stored
 	keep       func(r task.Records) error      // guarded by mu; nil if keeping works
 	print      func(context.Context) error     // guarded by mu; nil if printing works at once
 	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
@@ -62,6 +64,11 @@ func (s *store) AckWait() time.Duration { return ackWait }
 func (s *store) Beat(_ context.Context, _ node.ID, h node.Heartbeat, ttl time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.beating != nil {
+		if err := s.beating(); err != nil {
+			return err
+		}
+	}
 	s.beats = append(s.beats, beat{h.At, ttl})
 	return nil
 }
@@ -192,6 +199,9 @@ func (l *lease) Extend(ctx context.Context) error {
 			return err
 		}
 	}
+	l.s.mu.Lock()
+	l.s.extended = time.Now()
+	l.s.mu.Unlock()
 	return l.Lease.Extend(ctx)
 }
 

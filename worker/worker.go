@@ -25,10 +25,13 @@ type Worker struct {
 	handlers handlers
 	protocol *Protocol
 	leases   leases
+	safety   safety
+	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	gate     *gate
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
+	counts     counts
 	background sync.WaitGroup
 }
 
@@ -45,7 +48,9 @@ func New(store Store, cfg Config) (*Worker, error) {
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
 		},
 	}
+	w.store = countedBeats{store, &w.counts}
 	w.leases.running = map[task.ID]*Attempt{}
+	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	return w, nil
 }
 
@@ -91,10 +96,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	g.Go(func() error {
 		defer stopServing()
 		var slots sync.WaitGroup
+		w.counts.pulling.Store(true)
 		for range w.cfg.Slots {
 			slots.Go(func() { w.slot(pulling, attempts, offers) })
 		}
 		<-pulling.Done()
+		w.counts.pulling.Store(false)
 		w.gate.set(false)
 		w.drain(serving, &slots, stopAttempts)
 		return nil
@@ -113,6 +120,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 			return
 		}
 		offer, err := offers.Next(open)
+		w.counts.asked(err)
 		switch {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
 			// It came at the moment at which the node stopped taking work: somebody
@@ -172,9 +180,10 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
 	a.lease.offer, a.lease.confirmed = offer, received
 	a.context, a.stop = context.WithCancelCause(ctx)
+	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
 		a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
@@ -231,6 +240,9 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		return task.Stopped{Epoch: epoch, Exit: o.Exit}
 	case errors.Is(cause, ErrTimeout):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.Task.Spec.Timeout.Run)
+		return fail
+	case errors.Is(cause, ErrIdle):
+		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
 	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrLeaseLost):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}

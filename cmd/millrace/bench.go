@@ -18,6 +18,7 @@ func (a *app) benchCommand() *cobra.Command {
 	var cfg bench.Config
 	var sync string
 	var memory int
+	var metrics bool
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine: Millrace beside what is below it",
@@ -41,12 +42,13 @@ should run on the machine meanwhile.`,
 	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
+	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if sync == "always" && !fs.Changed("slots") {
 			cfg.Slots = 1024 // a flush takes its time, whoever shares it
 		}
-		report, err := a.bench(c.Context(), cfg, sync, memory)
+		report, err := a.bench(c.Context(), cfg, sync, memory, metrics)
 		if err != nil {
 			return err
 		}
@@ -58,8 +60,12 @@ should run on the machine meanwhile.`,
 	return c
 }
 
-func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int) (bench.Report, error) {
+func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int, metrics bool) (bench.Report, error) {
 	var s Settings
+	address := noMetrics
+	if metrics {
+		address = "127.0.0.1:0"
+	}
 	if err := readSync(&s, sync); err != nil {
 		return bench.Report{}, misuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
 	}
@@ -82,7 +88,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	}
 	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
 
-	server, err := bench.StartServer(ctx, self, sync)
+	server, err := bench.StartServer(ctx, self, sync, address)
 	if err != nil {
 		return bench.Report{}, err
 	}
@@ -94,7 +100,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	if err != nil || memory == 0 {
 		return report, err
 	}
-	fresh, err := bench.StartServer(ctx, self, sync)
+	fresh, err := bench.StartServer(ctx, self, sync, address)
 	if err != nil {
 		return report, err
 	}

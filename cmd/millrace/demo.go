@@ -44,6 +44,9 @@ site at URL, or a small one that it brings along.`,
 		if err != nil {
 			return err
 		}
+		if !c.Flags().Changed("metrics") {
+			s.Metrics = "" // the settings file means the processes that stay
+		}
 		if e.data == "" {
 			if e.data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
 				return err
@@ -159,7 +162,7 @@ func crawlJob() (task.Job, error) {
 		return task.Job{}, fmt.Errorf("find this program: %w", err)
 	}
 	job := jobs[0]
-	job.Run = &task.Run{Argv: []string{self, crawlName}}
+	job.Run = &task.Run{Argv: []string{self, crawlName}, Stdin: task.StdinOpen}
 	return job, nil
 }
 

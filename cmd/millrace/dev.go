@@ -48,6 +48,13 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 	defer server.Stop()
 	p := a.newParts(ctx, dialEmbedded(server, log), s, log)
 	defer p.close()
+	role := "server"
+	if w != nil {
+		role = "dev"
+	}
+	if err := p.listen(role); err != nil {
+		return err
+	}
 	view, err := p.serve(e.data)
 	if err != nil {
 		return err
@@ -57,6 +64,7 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 			return err
 		}
 	}
+	p.serveFigures()
 	if !p.ready() {
 		return p.wait()
 	}

@@ -22,7 +22,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use: "events", Aliases: []string{"event", "e"},
 		Short: "Events: the log itself",
 	})
-	c.AddCommand(a.eventsTail(), a.eventsShow())
+	c.AddCommand(a.eventsTail(), a.eventsShow(), a.eventsExport())
 	return c
 }
 
@@ -96,7 +96,7 @@ func (f *tailFlags) wanted() (func(*events.Record) bool, error) {
 	}
 	return func(r *events.Record) bool {
 		switch {
-		case r.Kind == events.KindOther && !f.timers:
+		case !r.IsFact() && !f.timers:
 			return false
 		case about != "" && r.Fact.Task != about:
 			return false

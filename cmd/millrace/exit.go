@@ -49,7 +49,14 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
   130  cancelled
 
 Of several tasks, the first one that did not finish decides. Ctrl-C while
-waiting ends with 130; the task goes on.`
+waiting ends with 130; the task goes on.
+
+"verify" ends as a monitoring plug-in does:
+
+  0    OK: every promise that was checked is kept
+  1    WARNING: kept, but something in the log was not understood or not checked
+  2    CRITICAL: a promise is broken
+  3    UNKNOWN: it could not be checked, also because of a wrong flag`
 
 // fault is an error together with what the command makes of it.
 type fault struct {
@@ -99,6 +106,8 @@ func faultOf(err error) *fault {
 		return &fault{code: serviceCode(said.Code), err: err}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
+	case errors.Is(err, client.ErrInvalid):
+		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
 	case errors.Is(err, node.ErrUnknown):
@@ -109,7 +118,7 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
 	case errors.Is(err, task.ErrEnded):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
-	case errors.Is(err, task.ErrRunning):
+	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}

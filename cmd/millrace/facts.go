@@ -58,10 +58,10 @@ func factType(r *events.Record) string {
 	switch {
 	case r.Err != nil:
 		return "unreadable"
-	case r.Kind == events.KindOther:
-		return "timer"
 	case r.Kind == events.KindProbe:
 		return "probe"
+	case !r.IsFact():
+		return "timer"
 	}
 	return string(r.Fact.Type)
 }
@@ -133,6 +133,8 @@ func factDetails(r *events.Record) string {
 		return words(e.Reason, exitDetails(e.Exit))
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
+	case task.Reassigned:
+		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
 	case task.Reopened:
 		return e.Reason
 	case node.Registered:
@@ -145,6 +147,10 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
+	case task.JobApplied:
+		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
+	case task.JobRemoved:
+		return fmt.Sprintf("revision %d", e.Revision)
 	case node.Changed:
 		return words(e.Order.String(), e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
@@ -154,7 +160,7 @@ func factDetails(r *events.Record) string {
 	case node.WasRetired:
 		return e.Reason
 	case nil:
-		if r.Kind != events.KindOther && r.Kind != events.KindProbe {
+		if r.IsFact() {
 			return "a type that this version does not know"
 		}
 		return r.Place
@@ -188,7 +194,15 @@ func workDetails(w *task.Work) string {
 	if w.Job != "" {
 		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
 	}
-	return words(text, "queue "+w.Route.Queue())
+	return words(text, routeText(w.Route))
+}
+
+// routeText is a route in words.
+func routeText(r task.Route) string {
+	if on, own := r.Node(); own {
+		return "for node " + on
+	}
+	return "queue " + r.Queue()
 }
 
 func due(at time.Time) string { return by("due", at) }

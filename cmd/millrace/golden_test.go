@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -110,10 +111,10 @@ func TestWhyTables(t *testing.T) {
 		"why_pending_served": {1, []node.Node{{ID: "node-a", State: node.Online, Profile: node.Profile{Queues: []string{"bulk"}}}}, true, noon.Add(time.Minute)},
 		"why_retrying":       {3, nil, true, noon.Add(3500 * time.Millisecond)},
 		"why_running":        {len(records), nil, true, noon.Add(50 * time.Second)},
-		"why_overdue":        {len(records), []node.Node{{ID: "node-b", State: node.Offline, Since: noon.Add(45 * time.Second)}}, true, noon.Add(5 * time.Minute)},
+		"why_overdue":        {len(records), []node.Node{{ID: "node-b", Session: "s7", State: node.Offline, Since: noon.Add(45 * time.Second)}}, true, noon.Add(5 * time.Minute)},
 	} {
 		k, decisive := decisiveFacts(id1, records[:c.until])
-		e := explainTask(&k, decisive, around(&k, c.nodes), rules, c.enforced, c.now)
+		e := explainTask(&k, decisive, around(&k, c.nodes, c.now), rules, c.enforced, c.now)
 		golden(t, name, whyTable(e, c.now), 0, false)
 	}
 }
@@ -182,7 +183,8 @@ func TestAround(t *testing.T) {
 		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, task.Surroundings{Serving: 1, NodeGone: noon}},
 		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
 	} {
-		if got := around(&c.t, c.nodes); got != c.want {
+		c.want.Seen = noon
+		if got := around(&c.t, c.nodes, noon); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"millrace/events"
 	"millrace/jet"
 	"millrace/task/jobfile"
 )
@@ -135,7 +137,7 @@ func (a *app) jobShow() *cobra.Command {
 	var o output
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
-		Short: "Print a job, in the form that apply reads",
+		Short: "Print a job, in the form that apply reads, and who changed it last",
 		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
 	o.flags(c, "yaml", "json")
@@ -151,17 +153,37 @@ func (a *app) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		changes, err := cl.JobFacts(asking, args[0])
+		if err != nil {
+			return err
+		}
 		if o.json() {
-			return a.writeJSON(j)
+			return a.writeJSON(struct {
+				jet.StoredJob
+				Changes []shownFact `json:"changes"`
+			}{j, showFacts(changes)})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s", j.Revision, clock(j.Changed), text)
+		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes), text)
 		return err
 	}
 	return c
+}
+
+// changesShown is how many changes of a job are worth a line when it is shown.
+const changesShown = 5
+
+// changeLines are the last changes of a job as comments in its file, the latest first.
+func changeLines(changes []events.Record) string {
+	var b strings.Builder
+	for i := len(changes) - 1; i >= max(0, len(changes)-changesShown); i-- {
+		r := &changes[i]
+		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(factTime(r)), factType(r), printable(cmp.Or(actor(r), "somebody")), printable(factDetails(r)))
+	}
+	return b.String()
 }
 
 func (a *app) jobRemove() *cobra.Command {

@@ -45,13 +45,13 @@ Its whole state is a log in NATS JetStream.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.runCommand(), a.jobCommand(), a.taskCommand(), a.nodeCommand(), a.eventsCommand())
-	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand(), a.demoCommand(), a.benchCommand())
+	add(groupWork, a.runCommand(), a.jobCommand(), a.taskCommand(), a.dlqCommand(), a.nodeCommand(), a.eventsCommand(), a.verifyCommand())
+	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
 	add(groupAbout, a.configCommand(), a.versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
-	root.AddCommand(guardCommand(), crawlCommand(),
+	root.AddCommand(guardCommand(), crawlCommand(), a.chaosLogCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
 	return root

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type runFlags struct {
 	at       string
 	timeout  spanFlag
 	pending  spanFlag
+	nodes    []string
+	noNode   string
 	retries  int
 	id       string
 	group    string
@@ -62,6 +65,8 @@ output and the task at the end.`,
 	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
+	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
@@ -77,6 +82,7 @@ output and the task at the end.`,
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
 	f.flags(c)
+	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -117,6 +123,7 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
 	}
+	s.Nodes, s.NoNode = f.nodes, f.noNode
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
 	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
 	switch {

@@ -40,6 +40,7 @@ type parts struct {
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
 	starting sync.WaitGroup  // parts that were started and are not ready
+	figures  *figures        // nil if no metrics are served
 }
 
 func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
@@ -60,6 +61,7 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 		return nil, nil, err
 	}
 	p.closers = append(p.closers, store.Close)
+	p.figures.connected(name, store)
 	return store, nc, nil
 }
 
@@ -82,13 +84,26 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, difference := range deciding.Differences(p.settings.Layout()) {
+		p.log.Warn().Msg(difference)
+	}
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
+	config := scheduler.Config{
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding,
+		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
+	var beats scheduler.Heartbeats = deciding
+	if p.figures != nil {
+		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
+			return nil, err
+		}
+	}
+	decider := scheduler.New(deciding, view, beats, config)
+	p.figures.watchRepairs(decider)
 	p.start(projector.Run)
-	p.start(scheduler.New(deciding, view, deciding, scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Flap: p.settings.Flap, Routes: deciding, Log: p.log,
-	}).Run)
+	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
+	p.start(decider.Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
 		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
@@ -140,6 +155,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return misuseOf(err)
 	}
+	p.figures.watchWorker(w, p.settings.NodeTTL)
 	p.hurry.working.Store(true)
 	p.starting.Add(1)
 	p.start(w.Run)

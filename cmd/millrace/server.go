@@ -57,10 +57,14 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	defer func() { _ = lock.Unlock() }() // the process's end would do it too
 	p := a.newParts(ctx, a.dialTo(t), s, a.processLogger())
 	defer p.close()
+	if err := p.listen("server"); err != nil {
+		return err
+	}
 	view, err := p.serve(e.data)
 	if err != nil {
 		return a.unusable(t, err)
 	}
+	p.serveFigures()
 	if !p.ready() {
 		return p.wait()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,6 +50,10 @@ type Settings struct {
 	// Replicas is on how many servers each message lies: 1, 3 or 5. It has an
 	// effect only when the streams are made.
 	Replicas int
+	// Metrics is where a process that stays serves its figures, host:port, of which
+	// port 0 is a free one and an empty host stands for all addresses of the
+	// machine. "" for nowhere. Two processes of a machine need two addresses.
+	Metrics string
 }
 
 // timerSlack is what a timer or a step between two writes may take before
@@ -85,8 +90,8 @@ var settings = []setting{
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }),
 	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }),
 	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }),
-	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "3", func(s *Settings) *float64 { return &s.Flap.Limit }),
-	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "1", func(s *Settings) *float64 { return &s.Flap.Release }),
+	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Settings) *float64 { return &s.Flap.Limit }),
+	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Settings) *float64 { return &s.Flap.Release }),
 	{
 		name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
 		read: readSync, text: func(s *Settings) string {
@@ -106,6 +111,38 @@ var settings = []setting{
 		},
 		text: func(s *Settings) string { return strconv.Itoa(s.Replicas) },
 	},
+	{
+		name: "metrics", usage: "address to serve metrics and health at, to anybody who reaches it: host:port (0 for a free one), or off", dev: noMetrics, prod: noMetrics,
+		read: readMetrics, text: func(s *Settings) string {
+			if s.Metrics == "" {
+				return noMetrics
+			}
+			return s.Metrics
+		},
+	},
+}
+
+// noMetrics is the value of the setting metrics by which none are served.
+const noMetrics = "off"
+
+// readMetrics reads an address. A port alone means loopback, for there is nobody
+// who asks for a password.
+func readMetrics(s *Settings, text string) error {
+	if s.Metrics = ""; text == noMetrics {
+		return nil
+	}
+	if !strings.Contains(text, ":") {
+		text = "127.0.0.1:" + text
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("want an address such as 127.0.0.1:9464, with port 0 for a free one, or %s", noMetrics)
+	}
+	s.Metrics = text
+	return nil
 }
 
 // score makes a setting that is a score of a node. 0 switches the rule off.

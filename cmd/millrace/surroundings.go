@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
+	"millrace/scheduler"
 	"millrace/task"
 )
 
@@ -27,27 +28,33 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return around(t, nodes), nil
+		return around(t, nodes, time.Now()), nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
 		return task.Surroundings{}, err
 	}
-	nodes, found := livingNodes(ctx, c, node.ID(t.Node))
+	also := []node.ID{node.ID(t.Node)}
+	if on, own := t.Route.Node(); own {
+		also = append(also, node.ID(on))
+	}
+	nodes, found := livingNodes(ctx, c, also)
 	if found != nil {
 		return task.Surroundings{}, found
 	}
-	return around(t, nodes), err
+	return around(t, nodes, time.Now()), err
 }
 
-// livingNodes folds the nodes whose heartbeat lives, and one more.
-func livingNodes(ctx context.Context, c *client.Client, also node.ID) ([]node.Node, error) {
+// livingNodes folds the nodes whose heartbeat lives, and some more.
+func livingNodes(ctx context.Context, c *client.Client, also []node.ID) ([]node.Node, error) {
 	alive, err := c.Store().Alive(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ids := slices.Collect(maps.Keys(alive))
-	if _, ok := alive[also]; !ok && also != "" {
-		ids = append(ids, also)
+	for _, id := range also {
+		if _, ok := alive[id]; !ok && id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	var nodes []node.Node
 	for _, id := range ids {
@@ -63,23 +70,15 @@ func livingNodes(ctx context.Context, c *client.Client, also node.ID) ([]node.No
 }
 
 // around reads the surroundings of a task off the nodes.
-func around(t *task.Task, nodes []node.Node) task.Surroundings {
-	var s task.Surroundings
-	var served time.Time // until when the last node that serves the queue did
-	for i := range nodes {
-		n := &nodes[i]
-		switch {
-		case n.Serves(t.Route.Queue()):
-			s.Serving++
-		case slices.Contains(n.Queues, t.Route.Queue()) && n.Since.After(served):
-			served = n.Since
-		}
-		if string(n.ID) == t.Node && t.Live() && (n.State == node.Offline || n.State == node.Retired) {
-			s.NodeGone = n.Since
-		}
+func around(t *task.Task, nodes []node.Node, now time.Time) task.Surroundings {
+	s := scheduler.NewWorld(nodes, now).Around(t)
+	if _, own := t.Route.Node(); own || s.Serving > 0 {
+		return s
 	}
-	if s.Serving == 0 {
-		s.Unserved = served
+	for i := range nodes { // until when the last node that serves the queue did
+		if n := &nodes[i]; slices.Contains(n.Queues, t.Route.Queue()) && n.Since.After(s.Unserved) {
+			s.Unserved = n.Since
+		}
 	}
 	return s
 }

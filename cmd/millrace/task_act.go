@@ -28,6 +28,15 @@ func (a *app) taskRetry() *cobra.Command {
 	}, (*client.Client).Retry)
 }
 
+func (a *app) taskRelease() *cobra.Command {
+	return a.actCommand(&cobra.Command{
+		Use: "release ID...", Aliases: []string{"free"},
+		Short: "Let any node take tasks that wait for a certain one",
+		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
+any node that serves it can take them. What runs already goes on where it is.`,
+	}, (*client.Client).Release)
+}
+
 // actCommand makes a command that does something to each of several tasks. What
 // cannot be done to one keeps nothing from the others.
 func (a *app) actCommand(c *cobra.Command, do func(*client.Client, context.Context, task.ID, string) (task.Task, error)) *cobra.Command {

@@ -46,23 +46,14 @@ The last line names the sequence of the log that the list reflects.`,
 	}
 	r, fs := &f.request, c.Flags()
 	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+stateNames()+"; active and ended stand for several")
-	fs.StringVar(&r.Job, "job", "", "of this job")
-	fs.StringVar(&r.Node, "node", "", "run by this node at last")
-	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
-	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
-	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
-	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
-	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
+	a.filterFlags(c, &f)
 	fs.StringVar(&r.Cursor, "cursor", "", "go on after the page that named this `cursor`")
-	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(append(strings.Split(stateNames(), ", "), "active", "ended"), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.read(c, a.now()); err != nil {
@@ -76,6 +67,21 @@ The last line names the sequence of the log that the list reflects.`,
 		return a.list(c.Context(), cl, &f)
 	}
 	return c
+}
+
+// filterFlags are the flags that choose tasks, the same for all commands that do.
+func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
+	r, fs := &f.request, c.Flags()
+	fs.StringVar(&r.Job, "job", "", "of this job")
+	fs.StringVar(&r.Node, "node", "", "run by this node at last")
+	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
+	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
+	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
+	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
+	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
+	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
+	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
 }
 
 func stateNames() string {

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -23,14 +26,22 @@ func (a *app) taskShow() *cobra.Command {
 	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		asking, cancel := a.asking(ctx)
 		defer cancel()
-		t, err := cl.Task(asking, id)
+		records, err := cl.History(asking, id)
 		if err != nil {
 			return err
 		}
+		t, late := events.FoldTask(id, records), lateWords(records)
 		if o.json() {
-			return a.writeJSON(t)
+			return a.writeJSON(struct {
+				task.Task
+				Evidence []lateWord `json:"evidence,omitempty"`
+			}{t, late})
 		}
-		return a.print(taskDetails(&t, a.now()))
+		out := taskDetails(&t, a.now())
+		for _, w := range late {
+			out.field("evidence", w.text())
+		}
+		return a.print(out)
 	})
 	return c
 }
@@ -51,7 +62,11 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	out.field("params", string(t.Params))
 	out.field("labels", pairs(t.Labels))
-	out.field("queue", fmt.Sprintf("%s (priority %d)", t.Route.Queue(), t.Route.Priority()))
+	if on, own := t.Route.Node(); own {
+		out.field("for node", fmt.Sprintf("%s (priority %d)", on, t.Route.Priority()))
+	} else {
+		out.field("queue", fmt.Sprintf("%s (priority %d)", t.Route.Queue(), t.Route.Priority()))
+	}
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
 	out.field("submitted", moment(t.SubmittedAt, now))
@@ -73,6 +88,13 @@ func specFields(out *table, s *task.Spec) {
 	}
 	if s.Timeout.Run > 0 {
 		out.field("timeout", s.Timeout.Run.String())
+	}
+	if s.Timeout.Idle > 0 {
+		out.field("idle timeout", s.Timeout.Idle.String())
+	}
+	if p := s.Place; p.Targeted() {
+		out.field("nodes", strings.Join(p.Nodes, ", "))
+		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
 	}
 	if s.Retry.Max > 0 {
 		out.field("retries", fmt.Sprintf("up to %d", s.Retry.Max))

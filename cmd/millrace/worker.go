@@ -48,9 +48,13 @@ child processes are killed too, and another worker takes its tasks over.`,
 		}
 		p := a.newParts(c.Context(), a.dialTo(t), s, a.processLogger())
 		defer p.close()
+		if err := p.listen("worker"); err != nil {
+			return err
+		}
 		if err := p.work(w); err != nil {
 			return a.unusable(t, err)
 		}
+		p.serveFigures()
 		if !p.ready() {
 			return p.wait()
 		}

@@ -69,6 +69,9 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"errors in client", "client", "client.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, "nats.ErrTimeout may not be used"},
 		{"errors in reach", "client", "reach.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, ""},
 		{"a server in api", "api", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only jet knows"},
+		{"Prometheus in metrics", "metrics", "a.go", `import "github.com/prometheus/client_golang/prometheus"; var _ prometheus.Metric`, "only monitor"},
+		{"Prometheus in monitor", "monitor", "a.go", `import "github.com/prometheus/client_golang/prometheus"; var _ prometheus.Metric`, ""},
+		{"a clock in metrics", "metrics", "a.go", `import "time"; var _ = time.Now()`, "time is an argument"},
 		{"SQL in scheduler", "scheduler", "a.go", `import "database/sql"; var _ *sql.DB`, "only projections"},
 		{"cobra in client", "client", "a.go", `import "github.com/spf13/cobra"; var _ cobra.Command`, "flags belong to cmd"},
 

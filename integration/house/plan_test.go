@@ -19,18 +19,23 @@ var plan = map[string][]string{
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
 
+	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
+	"metrics":     {"events", "task", "node"},
 	"scheduler":   {"events", "task", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 
+	"monitor":        {"metrics", "events", "task", "node"},
 	"worker/process": {"worker", "ipc", "task"},
 	"jet":            {"events", "task", "node"},
 	"client":         {"jet", "events", "task", "node"},
 	"api":            {"client", "projections", "jet", "events", "task", "node"},
 
-	"cmd/millrace":       anything,
-	"cmd/millrace/bench": anything,
+	"cmd/millrace":             anything,
+	"cmd/millrace/bench":       anything,
+	"cmd/millrace/chaos":       anything,
+	"cmd/millrace/chaos/proxy": {},
 
 	"integration":            {},
 	"integration/house":      {},
@@ -59,14 +64,15 @@ var outsiders = []struct {
 }{
 	{"github.com/nats-io/nats.go", []string{"jet", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
 	{"github.com/nats-io/", []string{"jet"}, []string{"integration"}, "only jet knows the NATS server and its tools"},
+	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
-var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench"}
+var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench", "cmd/millrace/chaos"}
 
 // exceptions are files that break a rule for outsiders or for clocks, with the reason.
 var exceptions = map[string]string{
@@ -76,8 +82,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "ipc", "events"}
-	still     = []string{"task", "task/jobfile", "node"}
+	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "node", "metrics", "verify"}
 )
 
 // pkg is a package as the rules see it.

@@ -11,6 +11,9 @@ import (
 type causes struct {
 	born     bool
 	dues     []time.Time            // of its births
+	route    task.Route             // where it waits
+	due      time.Time              // of the present turn
+	offered  bool                   // in the present turn
 	turn     uint64                 // the fact since which it waits; 0 since its birth
 	plans    map[uint64]plan        // by the fact that made them
 	offers   map[uint64]task.Queued // by sequence; a birth is one for turn 0
@@ -34,6 +37,9 @@ func causeFirst(s story) error {
 
 func (c *causes) visit(r *events.Record) error {
 	if birth, ok := r.Fact.Event.(task.Submitted); ok {
+		if !c.born {
+			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Due.IsZero()
+		}
 		c.born = true
 		c.dues = append(c.dues, birth.Due)
 		if birth.Due.IsZero() {
@@ -82,6 +88,8 @@ func (c *causes) visit(r *events.Record) error {
 			return broken(errI7, "epoch %d stopped because of a cancel that nobody asked for", e.Epoch)
 		}
 		return c.endOf(e.Epoch, c.attempts[e.Epoch])
+	case task.Reassigned:
+		return c.moved(e, r)
 	case task.GivenUp:
 		c.open = false
 	case task.Reopened:
@@ -92,8 +100,23 @@ func (c *causes) visit(r *events.Record) error {
 
 // waits begins a new turn.
 func (c *causes) waits(since uint64, due time.Time) {
-	c.turn = since
+	c.turn, c.due, c.offered = since, due, false
 	c.plans[since] = plan{attempt: c.attempt + 1, due: due}
+}
+
+// moved: a task is moved from where it waits, while it waits.
+func (c *causes) moved(e task.Reassigned, r *events.Record) error {
+	switch {
+	case c.open:
+		return broken(errI7, "moved while attempt %d is open", c.attempt)
+	case e.From != c.route:
+		return broken(errI7, "moved from %s, and it waits on %s", e.From, c.route)
+	case e.To == e.From:
+		return broken(errI7, "moved to where it was, %s", e.To)
+	}
+	c.route = e.To
+	c.waits(r.Seq, c.due)
+	return nil
 }
 
 func (c *causes) queued(e task.Queued, r *events.Record) error {
@@ -101,6 +124,12 @@ func (c *causes) queued(e task.Queued, r *events.Record) error {
 		return broken(errI7, "offered %v before it is due", e.Due.Sub(r.Stored))
 	}
 	c.offers[r.Seq] = e
+	if e.After == c.turn && e.Route != c.route && c.route != "" {
+		return broken(errI7, "offered on %s, and it waits on %s", e.Route, c.route)
+	}
+	if e.After == c.turn && !c.offered {
+		c.due, c.offered = e.Due, true // of two births that differ, the one that was offered first
+	}
 	if e.After == 0 {
 		for _, due := range c.dues {
 			if due.Equal(e.Due) {

@@ -29,6 +29,8 @@ func (h *history) startClient(name string) {
 			switch {
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
+			case h.rng.IntN(5) == 0:
+				c.release(h.someTask())
 			case h.rng.IntN(2) == 0:
 				c.cancel(h.someTask())
 			default:
@@ -73,6 +75,21 @@ func (c *client) cancel(id task.ID) {
 	})
 }
 
+// release lets any node take a task that waits for certain ones.
+func (c *client) release(id task.ID) {
+	c.insist(func() error {
+		ctx := context.Background()
+		t, err := c.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t, _, err = c.rec.Do(ctx, t, task.Unbind{Reason: "a third whim"}); err != nil && !errors.Is(err, task.ErrShared) {
+			return err
+		}
+		return c.rec.Settle(ctx, t)
+	})
+}
+
 // retry gives a task another life, or takes care of one that somebody began to give.
 func (c *client) retry(id task.ID) {
 	c.insist(func() error {
@@ -94,7 +111,7 @@ func (c *client) insist(do func() error) {
 	for {
 		err := do()
 		switch {
-		case err == nil, errors.Is(err, task.ErrUnknown), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning):
+		case err == nil, errors.Is(err, task.ErrUnknown), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrNotWaiting):
 			return
 		case c.h.weather.watched && c.h.rng.IntN(2) == 0:
 			c.h.remark(c.name, "gives up: "+err.Error())
@@ -120,6 +137,9 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.chance(h.weather.fatal) {
 		s.Spec.Handler = fatal
 	}
+	if h.weather.watched && h.chance(h.weather.aimed) {
+		h.aim(&s)
+	}
 	if h.rng.IntN(4) == 0 {
 		s.Delay = upTo(15)
 	}
@@ -130,6 +150,19 @@ func (h *history) submission(id task.ID) task.Submission {
 		s.Spec.Timeout.Run, s.Spec.Timeout.Stop = 2*upTo(8), upTo(3)
 	}
 	return s
+}
+
+// aim has a task run on certain nodes, some of which may never be there. Without
+// a scheduler nobody would ever move it, so there it is not done.
+func (h *history) aim(s *task.Submission) {
+	names := []string{"n0", "n1", "n2", "n3", "n9"}
+	h.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	s.Nodes = names[:1+h.rng.IntN(3)]
+	s.NoNode = task.NoNodes[h.rng.IntN(len(task.NoNodes))]
+	if s.NoNode == task.NoNodeWait { // for ever is too long for a history
+		bound := task.Duration(time.Duration(1+h.rng.IntN(60)) * time.Second)
+		s.Pending = &bound
+	}
 }
 
 // queue is one of the two that all workers serve.

@@ -20,6 +20,7 @@ type weather struct {
 	leap  float64 // share of steps in which much time passes
 	noise float64 // share of steps in which a stranger writes
 	lazy  float64 // share of attempts that do not look after their lease
+	aimed float64 // share of tasks that are meant for certain nodes
 	fatal float64 // share of tasks that take down whoever runs them
 	swift float64 // share of steps in which a delayed write arrives, if there is one
 	// fresh is the share of what clients do that is about a new task.
@@ -43,6 +44,7 @@ func forecast(rng *rand.Rand) weather {
 		watched: rng.IntN(3) > 0,
 		pace:    fairPace,
 	}
+	w.aimed = share(0.6)
 	if rng.IntN(10) == 0 {
 		return w
 	}
@@ -64,8 +66,8 @@ func (w *weather) fair() bool {
 // attempt is taken from the one that runs it.
 func (h *history) undisturbed() error {
 	for _, s := range h.schedulers {
-		if n := s.Repairs(); n > 0 {
-			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %d tasks", n)
+		if n := s.Repairs(); len(n) > 0 {
+			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %v", n)
 		}
 	}
 	for id, s := range h.stories {
@@ -90,6 +92,14 @@ func (h *history) undisturbed() error {
 
 // fateOf chooses what becomes of a call.
 func (h *history) fateOf(a *actor) fate {
+	f := h.chanceOf(a)
+	if f != answered && !h.fault() {
+		return answered
+	}
+	return f
+}
+
+func (h *history) chanceOf(a *actor) fate {
 	w := &h.weather
 	if a.mortal && h.chance(w.kill) {
 		if h.rng.IntN(2) == 0 {

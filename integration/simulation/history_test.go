@@ -45,6 +45,7 @@ type history struct {
 	stories map[task.ID]story
 	fold    fold
 
+	faults     int // that chance brought about, those that were spared included
 	steps      []step
 	schedulers []*scheduler.Scheduler
 	failure    error
@@ -55,6 +56,14 @@ type history struct {
 type variant struct {
 	log      func(*port) events.Log
 	protocol func(*worker.Protocol) protocol
+	// spared are the faults that do not happen, by their number in the history.
+	spared map[int]bool
+}
+
+// fault tells whether a fault that chance brings about is to happen.
+func (h *history) fault() bool {
+	h.faults++
+	return !h.variant.spared[h.faults]
 }
 
 // length is how many steps a history has before its faults are over.
@@ -104,7 +113,9 @@ func (h *history) cast() {
 // step lets one thing happen.
 func (h *history) step() {
 	if h.chance(h.weather.leap) {
-		h.pass(time.Second + h.upTo(2*ackWait))
+		if d := time.Second + h.upTo(2*ackWait); h.fault() {
+			h.pass(d)
+		}
 	} else {
 		h.pass(h.upTo(h.weather.pace))
 	}
@@ -113,7 +124,9 @@ func (h *history) step() {
 		return
 	}
 	if h.chance(h.weather.noise) {
-		h.disturb()
+		if h.fault() {
+			h.disturb()
+		}
 		return
 	}
 	h.replace()
@@ -128,7 +141,7 @@ func (h *history) step() {
 		return
 	}
 	a := ready[h.rng.IntN(len(ready))]
-	if a.mortal && h.chance(h.weather.stop) {
+	if a.mortal && h.chance(h.weather.stop) && h.fault() {
 		a.stopped = h.in(0).Add(ackWait + h.upTo(ackWait))
 		h.note(step{actor: a.name, stopped: true, remark: "is stopped for " + time.Until(a.stopped).String()})
 		if a.gone != nil && h.rng.IntN(3) == 0 {
@@ -299,7 +312,8 @@ func (h *history) settle() {
 		h.pass(time.Minute)
 		h.round()
 	}
-	offers, _ := h.mem.Offers(context.Background(), queues)
+	// What lies on the route of a node that is gone may stay there: it is stale.
+	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), task.NodeQueue("n0")))
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}

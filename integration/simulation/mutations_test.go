@@ -3,10 +3,12 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify"
 	"millrace/worker"
 )
 
@@ -21,21 +23,26 @@ func TestMutations(t *testing.T) {
 		name    string
 		lacks   variant
 		promise error
+		// verify is the rule by which package verify finds it; 0 if it cannot, for it trusts no clock.
+		verify verify.Rule
 	}{
-		{"the log ignores the expected sequence", variant{log: func(p *port) events.Log { return unchecked{p} }}, errI3},
-		{"a fenced result is recorded all the same", variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3},
-		{"any offer takes an attempt over", variant{protocol: func(p *worker.Protocol) protocol { return grabbing{p} }}, errI3},
-		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2},
-		{"a birth without an answer counts as recorded", variant{log: func(p *port) events.Log { return trusting{p} }}, errI2},
-		{"a running task is cancelled without its exit", variant{log: func(p *port) events.Log { return brusque{p} }}, errI5},
-		{"timers fire at once", variant{log: func(p *port) events.Log { return impatient{p} }}, errI7},
-		{"the next offer is placed before its cause", variant{protocol: func(p *worker.Protocol) protocol { return eager{p} }}, errI7},
+		{"the log ignores the expected sequence", variant{log: func(p *port) events.Log { return unchecked{p} }}, errI3, verify.OneEpoch},
+		{"a fenced result is recorded all the same", variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3, verify.OneEpoch},
+		{"any offer takes an attempt over", variant{protocol: func(p *worker.Protocol) protocol { return grabbing{p} }}, errI3, verify.OneEpoch},
+		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2, verify.OneEnd},
+		{"a birth without an answer counts as recorded", variant{log: func(p *port) events.Log { return trusting{p} }}, errI2, verify.Survival},
+		{"a running task is cancelled without its exit", variant{log: func(p *port) events.Log { return brusque{p} }}, errI5, verify.ExitSeen},
+		{"timers fire at once", variant{log: func(p *port) events.Log { return impatient{p} }}, errI7, 0},
+		{"the next offer is placed before its cause", variant{protocol: func(p *worker.Protocol) protocol { return eager{p} }}, errI7, verify.CauseFirst},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := range uint64(enough) {
 				h := play(t, seed, m.lacks)
 				if errors.Is(h.failure, m.promise) {
 					t.Logf("found by seed %d: %v", seed, h.failure)
+					if found := h.rulesFound(t); m.verify != 0 && !slices.Contains(found, m.verify) {
+						t.Errorf("package verify finds %v broken, want %v\n%s", found, m.verify, telling(h.stories[h.blamed]))
+					}
 					return
 				}
 			}

@@ -134,6 +134,9 @@ func TestPromisesFindWhatBreaksThem(t *testing.T) {
 		{"a result of another attempt", causeFirst, errI7, told(birth, started(1, 1), finished(2, 2))},
 		{"a takeover of what never started", causeFirst, errI7, told(birth, started(1, 1), tookOver(2, 1, 7))},
 		{"a late word of what never started", causeFirst, errI7, told(birth, late)},
+		{"moved from elsewhere", causeFirst, errI7, told(birth, task.Reassigned{From: "a.5", To: "b.5"})},
+		{"moved while it runs", causeFirst, errI7, told(birth, started(1, 1), task.Reassigned{To: "b.5"})},
+		{"started by the offer before a move", causeFirst, errI7, told(birth, task.Reassigned{To: "b.5"}, started(1, 1))},
 		{"asked to stop while it waits", causeFirst, errI7, told(birth, asked)},
 		{"stopped and never asked to", causeFirst, errI7, told(birth, started(1, 1), task.CancelConfirmed{Epoch: 2})},
 	} {
@@ -175,6 +178,7 @@ func TestPromisesHoldInGoodStories(t *testing.T) {
 		"cancel":           told(birth, task.CancelConfirmed{}),
 		"cancel of a run":  told(birth, started(1, 1), task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}),
 		"another life":     told(birth, task.GivenUp{}, task.Reopened{}, queued(1, 3, wait), started(1, 4), finished(1, 5)),
+		"move":             told(birth, task.Reassigned{To: "b.5"}, task.Queued{Work: task.Work{Route: "b.5"}, Attempt: 1, After: 2}, started(1, 3), finished(1, 4)),
 		"garbage":          told(birth, "garbage", started(1, 1), "garbage", finished(1, 3)),
 		"a stranger's end": append(told(birth, finished(1, 7)).by(stranger), told(0, 0, started(1, 1), finished(1, 3))[2:]...),
 	} {

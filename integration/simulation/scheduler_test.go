@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -29,7 +30,9 @@ func (h *history) startScheduler(name string, mortal bool) {
 		})
 	}
 	loop(name, 3*time.Second, (*scheduler.Scheduler).Sweep)
-	loop(name+"-nodes", time.Second, (*scheduler.Scheduler).CheckNodes)
+	loop(name+"-nodes", time.Second, func(s *scheduler.Scheduler, ctx context.Context) error {
+		return errors.Join(s.CheckNodes(ctx), s.React(ctx))
+	})
 }
 
 // fold is what a read model would hold.
@@ -97,7 +100,7 @@ func (v *view) Due(_ context.Context, now time.Time, limit int) ([]task.ID, erro
 	err := v.ask("list tasks due")
 	return v.those(limit, func(t *task.Task) bool {
 		own := task.Owes(*t, task.Surroundings{Serving: 1}, task.Settings{})
-		return own.Overdue(now)
+		return !own.Look && own.Overdue(now)
 	}), err
 }
 
@@ -119,9 +122,9 @@ func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit 
 	}), err
 }
 
-func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
+func (v *view) Astray(_ context.Context, id node.ID, session string) ([]task.ID, error) {
 	err := v.ask("list tasks on " + string(id))
-	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) }), err
+	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session }), err
 }
 
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {

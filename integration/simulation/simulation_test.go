@@ -2,7 +2,11 @@ package simulation
 
 import (
 	"flag"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
@@ -20,16 +24,31 @@ func TestSimulation(t *testing.T) {
 		h.report(t)
 		return
 	}
-	happened := tally{}
-	for seed := range *historiesFlag {
-		h := play(t, seed, variant{})
-		h.report(t)
-		if t.Failed() {
-			return
-		}
-		happened.add(h)
+	happened, began := tally{}, time.Now()
+	var mu sync.Mutex // guards happened and failed
+	var failed *history
+	var next atomic.Uint64
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for seed := next.Add(1) - 1; seed < *historiesFlag; seed = next.Add(1) - 1 {
+				h := play(t, seed, variant{})
+				mu.Lock()
+				if happened.add(h); h.failure != nil && (failed == nil || seed < failed.seed) {
+					failed = h
+					next.Store(*historiesFlag)
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	t.Logf("what happened in %d histories: %v", *historiesFlag, happened)
+	all.Wait()
+	if failed != nil {
+		shrink(t, failed).report(t)
+		return
+	}
+	took := time.Since(began)
+	t.Logf("%d histories in %v, %.0f a second: %v", *historiesFlag, took.Round(time.Millisecond), float64(*historiesFlag)/took.Seconds(), happened)
 	if *historiesFlag >= many {
 		happened.report(t)
 	}
@@ -41,8 +60,8 @@ func (h *history) report(t *testing.T) {
 	if h.failure == nil {
 		return
 	}
-	t.Errorf("seed %d: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay: go test ./integration/simulation -run TestSimulation -v -seed %d",
-		h.seed, h.failure, h.weather, h.trace(h.blamed), h.seed)
+	t.Errorf("seed %d, with %d faults of %d: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay with all faults: go test ./integration/simulation -run TestSimulation -v -seed %d",
+		h.seed, h.happened(), h.faults, h.failure, h.weather, h.trace(h.blamed), h.seed)
 }
 
 // A seed is a history: playing it again gives the same one.
@@ -67,7 +86,7 @@ var remarkable = []string{
 	string(events.TaskSubmitted), string(events.TaskQueued),
 	string(events.AttemptStarted), string(events.AttemptFinished), string(events.AttemptFailed),
 	string(events.AttemptReleased), string(events.AttemptLost), string(events.AttemptLate),
-	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened),
+	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), task.ReasonUnplaced,
 	"cancelled while running", "retry", task.ReasonExpired, task.ReasonLost, task.ReasonPoison,
 	string(events.NodeDraining), string(events.NodeOffline),
 }
@@ -93,7 +112,9 @@ func (n tally) add(h *history) {
 		}
 	}
 	for _, s := range h.schedulers {
-		n["repair"] += int(s.Repairs())
+		for _, times := range s.Repairs() {
+			n["repair"] += times
+		}
 	}
 	for i := range h.records {
 		r := &h.records[i]

@@ -10,19 +10,21 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry"},
-	"run":     {"argv", "shell", "dir", "env"},
-	"timeout": {"pending", "run", "stop"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place"},
+	"run":     {"argv", "shell", "dir", "env", "stdin"},
+	"timeout": {"pending", "run", "idle", "stop"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"place":   {"mode", "nodes", "no_node", "queue"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"schedule": true, "place": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
+	"schedule": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
 	"resources": true, "code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
-	"if": true, "notify": true, "keep": true, "unique": true, "no_node": true,
+	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
-	"timeout.start": true, "timeout.idle": true, "timeout.total": true,
+	"timeout.start": true, "timeout.total": true,
+	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
 	"retry.avoid_node": true, "retry.budget": true,
 }
 
@@ -42,6 +44,7 @@ var foreign = map[string][]string{
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
+	"node": {"place.nodes"}, "node_ids": {"place.nodes"}, "worker": {"place.nodes"}, "hosts": {"place.nodes"},
 	"retries": {"retry.max"}, "max_retries": {"retry.max"}, "max_tries": {"retry.max"}, "max_attempts": {"retry.max"},
 	"attempts": {"retry.max"}, "tries": {"retry.max"}, "retry_policy": {"retry.max"}, "retry.limit": {"retry.max"},
 	"retry.interval": {"retry.min"}, "retry.interval_sec": {"retry.min"}, "retry.delay": {"retry.min"}, "retry.max_interval": {"retry.max_delay"},
@@ -68,7 +71,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout"} {
+		for _, object := range []string{"run", "retry", "timeout", "place"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -120,6 +120,7 @@ func (r *reader) job(root *node) task.Job {
 		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
 		"retry":       func(v value) { j.Retry = r.retry(v) },
+		"place":       func(v value) { j.Place = r.place(v) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
 		r.add(root.pos, "name", "name is missing: a job needs one")
@@ -162,6 +163,7 @@ func (r *reader) run(v value) *task.Run {
 			"shell": func(v value) { run.Shell = r.line(v) },
 			"dir":   func(v value) { run.Dir = r.text(v) },
 			"env":   func(v value) { run.Env = r.texts(v) },
+			"stdin": func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
 		})
 	}
 	return &run
@@ -171,6 +173,7 @@ func (r *reader) timeout(v value) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", setters{
 		"pending": func(v value) { t.Pending = r.duration(v) },
 		"run":     func(v value) { t.Run = r.duration(v) },
+		"idle":    func(v value) { t.Idle = r.duration(v) },
 		"stop":    func(v value) { t.Stop = r.duration(v) },
 	})
 	return t
@@ -188,6 +191,16 @@ func (r *reader) retry(v value) (t task.Retry) {
 		"not_on":    func(v value) { t.NotOn = r.list(v, class) },
 	})
 	return t
+}
+
+func (r *reader) place(v value) (p task.Place) {
+	r.object(v, "a mapping such as {nodes: [node-1]}", setters{
+		"mode":    func(v value) { p.Mode = r.oneOf(v, []string{task.PlaceAny, task.PlaceNodes}) },
+		"nodes":   func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"no_node": func(v value) { p.NoNode = r.oneOf(v, task.NoNodes) },
+		"queue":   func(v value) { p.Queue = r.name(v, "queue") },
+	})
+	return p
 }
 
 var backoffs = []string{task.BackoffExponential, task.BackoffLinear, task.BackoffFixed}

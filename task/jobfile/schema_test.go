@@ -34,6 +34,7 @@ func schemaFields(t *testing.T) map[string][]string {
 		"run":     props(forms[len(forms)-1].(object)),
 		"timeout": props(top["timeout"].(object)),
 		"retry":   props(top["retry"].(object)),
+		"place":   props(top["place"].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
 	}
@@ -61,6 +62,7 @@ func TestFieldsAgree(t *testing.T) {
 		"run":     reflect.TypeFor[task.Run](),
 		"timeout": reflect.TypeFor[task.Timeout](),
 		"retry":   reflect.TypeFor[task.Retry](),
+		"place":   reflect.TypeFor[task.Place](),
 	} {
 		want := jobFields(s)
 		if got := schema[path]; !slices.Equal(got, want) {
@@ -110,7 +112,7 @@ func TestAllFieldsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry} {
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.

@@ -65,7 +65,7 @@ func (p *child) run(ctx context.Context, program string, s Sink) Result {
 		p.killer.Stop()
 	}
 	survivors := p.clear()
-	syscall.Close(p.stdin)
+	p.closeStdin()
 	p.pidfile.Close()
 	p.stdout.finish()
 	p.stderr.finish()
@@ -119,10 +119,23 @@ func (p *child) terminate() {
 	p.signalGroup(syscall.SIGCONT)
 }
 
+// closeStdin ends the process's input.
+func (p *child) closeStdin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stdin >= 0 {
+		syscall.Close(p.stdin)
+		p.stdin = -1
+	}
+}
+
 // tellCancel writes the message to the process. The pipe is empty and takes it
 // as a whole; a process that does not read it, or has closed its end, is none
 // the worse off.
 func (p *child) tellCancel(cause error) {
+	if p.stdin < 0 {
+		return
+	}
 	reason := cause.Error()
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"

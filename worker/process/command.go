@@ -24,6 +24,9 @@ type Command struct {
 	// Env is the complete environment, as "name=value"; the worker's own is
 	// not added. [MarkerVar] is set in any case.
 	Env []string
+	// OpenStdin keeps the standard input open for messages such as CANCEL.
+	// Default: it ends at once.
+	OpenStdin bool
 	// Grace is how long the process group has from the polite request to stop
 	// until it is killed. 0 or less: it is killed at once.
 	Grace time.Duration

@@ -309,3 +309,12 @@ func TestCloseRefusesAndWaits(t *testing.T) {
 	}
 	r.Close()
 }
+
+// TestStdinEndsAtOnce: what reads its input to the end is not kept waiting,
+// unless the input is asked for.
+func TestStdinEndsAtOnce(t *testing.T) {
+	s := &record{}
+	if res := runner(t).Run(t.Context(), shell(`cat; echo done`), s); res.Class != "" || s.stdout() != "done\n" {
+		t.Errorf("said %q: %+v", s.stdout(), res)
+	}
+}

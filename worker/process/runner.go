@@ -81,8 +81,8 @@ const busyRetries = 6
 
 // Run starts a process and returns when it has been waited for, its group is
 // gone and s has been given all that it wrote before its end. When ctx is done,
-// the process is sent a CANCEL message with the cause and the deadline, its
-// group gets SIGTERM, and after the grace SIGKILL. If the process ends by
+// the process is sent a CANCEL message with the cause and the deadline if its
+// input is open, its group gets SIGTERM, and after the grace SIGKILL. If the process ends by
 // itself and leaves others of its group behind, those get SIGTERM, and SIGKILL
 // a second later, or after the grace if that is shorter.
 func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
@@ -120,6 +120,9 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return refused(c.explain(argv[0], file, err))
 	}
 	p.grace, p.limit, p.log = c.Grace, c.Limit, r.log
+	if !c.OpenStdin {
+		p.closeStdin()
+	}
 	return p.run(ctx, argv[0], s)
 }
 

@@ -29,7 +29,7 @@ func stopped(t *testing.T, line string, grace time.Duration) (Result, *record) {
 	done := make(chan Result)
 	r := runner(t)
 	c := shell(line)
-	c.Grace = grace
+	c.Grace, c.OpenStdin = grace, true
 	go func() { done <- r.Run(ctx, c, s) }()
 	for said := range s.said {
 		if said == "up" {
@@ -185,7 +185,7 @@ func TestStopReasonFits(t *testing.T) {
 	s := &record{said: make(chan string, 2)}
 	go func() { <-s.said; cancel(errors.New(strings.Repeat("é\x00", 100_000))) }()
 	c := shell(`trap "" TERM; echo up; read -r line; echo "${#line}"`)
-	c.Grace = time.Minute
+	c.Grace, c.OpenStdin = time.Minute, true
 	runner(t).Run(ctx, c, s)
 	var n int
 	if _, err := fmt.Sscanf(s.stdout(), "up\n%d\n", &n); err != nil || n < maxReason || n > 4096 {

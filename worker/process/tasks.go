@@ -43,7 +43,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		dir = fresh.path
 	}
 	s := &sink{out: a.Output}
-	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)
+	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), OpenStdin: run.Stdin == task.StdinOpen, Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)
 	return s.outcome(&r)
 }
 

@@ -9,9 +9,9 @@ import (
 const (
 	memoryIdle = 6 * time.Minute // at most, for the server to give back what it can
 	memoryLook = 5 * time.Second
-	// memoryQuiet is how many looks without a new low make the low count: more than
-	// the two minutes after which an idle Go process collects its garbage.
-	memoryQuiet = 30
+	// memoryQuiet is how many looks without a new low make the low count: longer
+	// than it takes until an idle server gives back what it no longer needs.
+	memoryQuiet = 44
 )
 
 // Memory runs n no-op tasks against a fresh server and returns by how many bytes

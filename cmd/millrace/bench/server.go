@@ -21,15 +21,15 @@ type Server struct {
 }
 
 // StartServer starts the program at self as a server in a temporary directory
-// and returns when it is ready.
-func StartServer(ctx context.Context, self, sync string) (*Server, error) {
+// and returns when it is ready. It serves metrics at an address, or not if that is "off".
+func StartServer(ctx context.Context, self, sync, metrics string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir}
 	// Not bound to ctx: it is stopped in order, and dies with its data's use.
-	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s")
+	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics)
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	words, err := s.cmd.StderrPipe()

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/chaos"
+	"millrace/jet"
+)
+
+// Exit codes of `millrace chaos`, beside the common ones.
+const (
+	exitChaosBroken  = 2
+	exitChaosUnknown = 3
+)
+
+func (a *app) chaosCommand() *cobra.Command {
+	var o output
+	var cfg chaos.Config
+	var scenario string
+	var plan bool
+	c := &cobra.Command{
+		Use:   "chaos",
+		Short: "Break a Millrace of its own on purpose, and see what becomes of its tasks",
+		Long: `Starts a NATS server, schedulers and workers, each as a process of its own on loopback
+and each behind a proxy of its own; submits tasks; kills, stops and cuts off what the
+scenario says; waits until everything has ended; and reads the log: is an acknowledged
+task lost, has one two results, is one stuck, does a read model say something else?
+It prints how long it took to notice faults, to take work over and to come back.
+
+The same seed gives the same faults at the same times, for the same duration, workers,
+schedulers and settings; --plan prints them. The scenarios:
+
+` + scenarioLines() + `
+A scenario that has a dot or a slash in its name is a YAML file with steps of your own:
+
+  steps:
+    - {at: 2s, fault: kill, target: worker-1, for: 10s}
+    - {at: 5s, fault: blackhole, target: workers, for: 3s}
+    - {at: 9s, fault: delay, target: scheduler-1, for: 3s, delay: 100ms}
+
+Faults: ` + faultWords() + `.
+Targets: server, worker-N, scheduler-N, workers, schedulers, all.
+
+Exit codes: 0 no promise was broken; 2 one was; 3 it could not be told: the command line or
+the file cannot be meant like that, something could not be started, or the log not be read.`,
+		Example: `  millrace chaos
+  millrace chaos --scenario server-restart --seed 7 --duration 2m
+  millrace chaos --scenario mix --seed 7 --plan
+  millrace chaos --scenario ./outage.yaml --json`,
+		Args: func(c *cobra.Command, args []string) error { return untold(takes(0, 0, "")(c, args)) },
+	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(flagError(c, err)) })
+	fs := c.Flags()
+	fs.StringVar(&scenario, "scenario", "mix", "`name` of a scenario, or a YAML file with steps")
+	fs.Uint64Var(&cfg.Seed, "seed", 1, "`number` from which the plan and the tasks follow")
+	fs.DurationVar(&cfg.Duration, "duration", time.Minute, "how `long` there are tasks and faults")
+	fs.IntVar(&cfg.Workers, "workers", 3, "`number` of workers")
+	fs.IntVar(&cfg.Schedulers, "schedulers", 2, "`number` of schedulers")
+	fs.IntVar(&cfg.Slots, "slots", 8, "`number` of tasks that a worker runs at once")
+	fs.Float64Var(&cfg.Rate, "rate", 10, "`number` of tasks submitted in a second")
+	fs.IntVar(&cfg.Tasks, "tasks", 0, "`number` of tasks at most, 0 for as many as the rate gives")
+	fs.DurationVar(&cfg.Settling, "settle", 0, "how `long` tasks get to end after the last fault (default 20s and four times --ack-wait)")
+	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
+	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
+	o.flags(c)
+	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))
+	flags := addSettingFlags(fs)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, _, err := a.loadSettings(flags, profileDev)
+		if err != nil {
+			return untold(err)
+		}
+		if err := a.chaosConfig(&cfg, s, scenario); err != nil {
+			return untold(err)
+		}
+		steps, err := cfg.Planned()
+		switch {
+		case err != nil:
+			return untold(err)
+		case plan:
+			return a.printPlan(steps, o.json())
+		}
+		report, err := a.chaos(c.Context(), cfg, o.json())
+		if err != nil {
+			return untold(err)
+		}
+		return exit(map[chaos.Verdict]int{chaos.OK: exitOK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
+	}
+	return c
+}
+
+// untold gives an error the code that says that there is no verdict, for whoever
+// looks only at that. An interruption keeps its own.
+func untold(err error) error {
+	f := faultOf(err)
+	if f == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &fault{code: exitChaosUnknown, err: f.err, hint: f.hint}
+}
+
+func scenarioLines() string {
+	var b strings.Builder
+	for _, s := range chaos.Scenarios {
+		fmt.Fprintf(&b, "  %-15s %s\n", s.Name, s.What)
+	}
+	return b.String()
+}
+
+func faultWords() string {
+	words := make([]string, len(chaos.Faults))
+	for i, f := range chaos.Faults {
+		words[i] = string(f)
+	}
+	return strings.Join(words, ", ")
+}
+
+// chaosConfig completes what the flags say.
+func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	cfg.Program, cfg.Scenario = self, scenario
+	if strings.ContainsAny(scenario, "./\\") {
+		text, err := os.ReadFile(scenario)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &fault{err: fmt.Errorf("scenario: %w", err), hint: hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
+		}
+		if err != nil {
+			return fmt.Errorf("scenario: %w", err)
+		}
+		if cfg.Steps, err = chaos.ParseSteps(filepath.Base(scenario), text, cfg.Workers, cfg.Schedulers); err != nil {
+			return err
+		}
+	}
+	cfg.Layout, cfg.Rules, cfg.NodeTTL, cfg.Grace = s.Layout(), s.Task(), s.NodeTTL, s.Grace
+	for _, d := range settings {
+		text := d.text(&s)
+		if d.name == "sync" {
+			cfg.Sync = text
+		}
+		cfg.Settings = append(cfg.Settings, "--"+d.flag(), text)
+	}
+	cfg.Settings = append(cfg.Settings, "--profile", s.Profile)
+	cfg.Dial = func(url, name string) (*nats.Conn, error) {
+		return jet.Connect(jet.ConnectConfig{Server: url, Name: name}) // what it loses is lost on purpose
+	}
+	return nil
+}
+
+func (a *app) printPlan(steps []chaos.Step, json bool) error {
+	if json {
+		return a.writeJSON(steps)
+	}
+	for _, s := range steps {
+		fmt.Fprintln(a.out, s)
+	}
+	return nil
+}
+
+// chaos runs it and prints what came of it.
+func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Report, error) {
+	if terminal(a.errs) && !json {
+		cfg.Progress = a.chaosProgress()
+	}
+	report, err := chaos.Run(ctx, cfg)
+	switch {
+	case err != nil:
+		return report, err
+	case json:
+		return report, a.writeJSON(report)
+	}
+	return report, a.print(chaosTable(&report))
+}
+
+// chaosProgress writes a line for every fault, and one now and then for the tasks.
+func (a *app) chaosProgress() func(chaos.Progress) {
+	const often = 5 * time.Second
+	var told time.Duration
+	return func(p chaos.Progress) {
+		switch {
+		case p.At < 0:
+			a.note("%s", p.What)
+			return
+		case p.What == "" && p.At < told+often:
+			return
+		case p.What == "":
+			told = p.At
+		}
+		fmt.Fprintf(a.errs, "%6.1fs  %5d submitted, %5d ended, %3d running  %s\n", p.At.Seconds(), p.Submitted, p.Ended, p.Running, p.What)
+	}
+}
+
+func chaosTable(r *chaos.Report) table {
+	t := table{title: fmt.Sprintf("Chaos: %s, seed %d", r.Scenario, r.Seed)}
+	colours := map[chaos.Verdict]colour{chaos.OK: green, chaos.Broken: red, chaos.Unknown: yellow}
+	t.add(dim("verdict"), cell{string(r.Verdict), colours[r.Verdict]})
+	t.field("faults", tally(r.Faults))
+	t.field("tasks", fmt.Sprintf("%d, of which %d acknowledged; %s", r.Tasks, r.Acknowledged, tally(r.States)))
+	t.field("lost, duplicated, stuck", fmt.Sprintf("%d, %d, %d", r.Lost, r.DuplicatedResults, r.Stuck))
+	t.field("takeovers", fmt.Sprintf("%d by workers, %d attempts declared lost, %d late results refused", r.Takeovers, r.LostAttempts, r.LateResults))
+	t.field("detection", latencyText(r.Detection))
+	t.field("takeover", latencyText(r.Takeover))
+	t.field("reconnect to ready", latencyText(r.Reconnect))
+	t.field("start of tasks", latencyText(r.Start))
+	t.field("sweep repairs", fmt.Sprint(r.SweepRepairs))
+	t.field("took", fmt.Sprintf("%.1fs", r.Seconds))
+	for _, b := range r.Broken {
+		t.add(dim("broken"), cell{b, red})
+	}
+	for _, odd := range r.Odd {
+		t.field("odd", odd)
+	}
+	t.field("data", r.Dir)
+	return t
+}
+
+func latencyText(l chaos.Latency) string {
+	if l.Count == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", l.P50, l.P99, l.Max, l.Count)
+}
+
+// tally says counts in the order of their names.
+func tally[K ~string](counts map[K]int) string {
+	var words []string
+	for k, n := range counts {
+		words = append(words, fmt.Sprintf("%s %d", k, n))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// chaosLogCommand is the NATS server of `millrace chaos`: nothing else is in its
+// process, so that it can be killed alone.
+func (a *app) chaosLogCommand() *cobra.Command {
+	var e embedded
+	var sync string
+	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: takes(0, 0, "")}
+	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data")
+	c.Flags().StringVar(&sync, "sync", "1s", "how often it flushes to disk")
+	e.host, e.set = "127.0.0.1", c.Flags()
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var s Settings
+		if err := readSync(&s, sync); err != nil {
+			return misuseOf(err)
+		}
+		server, err := e.start(s, a.processLogger())
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+		remove, err := e.publish(server)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		<-c.Context().Done()
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,177 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Config says what to break and how. Zero fields mean the default, where one is given.
+type Config struct {
+	// Program is the path of millrace; it is started again for every process.
+	Program string
+	// Settings are flags that every scheduler and worker gets, so that all agree.
+	Settings []string
+	// Sync is how often the NATS server flushes to disk: "always" or a duration. Default "1s".
+	Sync string
+	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
+	Layout jet.Layout
+	// Rules are the bounds by which deadlines are judged, as Settings say.
+	Rules task.Settings
+	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace what a
+	// worker gets to end; both as Settings say.
+	NodeTTL, Grace time.Duration
+
+	// Seed and Scenario choose the plan, unless Steps are given. Scenario names
+	// what was chosen in the report either way.
+	Seed     uint64
+	Scenario string
+	Steps    []Step
+	// Duration is how long there is load and faults. Default 60s; at least 5s.
+	Duration time.Duration
+	// Workers and Schedulers are how many processes there are. Defaults 3 and 2.
+	Workers, Schedulers int
+	// Slots is how many tasks a worker runs at once. Default 8.
+	Slots int
+	// Rate is how many tasks are submitted in a second. Default 10.
+	Rate float64
+	// Tasks bounds how many there are. Default 0: no bound.
+	Tasks int
+	// Settling is what the tasks get to end when the last fault is over. Default
+	// 20s and four leases.
+	Settling time.Duration
+	// Keep leaves the data where it is.
+	Keep bool
+
+	// Dial connects to a NATS server.
+	Dial func(url, name string) (*nats.Conn, error)
+	// Progress is told what happens. Default: nobody is. It is not called twice at once.
+	Progress func(Progress)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	// At is the time since the load began, negative before.
+	At time.Duration
+	// What has just begun or ended; "" if only time has passed.
+	What string
+	// Submitted is what was acknowledged; Running and Ended are of the tasks in the log.
+	Submitted, Running, Ended int
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Sync == "" {
+		c.Sync = "1s"
+	}
+	set := func(n *int, to int) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	set(&c.Workers, 3)
+	set(&c.Schedulers, 2)
+	set(&c.Slots, 8)
+	if c.Rate == 0 {
+		c.Rate = 10
+	}
+	if c.Duration == 0 {
+		c.Duration = time.Minute
+	}
+	if c.Settling == 0 {
+		c.Settling = 20*time.Second + 4*c.Layout.AckWait
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	switch {
+	case c.Program == "" || c.Dial == nil:
+		return c, errors.New("chaos: Program and Dial must be set")
+	case c.Layout.AckWait < time.Second || c.NodeTTL < time.Second:
+		return c, fmt.Errorf("chaos: AckWait is %v and NodeTTL %v, want at least 1s each", c.Layout.AckWait, c.NodeTTL)
+	case c.Rate < 0 || c.Rate > 1000:
+		return c, fmt.Errorf("the rate is %v, want more than 0 and at most 1000 tasks in a second", c.Rate)
+	case c.Workers < 1 || c.Workers > 64 || c.Schedulers < 1 || c.Schedulers > 16 || c.Slots < 1:
+		return c, fmt.Errorf("%d workers with %d slots and %d schedulers: want 1 to 64 workers with at least 1 slot, and 1 to 16 schedulers", c.Workers, c.Slots, c.Schedulers)
+	case c.Tasks < 0:
+		return c, fmt.Errorf("the number of tasks is %d, want 0 (no bound) or more", c.Tasks)
+	}
+	if c.Steps != nil {
+		for _, s := range c.Steps {
+			if err := s.validate(size{c.Workers, c.Schedulers}); err != nil {
+				return c, err
+			}
+			c.Duration = max(c.Duration, s.End())
+		}
+		return c, nil
+	}
+	var err error
+	c.Steps, err = Plan(c.frame())
+	return c, err
+}
+
+func (c *Config) frame() Frame {
+	return Frame{
+		Seed: c.Seed, Scenario: c.Scenario, Duration: c.Duration, Workers: c.Workers, Schedulers: c.Schedulers,
+		Lease: c.Layout.AckWait, Silence: c.NodeTTL,
+	}
+}
+
+// Planned returns the steps that Run would do, without doing anything.
+func (c Config) Planned() ([]Step, error) {
+	c, err := c.withDefaults()
+	return c.Steps, err
+}
+
+// Verdict says what a run has shown.
+type Verdict string
+
+// The verdicts.
+const (
+	// OK: no promise was broken.
+	OK Verdict = "ok"
+	// Broken: a promise was.
+	Broken Verdict = "broken"
+	// Unknown: it could not be told, for the log could not be read to its end.
+	Unknown Verdict = "unknown"
+)
+
+// Report is what a run has shown.
+type Report struct {
+	Scenario string  `json:"scenario"`
+	Seed     uint64  `json:"seed"`
+	Verdict  Verdict `json:"verdict"`
+	// Tasks is how many are in the log, Acknowledged how many submissions were.
+	Tasks        int `json:"tasks"`
+	Acknowledged int `json:"acknowledged"`
+	// States counts the tasks by their state at the end.
+	States map[string]int `json:"states"`
+	// Lost are acknowledged submissions that are not in the log, DuplicatedResults
+	// tasks with two accepted ends, Stuck those without an end.
+	Lost              int `json:"lost"`
+	DuplicatedResults int `json:"duplicated_results"`
+	Stuck             int `json:"stuck"`
+	// Faults counts what was injected, by fault; one that meets several targets counts for each.
+	Faults map[Fault]int `json:"faults"`
+	// The figures of [Figures].
+	Takeovers    int     `json:"takeovers"`
+	LostAttempts int     `json:"lost_attempts"`
+	LateResults  int     `json:"late_results"`
+	Detection    Latency `json:"detection_ms"`
+	Takeover     Latency `json:"takeover_ms"`
+	Reconnect    Latency `json:"reconnect_ready_ms"`
+	Start        Latency `json:"start_ms"`
+	SweepRepairs int     `json:"sweep_repairs"`
+	// Seconds is how long it took until the last task had ended.
+	Seconds float64 `json:"seconds"`
+	// Broken says which promises are, and where to look. Odd is what no promise
+	// forbids and yet wants an explanation.
+	Broken []string `json:"broken"`
+	Odd    []string `json:"odd"`
+	// Dir is where the data is, if it was kept.
+	Dir string `json:"dir,omitempty"`
+}

@@ -1,0 +1,216 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"millrace/cmd/millrace/chaos/proxy"
+)
+
+// crew is an installation: a NATS server, schedulers and workers, each a process
+// of its own; whoever speaks to the server does so through a proxy of its own.
+type crew struct {
+	cfg     *Config
+	dir     string
+	server  *process
+	others  map[Target]*process
+	proxies map[Target]*proxy.Proxy
+	ours    *proxy.Proxy // of this process; nothing happens to it
+	locks   map[Target]*sync.Mutex
+	spawner *spawner
+
+	mu       sync.Mutex
+	injected []Injected // guarded by mu
+}
+
+// start is how long a process may take until it is ready. A log is read at start.
+const startPatience = 60 * time.Second
+
+func newCrew(cfg *Config, dir string) (*crew, error) {
+	env, err := surroundings(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[Target]*sync.Mutex{}, spawner: newSpawner()}
+	member := func(name Target, args ...string) *process {
+		c.locks[name] = &sync.Mutex{}
+		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: env, said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
+	}
+	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync)
+	if c.ours, err = proxy.Listen(""); err != nil {
+		c.spawner.close()
+		return nil, err
+	}
+	n := size{cfg.Workers, cfg.Schedulers}
+	for _, name := range append(n.members(Schedulers), n.members(Workers)...) {
+		p, err := proxy.Listen("")
+		if err != nil {
+			c.close(0)
+			return nil, err
+		}
+		c.proxies[name] = p
+		var args []string
+		if name.isWorker() {
+			args = []string{"worker", "--name", string(name), "--slots", strconv.Itoa(cfg.Slots)}
+		} else {
+			args = []string{"server", "--data", c.data(name)}
+		}
+		args = append(args, "--server", "nats://"+p.Addr())
+		c.others[name] = member(name, append(args, cfg.Settings...)...)
+	}
+	return c, nil
+}
+
+// LogCommand is the hidden command of the program that is a NATS server and
+// nothing else; when it is ready its URL stands in nats.url in its data directory.
+const LogCommand = "chaos-log"
+
+func (c *crew) data(name Target) string { return filepath.Join(c.dir, "data", string(name)) }
+
+// startServer starts the NATS server and leads all proxies to it.
+func (c *crew) startServer(ctx context.Context) error {
+	if err := os.MkdirAll(c.data(Server), 0o750); err != nil {
+		return err
+	}
+	file := filepath.Join(c.data(Server), "nats.url")
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := c.server.start(); err != nil {
+		return err
+	}
+	var url string
+	err := c.server.await(ctx, startPatience, func() bool {
+		text, err := os.ReadFile(file)
+		url = strings.TrimSpace(string(text))
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	addr := strings.TrimPrefix(url, "nats://")
+	c.ours.SetTarget(addr)
+	for _, p := range c.proxies {
+		p.SetTarget(addr)
+	}
+	return nil
+}
+
+func (c *crew) process(t Target) *process {
+	if t == Server {
+		return c.server
+	}
+	return c.others[t]
+}
+
+// inject does one step, from its beginning to its end. If ctx ends, it ends the
+// fault at once.
+func (c *crew) inject(ctx context.Context, s Step) error {
+	members := size{c.cfg.Workers, c.cfg.Schedulers}.members(s.Target)
+	for _, t := range members { // in this order everywhere, so nobody waits for one who waits
+		c.locks[t].Lock()
+		defer c.locks[t].Unlock()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	began := make([]time.Time, len(members))
+	var beginning sync.WaitGroup
+	for i, t := range members {
+		began[i] = time.Now()
+		if s.Fault != Term {
+			c.begin(t, s)
+			continue
+		}
+		beginning.Go(func() { c.begin(t, s) })
+	}
+	beginning.Wait()
+	timer := time.NewTimer(s.For.Std())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	var errs []error
+	for i, t := range members {
+		err := c.heal(ctx, t, s)
+		c.mu.Lock()
+		c.injected = append(c.injected, Injected{Fault: s.Fault, Target: t, Began: began[i], Ended: time.Now()})
+		c.mu.Unlock()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *crew) begin(t Target, s Step) {
+	switch s.Fault {
+	case Kill:
+		c.process(t).end(false, 0)
+	case Term:
+		c.process(t).end(true, c.cfg.Grace+stopPatience)
+	case Pause:
+		c.process(t).signal(syscall.SIGSTOP)
+	default:
+		_ = c.proxies[t].Set(s.mode()) // the step was checked
+	}
+}
+
+func (c *crew) heal(ctx context.Context, t Target, s Step) error {
+	switch {
+	case s.Fault == Pause:
+		c.process(t).signal(syscall.SIGCONT)
+	case !s.Fault.ofProcess():
+		return c.proxies[t].Set(proxy.Mode{})
+	case ctx.Err() != nil: // everything ends
+	case t == Server:
+		if err := c.startServer(ctx); err != nil {
+			return fmt.Errorf("the server does not come back: %w", err)
+		}
+	default:
+		return c.process(t).start()
+	}
+	return nil
+}
+
+// faults are those that have ended.
+func (c *crew) faults() []Injected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Injected(nil), c.injected...)
+}
+
+// oddities are what processes did that nobody asked for.
+func (c *crew) oddities() []string {
+	all := c.server.oddities()
+	for _, name := range (size{c.cfg.Workers, c.cfg.Schedulers}).members(All)[1:] {
+		all = append(all, c.others[name].oddities()...)
+	}
+	return all
+}
+
+// close ends everything: in order, and by force what takes longer than patience.
+func (c *crew) close(patience time.Duration) {
+	var ending sync.WaitGroup
+	for _, p := range c.others {
+		ending.Go(func() {
+			p.signal(syscall.SIGCONT) // a stopped process hears nothing else
+			p.end(true, patience)
+		})
+	}
+	ending.Wait()
+	c.server.signal(syscall.SIGCONT)
+	c.server.end(true, patience)
+	for _, p := range c.proxies {
+		p.Close()
+	}
+	c.ours.Close()
+	c.spawner.close()
+}

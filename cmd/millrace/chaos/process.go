@@ -1,0 +1,209 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// restartPause is how long a process that ended by itself stays away, as with a service manager.
+	restartPause = 250 * time.Millisecond
+	// stopPatience is what a process gets to end in order, at the end of a run.
+	stopPatience = 5 * time.Second
+	// noServer is the exit code of a process that found no NATS server when it started.
+	noServer = 4
+)
+
+// process is one process of the installation, kept running until it is stopped.
+type process struct {
+	name    Target
+	argv    []string
+	env     []string
+	said    string // file that gets its stderr
+	spawner *spawner
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd     // guarded by mu; nil before the first start
+	ended   chan struct{} // guarded by mu; closed when cmd has ended
+	wanted  bool          // guarded by mu; whether it is to run
+	odd     []string      // guarded by mu; ends that nobody asked for
+	retries *time.Timer   // guarded by mu; starts it again
+}
+
+// start starts it, if it does not run.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = true
+	return p.spawn()
+}
+
+// spawn is called with mu held.
+func (p *process) spawn() error {
+	if p.ended != nil {
+		select {
+		case <-p.ended:
+		default:
+			return nil
+		}
+	}
+	file, err := os.OpenFile(p.said, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // the process has its own
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Env, cmd.Stderr = p.env, file
+	if err := p.spawner.start(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	ended := make(chan struct{})
+	p.cmd, p.ended = cmd, ended
+	go func() {
+		_ = cmd.Wait() // ProcessState has it
+		p.over(cmd)
+		close(ended)
+	}()
+	return nil
+}
+
+// over notes an end that nobody asked for, and sees to a new start.
+func (p *process) over(cmd *exec.Cmd) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.wanted {
+		return
+	}
+	if code := cmd.ProcessState.ExitCode(); code != noServer {
+		p.odd = append(p.odd, fmt.Sprintf("%s ended by itself with %v: %s", p.name, cmd.ProcessState, lastLine(p.said)))
+	}
+	p.retries = time.AfterFunc(restartPause, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.wanted {
+			if err := p.spawn(); err != nil {
+				p.odd = append(p.odd, err.Error())
+			}
+		}
+	})
+}
+
+// end makes the process end: with SIGKILL at once or, politely, with SIGTERM and
+// after patience with SIGKILL. It returns when it has ended, and false if it had to be killed.
+func (p *process) end(polite bool, patience time.Duration) bool {
+	p.mu.Lock()
+	p.wanted = false
+	if p.retries != nil {
+		p.retries.Stop()
+	}
+	cmd, ended := p.cmd, p.ended
+	p.mu.Unlock()
+	if cmd == nil {
+		return true
+	}
+	if polite {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-ended:
+			return true
+		case <-timer.C:
+		}
+	}
+	_ = cmd.Process.Kill() // the same
+	<-ended
+	return !polite
+}
+
+// signal sends a signal to the process, if it is there.
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(s) // it may have ended
+	}
+}
+
+func (p *process) oddities() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.odd
+}
+
+// await waits until ready says so, and fails if the process ends before.
+func (p *process) await(ctx context.Context, limit time.Duration, ready func() bool) error {
+	p.mu.Lock()
+	ended := p.ended
+	p.mu.Unlock()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ended:
+			return fmt.Errorf("%s ended at once: %s", p.name, lastLine(p.said))
+		case <-late.C:
+			return fmt.Errorf("%s is not ready after %v: %s", p.name, limit, lastLine(p.said))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// lastLine is the last line of a file, for messages.
+func lastLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		return last
+	}
+	return "it has said nothing"
+}
+
+// surroundings is the environment of the processes: that of this one, without what
+// would lead them elsewhere, and with a home in dir.
+func surroundings(dir string) ([]string, error) {
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch {
+		case strings.HasPrefix(name, "NATS_"), strings.HasPrefix(name, "MILLRACE_"), strings.HasPrefix(name, "XDG_"), name == "HOME", name == "TMPDIR":
+		default:
+			env = append(env, e)
+		}
+	}
+	for name, folder := range map[string]string{"HOME": "home", "TMPDIR": "tmp", "MILLRACE_DEV_DIR": "dev"} {
+		path := filepath.Join(dir, folder)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+		env = append(env, name+"="+path)
+	}
+	return env, nil
+}
+
+// removeAll removes a folder in which a process may still be at its end.
+func removeAll(dir string) error {
+	var err error
+	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		if err = os.RemoveAll(dir); err == nil || errors.Is(err, os.ErrPermission) {
+			return err
+		}
+	}
+	return err
+}

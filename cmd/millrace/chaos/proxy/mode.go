@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind is a way in which a link misbehaves.
+type Kind uint8
+
+// The kinds of links.
+const (
+	// Up passes everything on.
+	Up Kind = iota
+	// Cut resets every connection, and each new one at once.
+	Cut
+	// Blackhole passes nothing on and tells nobody. What was sent meanwhile arrives
+	// afterwards, as TCP would send it again.
+	Blackhole
+	// HalfOpen resets the server's end of every connection and keeps the client's,
+	// whose words go nowhere. They are reset when the mode changes.
+	HalfOpen
+	// Delay passes everything on after Mode.Delay, each way.
+	Delay
+	// Throttle passes on at most Mode.Rate bytes in a second, each way of each connection.
+	Throttle
+	// Drop loses the Mode.Every-th chunk of a connection, and resets it.
+	Drop
+)
+
+var kindNames = []string{"up", "cut", "blackhole", "half-open", "delay", "throttle", "drop"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Mode is how a link behaves. The zero value is a good link.
+type Mode struct {
+	Kind Kind
+	// Delay is by how much everything is late, more than 0 where Kind is Delay.
+	Delay time.Duration
+	// Rate is in bytes per second, more than 0 where Kind is Throttle.
+	Rate int
+	// Every is which chunk (what one read gives) gets lost, at least 2 where Kind
+	// is Drop: 2 is every second one, and then a connection hardly says hello.
+	Every int
+}
+
+func (m Mode) validate() error {
+	switch {
+	case m.Kind == Delay && m.Delay <= 0:
+		return fmt.Errorf("proxy: Delay is %v, want more than 0", m.Delay)
+	case m.Kind == Throttle && m.Rate <= 0:
+		return fmt.Errorf("proxy: Rate is %d, want more than 0", m.Rate)
+	case m.Kind == Drop && m.Every < 2:
+		return fmt.Errorf("proxy: Every is %d, want at least 2", m.Every)
+	}
+	return nil
+}

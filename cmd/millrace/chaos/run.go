@@ -1,0 +1,336 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Run starts an installation, breaks it as planned while it works, waits until it
+// has come to rest and judges its log. It ends whatever it has started, also if
+// ctx ends, and then returns ctx's error. Any other error means that the
+// installation could not be started or that cfg is wrong; a broken promise is
+// no error but a verdict.
+func Run(ctx context.Context, cfg Config) (report Report, err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return Report{}, err
+	}
+	dir, err := os.MkdirTemp("", "millrace-chaos-")
+	if err != nil {
+		return Report{}, err
+	}
+	r := &run{cfg: cfg, dir: dir}
+	if !cfg.Keep {
+		defer func() { err = errors.Join(err, removeAll(dir)) }()
+	}
+	if r.crew, err = newCrew(&r.cfg, dir); err != nil {
+		return Report{}, err
+	}
+	defer func() {
+		if ctx.Err() != nil {
+			r.crew.close(hurry)
+			return
+		}
+		r.crew.close(stopPatience)
+	}()
+	defer r.close()
+	if err := r.open(ctx); err != nil {
+		return Report{}, err
+	}
+	report, err = r.play(ctx)
+	if cfg.Keep {
+		report.Dir = dir
+	}
+	return report, err
+}
+
+// hurry is what processes get to end when somebody is in one.
+const hurry = 500 * time.Millisecond
+
+// run is one run.
+type run struct {
+	cfg    Config
+	dir    string
+	crew   *crew
+	store  *jet.Store
+	client *client.Client
+
+	observer  *observer
+	submitter *submitter
+	closers   []func()
+
+	began time.Time // of the load; zero before
+	tell  sync.Mutex
+}
+
+func (r *run) close() {
+	for _, c := range slices.Backward(r.closers) {
+		c()
+	}
+}
+
+// beside runs something until the run is closed.
+func (r *run) beside(ctx context.Context, do func(context.Context)) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { do(ctx) })
+	r.closers = append(r.closers, func() {
+		stop()
+		running.Wait()
+	})
+}
+
+// open starts everything and returns when it is ready.
+func (r *run) open(ctx context.Context) error {
+	r.say("starting the server")
+	if err := r.crew.startServer(ctx); err != nil {
+		return err
+	}
+	nc, err := r.cfg.Dial("nats://"+r.crew.ours.Addr(), "millrace chaos")
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, nc.Close)
+	if r.store, err = jet.Open(ctx, nc, r.cfg.Layout); err != nil {
+		return err
+	}
+	r.closers = append(r.closers, r.store.Close)
+	r.client = client.New(r.store, "chaos")
+	r.submitter = &submitter{client: r.client}
+	r.observer = newObserver(r.store)
+	r.beside(ctx, r.observer.run)
+
+	r.say("starting %d schedulers and %d workers", r.cfg.Schedulers, r.cfg.Workers)
+	for _, p := range r.crew.others {
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	for name, p := range r.crew.others {
+		ready := r.serves(ctx)
+		if name.isWorker() {
+			ready = func() bool { return r.observer.online() == r.cfg.Workers }
+		}
+		if err := p.await(ctx, startPatience, ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serves tells whether a scheduler answers.
+func (r *run) serves(ctx context.Context) func() bool {
+	return func() bool {
+		ctx, cancel := context.WithTimeout(ctx, tryTime)
+		defer cancel()
+		_, err := r.client.Nodes(ctx, client.NodeListRequest{})
+		return err == nil
+	}
+}
+
+// errPatience: there was time enough for an answer.
+var errPatience = errors.New("no answer in time")
+
+// play does what the run is about.
+func (r *run) play(ctx context.Context) (Report, error) {
+	orders := workload(r.cfg.Seed, r.cfg.Duration, r.cfg.Rate, r.cfg.Tasks, r.cfg.Layout.AckWait)
+	r.tell.Lock()
+	r.began = time.Now()
+	r.tell.Unlock()
+	patient, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	r.beside(ctx, r.tick)
+
+	faults, inject := errgroup.WithContext(ctx)
+	for _, s := range r.cfg.Steps {
+		faults.Go(func() error { return r.step(inject, s) })
+	}
+	r.submitter.run(inject, patient, r.began, orders)
+	err := faults.Wait()
+	if err == nil {
+		r.settle(ctx)
+	}
+	lose(errPatience)
+	r.submitter.running.Wait()
+	if ctx.Err() != nil {
+		return Report{}, ctx.Err()
+	}
+	took := time.Since(r.began)
+	report := r.conclude(ctx, err)
+	report.Seconds = took.Seconds()
+	return report, nil
+}
+
+// step does one step at its time.
+func (r *run) step(ctx context.Context, s Step) error {
+	timer := time.NewTimer(time.Until(r.began.Add(s.At.Std())))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-timer.C:
+	}
+	r.say("%s %s for %v", s.Fault, s.Target, s.For)
+	err := r.crew.inject(ctx, s)
+	if err == nil {
+		r.say("%s %s is over", s.Fault, s.Target)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// settle waits until everything has ended that is to end.
+func (r *run) settle(ctx context.Context) {
+	r.say("the last fault is over; waiting for the rest")
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(r.cfg.Settling)
+	defer late.Stop()
+	for {
+		if r.submitter.waiting() == 0 && r.observer.done(r.submitter.all()) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-late.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// conclude reads the log and says what it shows. Broke is why the run ended early, if it did.
+func (r *run) conclude(ctx context.Context, broke error) Report {
+	r.say("reading the log")
+	faults := r.crew.faults()
+	report := Report{Scenario: r.cfg.Scenario, Seed: r.cfg.Seed, Verdict: Unknown, Faults: map[Fault]int{}, States: map[string]int{}, Broken: []string{}, Odd: []string{}}
+	for _, f := range faults {
+		report.Faults[f.Fault]++
+	}
+	acknowledged := r.submitter.all()
+	report.Acknowledged = len(acknowledged)
+	report.Odd = append(append(report.Odd, r.crew.oddities()...), r.submitter.refused...)
+	if broke != nil {
+		report.Odd = append(report.Odd, broke.Error())
+		return report
+	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	records, err := readLog(ctx, r.store)
+	if err != nil {
+		report.Odd = append(report.Odd, fmt.Sprintf("the log cannot be read: %v", err))
+		return report
+	}
+	rows, err := r.rows(ctx, lastFact(records))
+	if err != nil {
+		report.Odd = append(report.Odd, fmt.Sprintf("the read model does not answer: %v", err))
+		return report
+	}
+	j := judge(records, rows, acknowledged, r.cfg.Rules)
+	report.Tasks, report.Lost, report.DuplicatedResults, report.Stuck = j.Tasks, len(j.Lost), len(j.Duplicated), len(j.Stuck)
+	for s, n := range j.States {
+		report.States[s.String()] = n
+	}
+	report.Broken = append(report.Broken, j.Broken...)
+	report.Broken = append(report.Broken, r.observer.vanished(records)...)
+	report.Broken = append(report.Broken, r.views(ctx, lastFact(records), j.States)...)
+
+	f := Measure(records, faults, r.cfg.NodeTTL)
+	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start
+	report.Takeovers, report.LostAttempts, report.LateResults, report.SweepRepairs = f.Takeovers, f.LostAttempts, f.Late, f.Repairs
+	report.Odd = slices.Concat(report.Odd, j.Odd, f.Odd)
+	report.Verdict = OK
+	if len(report.Broken) > 0 {
+		report.Verdict = Broken
+	}
+	return report
+}
+
+// lastFact is the sequence of the last record that a read model reflects.
+func lastFact(records []events.Record) uint64 {
+	last := uint64(0)
+	for i := range records {
+		if records[i].Kind != events.KindOther {
+			last = records[i].Seq
+		}
+	}
+	return last
+}
+
+// rows reads a read model; at rest it does not matter whose.
+func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
+	rows := []task.Task{}
+	ask := client.ListRequest{Limit: 200, OldestFirst: true, AtLeast: last}
+	for {
+		once, cancel := context.WithTimeout(ctx, 5*tryTime)
+		page, err := r.client.List(once, ask)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, page.Tasks...)
+		if ask.Cursor = page.Next; page.Next == "" {
+			return rows, nil
+		}
+	}
+}
+
+// views compares the read models of all schedulers with the log, as far as counts
+// show a difference. Which of them answers is chance, so each is asked several times.
+func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) []string {
+	for range 4 * r.cfg.Schedulers {
+		once, cancel := context.WithTimeout(ctx, 5*tryTime)
+		page, err := r.client.List(once, client.ListRequest{Limit: 1, AtLeast: last, Counts: true})
+		cancel()
+		if err != nil {
+			return []string{fmt.Sprintf("a read model does not answer: %v", err)}
+		}
+		for _, s := range task.States() {
+			if got := page.Counts[s.String()]; got != want[s] {
+				return []string{fmt.Sprintf("I-8: a read model counts %d tasks as %s, the log has %d", got, s, want[s])}
+			}
+		}
+	}
+	return nil
+}
+
+// tick tells how far the run is, now and then.
+func (r *run) tick(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.say("")
+		}
+	}
+}
+
+func (r *run) say(format string, args ...any) {
+	r.tell.Lock()
+	defer r.tell.Unlock()
+	p := Progress{What: fmt.Sprintf(format, args...), At: -1}
+	if !r.began.IsZero() {
+		p.At = time.Since(r.began)
+		p.Submitted = len(r.submitter.all())
+		p.Ended, p.Running, _ = r.observer.counts()
+	}
+	r.cfg.Progress(p)
+}

@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/cmd/millrace/chaos/proxy"
+	"millrace/task"
+)
+
+// Fault is what is done to a target.
+type Fault string
+
+// The faults. Those of processes end with the process running again, those of
+// links with a good link.
+const (
+	// Kill ends a process with SIGKILL and starts it again.
+	Kill Fault = "kill"
+	// Term asks a process to end with SIGTERM, waits for its end and starts it again.
+	Term Fault = "term"
+	// Pause stops a process with SIGSTOP and lets it go on with SIGCONT.
+	Pause Fault = "pause"
+
+	Cut       Fault = "cut"       // every connection is reset, and each new one
+	Blackhole Fault = "blackhole" // nothing passes, and nobody is told
+	HalfOpen  Fault = "half-open" // the server's end is gone, the other one is not told
+	Delay     Fault = "delay"     // everything is late, each way
+	Throttle  Fault = "throttle"  // little passes in a second
+	Drop      Fault = "drop"      // some chunk of each connection is lost, and the connection reset
+)
+
+// Faults lists all of them.
+var Faults = []Fault{Kill, Term, Pause, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop}
+
+// of tells whether the fault is one of a process rather than one of its link.
+func (f Fault) ofProcess() bool { return f == Kill || f == Term || f == Pause }
+
+// silences tells whether nothing is heard of the target during the fault.
+func (f Fault) silences() bool {
+	return f == Kill || f == Pause || f == Cut || f == Blackhole || f == HalfOpen
+}
+
+// Target is the name of what a fault is done to: one process ("worker-1",
+// "scheduler-2", "server"), all of a kind ("workers", "schedulers") or "all".
+type Target string
+
+// Targets that are not one worker or scheduler.
+const (
+	Server     Target = "server"
+	Workers    Target = "workers"
+	Schedulers Target = "schedulers"
+	All        Target = "all"
+)
+
+// Worker names the i-th worker, from 1, and Scheduler the i-th scheduler.
+func Worker(i int) Target { return Target("worker-" + strconv.Itoa(i)) }
+
+// Scheduler names the i-th scheduler, from 1.
+func Scheduler(i int) Target { return Target("scheduler-" + strconv.Itoa(i)) }
+
+func (t Target) isWorker() bool { return strings.HasPrefix(string(t), "worker-") }
+
+// Step is one fault: when, what, to whom, for how long.
+type Step struct {
+	// At is when it begins, since the load does.
+	At     task.Duration `json:"at"`
+	Fault  Fault         `json:"fault"`
+	Target Target        `json:"target"`
+	// For is how long it lasts.
+	For task.Duration `json:"for"`
+	// Delay is by how much a slow link is late, each way; only where Fault is [Delay]. Default 200ms.
+	Delay task.Duration `json:"delay,omitempty"`
+	// Rate is how many bytes a throttled link passes on in a second; only where
+	// Fault is [Throttle]. Default 16384.
+	Rate int `json:"rate,omitempty"`
+	// Every is which chunk of a connection is lost, at least 2; only where Fault
+	// is [Drop]. Default 20.
+	Every int `json:"every,omitempty"`
+}
+
+// End is when the fault is to end.
+func (s Step) End() time.Duration { return s.At.Std() + s.For.Std() }
+
+// String says the step in a line.
+func (s Step) String() string {
+	text := fmt.Sprintf("%7.2fs  %-9s %-12s for %v", s.At.Std().Seconds(), s.Fault, s.Target, s.For)
+	switch s.Fault {
+	case Delay:
+		text += fmt.Sprintf(", %v each way", s.Delay)
+	case Throttle:
+		text += fmt.Sprintf(", %d B/s", s.Rate)
+	case Drop:
+		text += fmt.Sprintf(", chunk %d of each connection", s.Every)
+	}
+	return text
+}
+
+// mode is what the proxy of a target does during the step.
+func (s Step) mode() proxy.Mode {
+	kind := map[Fault]proxy.Kind{
+		Cut: proxy.Cut, Blackhole: proxy.Blackhole, HalfOpen: proxy.HalfOpen,
+		Delay: proxy.Delay, Throttle: proxy.Throttle, Drop: proxy.Drop,
+	}[s.Fault]
+	return proxy.Mode{Kind: kind, Delay: s.Delay.Std(), Rate: s.Rate, Every: s.Every}
+}
+
+// withDefaults fills in what belongs to the fault.
+func (s Step) withDefaults() Step {
+	switch s.Fault {
+	case Delay:
+		s.Delay = cmp.Or(s.Delay, task.Duration(200*time.Millisecond))
+	case Throttle:
+		s.Rate = cmp.Or(s.Rate, 16<<10)
+	case Drop:
+		s.Every = cmp.Or(s.Every, 20)
+	}
+	return s
+}
+
+// size is how many there are of what can be a target.
+type size struct{ workers, schedulers int }
+
+// members are the single targets that a target stands for, the server first;
+// nothing if there is no such target.
+func (n size) members(t Target) []Target {
+	all := func(name func(int) Target, count int) []Target {
+		var list []Target
+		for i := range count {
+			list = append(list, name(i+1))
+		}
+		return list
+	}
+	workers, schedulers := all(Worker, n.workers), all(Scheduler, n.schedulers)
+	switch t {
+	case Server:
+		return []Target{Server}
+	case Workers:
+		return workers
+	case Schedulers:
+		return schedulers
+	case All:
+		return slices.Concat([]Target{Server}, schedulers, workers)
+	}
+	if slices.Contains(workers, t) || slices.Contains(schedulers, t) {
+		return []Target{t}
+	}
+	return nil
+}
+
+// names lists the targets there are, for messages.
+func (n size) names() string {
+	text := "server, all"
+	if n.schedulers > 0 {
+		text += fmt.Sprintf(", schedulers, %s to %s", Scheduler(1), Scheduler(n.schedulers))
+	}
+	return text + fmt.Sprintf(", workers, %s to %s", Worker(1), Worker(n.workers))
+}
+
+// validate refuses a step that could not be done.
+func (s Step) validate(n size) error {
+	members := n.members(s.Target)
+	switch {
+	case !slices.Contains(Faults, s.Fault):
+		return fmt.Errorf("there is no fault %q; there are %v", s.Fault, Faults)
+	case len(members) == 0:
+		return fmt.Errorf("there is no target %q; there are %s", s.Target, n.names())
+	case !s.Fault.ofProcess() && slices.Contains(members, Server):
+		return fmt.Errorf("%s is a fault of a link, and %s has none of its own: choose workers or schedulers", s.Fault, Server)
+	case s.At < 0:
+		return fmt.Errorf("at is %v, want 0s or later", s.At)
+	case s.For <= 0:
+		return fmt.Errorf("for is %v, want more than 0s", s.For)
+	case s.Delay != 0 && s.Fault != Delay, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && s.Fault != Drop:
+		return fmt.Errorf("delay, rate and every belong to the faults %s, %s and %s", Delay, Throttle, Drop)
+	case s.Delay < 0:
+		return fmt.Errorf("delay is %v, want more than 0s", s.Delay)
+	case s.Rate < 0:
+		return fmt.Errorf("rate is %d, want more than 0", s.Rate)
+	case s.Every != 0 && s.Every < 2:
+		return fmt.Errorf("every is %d, want at least 2", s.Every)
+	}
+	return nil
+}
+
+// clash finds the step among those before that has not ended when s begins and
+// shares a target with it.
+func clash(s Step, before []Step, n size) (Step, bool) {
+	mine := n.members(s.Target)
+	for _, b := range before {
+		if s.At.Std() >= b.End() || b.At.Std() >= s.End() {
+			continue
+		}
+		if slices.ContainsFunc(n.members(b.Target), func(t Target) bool { return slices.Contains(mine, t) }) {
+			return b, true
+		}
+	}
+	return Step{}, false
+}

@@ -1,0 +1,125 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/task"
+)
+
+const (
+	// tryTime bounds one exchange with the server.
+	tryTime = 2 * time.Second
+	// tryAgain is how long a client waits after one that came to nothing.
+	tryAgain = 100 * time.Millisecond
+)
+
+// submitter plays the clients: it submits what is ordered, again and again under
+// the same id until that is acknowledged, and cancels what is to be cancelled.
+type submitter struct {
+	client  *client.Client
+	running sync.WaitGroup
+
+	mu           sync.Mutex
+	acknowledged []task.ID // guarded by mu
+	open         int       // guarded by mu; submitted and not acknowledged
+	refused      []string  // guarded by mu
+}
+
+// run submits each order at its time after start, and returns when all have been
+// begun or ctx has ended; the acknowledgements may come later, until patient ends.
+func (s *submitter) run(ctx, patient context.Context, start time.Time, orders []order) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for _, o := range orders {
+		timer.Reset(time.Until(start.Add(o.at)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		s.running.Go(func() { s.play(patient, o) })
+	}
+}
+
+func (s *submitter) play(ctx context.Context, o order) {
+	o.submission.ID = task.ID(events.NewID(time.Now()))
+	s.count(+1)
+	defer s.count(-1)
+	err := s.insist(ctx, func(ctx context.Context) error {
+		_, err := s.client.Submit(ctx, o.submission)
+		return err
+	})
+	if err != nil {
+		s.refuse("submission of "+string(o.submission.ID), ctx, err)
+		return
+	}
+	s.mu.Lock()
+	s.acknowledged = append(s.acknowledged, o.submission.ID)
+	s.mu.Unlock()
+	if o.cancel == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(o.cancel):
+	}
+	err = s.insist(ctx, func(ctx context.Context) error {
+		_, err := s.client.Cancel(ctx, o.submission.ID, "chaos")
+		return err
+	})
+	if err != nil && !errors.Is(err, task.ErrEnded) {
+		s.refuse("cancel of "+string(o.submission.ID), ctx, err)
+	}
+}
+
+// insist does something until it succeeds or is refused for good.
+func (s *submitter) insist(ctx context.Context, do func(context.Context) error) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, tryTime)
+		err := do(once)
+		cancel()
+		if err == nil || ctx.Err() != nil || errors.Is(err, client.ErrInvalid) || errors.Is(err, task.ErrEnded) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tryAgain):
+		}
+	}
+}
+
+func (s *submitter) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open += n
+}
+
+// refuse notes what came to nothing although there was time.
+func (s *submitter) refuse(what string, ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), errPatience) {
+		s.refused = append(s.refused, what+": "+err.Error())
+	}
+}
+
+// all are the acknowledged submissions so far.
+func (s *submitter) all() []task.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]task.ID(nil), s.acknowledged...)
+}
+
+// waiting is how many submissions or cancels have no answer yet.
+func (s *submitter) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"testing"
+
+	"millrace/cmd/millrace/chaos"
+)
+
+func TestChaosTable(t *testing.T) {
+	good := chaos.Report{
+		Scenario: "kill", Seed: 7, Verdict: chaos.OK, Tasks: 400, Acknowledged: 400,
+		States: map[string]int{"finished": 351, "error": 28, "cancelled": 21}, Faults: map[chaos.Fault]int{chaos.Kill: 9, chaos.Cut: 1},
+		Takeovers: 12, LostAttempts: 1, LateResults: 2, Seconds: 44.12,
+		Detection: chaos.Latency{Count: 9, P50: 5801, P99: 6702.4, Max: 6702.4}, Reconnect: chaos.Latency{Count: 9, P50: 31.2, P99: 44, Max: 44},
+	}
+	golden(t, "chaos_ok", chaosTable(&good), 0, false)
+	bad := good
+	bad.Verdict, bad.Lost, bad.Dir = chaos.Broken, 1, "/tmp/millrace-chaos-1"
+	bad.Broken = []string{"1 acknowledged submissions are not in the log: " + string(id1)}
+	bad.Odd = []string{"worker-1 ended by itself with exit status 2: panic: oh"}
+	golden(t, "chaos_broken", chaosTable(&bad), 0, false)
+}

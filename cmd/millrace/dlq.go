@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+func (a *app) dlqCommand() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "dlq", Aliases: []string{"dead"},
+		Short: "Dead letters: tasks that their surroundings ended, and messages that nobody can read",
+		Long: `Dead letters: tasks that are abnormal (expired, lost, poison, unplaceable), and
+messages in the log that nobody can read. None of them is lost: a task can be
+given another life, a message is in the log as it was written.`,
+		Example: `  millrace dlq ls --since 24h
+  millrace dlq requeue --all --job backup --dry-run
+  millrace dlq show ID`,
+	})
+	c.AddCommand(a.dlqList(), a.dlqShow(), a.dlqRequeue())
+	return c
+}
+
+func (a *app) dlqList() *cobra.Command {
+	var f listFlags
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"},
+		Short: "List dead letters; needs a millrace server",
+		Long:  `Lists abnormal tasks, and the messages that could not be read; filters choose tasks.`,
+		Args:  takes(0, 0, ""),
+	}
+	a.filterFlags(c, &f)
+	c.Flags().StringVar(&f.request.Cursor, "cursor", "", "go on after the page that named this `cursor`")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := f.read(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		f.request.States = []task.State{task.Abnormal}
+		if f.request.AtLeast, err = cl.Last(asking); err != nil {
+			return err
+		}
+		page, err := cl.List(asking, f.request)
+		if err != nil {
+			return err
+		}
+		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.request.Limit})
+		if err != nil {
+			return err
+		}
+		if f.json() {
+			return a.writeJSON(struct {
+				client.ListPage
+				Messages []client.Unreadable `json:"messages"`
+			}{page, unread.Messages})
+		}
+		if err := a.print(taskTable(&page, a.now())); err != nil || len(unread.Messages) == 0 {
+			return err
+		}
+		return a.print(unreadableTable(unread.Messages))
+	}
+	return c
+}
+
+func unreadableTable(messages []client.Unreadable) table {
+	t := table{header: []string{"MESSAGE", "SUBJECT", "WHY"}, foot: []string{plural(len(messages), "unreadable message")}}
+	for _, m := range messages {
+		t.add(plain(strconv.FormatUint(m.Seq, 10)), plain(m.Place), plain(cut(m.Reason, 80)))
+	}
+	return t
+}
+
+func (a *app) dlqShow() *cobra.Command {
+	show, message := a.taskWhy(), a.eventsShow()
+	c := &cobra.Command{
+		Use: "show ID|SEQ", Aliases: []string{"view", "info"},
+		Short: "Say why a task is dead, or print a message by its sequence",
+		Args:  takes(1, 1, "task id or sequence"), ValidArgsFunction: a.completeTasks,
+	}
+	var asJSON output
+	asJSON.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		target := show
+		if _, err := strconv.ParseUint(args[0], 10, 64); err == nil && len(args[0]) < 26 {
+			target = message
+		}
+		if asJSON.json() {
+			if err := target.Flags().Set("output", "json"); err != nil {
+				return err
+			}
+		}
+		target.SetContext(c.Context())
+		return target.RunE(target, args)
+	}
+	return c
+}
+
+func (a *app) dlqRequeue() *cobra.Command {
+	var f listFlags
+	var all, dry bool
+	var reason string
+	c := &cobra.Command{
+		Use: "requeue ID... | --all", Aliases: []string{"retry"},
+		Short: "Give dead tasks another life",
+		Long: `Gives abnormal tasks another life, from their first attempt on: those that are named,
+or with --all those that the filters choose. --dry-run only says which these are.`,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeTasks,
+	}
+	a.filterFlags(c, &f)
+	c.Flags().BoolVar(&all, "all", false, "all that the filters choose; --limit is then how many are read at once")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only say which tasks it would be")
+	c.Flags().StringVar(&reason, "reason", "requeued on the command line", "why, in `words`; the log keeps them")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.read(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		if all == (len(args) > 0) {
+			return misuse(c, "name the tasks, or say --all")
+		}
+		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+			if all {
+				var err error
+				if ids, err = a.dead(ctx, cl, f.request); err != nil {
+					return err
+				}
+			}
+			return a.requeue(ctx, cl, ids, reason, dry, f.json())
+		})(c, args)
+	}
+	return c
+}
+
+// dead are the abnormal tasks that a filter chooses, of all pages.
+func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
+	asking, cancel := a.asking(ctx)
+	last, err := c.Last(asking)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	r.States, r.AtLeast = []task.State{task.Abnormal}, last
+	var ids []task.ID
+	for {
+		asking, cancel := a.asking(ctx)
+		page, err := c.List(asking, r)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Tasks {
+			ids = append(ids, page.Tasks[i].ID)
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			return ids, nil
+		}
+	}
+}
+
+// requeue reopens tasks that are abnormal, and leaves others alone.
+func (a *app) requeue(ctx context.Context, c *client.Client, ids []task.ID, reason string, dry, asJSON bool) error {
+	done := []task.Task{}
+	var errs []error
+	for _, id := range ids {
+		asking, cancel := a.asking(ctx)
+		t, err := c.Task(asking, id)
+		switch {
+		case err != nil:
+		case t.State != task.Abnormal:
+			err = &fault{code: exitRefused, err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), hint: hint("`millrace task retry` gives any task that has ended another life")}
+		case !dry:
+			t, err = c.Retry(asking, id, reason)
+		}
+		cancel()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if done = append(done, t); asJSON {
+			continue
+		}
+		said := t.State.String()
+		if dry {
+			said = "would be requeued (" + t.Reason + ")"
+		}
+		if _, err := fmt.Fprintf(a.out, "%s %s\n", id, said); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		errs = append(errs, a.writeJSON(done))
+	}
+	if errs = present(errs); len(errs) == 0 {
+		return nil
+	}
+	return allFaults(errs)
+}
+
+func present(errs []error) (some []error) {
+	for _, err := range errs {
+		if err != nil {
+			some = append(some, err)
+		}
+	}
+	return some
+}

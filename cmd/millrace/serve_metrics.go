@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/jet"
+	"millrace/metrics"
+	"millrace/monitor"
+	"millrace/projections"
+	"millrace/scheduler"
+	"millrace/worker"
+)
+
+// figures are what a process gives to Prometheus. Methods of a nil one do nothing.
+type figures struct {
+	monitor     *monitor.Monitor
+	connections *monitor.Connections
+	server      *monitor.Server
+}
+
+// listen takes the address of the settings, if they have one, before anything
+// else is started. What is added afterwards is served when serveFigures is called.
+func (p *parts) listen(role string) error {
+	if p.settings.Metrics == "" {
+		return nil
+	}
+	m, err := monitor.Listen(p.ctx, p.settings.Metrics, p.log)
+	if err != nil {
+		return &fault{code: exitRefused, err: err, hint: hint("choose another address with --metrics, with port 0 for a free one, or --metrics off; each process of a machine needs its own")}
+	}
+	p.closers = append(p.closers, m.Close)
+	f := &figures{monitor: m, connections: &monitor.Connections{}}
+	b := thisBuild()
+	m.Add(f.connections, monitor.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, NATSServer: b.Server, Role: role})
+	m.Expect(f.connections.Check())
+	p.figures = f
+	return nil
+}
+
+// serveFigures begins to answer. /readyz says no until everything is ready.
+func (p *parts) serveFigures() {
+	f := p.figures
+	if f == nil {
+		return
+	}
+	started := make(chan struct{})
+	go func() { p.starting.Wait(); close(started) }()
+	f.monitor.Expect(monitor.Check{Name: "start", Ask: func(time.Time) error {
+		select {
+		case <-started:
+			return nil
+		default:
+			return errors.New("not everything is up yet")
+		}
+	}})
+	p.start(f.monitor.Run)
+	say := p.log.Info()
+	message := "metrics are served, without asking who reads them"
+	if f.monitor.Exposed() {
+		say = p.log.Warn()
+		message = "metrics are served beyond this machine, without asking who reads them: names of queues and nodes are among them; let a firewall or proxy decide who may"
+	}
+	say.Str("url", f.monitor.URL()).Msg(message)
+}
+
+func (f *figures) connected(name string, store *jet.Store) {
+	if f != nil {
+		f.connections.Add(name, store.Connected)
+	}
+}
+
+// Patience of the checks: how many rounds of a loop may be missing, and what a
+// round may take.
+const (
+	missedRounds = 3
+	slowRound    = 10 * time.Second
+)
+
+// watchServer has a server's parts counted. It is called before they start, and
+// returns the heartbeats that the scheduler is to read.
+func (f *figures) watchServer(p *parts, projector *projections.Projector, store *jet.Store, config *scheduler.Config) (scheduler.Heartbeats, error) {
+	last, err := store.Last(p.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("metrics begin where the log ends now: %w", err)
+	}
+	known, _, err := projector.Store.Nodes(p.ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, _, err := projector.Store.Counts(p.ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := metrics.NewQueues()
+	fold := metrics.NewFold(last, known, slices.Sorted(maps.Keys(counts)), names)
+	projector.Observer = fold
+	beats := metrics.NewBeats()
+	loops := metrics.NewLoops(scheduler.LoopSweep, scheduler.LoopPresence)
+	config.Looked = loops.Looked
+	patience := missedRounds*config.Sweep + slowRound
+	f.server = &monitor.Server{
+		View: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
+		Names: names, Failed: f.monitor.Failed,
+	}
+	lag := &metrics.Lag{}
+	f.monitor.Add(fold, beats, loops, lag, f.server)
+	f.monitor.Expect(monitor.LagCheck(lag),
+		monitor.LoopCheck(loops, scheduler.LoopSweep, patience),
+		monitor.LoopCheck(loops, scheduler.LoopPresence, patience))
+	p.start(func(ctx context.Context) error {
+		return monitor.FollowLag(ctx, lag, store.Last, projector.Store.Reached, f.monitor.Failed)
+	})
+	return monitor.Watched{Heartbeats: store, Beats: beats}, nil
+}
+
+// watchRepairs has the scheduler's repairs counted, by kind.
+func (f *figures) watchRepairs(s *scheduler.Scheduler) {
+	if f == nil {
+		return
+	}
+	f.server.Repairs = func() map[string]int64 {
+		counts := s.Repairs()
+		all := make(map[string]int64, len(scheduler.RepairKinds))
+		for _, kind := range scheduler.RepairKinds {
+			all[string(kind)] = int64(counts[kind]) // 0, too: the first one is a rise
+		}
+		return all
+	}
+}
+
+func (f *figures) watchWorker(w *worker.Worker, ttl time.Duration) {
+	if f == nil {
+		return
+	}
+	ask := monitor.AskWorker(func() monitor.Worker { return monitor.Worker(w.Stats()) })
+	f.monitor.Add(ask)
+	f.monitor.Expect(ask.Check(ttl))
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/verify"
+)
+
+// Exit codes of verify are those of monitoring plug-ins, which may run it.
+const (
+	verifyOK       = 0
+	verifyWarning  = 1
+	verifyCritical = 2
+	verifyUnknown  = 3
+)
+
+var verifyWords = [...]string{verifyOK: "OK", verifyWarning: "WARNING", verifyCritical: "CRITICAL", verifyUnknown: "UNKNOWN"}
+
+// verifyFlags are what `millrace verify` was told.
+type verifyFlags struct {
+	output
+	from, to     uint64
+	file         string
+	settled      bool
+	acknowledged string
+	now          string
+	rules        []string
+}
+
+// certificate is what verify prints as JSON.
+type certificate struct {
+	Status string `json:"status"`
+	// Summary is the line for a monitoring system.
+	Summary string `json:"summary"`
+	*verify.Report
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use: "verify", Aliases: []string{"check"},
+		Short: "Hold the log against the promises of Millrace",
+		Long: `Reads the log, a range of it, or an export ("millrace events export"), and checks
+the promises I-1 to I-10. docs/verify.md says what each of them means for a log.
+It changes nothing. The first line is one for a monitoring system, and so is the
+exit code:
+
+  0  OK        every promise that was checked is kept
+  1  WARNING   kept, but the log holds messages that this version does not
+               understand, or no millrace server answers for the read model
+  2  CRITICAL  a promise is broken
+  3  UNKNOWN   it could not be checked: no server, no such file, a wrong flag
+
+Deadlines are judged by the settings of this command ("millrace config"), and at the
+present time; in a file, or up to --to, at the time of its last message.`,
+		Example: `  millrace verify
+  millrace verify --settled --acknowledged ids.txt
+  millrace events export > log.jsonl
+  millrace verify --file log.jsonl --rule I-3,I-5 -o json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if err := takes(0, 0, "")(c, args); err != nil {
+				return a.unknown(&f, err)
+			}
+			return nil
+		},
+	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return a.unknown(&f, flagError(c, err)) })
+	fs := c.Flags()
+	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`; nothing is expected of what came before")
+	fs.Uint64Var(&f.to, "to", 0, "end at this `sequence`")
+	fs.StringVar(&f.file, "file", "", "check this export `file`, - for stdin, instead of the log")
+	fs.BoolVar(&f.settled, "settled", false, "all has come to rest: a task without an end is a broken promise")
+	fs.StringVar(&f.acknowledged, "acknowledged", "", "`file` of task ids, one in a line, that must be in the log")
+	fs.StringVar(&f.now, "now", "", "judge deadlines at this `time`")
+	fs.StringSliceVar(&f.rules, "rule", nil, "only these `rules`, with commas: I-1 to I-10")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cert, err := a.verify(c, &f)
+		if err != nil {
+			return a.unknown(&f, err)
+		}
+		return a.printCertificate(cert, f.json())
+	}
+	return c
+}
+
+// unknown says that nothing could be checked, to whoever reads stdout as to
+// whoever reads stderr.
+func (a *app) unknown(f *verifyFlags, err error) error {
+	why := faultOf(err)
+	if why.err == nil {
+		why = &fault{err: errors.New("interrupted")}
+	}
+	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(printable(why.err.Error()), "|", "/") // behind a | come figures
+	if f.json() {
+		_ = a.writeJSON(certificate{Status: verifyWords[verifyUnknown], Summary: summary})
+	} else {
+		fmt.Fprintln(a.out, summary)
+	}
+	return &fault{code: verifyUnknown, err: why.err, hint: why.hint}
+}
+
+func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
+	cfg := verify.Config{From: f.from, Settled: f.settled}
+	for _, name := range f.rules {
+		rule, err := verify.ParseRule(strings.TrimSpace(name))
+		if err != nil {
+			return nil, misuse(c, "--rule: %w", err)
+		}
+		cfg.Rules = append(cfg.Rules, rule)
+	}
+	if f.to > 0 && f.to < f.from {
+		return nil, misuse(c, "--to %d is before --from %d", f.to, f.from)
+	}
+	var now time.Time
+	var err error
+	if f.now != "" {
+		if now, err = parsePast(f.now, a.now()); err != nil {
+			return nil, misuse(c, "--now: %w", err)
+		}
+	}
+	if cfg.Acknowledged, err = readAcknowledged(f.acknowledged); err != nil {
+		return nil, err
+	}
+	if f.file != "" {
+		return a.verifyFile(f, cfg, now)
+	}
+	return a.verifyLive(c.Context(), f, cfg, now)
+}
+
+// rules takes the bounds from the settings.
+func (s *Settings) rules(cfg *verify.Config) {
+	cfg.Settings = s.Task()
+	cfg.Margin = 2*s.Sweep + timerSlack + 3*time.Second // two sweeps, what they take, and clocks that differ
+}
+
+func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
+	s, _, err := a.loadSettings(nil, profileProd)
+	if err != nil {
+		return nil, err
+	}
+	s.rules(&cfg)
+	in := a.in
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return nil, &fault{code: exitNotFound, err: err, hint: hint("`millrace events export > FILE` writes an export")}
+		}
+		defer file.Close()
+		in = file
+	}
+	r, err := events.NewExportReader(in)
+	if err != nil {
+		return nil, err
+	}
+	first, err := r.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	begins := r.Header().From
+	if r.Header().Export == 0 {
+		begins = first.Seq
+	}
+	cfg.From = max(cfg.From, begins)
+	v := verify.New(cfg)
+	for ; err == nil; first, err = r.Next() {
+		if first.Seq < cfg.From {
+			continue
+		}
+		if f.to > 0 && first.Seq > f.to {
+			break
+		}
+		if err := v.Add(&first); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return certify(v.Report(now)), nil
+}
+
+func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
+	cl, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	profile := profileProd
+	if a.dev {
+		profile = profileDev
+	}
+	s, _, err := a.loadSettings(nil, profile)
+	if err != nil {
+		return nil, err
+	}
+	s.rules(&cfg)
+	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
+	if now.IsZero() && f.to == 0 {
+		now = a.now() // before the end of the log is known: what was due by then is there
+	}
+	v := verify.New(cfg)
+	if err := a.span(ctx, cl, f.from, f.to, v.Add); err != nil {
+		return nil, err
+	}
+	why, err := a.compareRows(ctx, cl, f, cfg.Rules, v)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		v.CouldNot(verify.ReadModel, why)
+	}
+	return certify(v.Report(now)), nil
+}
+
+// compareRows gives the rows of the read model to a verifier. It returns why
+// that was not possible, if only the read model is the reason.
+func (a *app) compareRows(ctx context.Context, c *client.Client, f *verifyFlags, rules []verify.Rule, v *verify.Verifier) (string, error) {
+	alone := false // whether this rule was asked for by name
+	if len(rules) > 0 {
+		for _, r := range rules {
+			alone = alone || r == verify.ReadModel
+		}
+		if !alone {
+			return "", nil
+		}
+	}
+	if f.to > 0 {
+		v.Nothing(verify.ReadModel, "it cannot be asked how it was at --to")
+		return "", nil
+	}
+	err := a.rows(ctx, c, v)
+	switch {
+	case err == nil:
+		v.RowsEnd()
+		return "", nil
+	case alone || !errors.Is(err, jet.ErrNoService):
+		return "", fmt.Errorf("read model: %w", err)
+	}
+	return "no millrace server answers for the read model", nil
+}
+
+// rowsAtOnce is how many rows are asked for; if they are too large for one
+// answer, fewer.
+const rowsAtOnce = 500
+
+func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
+	r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: true, AtLeast: v.Last()}
+	for {
+		asking, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
+		page, err := c.List(asking, r)
+		cancel()
+		if said := (*jet.ServiceError)(nil); errors.As(err, &said) && said.Code == "413" && r.Limit > 1 {
+			r.Limit /= 4
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page.Tasks {
+			v.Row(&page.Tasks[i])
+		}
+		if page.Next == "" {
+			return nil
+		}
+		r.Cursor = page.Next
+	}
+}
+
+// readAcknowledged reads ids, one in a line; lines that are empty or begin with #
+// do not count.
+func readAcknowledged(path string) ([]task.ID, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, &fault{code: exitNotFound, err: fmt.Errorf("--acknowledged: %w", err)}
+	}
+	defer file.Close()
+	ids := []task.ID{}
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		id, err := task.ParseID(line)
+		if err != nil {
+			return nil, &fault{code: exitUsage, err: fmt.Errorf("--acknowledged: line %d of %s: %w", n, path, err)}
+		}
+		ids = append(ids, id)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("--acknowledged: %s: %w", path, err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"millrace/verify"
+)
+
+// certify says what a report comes to.
+func certify(r *verify.Report) *certificate {
+	code := verifyOK
+	unchecked := ""
+	for _, rule := range r.Rules {
+		if rule.Status == verify.StatusUnknown {
+			unchecked += ", " + rule.Rule.String() + " could not be checked"
+		}
+	}
+	unknown := r.UnknownFacts()
+	switch {
+	case r.Violations > 0:
+		code = verifyCritical
+	case r.Poison > 0 || unknown > 0 || unchecked != "":
+		code = verifyWarning
+	}
+	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], plural(r.Facts, "fact"), r.Last, plural(r.Violations, "violation"))
+	if r.Poison > 0 {
+		text += ", " + plural(r.Poison, "message") + " not understood"
+	}
+	if unknown > 0 {
+		text += ", " + plural(unknown, "fact") + " of unknown types"
+	}
+	text += unchecked + fmt.Sprintf(" | facts=%d violations=%d tasks=%d open=%d poison=%d unknown=%d", r.Facts, r.Violations, r.Tasks, r.Open, r.Poison, unknown)
+	return &certificate{Status: verifyWords[code], Summary: text, Report: r}
+}
+
+// printCertificate prints the outcome and ends the command with its code.
+func (a *app) printCertificate(c *certificate, asJSON bool) error {
+	if asJSON {
+		if err := a.writeJSON(c); err != nil {
+			return err
+		}
+	} else if err := a.print(certificateTable(c)); err != nil {
+		return err
+	}
+	return exit(slices.Index(verifyWords[:], c.Status))
+}
+
+func certificateTable(c *certificate) table {
+	r := c.Report
+	t := table{title: c.Summary, header: []string{"RULE", "STATUS", "CHECKED", "BROKEN", "PROMISE"}}
+	for _, rule := range r.Rules {
+		if rule.Status == verify.StatusNotAsked {
+			continue
+		}
+		status := plain(string(rule.Status))
+		checked, broken := fmt.Sprintf("%d %s", rule.Checked, rule.Things), ""
+		switch rule.Status {
+		case verify.StatusOK:
+			status.colour = green
+		case verify.StatusBroken:
+			status.colour, broken = red, fmt.Sprint(rule.Violations)
+		case verify.StatusUnknown:
+			status.colour = yellow
+		}
+		if rule.Checked == 0 {
+			checked = ""
+		}
+		promise := rule.Promise
+		if rule.Note != "" {
+			promise += " (" + rule.Note + ")"
+		}
+		t.add(plain(rule.Rule.String()), status, plain(checked), plain(broken), plain(promise))
+	}
+	t.foot = append(t.foot, fmt.Sprintf("sequences %d to %d, deadlines as of %s", r.First, r.Last, r.Now.Local().Format("2006-01-02 15:04:05")))
+	for _, typ := range slices.Sorted(maps.Keys(r.Unknown)) {
+		t.foot = append(t.foot, fmt.Sprintf("of type %s, which this version does not know: %d", printable(string(typ)), r.Unknown[typ]))
+	}
+	if r.Poison > 0 {
+		t.foot = append(t.foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
+	}
+	for _, f := range r.Findings {
+		about := strings.TrimSpace(string(f.Task) + " " + string(f.Node))
+		t.foot = append(t.foot, printable(fmt.Sprintf("%s  %s  %s: %s; see %s", f.Rule, sequences(f.Seqs, len(f.Seqs)), about, f.What, f.Look)))
+	}
+	if hidden := r.Violations - len(r.Findings); hidden > 0 {
+		t.foot = append(t.foot, fmt.Sprintf("and %d more", hidden))
+	}
+	return t
+}
+
+// sequences names the first of all.
+func sequences(seqs []uint64, all int) string {
+	parts := make([]string, len(seqs))
+	for i, seq := range seqs {
+		parts[i] = fmt.Sprintf("#%d", seq)
+	}
+	if all > len(seqs) {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,306 @@
+package events
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/mailru/easyjson/jlexer"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// An export is a part of a log in a file: lines of JSON, one for each message,
+// in the order of the log. The first line may be a header ([ExportHeader]).
+//
+//	{"seq":7,"stored":"2026-03-01T12:00:00.5Z","kind":"chain","subject":"mr.task.01J…","body":{"type":"attempt.started",…}}
+//
+// body is the message byte for byte if that is one JSON object, else bytes has
+// it in base64. A message that the log could not read as a fact also has error,
+// and the task or node whose place it lies in. No header of a message is kept:
+// Mr-Type repeats what the body says, the others only mattered to the server.
+
+// ExportVersion is the version of the form that [ExportWriter] writes.
+const ExportVersion = 1
+
+// maxExportLine is the longest line that is read, in bytes: the largest message
+// that a NATS server can be told to take is 64 MB, in base64.
+const maxExportLine = 96 << 20
+
+// ExportHeader is the first line of an export.
+type ExportHeader struct {
+	// Export is the version of the form, 1 at first.
+	Export int `json:"export"`
+	// From is the sequence at which the export begins; 1 or 0 for the beginning of
+	// the log, even if the first messages are gone.
+	From uint64 `json:"from"`
+	// To is the last sequence that was asked for.
+	To uint64 `json:"to,omitempty"`
+}
+
+var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindProbe: "probe"}
+
+// String is the kind's name, as exports spell it.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+func kindOf(name string) (Kind, error) {
+	for k, n := range kindNames {
+		if n == name {
+			return Kind(k), nil
+		}
+	}
+	return 0, fmt.Errorf("the kind is %q, want one of %v", name, kindNames)
+}
+
+// ExportWriter writes an export. It is for one goroutine.
+type ExportWriter struct {
+	w    *bufio.Writer
+	line []byte
+}
+
+// NewExportWriter begins an export with its header. Nothing has reached w for
+// certain before [ExportWriter.Flush].
+func NewExportWriter(w io.Writer, from, to uint64) (*ExportWriter, error) {
+	e := &ExportWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	head, err := json.Marshal(ExportHeader{Export: ExportVersion, From: from, To: to})
+	if err != nil {
+		return nil, err
+	}
+	_, err = e.w.Write(append(head, '\n'))
+	return e, err
+}
+
+// Write adds one record. The error is that of the writer below.
+func (e *ExportWriter) Write(r *Record) error {
+	b := append(e.line[:0], `{"seq":`...)
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, `,"stored":"`...)
+	b = r.Stored.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","kind":"`...)
+	b = append(b, r.Kind.String()...)
+	b = append(b, `","subject":`...)
+	b = appendString(b, r.Place)
+	if r.Err != nil {
+		if r.Fact.Task != "" {
+			b = appendString(append(b, `,"task":`...), string(r.Fact.Task))
+		}
+		if r.Fact.Node != "" {
+			b = appendString(append(b, `,"node":`...), string(r.Fact.Node))
+		}
+		b = appendString(append(b, `,"error":`...), r.Err.Error())
+	}
+	if embeds(r.Raw) {
+		b = append(append(b, `,"body":`...), r.Raw...)
+	} else {
+		b = append(b, `,"bytes":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, r.Raw), '"')
+	}
+	e.line = append(b, "}\n"...)
+	_, err := e.w.Write(e.line)
+	return err
+}
+
+// Flush hands everything to the writer below.
+func (e *ExportWriter) Flush() error { return e.w.Flush() }
+
+// embeds tells whether a message can stand in a line as it is.
+func embeds(raw []byte) bool {
+	return len(raw) > 1 && raw[0] == '{' && raw[len(raw)-1] == '}' && bytes.IndexByte(raw, '\n') < 0 && json.Valid(raw)
+}
+
+// ExportReader reads an export. It is for one goroutine.
+type ExportReader struct {
+	r      *bufio.Reader
+	number int // of the line read last
+	header ExportHeader
+	ahead  []byte // the first line, if it was no header
+	last   uint64
+	err    error
+}
+
+// NewExportReader reads the header, if there is one. The error says what is
+// wrong with the first line; an empty file is an export without messages.
+func NewExportReader(r io.Reader) (*ExportReader, error) {
+	e := &ExportReader{r: bufio.NewReaderSize(r, 64<<10)}
+	line, err := e.nextLine()
+	if errors.Is(err, io.EOF) {
+		e.err = io.EOF
+		return e, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var seen struct {
+		Export *int `json:"export"`
+	}
+	if err := json.Unmarshal(line, &seen); err != nil || seen.Export == nil {
+		e.ahead = bytes.Clone(line)
+		return e, nil
+	}
+	if *seen.Export < 1 || *seen.Export > ExportVersion {
+		return nil, e.wrong(fmt.Errorf("it is an export of version %d, this program reads up to %d: use a newer millrace", *seen.Export, ExportVersion))
+	}
+	if err := json.Unmarshal(line, &e.header); err != nil {
+		return nil, e.wrong(err)
+	}
+	return e, nil
+}
+
+// Header is what the first line says; Export is 0 if it is no header.
+func (e *ExportReader) Header() ExportHeader { return e.header }
+
+// Next returns the next record, or [io.EOF] at the end. Any other error names
+// the line that is wrong and what is wanted there; nothing more can be read then.
+func (e *ExportReader) Next() (Record, error) {
+	if e.err != nil {
+		return Record{}, e.err
+	}
+	r, err := e.next()
+	e.err = err
+	return r, err
+}
+
+func (e *ExportReader) next() (Record, error) {
+	line := e.ahead
+	e.ahead = nil
+	if line == nil {
+		var err error
+		if line, err = e.nextLine(); err != nil {
+			return Record{}, err
+		}
+	}
+	r, err := readExportLine(line)
+	if err != nil {
+		return Record{}, e.wrong(err)
+	}
+	if r.Seq <= e.last {
+		return Record{}, e.wrong(fmt.Errorf("sequence %d comes after %d: the lines must be in the order of the log", r.Seq, e.last))
+	}
+	e.last = r.Seq
+	return r, nil
+}
+
+func (e *ExportReader) wrong(err error) error {
+	return fmt.Errorf("line %d of the export: %w", e.number, err)
+}
+
+// nextLine returns the next line that is not empty, valid until the next call.
+func (e *ExportReader) nextLine() ([]byte, error) {
+	for {
+		e.number++
+		line, err := e.r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			line, err = e.longLine(bytes.Clone(line))
+		}
+		line = bytes.TrimSpace(line)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, e.wrong(err)
+		case len(line) > 0:
+			return line, nil
+		case err != nil:
+			return nil, io.EOF
+		}
+	}
+}
+
+func (e *ExportReader) longLine(line []byte) ([]byte, error) {
+	for {
+		more, err := e.r.ReadSlice('\n')
+		line = append(line, more...)
+		if len(line) > maxExportLine {
+			return nil, fmt.Errorf("it is longer than %d MB, so it is none that `millrace events export` has written", maxExportLine>>20)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// errNoExport explains what a line must be.
+var errNoExport = errors.New("it is no line of an export; `millrace events export` writes them")
+
+func readExportLine(line []byte) (Record, error) {
+	var r Record
+	var kind, problem string
+	var about Fact
+	var body []byte
+	l := &jlexer.Lexer{Data: line}
+	l.Delim('{')
+	for l.Ok() && !l.IsDelim('}') {
+		key := l.UnsafeFieldName(false)
+		l.WantColon()
+		switch key {
+		case "seq":
+			r.Seq = unsigned(l)
+		case "stored":
+			r.Stored = instant(l)
+		case "kind":
+			kind = l.UnsafeString()
+		case "subject":
+			r.Place = l.String()
+		case "task":
+			about.Task = task.ID(l.String())
+		case "node":
+			about.Node = node.ID(l.String())
+		case "error":
+			problem = l.String()
+		case "body":
+			body = l.Raw()
+		case "bytes":
+			body = l.Bytes()
+		default:
+			l.SkipRecursive()
+		}
+		l.WantComma()
+	}
+	l.Delim('}')
+	l.Consumed()
+	if err := l.Error(); err != nil {
+		return r, fmt.Errorf("%w: %w", errNoExport, err)
+	}
+	if r.Seq == 0 || kind == "" {
+		return r, fmt.Errorf("%w: seq or kind is missing", errNoExport)
+	}
+	var err error
+	if r.Kind, err = kindOf(kind); err != nil {
+		return r, err
+	}
+	r.Raw = bytes.Clone(body) // what is decoded shares its memory, and the line's is used again
+	r.understand(about, problem)
+	return r, nil
+}
+
+// understand decodes the message. What the log itself could not read counts as
+// unreadable here, too: it may lie in the wrong place.
+func (r *Record) understand(about Fact, problem string) {
+	if !r.IsFact() {
+		return
+	}
+	f, err := Decode(r.Raw)
+	switch {
+	case err != nil:
+		r.Err = err
+	case problem != "":
+		r.Err = errors.New(problem)
+	default:
+		r.Fact = f
+		return
+	}
+	if about.Task == "" && about.Node == "" {
+		about = Fact{Task: f.Task, Node: f.Node}
+	}
+	r.Fact = about
+}

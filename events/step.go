@@ -1,0 +1,39 @@
+package events
+
+import (
+	"time"
+
+	"millrace/task"
+)
+
+// Step is a record together with what it did, for those who count and do not
+// keep tasks themselves. A record that changed nothing (an offer that was stale,
+// a result of an older epoch) has the same State and Epoch before and after.
+type Step struct {
+	// Record is valid only as long as the batch that it came with.
+	Record *Record
+	// Was and Is are the task before and after; both are zero if the record is
+	// not about a task.
+	Was, Is Glance
+}
+
+// Glance is the part of a task that figures are made of.
+type Glance struct {
+	State task.State
+	// Reason is the code beside the state.
+	Reason string
+	Queue  string
+	// Node and Session name who runs or last ran it.
+	Node, Session string
+	Epoch         uint64
+	// Since is when the state began, StartedAt when the current or latest attempt did.
+	Since, StartedAt time.Time
+}
+
+// GlanceAt returns that part of a task.
+func GlanceAt(t *task.Task) Glance {
+	return Glance{
+		State: t.State, Reason: t.Reason, Queue: t.Route.Queue(), Node: t.Node, Session: t.Session,
+		Epoch: t.Epoch, Since: t.Since, StartedAt: t.StartedAt,
+	}
+}

@@ -1,0 +1,87 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/verify"
+)
+
+// verified holds a part of a history's log against the promises, as `millrace
+// verify` does. Facts that a stranger forged are left out: package verify cannot
+// tell them from those of a broken program, and would be right to say so.
+func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record) *verify.Report {
+	t.Helper()
+	cfg.Settings, cfg.Margin = bounds, 10*time.Second
+	v := verify.New(cfg)
+	rows := newFold()
+	for i := range part {
+		r := &part[i]
+		if r.Kind == events.KindChain && r.Fact.Actor == stranger && r.Fact.Event != nil {
+			continue
+		}
+		if err := v.Add(r); err != nil {
+			t.Fatal(err)
+		}
+		rows.add(r)
+	}
+	for _, k := range rows.tasks {
+		v.Row(&k)
+	}
+	v.RowsEnd()
+	return v.Report(time.Time{})
+}
+
+// What honest programs write verifies clean, whatever befalls them.
+func TestHistoriesVerify(t *testing.T) {
+	// What is open in the middle of a history may be late: much time passes in
+	// leaps, and some have no scheduler.
+	whenever := slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool {
+		return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
+	})
+	checked := map[verify.Rule]int{}
+	for seed := range *historiesFlag {
+		h := play(t, seed, variant{})
+		h.report(t)
+		accepted := slices.Sorted(maps.Keys(h.accepted))
+		for name, r := range map[string]*verify.Report{
+			"all of it":        verified(t, h, verify.Config{Settled: true, Acknowledged: accepted}, h.records),
+			"its beginning":    verified(t, h, verify.Config{Rules: whenever}, h.records[:len(h.records)/2]),
+			"its end":          verified(t, h, verify.Config{From: h.seen/3 + 1}, h.records[h.seen/3:]),
+			"a part of it":     verified(t, h, verify.Config{Rules: whenever, From: h.seen/5 + 1}, h.records[h.seen/5:h.seen*4/5]),
+			"its very end":     verified(t, h, verify.Config{From: h.seen*9/10 + 1}, h.records[h.seen*9/10:]),
+			"its very birth":   verified(t, h, verify.Config{Rules: whenever}, h.records[:min(len(h.records), 7)]),
+			"one of its facts": verified(t, h, verify.Config{Rules: whenever, From: h.seen}, h.records[h.seen-1:]),
+		} {
+			for _, f := range r.Findings {
+				t.Errorf("seed %d, %s: %v: task %s, node %s, %v: %s\n%s", seed, name, f.Rule, f.Task, f.Node, f.Seqs, f.What, telling(h.stories[f.Task]))
+			}
+			for _, rule := range r.Rules {
+				checked[rule.Rule] += rule.Checked
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	for _, rule := range verify.Rules() {
+		// There are no schedules, and what is open at an end is older than that.
+		if nothing := rule == verify.OneTask || rule == verify.Deadlines; checked[rule] == 0 && !nothing {
+			t.Errorf("%v found nothing to check", rule)
+		}
+	}
+	t.Logf("checked: %v", checked)
+}
+
+// rulesFound are the rules that the log of a history breaks.
+func (h *history) rulesFound(t *testing.T) []verify.Rule {
+	t.Helper()
+	var found []verify.Rule
+	for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+		found = append(found, f.Rule)
+	}
+	return found
+}

@@ -1,0 +1,61 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+)
+
+// maxDeliver is how often an offer is handed out before the server gives it up:
+// a last backstop, far above what happens. An offer is handed out again when its
+// lease runs out, and [task.MaxLosses] of those end the task; and when it was
+// returned, which happens when a worker had asked for more than it could take.
+// Extending a lease does not count.
+const maxDeliver = 50
+
+// OnDead calls dead with the sequence of each offer that the server gives up,
+// until stop is called. The server says so once and to whoever listens, when
+// somebody asks for offers the next time; so some may be missed.
+func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
+	sub, err := s.nc.Subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."+LogStream+".*", func(m *nats.Msg) {
+		var advisory struct {
+			Seq uint64 `json:"stream_seq"`
+		}
+		if json.Unmarshal(m.Data, &advisory) == nil && advisory.Seq > 0 {
+			dead(advisory.Seq)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen for dead offers: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}
+
+// Message reads one message of the log; the second result is false if it is not there.
+func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	r, found, err := s.leaderGet(ctx, map[string]any{"seq": seq})
+	if err != nil {
+		return r, false, fmt.Errorf("read message %d: %w", seq, err)
+	}
+	return r, found, nil
+}
+
+// Idle tells whether the server has no offer of a queue that it could still hand
+// out: none waits, and none is leased.
+func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
+	c, err := s.js.Consumer(ctx, LogStream, consumerName(queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, nil // whoever makes it again gets all that lies there
+	}
+	if err != nil {
+		return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
+	}
+	info := c.CachedInfo()
+	return info.NumPending == 0 && info.NumAckPending == 0, nil
+}

@@ -1,0 +1,109 @@
+package metrics
+
+// Kind says what may be done with the values of a family.
+type Kind uint8
+
+// The kinds of families, as Prometheus has them.
+const (
+	// Counter values only grow, from 0 at the start of the process.
+	Counter Kind = iota
+	// Gauge values are what holds at the moment.
+	Gauge
+	// Distribution values are counted by size: a histogram.
+	Distribution
+)
+
+// Family is a set of series that differ in their labels.
+type Family struct {
+	// Name is in Prometheus's form: base units, _total for counters.
+	Name string
+	Kind Kind
+	// Help says what a value means, in one sentence.
+	Help string
+	// Labels are the names of the labels, in the order in which series give their values.
+	Labels []string
+}
+
+// Emit takes one series at a time. The histogram is nil unless the family is a
+// [Distribution], whose value is then ignored; it is valid until Emit returns.
+type Emit func(f *Family, value float64, h *Histogram, labels ...string)
+
+// Source is where series come from. Collect calls emit for each and must not
+// call it twice with the same family and labels. It is safe for concurrent use.
+type Source interface {
+	Collect(emit Emit)
+}
+
+// Families are all families that any process of Millrace gives, beside those of
+// Go and of its process.
+var Families []*Family
+
+func family(kind Kind, name, help string, labels ...string) *Family {
+	f := &Family{Name: name, Kind: kind, Help: help, Labels: labels}
+	Families = append(Families, f)
+	return f
+}
+
+// Counted from the log by servers. All servers of an installation read the same
+// log, so they give the same figures: take the largest, never the sum.
+var (
+	TasksSubmitted   = family(Counter, "millrace_tasks_submitted_total", "Tasks submitted.", "queue")
+	TasksEnded       = family(Counter, "millrace_tasks_ended_total", "Tasks that reached a terminal state, by state and reason code.", "queue", "state", "reason")
+	TasksReopened    = family(Counter, "millrace_tasks_reopened_total", "Tasks that had ended and were given another life.")
+	AttemptsStarted  = family(Counter, "millrace_task_attempts_started_total", "Attempts started, takeovers included.", "queue")
+	Attempts         = family(Counter, "millrace_task_attempts_total", "Attempts that are over, by how they ended.", "outcome")
+	AttemptFailures  = family(Counter, "millrace_task_attempt_failures_total", "Attempts that failed, by class of the failure.", "class")
+	PendingAge       = family(Distribution, "millrace_task_pending_age_seconds", "How long tasks had been pending when they were started.", "queue")
+	RunTime          = family(Distribution, "millrace_task_run_seconds", "How long attempts ran, from their claim to their end however it came.", "queue")
+	StartExpired     = family(Counter, "millrace_start_deadline_expired_total", "Tasks that ended because nobody started them in time.", "queue")
+	StartExpiredAge  = family(Distribution, "millrace_start_deadline_expired_latency_seconds", "How long tasks had waited when they ended because nobody had started them in time.")
+	Takeovers        = family(Counter, "millrace_takeovers_total", "Attempts taken over from a node that had fallen silent.", "reason")
+	RestartImpact    = family(Counter, "millrace_restart_impact_tasks_total", "Attempts cut short because their node's session ended: given back by it, taken over from it, or lost with it.", "reason")
+	ResultsLate      = family(Counter, "millrace_results_late_total", "Results that came after their attempt had been taken over; kept as evidence only.")
+	NodeConnections  = family(Counter, "millrace_node_connections_total", "Times that a node came: started anew, or came back after it had been away.", "node", "kind")
+	NodeOffline      = family(Counter, "millrace_node_offline_total", "Times that a node went: said goodbye, fell silent, or was started anew without either.", "node", "reason")
+	NodeSession      = family(Distribution, "millrace_node_session_seconds", "How long nodes stayed online each time.")
+	NodeOutage       = family(Distribution, "millrace_node_outage_seconds", "How long nodes that came back had been offline.")
+	NodeComeback     = family(Distribution, "millrace_node_reconnect_to_ready_seconds", "From the first fact of a connection of a node until its first heartbeat was stored (online) and until it proved that work reaches it (ready).", "until")
+	Facts            = family(Counter, "millrace_log_facts_total", "Records of the log that were folded, by type of fact.", "type")
+	FactsUnreadable  = family(Counter, "millrace_log_unreadable_total", "Messages in the log that could not be understood.")
+	HeartbeatGap     = family(Distribution, "millrace_node_heartbeat_gap_seconds", "Time between two heartbeats of a node, by the node's own clock.")
+	HeartbeatAgeMax  = family(Gauge, "millrace_node_heartbeat_age_max_seconds", "Age of the oldest heartbeat that has not run out.")
+	HeartbeatsTotal  = family(Gauge, "millrace_node_heartbeats", "Heartbeats that have not run out: nodes that live.")
+	ReadModelSeq     = family(Gauge, "millrace_read_model_sequence", "Sequence of the log that lists and figures reflect.")
+	ReadModelLag     = family(Gauge, "millrace_read_model_lag_sequences", "By how many sequences the read model is behind the log.")
+	ReadModelLagTime = family(Gauge, "millrace_read_model_lag_seconds", "For how long something has been in the log that the read model does not have.")
+)
+
+// Looked up in the read model of a server when it is asked.
+var (
+	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
+	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or on a node's own route, and may be started at once.", "queue")
+	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
+	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
+	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without anybody acting on it, at most 1000 of a kind.", "kind")
+	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
+)
+
+// Of the loops of a server's scheduler.
+var (
+	SweepRepairs = family(Counter, "millrace_sweep_repairs_total", "Steps that the sweep did because whoever should have had not: stays 0 when nothing is wrong.", "kind")
+	Looks        = family(Counter, "millrace_scheduler_looks_total", "Rounds of the scheduler's loops.", "loop", "outcome")
+	LookTime     = family(Distribution, "millrace_scheduler_look_seconds", "How long a round of a loop of the scheduler took.", "loop")
+	LastLook     = family(Gauge, "millrace_scheduler_last_look_timestamp_seconds", "When a loop of the scheduler last ended a round without an error.", "loop")
+)
+
+// Of a worker process.
+var (
+	WorkerSlots      = family(Gauge, "millrace_worker_slots", "Tasks that the worker runs (busy) and could run beside them (free).", "state")
+	WorkerFetching   = family(Gauge, "millrace_worker_fetching", "1 while the worker asks for work and gets answers, else 0.")
+	WorkerRenewals   = family(Counter, "millrace_worker_lease_renewals_total", "Leases that the worker extended, or tried to.", "outcome")
+	WorkerHeartbeats = family(Counter, "millrace_worker_heartbeats_total", "Heartbeats that the worker stored, or tried to.", "outcome")
+)
+
+// Of every process.
+var (
+	ConnectionUp    = family(Gauge, "millrace_connection_up", "1 while a connection to NATS is up, else 0.", "connection")
+	BuildInfo       = family(Gauge, "millrace_build_info", "Always 1; the labels say what runs.", "version", "commit", "go", "nats_server", "role")
+	MonitorFailures = family(Counter, "millrace_monitor_failures_total", "Looks at the read model or the log that failed, so that figures are missing or old.", "source")
+)

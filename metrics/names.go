@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+)
+
+// Caps of names in labels. What comes after so many is counted under [Other],
+// or [OtherNode] for a node's own route.
+const (
+	MaxQueues = 100
+	MaxNodes  = 200
+)
+
+// Names that many share.
+const (
+	Other     = "other"
+	OtherNode = "@other"
+)
+
+// Names keeps the number of different names in a label bounded: the first ones
+// keep theirs, all others share one. Safe for concurrent use.
+type Names struct {
+	mu    sync.Mutex
+	known map[string]struct{} // guarded by mu
+	max   int
+	other string
+}
+
+// NewNames returns a set of at most most names beside the one that all others share.
+func NewNames(most int, other string) *Names {
+	return &Names{known: map[string]struct{}{}, max: most, other: other}
+}
+
+// Of returns the name under which name is counted.
+func (n *Names) Of(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.known[name]; ok {
+		return name
+	}
+	if len(n.known) >= n.max {
+		return n.other
+	}
+	name = strings.Clone(name) // it may be part of a message
+	n.known[name] = struct{}{}
+	return name
+}
+
+// Queues bounds the names of queues and, apart from those, of nodes' own routes,
+// which begin with '@'.
+type Queues struct{ queues, routes *Names }
+
+// NewQueues returns an empty set with the caps of this package.
+func NewQueues() *Queues {
+	return &Queues{NewNames(MaxQueues, Other), NewNames(MaxNodes, OtherNode)}
+}
+
+// Of returns the name under which a queue or route is counted.
+func (q *Queues) Of(name string) string {
+	if strings.HasPrefix(name, "@") {
+		return q.routes.Of(name)
+	}
+	return q.queues.Of(name)
+}

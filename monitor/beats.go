@@ -1,0 +1,32 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"millrace/metrics"
+	"millrace/node"
+)
+
+// Heartbeats says which nodes beat, as a scheduler wants to know it.
+type Heartbeats interface {
+	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
+	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
+	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
+}
+
+// Watched are heartbeats of which somebody counts the gaps whenever anybody
+// reads them all.
+type Watched struct {
+	Heartbeats
+	Beats *metrics.Beats
+}
+
+// Alive reads the heartbeats.
+func (w Watched) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
+	alive, err := w.Heartbeats.Alive(ctx)
+	if err == nil {
+		w.Beats.Look(alive, time.Now())
+	}
+	return alive, err
+}

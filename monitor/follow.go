@@ -1,0 +1,57 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/metrics"
+)
+
+// lookEvery is how often the end of the log is looked at.
+const lookEvery = time.Second
+
+// Bounds of a read model that counts as caught up.
+const (
+	maxBehind = 5 * time.Second
+	maxUnseen = 10 * time.Second
+)
+
+// FollowLag watches how far a read model is behind until ctx ends; then it
+// returns nil. It asks the log where it ends once a second.
+func FollowLag(ctx context.Context, lag *metrics.Lag, last func(context.Context) (uint64, error), reached func() uint64, failed func(source string)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, maxUnseen)
+		end, err := last(asking)
+		cancel()
+		if err == nil {
+			lag.Look(end, reached(), time.Now())
+		} else if ctx.Err() == nil {
+			failed("log")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// LagCheck is the [Check] that a read model has caught up.
+func LagCheck(lag *metrics.Lag) Check {
+	return Check{Name: "read model", Ask: func(now time.Time) error {
+		behind, looked := lag.Behind()
+		switch {
+		case looked.IsZero():
+			return errors.New("the end of the log has not been seen yet")
+		case now.Sub(looked) > maxUnseen:
+			return fmt.Errorf("the log has not answered for %v", now.Sub(looked).Round(time.Second))
+		case behind > maxBehind:
+			return fmt.Errorf("it is %v behind the log", behind.Round(time.Second))
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,182 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"millrace/metrics"
+)
+
+// Check says whether one thing is as it should be; the error says what is not.
+type Check struct {
+	// Name is what is looked at, in a word or two.
+	Name string
+	// Live is whether the process counts as dead while this fails, and not only
+	// as not ready.
+	Live bool
+	Ask  func(now time.Time) error
+}
+
+// Monitor serves the figures and the health of one process. Create it with
+// [Listen], add what there is, then Run it once.
+type Monitor struct {
+	listener net.Listener
+	log      zerolog.Logger
+
+	mu      sync.Mutex
+	sources []metrics.Source // guarded by mu
+	checks  []Check          // guarded by mu
+	failed  *failures
+}
+
+// ErrAddress means that the address cannot be listened on: somebody else does,
+// or it is none of this machine's.
+var ErrAddress = errors.New("metrics cannot be served there")
+
+// Listen takes the address host:port, of which an empty host means all of the
+// machine's addresses and port 0 a free one. Nothing is answered before [Monitor.Run]. The
+// error wraps [ErrAddress].
+func Listen(ctx context.Context, address string, log zerolog.Logger) (*Monitor, error) {
+	var c net.ListenConfig
+	l, err := c.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	m := &Monitor{listener: l, log: log, failed: newFailures()}
+	m.Add(m.failed)
+	return m, nil
+}
+
+// URL is where the figures are.
+func (m *Monitor) URL() string { return "http://" + m.listener.Addr().String() + "/metrics" }
+
+// Exposed tells whether others than this machine's own processes can reach it.
+func (m *Monitor) Exposed() bool {
+	a, ok := m.listener.Addr().(*net.TCPAddr)
+	return !ok || !a.IP.IsLoopback()
+}
+
+// Add gives the monitor more figures. It may be called before Run only.
+func (m *Monitor) Add(sources ...metrics.Source) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources = append(m.sources, sources...)
+}
+
+// Expect has the monitor look at something, whenever somebody asks.
+func (m *Monitor) Expect(checks ...Check) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.checks = append(m.checks, checks...)
+}
+
+// Failed counts a look that failed, of the source that is named, so that its
+// figures are missing or old.
+func (m *Monitor) Failed(source string) { m.failed.add(source) }
+
+// Close gives the address back. Run does it, too.
+func (m *Monitor) Close() { _ = m.listener.Close() } // of use to nobody any more
+
+// Bounds of requests. Nobody has reason to ask more often at once.
+const (
+	headerTimeout = 5 * time.Second
+	answerTimeout = 15 * time.Second
+	maxAtOnce     = 4
+)
+
+// Run answers requests until ctx ends, and then returns nil.
+func (m *Monitor) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: m.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: 2 * answerTimeout, IdleTimeout: time.Minute,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(m.listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve metrics: %w", err)
+	case <-ctx.Done():
+	}
+	_ = server.Close() // who was asking asks again
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+func (m *Monitor) handler() http.Handler {
+	m.mu.Lock()
+	sources := m.sources
+	m.mu.Unlock()
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(sources), promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: complaints{m.log}, MaxRequestsInFlight: maxAtOnce, Timeout: answerTimeout,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { m.answer(w, true) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { m.answer(w, false) })
+	return mux
+}
+
+// complaints are what Prometheus's own handler has to say.
+type complaints struct{ log zerolog.Logger }
+
+func (c complaints) Println(v ...any) {
+	c.log.Warn().Msg("metrics are incomplete: " + strings.TrimSpace(fmt.Sprintln(v...)))
+}
+
+// answer says how the checks come out: 200 if all hold, else 503, with a line for each.
+func (m *Monitor) answer(w http.ResponseWriter, live bool) {
+	m.mu.Lock()
+	checks := m.checks
+	m.mu.Unlock()
+	now := time.Now()
+	code := http.StatusOK
+	var text strings.Builder
+	for _, c := range checks {
+		if live && !c.Live {
+			continue
+		}
+		word := "ok"
+		if err := c.Ask(now); err != nil {
+			code, word = http.StatusServiceUnavailable, err.Error()
+		}
+		fmt.Fprintf(&text, "%s: %s\n", c.Name, word)
+	}
+	if text.Len() == 0 {
+		text.WriteString("ok\n")
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text.String())) // whoever asked may have left
+}
+
+// failures are counted by source.
+type failures struct {
+	mu sync.Mutex
+	n  map[string]uint64 // guarded by mu
+}
+
+func newFailures() *failures { return &failures{n: map[string]uint64{}} }
+
+func (f *failures) add(source string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n[source]++
+}
+
+func (f *failures) Collect(emit metrics.Emit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for source, n := range f.n {
+		emit(metrics.MonitorFailures, float64(n), nil, source)
+	}
+}

@@ -1,0 +1,62 @@
+package monitor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"millrace/metrics"
+)
+
+// collector gives series of sources to Prometheus. It describes nothing
+// beforehand: which sources a process has depends on what it does.
+type collector struct {
+	descs   map[*metrics.Family]*prometheus.Desc
+	sources []metrics.Source
+}
+
+// Describe sends nothing, which makes it what Prometheus calls unchecked.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks all sources.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	for _, s := range c.sources {
+		s.Collect(func(f *metrics.Family, value float64, h *metrics.Histogram, labels ...string) {
+			to <- c.metric(f, value, h, labels)
+		})
+	}
+}
+
+func (c *collector) metric(f *metrics.Family, value float64, h *metrics.Histogram, labels []string) prometheus.Metric {
+	desc := c.descs[f]
+	var m prometheus.Metric
+	var err error
+	switch {
+	case f.Kind == metrics.Distribution:
+		buckets := make(map[float64]uint64, len(h.Bounds))
+		var n uint64
+		for i, bound := range h.Bounds {
+			n += h.Counts[i]
+			buckets[bound] = n
+		}
+		m, err = prometheus.NewConstHistogram(desc, n+h.Counts[len(h.Bounds)], h.Sum, buckets, labels...)
+	case f.Kind == metrics.Counter:
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, value, labels...)
+	default:
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if err != nil { // a label too many, or one that is no text
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return m
+}
+
+// newRegistry returns one with the sources, and what is known of Go and of the process.
+func newRegistry(sources []metrics.Source) *prometheus.Registry {
+	c := &collector{descs: map[*metrics.Family]*prometheus.Desc{}, sources: sources}
+	for _, f := range metrics.Families {
+		c.descs[f] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
+	r := prometheus.NewRegistry()
+	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}

@@ -1,0 +1,238 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/metrics"
+	"millrace/node"
+	"millrace/task"
+)
+
+// View is what a monitor asks the read model for.
+type View interface {
+	Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error)
+	Nodes(ctx context.Context) ([]node.Node, uint64, error)
+	// Oldest is since when the longest waiting task of each queue has been pending.
+	Oldest(ctx context.Context) (map[string]time.Time, error)
+	// Overdue counts tasks whose own deadline passed before a time.
+	Overdue(ctx context.Context, before time.Time) (map[task.State]int, error)
+	// Waiting lists tasks of a queue that have been pending since before a time.
+	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// OnNode lists the tasks that run on a node.
+	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
+	// Reached is the sequence that all that reflects.
+	Reached() uint64
+}
+
+// maxStuck is how many tasks of a kind are counted.
+const maxStuck = 1000
+
+// lookTimeout bounds what one scrape asks of the read model.
+const lookTimeout = 10 * time.Second
+
+// Server gives what a server process knows at the moment. It is a
+// [metrics.Source].
+type Server struct {
+	View View
+	// Settings are the bounds that the scheduler enforces, and Patience is how
+	// long after one has passed it may take to act: a few sweeps.
+	Settings task.Settings
+	Patience time.Duration
+	// Repairs counts what the scheduler's sweep has done that others should have, by kind.
+	Repairs func() map[string]int64
+	// Names are under which queues are shown.
+	Names *metrics.Queues
+	// Failed is told which look at the read model has failed.
+	Failed func(source string)
+}
+
+// Collect asks the read model.
+func (s *Server) Collect(emit metrics.Emit) {
+	for kind, n := range s.Repairs() {
+		emit(metrics.SweepRepairs, float64(n), nil, kind)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	counts, _, err := s.View.Counts(ctx)
+	if s.failed("tasks", err) {
+		return
+	}
+	nodes, _, err := s.View.Nodes(ctx)
+	if s.failed("nodes", err) {
+		return
+	}
+	depth := s.tasks(emit, counts)
+	s.nodes(emit, nodes, depth)
+	oldest, err := s.View.Oldest(ctx)
+	if !s.failed("oldest", err) {
+		s.oldest(emit, oldest, depth)
+	}
+	stuck, err := s.stuck(ctx, time.Now(), nodes, counts)
+	if !s.failed("stuck", err) {
+		for _, kind := range stuckKinds {
+			emit(metrics.TasksStuck, float64(stuck[kind]), nil, kind)
+		}
+	}
+}
+
+func (s *Server) failed(source string, err error) bool {
+	if err != nil {
+		s.Failed(source)
+	}
+	return err != nil
+}
+
+// tasks gives the counts, and returns the depth of each queue by the queue's own name.
+func (s *Server) tasks(emit metrics.Emit, counts map[string]map[task.State]int) map[string]int {
+	type key struct {
+		queue string
+		state task.State
+	}
+	sums, depths, depth := map[key]int{}, map[string]int{}, map[string]int{}
+	for queue, states := range counts {
+		shown := s.Names.Of(queue)
+		depth[queue] = states[task.Pending]
+		depths[shown] += states[task.Pending]
+		for state, n := range states {
+			sums[key{shown, state}] += n
+		}
+	}
+	for k, n := range sums {
+		emit(metrics.Tasks, float64(n), nil, k.queue, k.state.String())
+	}
+	for queue, n := range depths {
+		emit(metrics.QueueDepth, float64(n), nil, queue)
+	}
+	return depth
+}
+
+func (s *Server) nodes(emit metrics.Emit, nodes []node.Node, depth map[string]int) {
+	states := map[string]int{}
+	for st := node.Online; !strings.HasPrefix(st.String(), "state("); st++ {
+		states[st.String()] = 0
+	}
+	serving := map[string]int{}
+	for queue := range depth {
+		serving[queue] = 0
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		states[n.State.String()]++
+		for _, q := range n.Queues {
+			serving[q] += 0
+		}
+	}
+	for queue := range serving {
+		for i := range nodes {
+			if serves(nodes[i], queue) {
+				serving[queue]++
+			}
+		}
+	}
+	for state, n := range states {
+		emit(metrics.Nodes, float64(n), nil, state)
+	}
+	// Of queues that share a name, the one that is served worst stands for all.
+	shown := map[string]int{}
+	for queue, n := range serving {
+		name := s.Names.Of(queue)
+		if have, ok := shown[name]; !ok || n < have {
+			shown[name] = n
+		}
+	}
+	for name, n := range shown {
+		emit(metrics.QueueNodes, float64(n), nil, name)
+	}
+}
+
+// serves tells whether a node takes work from a queue, or from a route of its own.
+func serves(n node.Node, queue string) bool {
+	if id, own := strings.CutPrefix(queue, "@"); own {
+		n.Queues = []string{queue}
+		return string(n.ID) == id && n.Serves(queue)
+	}
+	return n.Serves(queue)
+}
+
+func (s *Server) oldest(emit metrics.Emit, oldest map[string]time.Time, depth map[string]int) {
+	now := time.Now()
+	shown := map[string]float64{}
+	for queue := range depth {
+		age := 0.0
+		if since, ok := oldest[queue]; ok {
+			age = max(now.Sub(since), 0).Seconds()
+		}
+		name := s.Names.Of(queue)
+		shown[name] = max(shown[name], age)
+	}
+	for name, age := range shown {
+		emit(metrics.OldestPending, age, nil, name)
+	}
+}
+
+// Kinds of stuck tasks, beside the states whose own deadline has passed.
+const (
+	// unserved tasks wait in a queue without nodes for longer than the start deadline.
+	unserved = "unserved"
+	// orphaned tasks run on a node that has been offline for longer than a lease lasts.
+	orphaned = "orphaned"
+)
+
+var stuckKinds = []string{
+	task.Scheduled.String(), task.Retrying.String(), task.Pending.String(), task.Running.String(), task.Cancelling.String(), unserved, orphaned,
+}
+
+// stuck counts the tasks that somebody should have done something about, by kind.
+func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, counts map[string]map[task.State]int) (map[string]int, error) {
+	stuck := map[string]int{}
+	patience := s.Settings.Slack + s.Patience
+	overdue, err := s.View.Overdue(ctx, now.Add(-patience))
+	if err != nil {
+		return nil, err
+	}
+	for state, n := range overdue {
+		stuck[state.String()] = n
+	}
+	for queue, states := range counts {
+		if states[task.Pending] == 0 || slices.ContainsFunc(nodes, func(n node.Node) bool { return serves(n, queue) }) {
+			continue
+		}
+		ids, err := s.View.Waiting(ctx, queue, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+		if err != nil {
+			return nil, err
+		}
+		stuck[unserved] = min(stuck[unserved]+len(ids), maxStuck)
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.State != node.Offline || now.Sub(n.Since) < s.Settings.AckWait+patience {
+			continue
+		}
+		ids, err := s.View.OnNode(ctx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		stuck[orphaned] = min(stuck[orphaned]+len(ids), maxStuck)
+	}
+	return stuck, nil
+}
+
+// LoopCheck is the [Check] that a loop of the scheduler has ended a round
+// without an error not longer ago than within.
+func LoopCheck(loops *metrics.Loops, name string, within time.Duration) Check {
+	return Check{Name: "scheduler's " + name, Ask: func(now time.Time) error {
+		last := loops.Last(name)
+		switch {
+		case last.IsZero():
+			return errors.New("it has not looked yet")
+		case now.Sub(last) > within:
+			return fmt.Errorf("it last looked %v ago", now.Sub(last).Round(time.Second))
+		}
+		return nil
+	}}
+}

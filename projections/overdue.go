@@ -1,0 +1,58 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"millrace/task"
+)
+
+// Bounds of what is looked at for a figure.
+const (
+	maxOldest  = 10_000 // waiting tasks of a queue, in the order of their ids
+	maxOverdue = 1000   // tasks whose deadline has passed
+)
+
+// Oldest returns, for each queue with pending tasks, since when the one has been
+// pending that has waited longest. It looks at the first 10,000 of a queue in the
+// order of their ids, which is that of their submission.
+func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
+	oldest := map[string]time.Time{}
+	err := s.view(ctx, "find the oldest waiting tasks", func(tx *sql.Tx, seq uint64) error {
+		queues, err := pendingQueues(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, q := range queues {
+			var since sql.NullInt64
+			err := tx.QueryRowContext(ctx,
+				"SELECT min(waits) FROM (SELECT waits FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?)", q, maxOldest).Scan(&since)
+			if err != nil {
+				return err
+			}
+			if since.Valid {
+				oldest[q] = time.UnixMicro(since.Int64).UTC()
+			}
+		}
+		return nil
+	})
+	return oldest, err
+}
+
+// Overdue counts, by state, the tasks whose own deadline (see [Store.Due]) passed
+// before a time, the longest overdue 1000 of them.
+func (s *Store) Overdue(ctx context.Context, before time.Time) (map[task.State]int, error) {
+	overdue := map[task.State]int{}
+	err := s.view(ctx, "count overdue tasks", func(tx *sql.Tx, seq uint64) error {
+		var state task.State
+		var n int
+		return each(ctx, tx, fmt.Sprintf("SELECT state, count(*) FROM (SELECT state FROM tasks WHERE deadline < ? ORDER BY deadline LIMIT %d) GROUP BY state", maxOverdue),
+			[]any{before.UnixMicro()}, []any{&state, &n}, func() error {
+				overdue[state] = n
+				return nil
+			})
+	})
+	return overdue, err
+}

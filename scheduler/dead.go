@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Deliveries is what a scheduler asks of whoever hands out offers.
+type Deliveries interface {
+	// OnDead calls dead for each offer that is given up because it was handed out
+	// too often, until stop is called. Some may be missed.
+	OnDead(dead func(seq uint64)) (stop func(), err error)
+	// Message reads one message of the log; false if it is not there.
+	Message(ctx context.Context, seq uint64) (events.Record, bool, error)
+	// Idle tells whether there is no offer of a queue that could still be handed out.
+	Idle(ctx context.Context, queue string) (bool, error)
+}
+
+// deadLetters is how many dead offers may wait to be looked at; the sweep finds others.
+const deadLetters = 1024
+
+// bury ends tasks whose offers were given up, as it hears of them.
+func (s *Scheduler) bury(ctx context.Context) error {
+	if s.cfg.Deliveries == nil {
+		return nil
+	}
+	heard := make(chan uint64, deadLetters)
+	stop, err := s.cfg.Deliveries.OnDead(func(seq uint64) {
+		select {
+		case heard <- seq:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case seq := <-heard:
+			if err := s.Dead(ctx, seq); err != nil && ctx.Err() == nil {
+				s.log.Warn().Err(err).Uint64("offer", seq).Msg("a dead offer could not be dealt with; the sweep comes back to its task")
+			}
+		}
+	}
+}
+
+// Dead ends the task of an offer that was given up, if the task still waits for
+// that very offer, and offers it anew if it runs under it. It may be called by
+// any number of schedulers.
+func (s *Scheduler) Dead(ctx context.Context, seq uint64) error {
+	r, found, err := s.cfg.Deliveries.Message(ctx, seq)
+	if err != nil || !found || r.Kind != events.KindOffer {
+		return err
+	}
+	t, err := s.rec.Load(ctx, r.Fact.Task)
+	if errors.Is(err, task.ErrUnknown) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A message that cannot be read is nobody's offer: the read model lists it.
+	command, ok := task.Undelivered(t, r.Task())
+	if !ok {
+		return nil
+	}
+	t, event, err := s.rec.Do(ctx, t, command)
+	switch {
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced):
+		return nil
+	case err != nil:
+		return fmt.Errorf("task %s: %w", t.ID, err)
+	case event != nil:
+		s.repairs.add(RepairDead, 1)
+		s.log.Warn().Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
+	}
+	return s.rec.Settle(ctx, t)
+}
+
+// sweepIdle offers tasks anew that wait in a queue which is served, while there
+// is no offer that could still be handed out. Two looks in a row must agree.
+func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) error {
+	if s.cfg.Deliveries == nil {
+		return nil
+	}
+	before := now.Add(-s.cfg.AckWait - s.cfg.Slack)
+	ids, err := s.view.Waiting(ctx, queue, before, batch)
+	if err != nil || len(ids) == 0 {
+		delete(s.idle, queue)
+		return err
+	}
+	idle, err := s.cfg.Deliveries.Idle(ctx, queue)
+	if err != nil || !idle {
+		delete(s.idle, queue)
+		return err
+	}
+	if !s.idle[queue] {
+		s.idle[queue] = true
+		return nil
+	}
+	var errs []error
+	for _, id := range ids {
+		t, err := s.rec.Load(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if t.State != task.Pending || !t.Offered || !t.Since.Before(before) || t.Route.Queue() != queue {
+			continue
+		}
+		s.repairs.add(RepairOffer, 1)
+		s.log.Warn().Str("task", string(id)).Msg("it waits, and its offer is gone; the sweep offers it again")
+		t.Offered = false
+		errs = append(errs, s.rec.Settle(ctx, t))
+	}
+	return errors.Join(errs...)
+}

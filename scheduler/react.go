@@ -1,0 +1,90 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// watch is what [Scheduler.React] remembers: the nodes as they were at its last look.
+type watch struct {
+	nodes map[node.ID]standing
+}
+
+// standing is what of a node decides about its tasks.
+type standing struct {
+	state   node.State
+	session string
+}
+
+// afterglow is how long after a change of a node its tasks are looked at again
+// and again: whoever recorded it may have a clock that is ahead.
+const afterglow = time.Second
+
+// React looks once whether a node came or went since the last look, and if so
+// takes care of the tasks that this touches: those that ran under a session
+// which is over are declared lost and offered again, those that wait for a node
+// which takes no work are moved as their rules have it. It does at once what the
+// sweep would do a few seconds later, and the two may run side by side. It is
+// for one goroutine.
+func (s *Scheduler) React(ctx context.Context) error {
+	nodes, _, err := s.view.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.rec.Now()
+	w := NewWorld(nodes, now)
+	seen := make(map[node.ID]standing, len(nodes))
+	var errs []error
+	came := false
+	for _, n := range nodes {
+		is := standing{n.State, n.Session}
+		was, known := s.watch.nodes[n.ID]
+		if known && was == is {
+			seen[n.ID] = is
+			continue
+		}
+		serves := n.Serves(task.NodeQueue(string(n.ID)))
+		came = came || serves
+		err := s.sweepAstray(ctx, &n, w)
+		if !serves {
+			err = errors.Join(err, s.sweepRoute(ctx, task.NodeQueue(string(n.ID)), now, w, false))
+		}
+		// Until what follows from the change is due by any clock, come back to it.
+		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(superseded+afterglow)) {
+			seen[n.ID] = is
+		}
+		errs = append(errs, err)
+	}
+	s.watch.nodes = seen
+	if came {
+		errs = append(errs, s.reactToArrival(ctx, w))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *World) error {
+	ids, err := s.view.Astray(ctx, n.ID, liveSession(w, n.ID))
+	return errors.Join(err, s.enforceAll(ctx, ids, w, false))
+}
+
+// reactToArrival looks at what waits for other nodes: the one that came may be
+// among those that it is meant for.
+func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
+	queues, err := s.view.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); !own || w.serving(q) > 0 {
+			continue
+		}
+		if err := s.sweepRoute(ctx, q, w.seen, w, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// World is what is known of the nodes at one look.
+type World struct {
+	nodes map[node.ID]node.Node
+	seen  time.Time
+	// unserved are queues that nobody serves, and since when that is known.
+	unserved map[string]time.Time
+}
+
+// NewWorld is the world as these nodes make it, seen now.
+func NewWorld(nodes []node.Node, now time.Time) *World {
+	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}}
+	for _, n := range nodes {
+		w.nodes[n.ID] = n
+	}
+	return w
+}
+
+// serving counts the nodes that take new work from a queue.
+func (w *World) serving(queue string) int {
+	count := 0
+	for _, n := range w.nodes {
+		if n.Serves(queue) {
+			count++
+		}
+	}
+	return count
+}
+
+// Around is what the duty of a task depends on besides the task.
+func (w *World) Around(t *task.Task) task.Surroundings {
+	queue := t.Route.Queue()
+	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Seen: w.seen}
+	if on, own := t.Route.Node(); own && around.Serving == 0 {
+		around.Unserved = w.nodes[node.ID(on)].Since // of a node that never was, zero
+		for _, name := range placeOf(t).Nodes {
+			if n, ok := w.nodes[node.ID(name)]; ok && n.Serves(task.NodeQueue(name)) {
+				around.Able = append(around.Able, name)
+			}
+		}
+	}
+	if n, ok := w.nodes[node.ID(t.Node)]; ok && t.Live() {
+		around.NodeGone = gone(&n, t.Session)
+	}
+	return around
+}
+
+// doubted is the node on which the task's duty depends, if what is known of it says
+// that nothing is to be expected of it and is older than what is known of the task.
+func (w *World) doubted(t *task.Task, around task.Surroundings) node.ID {
+	var id node.ID
+	if on, own := t.Route.Node(); own && t.State == task.Pending && around.Serving == 0 {
+		id = node.ID(on)
+	} else if !around.NodeGone.IsZero() {
+		id = node.ID(t.Node)
+	}
+	if id == "" || t.Seq < w.nodes[id].Head {
+		return ""
+	}
+	return id
+}
+
+// superseded is how long a session may have to find out that another one has
+// taken its node's name: it reads the log before its next heartbeat.
+const superseded = 3 * time.Second
+
+// gone is since when nothing is to be expected of a node's session; zero if that is not over.
+func gone(n *node.Node, session string) time.Time {
+	switch {
+	case n.Session != session:
+		return n.Started.Add(superseded)
+	case n.State == node.Offline:
+		return n.Since
+	}
+	return time.Time{}
+}
+
+func placeOf(t *task.Task) task.Place {
+	if t.Spec == nil {
+		return task.Place{}
+	}
+	return t.Spec.Place
+}

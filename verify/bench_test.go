@@ -1,0 +1,122 @@
+package verify_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/verify"
+)
+
+// lives makes the records of tasks that come to their ends, three for each.
+func lives(b *testing.B, n int) []events.Record {
+	b.Helper()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	spec := &task.Spec{Handler: "work"}
+	records := make([]events.Record, 0, 3*n)
+	for i := range n {
+		id := task.ID(fmt.Sprintf("01JNAT%020d", i))
+		offer := uint64(len(records) + 1)
+		for k, e := range []task.Event{
+			task.Submitted{Work: task.Work{Spec: spec, Route: "default.5"}},
+			task.AttemptStarted{Attempt: 1, Node: "a", Session: "a1", Offer: offer},
+			task.AttemptFinished{Attempt: 1, Epoch: offer + 1},
+		} {
+			kind := events.KindChain
+			if k == 0 {
+				kind = events.KindOffer
+			}
+			seq := offer + uint64(k)
+			f := events.Fact{ID: fmt.Sprintf("01JNAF%020d", seq), At: at, Type: events.TypeOf(e), Task: id, Event: e}
+			raw, err := events.Encode(nil, &f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			records = append(records, events.Record{Seq: seq, Stored: at, Kind: kind, Place: "mr.task." + string(id), Fact: f, Raw: raw})
+		}
+	}
+	return records
+}
+
+// BenchmarkAdd verifies 300,000 facts of 100,000 tasks, and says what stays in memory.
+func BenchmarkAdd(b *testing.B) {
+	records := lives(b, 100_000)
+	for b.Loop() {
+		before := inUse()
+		v := verify.New(verify.Config{})
+		begun := time.Now()
+		for i := range records {
+			if err := v.Add(&records[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(time.Since(begun).Seconds()/float64(len(records))*1e9, "ns/fact")
+		b.ReportMetric(float64(inUse()-before)/100_000, "B/task")
+		if r := v.Report(time.Time{}); r.Violations > 0 {
+			b.Fatalf("%+v", r.Findings)
+		}
+	}
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkExport reads the same from an export.
+func BenchmarkExport(b *testing.B) {
+	records := lives(b, 100_000)
+	var file bytes.Buffer
+	w, err := events.NewExportWriter(&file, 1, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range records {
+		if err := w.Write(&records[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		begun := time.Now()
+		r, err := events.NewExportReader(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		for ; ; n++ {
+			if _, err := r.Next(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(time.Since(begun).Seconds()/float64(n)*1e9, "ns/fact")
+	}
+}
+
+// BenchmarkBacklog says what 100,000 tasks that wait keep in memory.
+func BenchmarkBacklog(b *testing.B) {
+	records := lives(b, 100_000)
+	for b.Loop() {
+		before := inUse()
+		v := verify.New(verify.Config{})
+		for i := 0; i < len(records); i += 3 {
+			if err := v.Add(&records[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(inUse()-before)/100_000, "B/task")
+		runtime.KeepAlive(v)
+	}
+}

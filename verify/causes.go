@@ -1,0 +1,99 @@
+package verify
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// queued checks an offer (I-7): it is for a turn that has begun, and says of the
+// attempt what was planned then. It may be stale, and there may be several.
+// Whether it came before it was due is not judged: clocks of hosts differ.
+func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
+	v.checked[CauseFirst]++
+	if s.cut {
+		s.turn = max(s.turn, e.After)
+	}
+	first := !slices.ContainsFunc(s.offers, func(o offer) bool { return o.after == s.turn })
+	if e.After == s.turn && first && s.byOthers && s.open == 0 && s.end == 0 && r.Fact.Actor == scheduler {
+		v.repairs++
+	}
+	if s.end == 0 {
+		s.offers = append(s.offers, offer{r.Seq, e.After})
+	}
+	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After && t.due == stampOf(e.Due) })
+	if i < 0 {
+		i = slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
+	}
+	switch {
+	case i < 0 && (v.before(e.After) || !s.born):
+	case i < 0 && e.After == 0 && s.undue:
+		s.planned(v, e, r, turn{attempt: 1})
+	case i < 0:
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "an offer for the turn since %d, where no turn of the task had begun", e.After)
+	case e.After == 0 && s.undue && e.Due.IsZero():
+	default:
+		s.planned(v, e, r, s.turns[i])
+	}
+}
+
+func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
+	switch {
+	case t.attempt != unknown && int32(e.Attempt) != t.attempt:
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "attempt %d is offered, and attempt %d was planned at %d", e.Attempt, t.attempt, e.After)
+	case t.since == 0 && !v.whole(): // another birth, with another time, may lie before the range
+	case t.due != anyDue && stampOf(e.Due) != t.due:
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "offered for %s, and planned for %s at %d", when(stampOf(e.Due)), when(t.due), e.After)
+	}
+}
+
+// causes checks the field cause of facts: the fact that it names comes before.
+type causes struct {
+	seed    maphash.Seed
+	seen    map[uint64]struct{} // hashes of the ids of facts
+	missing map[string]effect   // causes that were named and not seen
+}
+
+// effect is a fact that names its cause.
+type effect struct {
+	seq  uint64
+	task task.ID
+}
+
+func (c *causes) visit(v *Verifier, r *events.Record) {
+	if !v.asked[CauseFirst] {
+		return
+	}
+	f := &r.Fact
+	c.seen[maphash.String(c.seed, f.ID)] = struct{}{}
+	if len(c.missing) > 0 {
+		if e, ok := c.missing[f.ID]; ok {
+			delete(c.missing, f.ID)
+			v.find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{r.Seq, e.seq},
+				What: "the fact at " + number(e.seq) + " names as its cause one that comes after it, at " + number(r.Seq),
+				Look: "`millrace events show " + number(e.seq) + "` and `millrace events show " + number(r.Seq) + "`"})
+		}
+	}
+	if f.Cause == "" {
+		return
+	}
+	v.checked[CauseFirst]++
+	if _, ok := c.seen[maphash.String(c.seed, f.Cause)]; !ok || f.Cause == f.ID {
+		c.missing[strings.Clone(f.Cause)] = effect{r.Seq, task.ID(strings.Clone(string(f.Task)))}
+	}
+}
+
+// end tells of causes that are nowhere; in a part of a log they may lie before it.
+func (c *causes) end(v *Verifier) {
+	if !v.whole() {
+		return
+	}
+	for cause, e := range sorted(c.missing) {
+		v.find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{e.seq},
+			What: "the fact at " + number(e.seq) + " names as its cause " + cause + ", which the log does not hold before it",
+			Look: "`millrace events show " + number(e.seq) + "`"})
+	}
+}

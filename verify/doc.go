@@ -1,0 +1,15 @@
+// Package verify holds a log against the promises I-1 to I-10 of Millrace: a
+// live log, a part of one, or an export. It reads records in order ([Verifier.Add])
+// and says what was checked and what is broken ([Verifier.Report]).
+//
+// It does no I/O, reads no clock and writes nothing. What it expects of a chain
+// it reads off the facts itself and not by [task.Evolve], so that a rule which is
+// wrong there is not wrong here in the same way; the fold serves for what is
+// defined by it: deadlines (I-1, I-10) and the read model (I-8). Timestamps come
+// from clocks of many hosts and say nothing about order; only sequences do.
+//
+// Memory: about 250 bytes for a task of three facts that has ended, so 250 MB for
+// a million, and about 400 for one that waits. Folding a million facts takes
+// about 1.2 s on one core of 2.5 GHz, reading them from an export 4 s more
+// (BenchmarkAdd, BenchmarkExport).
+package verify

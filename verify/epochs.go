@@ -1,0 +1,164 @@
+package verify
+
+import (
+	"slices"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// started checks a claim (I-3): none runs, or the one that runs is taken over by
+// its epoch and under its offer; and it follows from an offer of this turn.
+// That the offer is there, and the attempt's number, are I-7.
+func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
+	v.checked[OneEpoch]++
+	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt)})
+	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && !v.before(e.Offer) {
+		s.old, s.cut, s.attempt = false, false, 0
+	}
+	if s.cut {
+		// The first that is known of it; offers and turns before are not.
+		s.cut = false
+	} else if !s.mayStart(v, e, r) {
+		return // the fold ignores it, too
+	} else {
+		s.claimed(v, e, r)
+	}
+	v.leave(s.openOn, s.open, false, s.id)
+	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
+	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
+	v.enter(s.openOn, r.Seq)
+}
+
+func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) bool {
+	switch {
+	case s.open == 0 && e.TookOver == nil:
+		return true
+	case s.open == 0:
+		s.found(v, OneEpoch, []uint64{e.TookOver.Epoch, r.Seq}, "epoch %d takes over epoch %d, and no attempt runs", r.Seq, e.TookOver.Epoch)
+		return true // the fold accepts it
+	case e.TookOver == nil:
+		s.found(v, OneEpoch, []uint64{s.open, r.Seq}, "epoch %d starts while epoch %d runs, and does not take it over", r.Seq, s.open)
+		return false
+	case e.TookOver.Epoch != s.open:
+		s.found(v, OneEpoch, []uint64{s.open, r.Seq}, "epoch %d takes over epoch %d, and the one that runs is %d", r.Seq, e.TookOver.Epoch, s.open)
+		return false
+	case s.openOffer != 0 && e.Offer != s.openOffer:
+		s.found(v, OneEpoch, []uint64{s.open, s.openOffer, r.Seq}, "epoch %d takes over under offer %d, and the lease of epoch %d is that of offer %d",
+			r.Seq, e.Offer, s.open, s.openOffer)
+	}
+	return true
+}
+
+// claimed checks what a claim refers to.
+func (s *story) claimed(v *Verifier, e task.AttemptStarted, r *events.Record) {
+	v.checked[CauseFirst]++
+	i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == e.Offer })
+	switch {
+	case e.Offer == 0:
+		s.found(v, OneEpoch, []uint64{r.Seq}, "epoch %d follows from no offer", r.Seq)
+	case i < 0 && !v.before(e.Offer):
+		s.found(v, CauseFirst, []uint64{e.Offer, r.Seq}, "epoch %d follows from offer %d, which is no earlier offer of this life of the task", r.Seq, e.Offer)
+	case i >= 0 && s.offers[i].after != s.turn:
+		s.found(v, OneEpoch, []uint64{e.Offer, r.Seq}, "epoch %d was claimed with the stale offer %d: that is good for the turn since %d, and it is the turn since %d",
+			r.Seq, e.Offer, s.offers[i].after, s.turn)
+	case s.attempt != unknown && int32(e.Attempt) != s.attempt+1:
+		s.found(v, CauseFirst, []uint64{r.Seq}, "attempt %d starts after attempt %d", e.Attempt, s.attempt)
+	}
+}
+
+// ends checks that what ends an attempt is about the one that runs (I-3), which
+// started before under the same number (I-7). It returns whether the attempt has ended.
+func (s *story) ends(v *Verifier, r *events.Record, epoch uint64, number int, own bool) bool {
+	if !s.ran(v, r, epoch, number, own) {
+		return false
+	}
+	if s.open != epoch && !s.cut {
+		if s.open == 0 {
+			s.found(v, OneEpoch, []uint64{epoch, r.Seq}, "%s of epoch %d, which does not run any more", r.Fact.Type, epoch)
+		} else {
+			s.found(v, OneEpoch, []uint64{epoch, s.open, r.Seq}, "%s of the fenced epoch %d; the one that runs is %d", r.Fact.Type, epoch, s.open)
+		}
+		return false
+	}
+	s.stopped(v, r, epoch, own)
+	return true
+}
+
+// ran checks that an epoch is one that has started, and had this number.
+func (s *story) ran(v *Verifier, r *events.Record, epoch uint64, number int, own bool) bool {
+	v.checked[CauseFirst]++
+	a := s.attemptAt(epoch)
+	switch {
+	case a == nil && !v.before(epoch):
+		s.found(v, CauseFirst, []uint64{r.Seq}, "%s of epoch %d, and no attempt of the task has started there", r.Fact.Type, epoch)
+		return false
+	case a == nil: // it started before the range
+		s.attempts = append(s.attempts, attempt{epoch: epoch, number: int32(number)})
+		s.attempt = max(s.attempt, int32(number))
+	case int(a.number) != number:
+		s.found(v, CauseFirst, []uint64{epoch, r.Seq}, "%s of attempt %d under epoch %d, which was attempt %d", r.Fact.Type, number, epoch, a.number)
+	}
+	return true
+}
+
+// stopped closes the attempt that runs.
+func (s *story) stopped(v *Verifier, r *events.Record, epoch uint64, own bool) {
+	if a := s.attemptAt(epoch); a != nil {
+		a.own = own
+	}
+	v.leave(s.openOn, epoch, own, s.id)
+	s.open, s.cut = 0, false
+}
+
+func (s *story) attemptAt(epoch uint64) *attempt {
+	i := slices.IndexFunc(s.attempts, func(a attempt) bool { return a.epoch == epoch })
+	if i < 0 {
+		return nil
+	}
+	return &s.attempts[i]
+}
+
+// late: what is kept as refused was refused. An epoch that ended by its own word
+// has nothing more to say (I-3), and one that never started has nothing at all (I-7).
+func (s *story) late(v *Verifier, e task.AttemptLate, r *events.Record) {
+	v.checked[CauseFirst]++
+	a := s.attemptAt(e.Epoch)
+	switch {
+	case a == nil && !v.before(e.Epoch):
+		s.found(v, CauseFirst, []uint64{r.Seq}, "a late word of epoch %d, and no attempt of the task has started there", e.Epoch)
+	case a != nil && a.own:
+		s.found(v, OneEpoch, []uint64{e.Epoch, r.Seq}, "a word of epoch %d is kept as refused, and its end was accepted before", e.Epoch)
+	}
+}
+
+func (s *story) askedToStop(v *Verifier, r *events.Record) {
+	v.checked[CauseFirst]++
+	if s.open == 0 && !s.cut {
+		s.found(v, CauseFirst, []uint64{r.Seq}, "asked to stop, and no attempt runs")
+		return
+	}
+	s.asked = true
+}
+
+// cancelled checks I-5: nothing runs, or the attempt that runs says that it has ended.
+func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record) {
+	v.checked[ExitSeen]++
+	switch {
+	case e.Epoch != s.open && !s.cut:
+		if s.open == 0 {
+			s.found(v, ExitSeen, []uint64{e.Epoch, r.Seq}, "cancelled by the word of epoch %d, which did not run", e.Epoch)
+		} else if e.Epoch == 0 {
+			s.found(v, ExitSeen, []uint64{s.open, r.Seq}, "cancelled while epoch %d ran: nobody has seen its end", s.open)
+		} else {
+			s.found(v, ExitSeen, []uint64{s.open, r.Seq}, "cancelled by the word of epoch %d while epoch %d ran: nobody has seen the end of that one", e.Epoch, s.open)
+		}
+		v.leave(s.openOn, s.open, false, s.id)
+	case e.Epoch != 0:
+		if v.checked[CauseFirst]++; !s.asked && !s.cut {
+			s.found(v, CauseFirst, []uint64{e.Epoch, r.Seq}, "epoch %d was stopped because of a cancel that nobody had asked for", e.Epoch)
+		}
+		s.stopped(v, r, e.Epoch, true)
+	}
+	s.over(r)
+}

@@ -1,0 +1,175 @@
+package verify
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// judgeOpen judges what has not ended at now, and counts tasks and those that are open.
+func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
+	queues, skipped := v.queues(), 0
+	all = len(v.tasks.ended)
+	for id, s := range sorted(v.tasks.open) {
+		if s.now.state == task.Unknown {
+			continue // nothing of it could be understood
+		}
+		if all++; s.now.state.Terminal() {
+			continue
+		}
+		open++
+		if s.old {
+			skipped++
+			continue
+		}
+		if !s.born {
+			continue // its spec is not known, and I-7 has said so
+		}
+		k := v.tasks.task(id, &s.now)
+		if v.cfg.Settled {
+			s.found(v, OneEnd, []uint64{s.now.seq}, "it has not ended, it is %s since %s", k.State, when(s.now.since))
+		}
+		v.judge(s, &k, v.around(&k, queues), now)
+	}
+	if skipped > 0 {
+		for _, rule := range []Rule{Deadlines, OneEnd, NoScheduler} {
+			v.note(rule, "%d open tasks may have begun before %d and are not judged", skipped, v.cfg.From)
+		}
+	}
+	if !v.cfg.Settled && open > 0 {
+		v.note(OneEnd, "%d tasks have not ended yet", open)
+	}
+	return all, open
+}
+
+// judge holds an open task against the duty that somebody has. If the duty is to
+// place an offer, which needs no scheduler, it belongs to I-10, else to I-1.
+func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now time.Time) {
+	duty := task.Owes(*k, around, v.cfg.Settings)
+	if duty.By.IsZero() {
+		return
+	}
+	rule, limit := Deadlines, duty.By.Add(v.cfg.Margin)
+	if _, missing := task.NextOffer(*k); missing {
+		// Whoever has the offer before in hand may still do it, when its lease has run out.
+		rule, limit = NoScheduler, limit.Add(v.cfg.Settings.AckWait)
+	}
+	if rule == Deadlines {
+		v.checked[rule]++ // those of offers were counted when their turn began
+	}
+	if !now.After(limit) {
+		return
+	}
+	late := now.Sub(duty.By).Truncate(time.Millisecond)
+	switch rule {
+	case NoScheduler:
+		since := s.turn
+		if since == 0 {
+			since = s.now.seq
+		}
+		s.found(v, rule, []uint64{since}, "it is %s, and its next offer should have come by %s (%v ago): %s", k.State, when(stampOf(duty.By)), late, duty.What)
+	default:
+		s.found(v, rule, []uint64{s.now.seq}, "it is %s and past its deadline of %s (%v ago), and no fact says so: %s was to %s", k.State, when(stampOf(duty.By)), late, duty.Who, duty.What)
+	}
+}
+
+// queue is who serves one.
+type queue struct {
+	serving  int
+	unserved time.Time // since when nobody does, if somebody did
+}
+
+func (v *Verifier) queues() map[string]queue {
+	all := map[string]queue{}
+	for _, n := range v.nodes {
+		for _, name := range n.Queues {
+			q := all[name]
+			if n.Serves(name) {
+				q.serving++
+			} else if n.Since.After(q.unserved) {
+				q.unserved = n.Since
+			}
+			all[name] = q
+		}
+	}
+	return all
+}
+
+// around is what the duty of a task depends on, as a scheduler reads it off the
+// nodes. Heartbeats are not in the log: a node that is silent counts as online
+// until a fact says that it is not.
+func (v *Verifier) around(k *task.Task, queues map[string]queue) task.Surroundings {
+	q := queues[k.Route.Queue()]
+	around := task.Surroundings{Serving: q.serving, Unserved: q.unserved}
+	if n, ok := v.nodes[node.ID(k.Node)]; ok && k.Live() {
+		switch {
+		case n.Session != k.Session:
+			around.NodeGone = n.Started // the process that ran it is gone
+		case n.State == node.Offline:
+			around.NodeGone = n.Since
+		}
+	}
+	return around
+}
+
+// survival checks I-9: each submission that was acknowledged has its birth in the log.
+func (v *Verifier) survival() {
+	missing := 0
+	for _, id := range v.cfg.Acknowledged {
+		v.checked[Survival]++
+		if v.hasBirth(id) {
+			continue
+		}
+		if missing++; !v.whole() {
+			continue
+		}
+		v.find(Survival, Finding{Task: id, What: fmt.Sprintf("its submission was acknowledged, and the log to sequence %d holds no birth of it", v.last),
+			Look: "`millrace task events " + string(id) + "`; was the log restored from a backup, or a server without `sync: always` lost its machine?"})
+	}
+	if missing > 0 && !v.whole() {
+		v.checked[Survival] -= missing
+		v.CouldNot(Survival, fmt.Sprintf("%d of the acknowledged tasks are not in the range, which begins at %d: check the whole log", missing, v.cfg.From))
+	}
+}
+
+func (v *Verifier) hasBirth(id task.ID) bool {
+	if s, ok := v.tasks.open[id]; ok {
+		return s.born
+	}
+	key, ok := keyOf(id)
+	if !ok {
+		return false
+	}
+	e, ok := v.tasks.ended[key]
+	return ok && e.born
+}
+
+// sorted goes through a map in the order of its keys, so that reports are the
+// same each time.
+func sorted[K interface {
+	comparable
+	~string
+}, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+func when(s stamp) string {
+	if s == 0 {
+		return "at once"
+	}
+	return s.time().Format(time.RFC3339Nano)
+}
+
+func number(seq uint64) string { return strconv.FormatUint(seq, 10) }

@@ -1,0 +1,95 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// I-4, as far as there are limits: the epochs that run on a node at one time
+// are never more than the slots with which its session registered.
+//
+// An epoch may stay open in the log though nothing runs: the answer to the claim
+// was lost, or the report, and then somebody else ends it. So only epochs that
+// ended by their own word are held against the slots.
+
+// sessionKey is one life of a node, by the numbers of its words.
+type sessionKey struct{ node, session uint32 }
+
+type session struct {
+	slots    int
+	open     []uint64 // epochs
+	crowds   []crowd
+	finished bool // a newer session has registered
+}
+
+// crowd is a moment at which more epochs were open than there were slots.
+type crowd struct {
+	at           uint64
+	undecided    []uint64
+	sure         []uint64 // they have ended by their own word
+	alreadyAbove bool
+}
+
+// maxCrowds bounds what is remembered of a session whose epochs nobody ends.
+const maxCrowds = 256
+
+func (v *Verifier) register(id, name string, slots int) {
+	n := v.tasks.words.number(id)
+	for key, s := range v.sessions {
+		if key.node == n {
+			if s.finished = true; len(s.open) == 0 {
+				delete(v.sessions, key)
+			}
+		}
+	}
+	if slots > 0 {
+		v.sessions[sessionKey{n, v.tasks.words.number(name)}] = &session{slots: slots}
+	}
+}
+
+// enter opens an epoch on a session.
+func (v *Verifier) enter(key sessionKey, epoch uint64) {
+	s, ok := v.sessions[key]
+	if !ok {
+		return
+	}
+	v.checked[Limits]++
+	s.open = append(s.open, epoch)
+	if len(s.open) > s.slots && len(s.crowds) < maxCrowds {
+		s.crowds = append(s.crowds, crowd{at: epoch, undecided: slices.Clone(s.open)})
+	}
+}
+
+// leave closes an epoch of a task; own is whether it ended by its own word.
+func (v *Verifier) leave(key sessionKey, epoch uint64, own bool, of task.ID) {
+	s, ok := v.sessions[key]
+	if !ok || epoch == 0 {
+		return
+	}
+	is := func(e uint64) bool { return e == epoch }
+	s.open = slices.DeleteFunc(s.open, is)
+	for i := range s.crowds {
+		c := &s.crowds[i]
+		before := len(c.undecided)
+		if c.undecided = slices.DeleteFunc(c.undecided, is); len(c.undecided) < before && own {
+			c.sure = append(c.sure, epoch)
+		}
+		if len(c.sure) > s.slots {
+			c.alreadyAbove = true
+			name := v.tasks.words.list[key.node]
+			v.find(Limits, Finding{Node: node.ID(name), Task: of, Seqs: slices.Clone(c.sure),
+				What: fmt.Sprintf("at %d the session %s of node %s ran %d attempts, and it has %d slots", c.at, v.tasks.words.list[key.session], name, len(c.sure), s.slots),
+				Look: "`millrace node show " + name + "`, and `millrace events show` of each epoch"})
+		}
+	}
+	s.crowds = slices.DeleteFunc(s.crowds, func(c crowd) bool { return c.over(s.slots) })
+	if s.finished && len(s.open) == 0 {
+		delete(v.sessions, key)
+	}
+}
+
+// over tells whether nothing more can come of a crowd.
+func (c *crowd) over(slots int) bool { return c.alreadyAbove || len(c.undecided)+len(c.sure) <= slots }

@@ -1,0 +1,214 @@
+package verify
+
+import (
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// story is what is known of one task: the fold, and beside it a plain reading
+// of the facts, which says what each of them may refer to.
+type story struct {
+	id  task.ID
+	now folded
+
+	// born is whether a birth was seen, undue whether one of them was an offer itself.
+	born, undue bool
+	// old is whether the task may have begun before the range. A birth in the range
+	// proves nothing, for it may have been submitted before, too; a claim of the
+	// first attempt does. cut is whether its state is not known yet for that reason.
+	old, cut bool
+	// seen is whether the read model has a row of it.
+	seen bool
+	// told has a bit for each rule that this life is known to break.
+	told uint16
+	kept bool // among the open ones
+
+	open      uint64 // epoch of the attempt that runs, 0 for none
+	openOffer uint64 // the offer that it holds, 0 if that is not known
+	openOn    sessionKey
+	asked     bool  // to stop
+	attempt   int32 // the latest, or unknown
+	result    bool  // a result was accepted in this life
+	end       uint64
+	turn      uint64 // the fact since which it waits; 0 since its birth
+	byOthers  bool   // somebody else than a scheduler opened the turn
+
+	offers   []offer
+	turns    []turn // without the one since a birth that was an offer itself
+	attempts []attempt
+}
+
+// unknown is the number of an attempt before the range, and anyDue the due of a
+// turn that depends on facts before it.
+const (
+	unknown       = -1
+	anyDue  stamp = -1
+)
+
+// offer is one that is in the log: at a sequence, good for a turn.
+type offer struct{ seq, after uint64 }
+
+// turn is a wait for the next attempt, since a fact at a sequence.
+type turn struct {
+	since   uint64
+	due     stamp
+	attempt int32
+}
+
+// attempt is one that started, at its epoch.
+type attempt struct {
+	epoch  uint64
+	number int32
+	own    bool // it ended by its own word
+}
+
+// visit reads a fact that was understood.
+func (s *story) visit(v *Verifier, r *events.Record) {
+	if r.Kind != events.KindChain {
+		switch e := r.Fact.Event.(type) {
+		case task.Submitted:
+			s.submitted(v, e, r)
+		case task.Queued:
+			s.begin(v, r)
+			s.queued(v, e, r)
+		}
+		return
+	}
+	s.begin(v, r)
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptLate:
+		s.late(v, e, r)
+	case task.Reopened:
+		s.reopened(v, r)
+	case task.AttemptStarted:
+		if s.lives(v, r) {
+			s.started(v, e, r)
+		}
+	case task.AttemptFinished:
+		if s.result && s.end != 0 {
+			s.found(v, OneEpoch, []uint64{s.end, r.Seq}, "a second result, of epoch %d, in a life whose result was accepted at %d", e.Epoch, s.end)
+			return
+		}
+		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, true) {
+			s.result = true
+			s.over(r)
+		}
+	case task.AttemptFailed:
+		if !s.lives(v, r) || !s.ends(v, r, e.Epoch, e.Attempt, true) {
+			return
+		}
+		if e.Retry == nil {
+			s.over(r)
+			return
+		}
+		v.checked[CauseFirst]++
+		if e.Retry.Attempt != e.Attempt+1 {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "attempt %d is followed by a plan for attempt %d", e.Attempt, e.Retry.Attempt)
+		}
+		s.waits(v, r, e.Retry.Due)
+	case task.AttemptReleased:
+		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, true) {
+			s.waits(v, r, time.Time{})
+		}
+	case task.AttemptLost:
+		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, false) {
+			s.waits(v, r, time.Time{})
+		}
+	case task.Reassigned:
+		if s.lives(v, r) {
+			s.moved(v, r)
+		}
+	case task.CancelRequested:
+		if s.lives(v, r) {
+			s.askedToStop(v, r)
+		}
+	case task.CancelConfirmed:
+		if s.lives(v, r) {
+			s.cancelled(v, e, r)
+		}
+	case task.GivenUp:
+		if s.lives(v, r) {
+			v.leave(s.openOn, s.open, false, s.id)
+			s.over(r)
+		}
+	}
+}
+
+// begin: in a whole log, the first fact of a task is one of its births.
+func (s *story) begin(v *Verifier, r *events.Record) {
+	if s.born || !v.whole() {
+		return
+	}
+	v.checked[CauseFirst]++
+	s.found(v, CauseFirst, []uint64{r.Seq}, "%s before any birth (task.submitted) of the task", r.Fact.Type)
+}
+
+// lives: nothing happens in a life that has ended (I-2).
+func (s *story) lives(v *Verifier, r *events.Record) bool {
+	if s.end == 0 {
+		return true
+	}
+	s.found(v, OneEnd, []uint64{s.end, r.Seq}, "%s after the task's end at %d, and no task.reopened between them", r.Fact.Type, s.end)
+	return false
+}
+
+// over ends the life of the task.
+func (s *story) over(r *events.Record) {
+	s.end, s.open, s.cut = r.Seq, 0, false
+	s.offers = nil
+}
+
+func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
+	if !s.born && !s.cut {
+		v.checked[OneEnd]++
+	}
+	s.born = true
+	s.byOthers = s.byOthers || s.turn == 0
+	if !e.Due.IsZero() {
+		v.checked[NoScheduler]++
+		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
+		return
+	}
+	s.undue = true
+	if s.end == 0 {
+		s.offers = append(s.offers, offer{seq: r.Seq})
+	}
+}
+
+// waits opens a turn.
+func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
+	v.checked[NoScheduler]++
+	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler
+	next := s.attempt + 1
+	if s.attempt == unknown {
+		next = unknown
+	}
+	s.turns = append(s.turns, turn{since: r.Seq, due: stampOf(due), attempt: next})
+}
+
+// moved opens a turn elsewhere, for the same attempt and due as before.
+func (s *story) moved(v *Verifier, r *events.Record) {
+	if s.open != 0 {
+		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "moved while epoch %d runs", s.open)
+		return
+	}
+	s.waits(v, r, time.Time{})
+	moved := &s.turns[len(s.turns)-1]
+	if moved.due = s.now.due; s.old || s.cut {
+		moved.due = anyDue
+	}
+}
+
+func (s *story) reopened(v *Verifier, r *events.Record) {
+	if s.end == 0 && !s.cut {
+		s.found(v, OneEnd, []uint64{r.Seq}, "reopened, and the life before has not ended")
+		return
+	}
+	s.end, s.result, s.cut, s.told, s.asked = 0, false, false, 0, false
+	s.waits(v, r, time.Time{})
+}
+
+// scheduler is the actor in what a scheduler writes.
+const scheduler = "scheduler"

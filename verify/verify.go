@@ -1,0 +1,242 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Config says what is to be checked. Zero fields mean the default.
+type Config struct {
+	// From is the sequence at which the records begin. Default 1: the beginning of
+	// the log. With more, nothing is expected of what came before, and tasks that
+	// were born before are checked as far as the range shows them.
+	From uint64
+	// Settled says that everything has come to rest: no task may be left without an end.
+	Settled bool
+	// Settings are the bounds by which deadlines are judged. Defaults as package scheduler has them.
+	Settings task.Settings
+	// Margin is how long after a deadline the fact that says so may take: some
+	// sweeps of a scheduler, and the difference between the clocks of hosts. Default 15s.
+	Margin time.Duration
+	// Acknowledged are the tasks of which a client was told that they are recorded; nil for none.
+	Acknowledged []task.ID
+	// Rules are those to check. Default: all.
+	Rules []Rule
+	// Keep is how many findings of each rule are kept. Default 100.
+	Keep int
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	set(&c.Settings.StartDeadline, 5*time.Minute)
+	set(&c.Settings.AckWait, 30*time.Second)
+	set(&c.Settings.Slack, 3*time.Second)
+	set(&c.Margin, 15*time.Second)
+	c.From = max(c.From, 1)
+	if len(c.Rules) == 0 {
+		c.Rules = Rules()
+	}
+	if c.Keep == 0 {
+		c.Keep = 100
+	}
+	return c
+}
+
+// Verifier reads a log once, from one end to the other. It is for one goroutine.
+type Verifier struct {
+	cfg   Config
+	asked [ruleEnd]bool
+
+	first, last uint64
+	lastFact    uint64 // the last message that the read model reflects
+	stored      time.Time
+	facts       int
+	timers      int
+	poison      []uint64
+	poisoned    int
+	unknown     map[events.Type]int
+	repairs     int
+
+	tasks    *tasks
+	nodes    map[node.ID]node.Node
+	sessions map[sessionKey]*session
+	ticks    map[tick]task.ID
+	causes   causes
+
+	rowsCame bool // the rows of a read model were compared
+	rowsOpen int  // rows that have moved on since
+
+	checked    [ruleEnd]int
+	violations [ruleEnd]int
+	kept       [ruleEnd]int
+	unchecked  [ruleEnd]bool
+	notes      [ruleEnd][]string
+	findings   []Finding
+}
+
+// New returns a verifier that has read nothing yet.
+func New(cfg Config) *Verifier {
+	cfg = cfg.withDefaults()
+	v := &Verifier{
+		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
+		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, ticks: map[tick]task.ID{},
+		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
+	}
+	for _, r := range v.cfg.Rules {
+		v.asked[r] = true
+	}
+	return v
+}
+
+// whole tells whether the records begin with the log.
+func (v *Verifier) whole() bool { return v.cfg.From <= 1 }
+
+// before tells whether a sequence lies before the range, so that nothing is known of it.
+func (v *Verifier) before(seq uint64) bool { return !v.whole() && seq < v.cfg.From }
+
+// errBackwards: the records are not in the order of the log.
+var errBackwards = errors.New("the log goes backwards")
+
+// Add reads the next record. The verifier keeps nothing of r. The only error is
+// that r is not after the record before, and then r is not counted.
+func (v *Verifier) Add(r *events.Record) error {
+	if r.Seq <= v.last {
+		return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, r.Seq, v.last)
+	}
+	if v.first == 0 {
+		v.first = r.Seq
+	}
+	v.last = r.Seq
+	if r.Stored.After(v.stored) {
+		v.stored = r.Stored
+	}
+	if !r.IsFact() {
+		v.timers++ // the offer that it becomes will count
+		return nil
+	}
+	v.lastFact = r.Seq
+	switch {
+	case r.Err != nil:
+		if v.poisoned++; len(v.poison) < maxPoisonSeqs {
+			v.poison = append(v.poison, r.Seq)
+		}
+	case r.Fact.Event == nil && r.Fact.Type != scheduleFired:
+		v.unknown[events.Type(strings.Clone(string(r.Fact.Type)))]++
+		v.causes.visit(v, r)
+	default:
+		v.facts++
+		v.causes.visit(v, r)
+		v.fired(r)
+	}
+	if r.Kind == events.KindNode {
+		v.node(r)
+		return nil
+	}
+	if r.Fact.Task != "" {
+		v.task(r)
+	}
+	return nil
+}
+
+// task adds a record of a task's history, whether or not it could be understood.
+func (v *Verifier) task(r *events.Record) {
+	s := v.tasks.take(r.Fact.Task)
+	s.fold(v.tasks, r)
+	if r.Err == nil && r.Fact.Event != nil {
+		s.visit(v, r)
+	}
+	v.tasks.put(s)
+}
+
+func (v *Verifier) node(r *events.Record) {
+	id := r.Fact.Node
+	n, ok := v.nodes[id]
+	if !ok {
+		id = node.ID(strings.Clone(string(id)))
+		n.ID = id
+	}
+	n = node.Evolve(n, r.Node())
+	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
+		n.Profile = node.Profile{Slots: e.Slots}
+		for _, q := range e.Queues {
+			n.Queues = append(n.Queues, strings.Clone(q)) // the record's memory is not ours to keep
+		}
+		n.Session = strings.Clone(n.Session)
+		v.register(string(n.ID), n.Session, e.Slots)
+	}
+	n.Reason = ""
+	v.nodes[n.ID] = n
+}
+
+// Last is the sequence of the last record that the read model reflects, 0 for none.
+func (v *Verifier) Last() uint64 { return v.lastFact }
+
+// Stored is when the log took the latest of the records; zero if there was none.
+func (v *Verifier) Stored() time.Time { return v.stored }
+
+// CouldNot says why a rule cannot be checked, for example because nobody
+// answers for the read model.
+func (v *Verifier) CouldNot(rule Rule, why string) {
+	v.unchecked[rule] = true
+	v.note(rule, "%s", why)
+}
+
+// Nothing says why there is nothing to check of a rule, where that is as it should be.
+func (v *Verifier) Nothing(rule Rule, why string) { v.note(rule, "%s", why) }
+
+// Report judges what is left open at now, and sums up. A zero now means the time
+// at which the log took the last record. It is called once, at the end.
+func (v *Verifier) Report(now time.Time) *Report {
+	if now.IsZero() {
+		now = v.stored
+	}
+	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Timers: v.timers,
+		Poison: v.poisoned, PoisonSeqs: v.poison, Unknown: v.unknown, Repairs: v.repairs}
+	r.Tasks, r.Open = v.judgeOpen(now)
+	v.causes.end(v)
+	v.survival()
+	v.remarks()
+	r.Rules = v.ruleReports()
+	r.Findings = v.findings
+	if r.Findings == nil {
+		r.Findings = []Finding{}
+	}
+	for _, n := range v.violations {
+		r.Violations += n
+	}
+	return r
+}
+
+// remarks are the notes that every report has.
+func (v *Verifier) remarks() {
+	if !v.whole() {
+		v.note(OneEnd, "what happened before %d is not known", v.cfg.From)
+	}
+	v.note(Limits, "slots of nodes only: specs of this version have no limits")
+	if v.checked[OneTask] == 0 {
+		v.note(OneTask, "no fact names a schedule")
+	}
+	switch {
+	case !v.rowsCame && len(v.notes[ReadModel]) == 0:
+		v.note(ReadModel, "no read model was given")
+	case v.rowsOpen > 0:
+		v.note(ReadModel, "%d rows have moved on since", v.rowsOpen)
+	}
+	if v.cfg.Acknowledged == nil {
+		v.note(Survival, "no list of acknowledged tasks was given")
+	}
+	if v.repairs > 0 {
+		v.note(NoScheduler, "the sweep of a scheduler placed %d offers that were missing", v.repairs)
+	}
+}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"millrace/node"
+)
+
+// Stats is what a worker does at the moment, and what it has counted since it began.
+type Stats struct {
+	// Slots is how many tasks it can run at once, Busy how many it runs.
+	Slots, Busy int
+	// Fetching is whether it asks for work and the last answer was no error.
+	Fetching bool
+	// LastBeat is when its last heartbeat was stored; zero for never.
+	LastBeat time.Time
+	// Leases that were extended, and attempts to extend one that failed.
+	LeasesExtended, LeasesNot uint64
+	// Heartbeats that were stored, and those that were not.
+	HeartbeatsStored, HeartbeatsLost uint64
+}
+
+// Stats may be called at any time, also while Run is not running. Safe for
+// concurrent use.
+func (w *Worker) Stats() Stats {
+	c := &w.counts
+	s := Stats{
+		Slots: w.cfg.Slots, Busy: w.leases.count(), Fetching: c.pulling.Load() && !c.refused.Load(),
+		LeasesExtended: c.extensions.Load(), LeasesNot: c.extensionsLost.Load(),
+		HeartbeatsStored: c.beats.Load(), HeartbeatsLost: c.beatsLost.Load(),
+	}
+	if at := c.lastBeat.Load(); at != nil {
+		s.LastBeat = *at
+	}
+	return s
+}
+
+// counts are what [Worker.Stats] tells of.
+type counts struct {
+	pulling                    atomic.Bool // slots ask for work as soon as they have none
+	refused                    atomic.Bool // the last one that asked got an error
+	extensions, extensionsLost atomic.Uint64
+	beats, beatsLost           atomic.Uint64
+	lastBeat                   atomic.Pointer[time.Time]
+}
+
+// asked notes how a request for work came out.
+func (c *counts) asked(err error) {
+	if refused := err != nil; c.refused.Load() != refused {
+		c.refused.Store(refused)
+	}
+}
+
+func (c *counts) extended(err error) {
+	if err != nil {
+		c.extensionsLost.Add(1)
+		return
+	}
+	c.extensions.Add(1)
+}
+
+// countedBeats is a store whose heartbeats are counted.
+type countedBeats struct {
+	Store
+	counts *counts
+}
+
+func (s countedBeats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
+	err := s.Store.Beat(ctx, id, h, ttl)
+	if err != nil {
+		s.counts.beatsLost.Add(1)
+		return err
+	}
+	now := time.Now()
+	s.counts.beats.Add(1)
+	s.counts.lastBeat.Store(&now)
+	return nil
+}
+
+func (l *leases) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running)
+}
