@@ -276,12 +276,12 @@ func TestRetire(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2*time.Second)
-	p.server()
+	p.server("--flap-limit", "3", "--flap-release", "1")
 	c := p.connect()
 	for range 4 {
-		p.worker("shaky").kill()
+		p.worker("shaky", "--flap-limit", "3", "--flap-release", "1").kill()
 	}
-	shaky := p.worker("shaky")
+	shaky := p.worker("shaky", "--flap-limit", "3", "--flap-release", "1")
 	p.until("the node is quarantined", func() bool { return p.node(c, "shaky").State == node.Quarantined })
 	id := p.submit("true")
 	if r := p.try("node", "wait", "shaky", "--timeout", "500ms"); r.code != 6 || !strings.Contains(r.errs, "came and went too often") || !strings.Contains(r.errs, "node release shaky") {

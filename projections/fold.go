@@ -343,7 +343,7 @@ func loadNode(ctx context.Context, conn *sql.Conn, id node.ID) (node.Node, error
 func (p *position) advance(records []events.Record) {
 	p.Seq = records[len(records)-1].Seq
 	for i := len(records) - 1; i >= 0; i-- {
-		if r := &records[i]; r.Err == nil && r.Kind != events.KindOther && r.Fact.ID != "" {
+		if r := &records[i]; r.Err == nil && r.IsFact() && r.Fact.ID != "" {
 			p.Anchor, p.AnchorID = r.Seq, r.Fact.ID
 			return
 		}

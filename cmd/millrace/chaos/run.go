@@ -265,7 +265,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 func lastFact(records []events.Record) uint64 {
 	last := uint64(0)
 	for i := range records {
-		if records[i].Kind != events.KindOther {
+		if records[i].IsFact() {
 			last = records[i].Seq
 		}
 	}
