@@ -24,13 +24,13 @@ var reconnects = flag.Int("reconnects", 300, "how often TestReconnects cuts the 
 // A connection that is cut again and again costs nothing that stays, and each time
 // the node is ready soon: goroutines, consumers and memory are flat, what runs goes on.
 func TestReconnects(t *testing.T) {
-	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
+	// The server is a process of its own, for it remembers what was said to it and
+	// the connections that were closed, and this test is about what a node leaves behind.
+	p := newPlace(t, time.Minute)
+	p.setenv("MILLRACE_FLAP_LIMIT", "0")
+	server := p.server()
 	open := func() (*jet.Store, *nats.Conn) {
-		nc, err := nats.Connect(server.URL(), jet.Resilient(t.Name(), zerolog.Nop())...)
+		nc, err := nats.Connect(p.url, jet.Resilient(t.Name(), zerolog.Nop())...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,6 +138,7 @@ func TestReconnects(t *testing.T) {
 		t.Error("the task that ran all the while does not finish on its first attempt")
 	}
 	stop()
+	defer server.stop()
 	for range 2 {
 		if err := <-gone; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -166,7 +167,7 @@ func measure(t *testing.T, nc *nats.Conn) usage {
 				u.consumers++
 			}
 		}
-		return u.consumers <= 4 // of the queue, the node, the feed and the watch
+		return u.consumers <= 6 // of the queue, the node, and a feed and a watch each of this process and the server
 	}
 	poll(patience/4, settled)
 	runtime.GC()

@@ -35,6 +35,9 @@ func (s *Store) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 
 // watchBeats watches through one consumer until that is lost.
 func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
+	// From before the consumer is there, or a cut between the two would be missed.
+	status := s.nc.StatusChanged(nats.CONNECTED)
+	defer s.nc.RemoveStatusListener(status)
 	opening, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c, err := s.js.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
@@ -73,8 +76,6 @@ func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 	}()
 	p.want(beatWindow)
 	lost()
-	status := s.nc.StatusChanged(nats.CONNECTED)
-	defer s.nc.RemoveStatusListener(status)
 	for {
 		select {
 		case <-ctx.Done():

@@ -35,17 +35,17 @@ type puller struct {
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
 	// idle, if set, is told now and then how many messages the consumer has sent.
-	idle func(sent uint64)
-	// returned, if set, is told when the connection came back.
-	returned func()
-	cancel   context.CancelFunc
-	done     chan struct{}
+	idle   func(sent uint64)
+	cancel context.CancelFunc
+	done   chan struct{}
 
-	mu     sync.Mutex
-	inbox  *inbox // guarded by mu; where the present requests want their answers
-	closed bool   // guarded by mu
-	wanted int    // guarded by mu; messages that the owner waits for
-	asked  int    // guarded by mu; of those, the ones that the server was asked for
+	mu sync.Mutex
+	// returned, if set, is told when the connection came back. Guarded by mu.
+	returned func()
+	inbox    *inbox // guarded by mu; where the present requests want their answers
+	closed   bool   // guarded by mu
+	wanted   int    // guarded by mu; messages that the owner waits for
+	asked    int    // guarded by mu; of those, the ones that the server was asked for
 	// atOnce is how many wanted messages are worth a request while others are on their way.
 	atOnce int
 	heard  time.Time // guarded by mu; when the server last said anything, or was last asked anew
@@ -75,7 +75,7 @@ func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*na
 		cancel()
 		return nil, fmt.Errorf("subscribe to %s: %w", consumer, err)
 	}
-	go p.watch(ctx)
+	go p.watch(ctx, nc.StatusChanged(nats.CONNECTED))
 	return p, nil
 }
 
@@ -259,9 +259,8 @@ const troubleAfter = 7 * time.Second
 
 // watch asks again where a request was lost: after a reconnect, and when the
 // server has gone silent.
-func (p *puller) watch(ctx context.Context) {
+func (p *puller) watch(ctx context.Context, status chan nats.Status) {
 	defer close(p.done)
-	status := p.nc.StatusChanged(nats.CONNECTED)
 	defer p.nc.RemoveStatusListener(status)
 	tick := time.NewTicker(pullHeartbeat)
 	defer tick.Stop()
@@ -272,8 +271,11 @@ func (p *puller) watch(ctx context.Context) {
 			return
 		case <-status:
 			again = true
-			if p.returned != nil {
-				p.returned()
+			p.mu.Lock()
+			returned := p.returned
+			p.mu.Unlock()
+			if returned != nil {
+				returned()
 			}
 		case <-tick.C:
 			p.mu.Lock()

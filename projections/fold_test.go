@@ -305,3 +305,32 @@ func TestCache(t *testing.T) {
 		t.Error("c is gone, though there was space")
 	}
 }
+
+// What a node puts on its own route to see it come back is no task, no node and
+// nothing that could not be understood.
+func TestProbesLeaveNoTrace(t *testing.T) {
+	s := open(t, "")
+	h := &history{records: []events.Record{
+		{Seq: 1, Kind: events.KindProbe, Place: "mr.queue.@n1.5.probe", Raw: []byte(`{"node":"n1"}`)},
+		{Seq: 2, Kind: events.KindNode, Place: "mr.node.n1", Raw: []byte(`{}`), Fact: events.Fact{
+			ID: "f", At: noon, Node: "n1", Type: events.NodeRegistered, Event: node.Registered{Session: "s"}}},
+		{Seq: 3, Kind: events.KindProbe, Place: "mr.queue.@n1.5.probe", Raw: []byte(`nonsense`)},
+	}}
+	stop := start(t, &Projector{Log: &recordedHistory{records: h.records}, Store: s})
+	defer stop()
+	await(t, s, 3)
+	counts, _, err := s.Counts(t.Context())
+	if err != nil || len(counts) > 0 {
+		t.Errorf("tasks %v, %v", counts, err)
+	}
+	poison, _, err := s.Poison(t.Context(), 10)
+	if err != nil || len(poison) > 0 {
+		t.Errorf("poison %v, %v", poison, err)
+	}
+	if counters, _, err := s.Counters(t.Context()); err != nil || len(counters) > 0 {
+		t.Errorf("counted %v, %v", counters, err)
+	}
+	if nodes, _, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 {
+		t.Errorf("nodes %v, %v", nodes, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/node"
+	"millrace/task"
 )
 
 func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
@@ -151,6 +152,26 @@ func TestReaper(t *testing.T) {
 		pass(2 * time.Minute)
 		if ids, _ := left.NodeRoutes(ctx); !slices.Equal(ids, []node.ID{"stays", "away"}) {
 			t.Errorf("what is left belongs to %v", ids)
+		}
+	})
+}
+
+// To retire a node strands nothing that ran there.
+func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.run(t, 1)
+		id := w.submit(t, task.Spec{})
+		w.claim(t, id, "n1")
+		for _, c := range []node.Command{node.Vanish{Session: "s-n1"}, node.Retire{}} {
+			if _, _, err := w.rec.DoNode(t.Context(), "n1", c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(settings.AckWait + settings.Slack + 6*time.Second)
+		if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Losses != 1 {
+			t.Errorf("its task is %s, offered %t, %d losses; want pending, offered, 1", now.State, now.Offered, now.Losses)
 		}
 	})
 }
