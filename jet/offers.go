@@ -214,8 +214,8 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 }
 
 func (o *offers) offer(m *nats.Msg) *events.Offer {
-	offer := &events.Offer{Lease: &lease{nc: o.store.nc, reply: m.Reply}}
 	r, d, ok := recordFrom(m)
+	offer := &events.Offer{Lease: &lease{nc: o.store.nc, reply: m.Reply, deliveries: d.delivered}}
 	if !ok {
 		r = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
 	}
@@ -235,8 +235,9 @@ func (o *offers) Close() {
 
 // lease is the ack wait of one delivery.
 type lease struct {
-	nc    *nats.Conn
-	reply string
+	nc         *nats.Conn
+	reply      string
+	deliveries int
 }
 
 var (
@@ -247,7 +248,19 @@ var (
 
 func (l *lease) Ack() error { return l.nc.Publish(l.reply, ackBody) }
 
-func (l *lease) Return() error { return l.nc.Publish(l.reply, returnBody) }
+// Return gives the offer back for somebody else. At first that is at once; an
+// offer that is given back again and again rests longer each time, for else it
+// would go round thousands of times a second until the server gives it up.
+func (l *lease) Return() error {
+	if l.deliveries <= freeReturns {
+		return l.nc.Publish(l.reply, returnBody)
+	}
+	rest := min(time.Millisecond<<min(l.deliveries-freeReturns, 10), time.Second)
+	return l.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, rest))
+}
+
+// freeReturns is how often an offer is given back without a rest.
+const freeReturns = 3
 
 // Extend waits for the server to say that it has the word, which the client's
 // own InProgress does not.
