@@ -101,10 +101,13 @@ type Scheduler struct {
 
 	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
 	idle     map[string]bool      // queues that were found without offers at the last sweep
-	presence presence
-	watch    watch
-	jobsTold time.Time // when definitions were compared with the log; the sweep's own
-	repairs  repairs
+	// missing are tasks whose offer was missing at this sweep, and missed at the
+	// one before; the sweep's own.
+	missing, missed map[task.ID]miss
+	presence        presence
+	watch           watch
+	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
+	repairs         repairs
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
@@ -160,6 +163,7 @@ const batch = 1000
 // Sweep looks once for late tasks and records what follows.
 func (s *Scheduler) Sweep(ctx context.Context) error {
 	now := s.rec.Now()
+	s.missed, s.missing = s.missing, map[task.ID]miss{}
 	nodes, _, err := s.view.Nodes(ctx)
 	if err != nil {
 		return err
@@ -257,6 +261,24 @@ func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, swe
 	return nil
 }
 
+// miss is an offer that a sweep has missed: for which turn, and since when.
+type miss struct {
+	turn  uint64
+	since time.Time
+}
+
+// missedLong tells whether the task's offer has been missed for as long as a
+// timer may take. One look is not enough: after an outage of the server the
+// sweep that waited for it looks before the overdue timers have fired.
+func (s *Scheduler) missedLong(t *task.Task, now time.Time) bool {
+	m, ok := s.missed[t.ID]
+	if !ok || m.turn != t.Turn {
+		m = miss{t.Turn, now}
+	}
+	s.missing[t.ID] = m
+	return now.Sub(m.since) >= s.cfg.Slack
+}
+
 // enforce reads one task from the log and records what its duty asks for if
 // that is overdue. What a sweep finds that somebody should have done is counted.
 func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping bool) error {
@@ -288,7 +310,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	if duty.Command == nil {
 		// The offer that should have come by itself.
-		if _, missing := task.NextOffer(t); !missing {
+		if _, missing := task.NextOffer(t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
 		s.repairs.add(kind, 1)

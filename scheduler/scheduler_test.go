@@ -253,6 +253,44 @@ func TestLostTimerIsRepaired(t *testing.T) {
 	})
 }
 
+// After an outage of the server its timers fire a moment later than the
+// scheduler looks: that is late, and not missing.
+func TestLateTimerIsNoRepair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		s := w.run(t, 1)[0]
+		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
+		now := w.claim(t, id, "n1")
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(7 * time.Second) // overdue, and seen so by one sweep
+		next, missing := task.NextOffer(now)
+		if !missing {
+			t.Fatal("no offer is owed")
+		}
+		if _, err := w.Place(t.Context(), w.rec.Fact(id, next)); err != nil {
+			t.Fatal(err)
+		}
+		pass(15 * time.Second)
+		records, err := w.Task(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers := 0
+		for _, r := range records {
+			if r.Fact.Type == events.TaskQueued {
+				offers++
+			}
+		}
+		if offers != 1 || len(s.Repairs()) > 0 {
+			t.Errorf("%d offers, repairs %v; want the timer's one, and no repair", offers, s.Repairs())
+		}
+	})
+}
+
 func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
