@@ -13,8 +13,8 @@ import (
 
 // Times of a pull request.
 const (
-	pullExpires   = 30 * time.Second // then the server forgets it
-	pullHeartbeat = time.Second      // how often the server says that it has not
+	pullExpires   = 5 * time.Second // then the server forgets it, and hands nothing to who is cut off
+	pullHeartbeat = time.Second     // how often the server says that it has not
 	pullSilence   = 3 * pullHeartbeat
 	pullRecall    = 100 * time.Millisecond // how often requests are taken back at most
 	drainTimeout  = time.Second
