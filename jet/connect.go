@@ -93,9 +93,10 @@ func Resilient(name string, log zerolog.Logger) []nats.Option {
 	}
 }
 
-// reconnectDelay doubles from 0.1 s to 2 s and leaves half to chance, so that
-// many clients do not come back at once.
+// reconnectDelay doubles from 0.1 s to 1 s and leaves half to chance, so that
+// many clients do not come back at once. With more, a task that is meant for a
+// node would wait for it longer than for everything else after an outage.
 func reconnectDelay(attempts int) time.Duration {
-	d := min(100*time.Millisecond<<min(attempts, 5), 2*time.Second)
+	d := min(100*time.Millisecond<<min(attempts, 4), time.Second)
 	return d/2 + rand.N(d/2)
 }

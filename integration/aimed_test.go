@@ -1,0 +1,73 @@
+package integration
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"millrace/cmd/millrace/chaos/proxy"
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// startsWithin is how long a task may wait for a node that has just come back.
+const startsWithin = 2 * time.Second
+
+// A task that is meant for a node which has just come back runs there at once,
+// however soon it is submitted, also after a second drop; and one that was
+// submitted while the node was away runs as soon as it is back.
+func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	p.server()
+	c := p.connect()
+	target, err := url.Parse(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := proxy.Listen(target.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	worker := p.worker("n1", "--server", "nats://"+link.Addr())
+	set := func(m proxy.Mode) {
+		if err := link.Set(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aimed := task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: task.NoNodeWait}
+	started := func(id task.ID, since time.Time, what string) {
+		done := p.await(c, id, task.Finished)
+		first := p.find(p.history(c, id), events.AttemptStarted)
+		if took := first.Fact.At.Sub(since); took > startsWithin || done.Node != "n1" {
+			t.Errorf("%s: it started after %v on node %s, want %v at most", what, took, done.Node, startsWithin)
+		}
+	}
+	offsets := []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, time.Second}
+	if *long {
+		offsets = []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second}
+	}
+	for i, offset := range offsets {
+		mode := []proxy.Kind{proxy.Cut, proxy.Blackhole, proxy.HalfOpen}[i%3]
+		for drops := range 1 + i%2 { // every second time it drops twice
+			set(proxy.Mode{Kind: mode})
+			p.until("the node is offline", func() bool { return p.node(c, "n1").State == node.Offline })
+			if drops > 0 || i%2 == 0 {
+				continue
+			}
+			set(proxy.Mode{})
+			p.until("the node is ready again", func() bool { return p.node(c, "n1").State == node.Ready })
+		}
+		early := p.submitAs(c, aimed)
+		set(proxy.Mode{})
+		back := time.Now()
+		<-time.After(offset)
+		asked := time.Now()
+		late := p.submitAs(c, aimed)
+		started(early, back, mode.String()+": submitted while it was away")
+		started(late, asked, mode.String()+": submitted "+offset.String()+" after its return")
+	}
+	worker.stop()
+}
