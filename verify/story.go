@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -194,9 +195,12 @@ func (s *story) moved(v *Verifier, r *events.Record) {
 		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "moved while epoch %d runs", s.open)
 		return
 	}
+	// Of births that differ, either may be the one that was read.
+	was := s.turn
+	open := slices.ContainsFunc(s.turns, func(t turn) bool { return t.since == was && t.due != s.now.due })
 	s.waits(v, r, time.Time{})
 	moved := &s.turns[len(s.turns)-1]
-	if moved.due = s.now.due; s.old || s.cut {
+	if moved.due = s.now.due; s.old || s.cut || open {
 		moved.due = anyDue
 	}
 }
