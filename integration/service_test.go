@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -117,14 +118,18 @@ func TestService(t *testing.T) {
 			t.Errorf("%s %s: %s %s, want %s with %q", refused.subject, refused.request, code, words, refused.code, refused.word)
 		}
 	}
-	p.slowRequest(nc)
+	p.slowRequest(c, nc)
 	dev.stop()
 }
 
 // slowRequest checks that requests which wait for news keep nobody else waiting.
-func (p *place) slowRequest(nc *nats.Conn) {
+func (p *place) slowRequest(c *client.Client, nc *nats.Conn) {
 	p.Helper()
-	now := ask[client.ListPage](p, nc, "mr.api.task.list", `{"limit":1}`)
+	last, err := c.Store().Last(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	now := ask[client.ListPage](p, nc, "mr.api.task.list", fmt.Sprintf(`{"limit":1,"at_least":%d}`, last))
 	// Nothing happens now, so they wait until something does.
 	request, err := json.Marshal(client.ListRequest{NewerThan: now.Seq})
 	if err != nil {
