@@ -23,7 +23,27 @@ type Spec struct {
 	Retry Retry `json:"retry,omitzero"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
+	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
+	OnDisconnect string `json:"on_disconnect,omitempty"`
 }
+
+// What becomes of an attempt whose worker loses its connection.
+const (
+	// DisconnectStop ends it before anybody else can have started the task.
+	DisconnectStop = "stop"
+	// DisconnectContinue lets it go on. Meanwhile somebody else may take the task over and
+	// run it as well: at most one result counts, but what the command does to the world
+	// may be done twice.
+	DisconnectContinue = "continue"
+)
+
+// Disconnects lists the values of [Spec.OnDisconnect].
+var Disconnects = []string{DisconnectStop, DisconnectContinue}
+
+// Continues tells whether an attempt goes on while its worker is disconnected. A spec that
+// is not known stops.
+func (s *Spec) Continues() bool { return s != nil && s.OnDisconnect == DisconnectContinue }
 
 // Run describes a child process. Exactly one of Argv and Shell is set.
 type Run struct {
@@ -172,6 +192,9 @@ func (s *Spec) Validate() error {
 	}
 	if err := s.Place.validate(); err != nil {
 		return err
+	}
+	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
+		return fmt.Errorf("on_disconnect is %q, want %s or %s", s.OnDisconnect, DisconnectStop, DisconnectContinue)
 	}
 	return s.Retry.validate()
 }

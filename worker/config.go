@@ -60,6 +60,16 @@ type Config struct {
 	Hurry <-chan struct{}
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
+	// Spool is a directory for what attempts that go on while disconnected
+	// ([task.DisconnectContinue]) have to say until the server is back; one per node
+	// is made in it, for its user alone. What lies there when a worker starts is handed over, so it
+	// should outlive the process. Default: millrace/spool in the user's cache directory,
+	// or in that for temporary files if there is none.
+	Spool string
+	// SpoolLimit is how many bytes of output all attempts may spool together. What
+	// goes beyond is dropped: a line in the output counts it, and an attempt whose records were dropped
+	// fails. Reports are always kept. Default 256 MiB, at least 1.
+	SpoolLimit int64
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
@@ -88,6 +98,12 @@ func (c Config) withDefaults() Config {
 	if c.NodeTTL == 0 {
 		c.NodeTTL = 3 * c.Beat
 	}
+	if c.Spool == "" {
+		c.Spool = defaultSpool()
+	}
+	if c.SpoolLimit == 0 {
+		c.SpoolLimit = 256 << 20
+	}
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second
 	}
@@ -110,6 +126,8 @@ func (c Config) validate(ackWait time.Duration) error {
 		return fmt.Errorf("worker: NodeTTL is %v, want at least 1s", c.NodeTTL)
 	case c.Beat <= 0 || c.NodeTTL <= 2*c.Beat:
 		return fmt.Errorf("worker: Beat is %v, want less than half of NodeTTL, which is %v", c.Beat, c.NodeTTL)
+	case c.SpoolLimit < 0:
+		return fmt.Errorf("worker: SpoolLimit is %d, want at least 1", c.SpoolLimit)
 	case c.Grace < 0:
 		return errors.New("worker: Grace is below zero")
 	case ackWait <= 0:

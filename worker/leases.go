@@ -98,7 +98,8 @@ const renewals = 64
 
 // renew extends the leases of attempts until ctx ends, and stops those that
 // cannot be confirmed in time or have been taken over; all of them if the node
-// itself cannot say in time that it lives.
+// itself cannot say in time that it lives. Those that go on while disconnected
+// are stopped only when the log says that they have been taken over.
 func (w *Worker) renew(ctx context.Context) error {
 	tick := time.NewTicker(w.safety.tick())
 	defer tick.Stop()
@@ -117,7 +118,7 @@ func (w *Worker) renew(ctx context.Context) error {
 			if w.safety.renewal(age) {
 				due = append(due, a)
 			}
-			if w.safety.atStake(age, silent) {
+			if !w.safety.mayGoOn(a.Task.Spec.Continues(), age, silent) {
 				a.stop(ErrLeaseLost)
 			}
 		}

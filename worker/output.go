@@ -31,6 +31,7 @@ type Output struct {
 	attempt int
 	epoch   uint64
 	log     zerolog.Logger
+	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
 	// flushing is held while a batch is stored, so that batches stay in order.
 	flushing sync.Mutex
@@ -142,16 +143,32 @@ func (o *Output) flush() {
 	o.mu.Unlock()
 
 	for _, some := range split(lines, flushLines) {
-		if err := o.store.Print(o.ctx, task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: some}); err != nil {
+		if err := o.print(task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: some}); err != nil {
 			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", len(some)).Msg("output was lost: it could not be stored")
 		}
 	}
 	for i, some := range split(items, flushItems) {
 		b := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: first + i*flushItems, Items: some}
-		if err := o.store.Keep(o.ctx, b); err != nil {
+		if err := o.keep(b); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
 	}
+}
+
+// print stores lines, or spools them. flushing is held.
+func (o *Output) print(l task.Lines) error {
+	if o.spill != nil {
+		return o.spill.put(entry{Lines: &l})
+	}
+	return o.store.Print(o.ctx, l)
+}
+
+// keep stores records, or spools them. flushing is held.
+func (o *Output) keep(r task.Records) error {
+	if o.spill != nil {
+		return o.spill.put(entry{Records: &r})
+	}
+	return o.store.Keep(o.ctx, r)
 }
 
 func split[T any](all []T, n int) [][]T {

@@ -29,5 +29,14 @@ func (s safety) atStake(lease, beat time.Duration) bool {
 	return lease >= s.ackWait*2/3 || beat >= s.nodeTTL*2/3
 }
 
+// mayGoOn tells whether an attempt may go on whose lease was confirmed, and whose node's
+// heartbeat was stored, so long ago, if the log has said nothing against it. One
+// that continues while disconnected may, however long that takes: somebody else may
+// run the task meanwhile, and whoever asked for that has said that it does no harm.
+// What the log does say, that the task was cancelled or taken over, ends both.
+func (s safety) mayGoOn(continues bool, lease, beat time.Duration) bool {
+	return continues || !s.atStake(lease, beat)
+}
+
 // grace is how long such an attempt has at most to end by itself.
 func (s safety) grace() time.Duration { return min(s.ackWait, s.nodeTTL) / 6 }

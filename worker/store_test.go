@@ -38,6 +38,7 @@ type store struct {
 	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
 	proofs     int                             // guarded by mu
 	trouble    error                           // guarded by mu
+	cut        bool                            // guarded by mu; nothing gets through
 	broken     chan events.Break
 	poke       func() // guarded by mu; of who watches the node
 }
@@ -61,7 +62,39 @@ func newStore(m *events.Memory) *store {
 
 func (s *store) AckWait() time.Duration { return ackWait }
 
+// reach fails while the node is cut off: at once, as one that knows it.
+func (s *store) reach() error {
+	if get(s, &s.cut) {
+		return errBroken
+	}
+	return nil
+}
+
+func (s *store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Memory.Append(ctx, f, last)
+}
+
+func (s *store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Memory.Task(ctx, id)
+}
+
+func (s *store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Memory.NodeAfter(ctx, id, seq)
+}
+
 func (s *store) Beat(_ context.Context, _ node.ID, h node.Heartbeat, ttl time.Duration) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.beating != nil {
@@ -100,6 +133,9 @@ func (s *store) WatchNode(_ node.ID, changed func()) (func(), error) {
 }
 
 func (s *store) Print(ctx context.Context, l task.Lines) error {
+	if s.reach() != nil {
+		return events.ErrUnknown
+	}
 	if print := get(s, &s.print); print != nil {
 		if err := print(ctx); err != nil {
 			return err
@@ -116,6 +152,9 @@ func (s *store) Print(ctx context.Context, l task.Lines) error {
 }
 
 func (s *store) Keep(_ context.Context, r task.Records) error {
+	if s.reach() != nil {
+		return events.ErrUnknown
+	}
 	if keep := get(s, &s.keep); keep != nil {
 		if err := keep(r); err != nil {
 			return err
@@ -158,6 +197,10 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.s.reach() != nil { // what is on its way to a node that is cut off goes to another
+		_ = offer.Return()
+		return nil, errBroken
+	}
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
 	o.s.deliveries++
@@ -194,6 +237,9 @@ func (l *lease) Ack() error {
 }
 
 func (l *lease) Extend(ctx context.Context) error {
+	if err := l.s.reach(); err != nil {
+		return err
+	}
 	if extend := get(l.s, &l.s.extend); extend != nil {
 		if err := extend(ctx); err != nil {
 			return err

@@ -26,6 +26,7 @@ type Worker struct {
 	protocol *Protocol
 	leases   leases
 	safety   safety
+	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	gate     *gate
 	log      zerolog.Logger
@@ -51,6 +52,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.store = countedBeats{store, &w.counts}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
+	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
 	return w, nil
 }
 
@@ -74,6 +76,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer stopHints()
 	p := &presence{w: w, offers: offers}
+	defer w.spools.close()
+	// Before the session begins, for with that the attempts of the last one are lost.
+	first, enough := context.WithTimeout(ctx, w.ackWait)
+	left := w.handOverLeft(first)
+	enough()
 	if err := p.register(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -93,6 +100,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return p.live(serving)
 	})
 	g.Go(func() error { return w.renew(serving) })
+	if left {
+		g.Go(func() error { w.watchLeft(serving); return nil })
+	}
 	g.Go(func() error {
 		defer stopServing()
 		var slots sync.WaitGroup
@@ -181,6 +191,9 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
 	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
+	if t.Spec.Continues() {
+		a.Output.spill = &spill{w: w, out: a.Output, task: t}
+	}
 	a.lease.offer, a.lease.confirmed = offer, received
 	a.context, a.stop = context.WithCancelCause(ctx)
 	a.watchSilence()
@@ -195,6 +208,10 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 // report tells the log how an attempt ended, as often as it takes.
 func (w *Worker) report(a *Attempt, o Outcome) {
 	c := w.command(a, o)
+	if a.Output.spill != nil {
+		w.reportSpooled(a, c)
+		return
+	}
 	// The report outlives the stop of its attempt.
 	ctx := context.WithoutCancel(a.context)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

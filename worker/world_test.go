@@ -60,6 +60,9 @@ func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.
 	if cfg.Slots == 0 {
 		cfg.Slots = 1
 	}
+	if cfg.Spool == "" {
+		cfg.Spool = w.TempDir() // a node's own place is for the node, not for tests
+	}
 	k, err := worker.New(s, cfg)
 	if err != nil {
 		w.Fatal(err)

@@ -147,10 +147,14 @@ func (p *parts) work(c workerConfig) error {
 	}
 	tasks := &process.Tasks{Runner: runner, Node: c.name}
 	p.closers = append(p.closers, tasks.Close)
+	spool, err := devFolder()
+	if err == nil { // else the worker chooses a place
+		spool = filepath.Join(spool, "spool")
+	}
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
-		Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Spool: spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

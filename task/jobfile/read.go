@@ -121,6 +121,8 @@ func (r *reader) job(root *node) task.Job {
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
 		"retry":       func(v value) { j.Retry = r.retry(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
+
+		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
 		r.add(root.pos, "name", "name is missing: a job needs one")

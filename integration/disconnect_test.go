@@ -1,0 +1,81 @@
+package integration
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// A server that is away for many leases does not stop what goes on without one: its
+// output and its result are there when the server is back.
+func TestContinueWithoutServer(t *testing.T) {
+	t.Parallel()
+	const ackWait = time.Second
+	p := newPlace(t, ackWait)
+	server := p.server()
+	c := p.connect()
+	worker := p.worker("only", "--slots", "1")
+	id := p.submitAs(c, task.Submission{Spec: &task.Spec{
+		Run: &task.Run{Dir: p.dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
+
+		OnDisconnect: task.DisconnectContinue,
+	}})
+	p.await(c, id, task.Running)
+
+	server.kill()
+	away := time.Now()
+	p.until("the server is away for many leases", func() bool { return time.Since(away) > 6*ackWait })
+	if n := len(survivors("MILLRACE_TASK=" + string(id))); n == 0 {
+		t.Error("the process was stopped while the server was away")
+	}
+	p.write("go", "")
+	p.until("the process has ended", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
+	at, err := url.Parse(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.server("--port", at.Port())
+	c = p.connect()
+	ended := p.await(c, id, task.Finished)
+	records := p.history(c, id)
+	if finished := count(records, events.AttemptFinished); finished != 1 {
+		t.Errorf("it finished %d times: %v", finished, types(records))
+	}
+	p.until("the first attempt has had its say", func() bool {
+		records = p.history(c, id)
+		return ended.Attempt == 1 || count(records, events.AttemptLate) == 1
+	})
+	out := p.run("task", "logs", string(id), "--attempt", "1")
+	var said int
+	text, err := os.ReadFile(p.path("said.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(text), &said); err != nil {
+		t.Fatal(err)
+	}
+	// A batch is there twice if the server was killed after it had stored it and before it said so.
+	var got []string
+	for _, line := range strings.Split(out, "\n") {
+		if !slices.Contains(got, line) {
+			got = append(got, line)
+		}
+	}
+	if len(got) != said+1 || got[len(got)-1] != "last" {
+		t.Errorf("%d lines were kept of %d, the last one is %q", len(got), said+1, got[len(got)-1])
+	}
+	for i, line := range got[:len(got)-1] {
+		if want := fmt.Sprintf("line %d", i+1); line != want {
+			t.Fatalf("line %d is %q, want %q", i+1, line, want)
+		}
+	}
+	p.judge(c, map[task.ID]task.State{id: task.Finished})
+	worker.stop()
+}

@@ -1,0 +1,323 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// handOverAgain is how long after a try in vain to hand over what was spooled the next one begins.
+const handOverAgain = time.Second
+
+// spill is where the output of an attempt goes that goes on while the server
+// cannot be reached: to the store as long as that takes it in time, else to a spool,
+// from which it is handed over in order. Its fields belong to whoever holds
+// Output.flushing, unless they say otherwise.
+type spill struct {
+	w    *Worker
+	out  *Output
+	task task.Task // not modified
+
+	file *spool
+	// drained is closed when the spool has been handed over, or cannot be by this process;
+	// nil while output goes to the store.
+	drained chan struct{}
+}
+
+// patience is how long the store may take for a batch before it counts as out of reach.
+func (w *Worker) patience() time.Duration { return w.ackWait / 6 }
+
+// keep stores a batch. It tells whether it is worth to try again later.
+func (w *Worker) keep(ctx context.Context, e entry) (again bool, err error) {
+	// What is handed over outlives the stop of its attempt, but not for long.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience())
+	defer cancel()
+	switch {
+	case e.Lines != nil:
+		err = w.store.Print(ctx, *e.Lines)
+	case e.Records != nil:
+		err = w.store.Keep(ctx, *e.Records)
+	}
+	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrUnknown)), err
+}
+
+// put stores or spools a batch. The error says that it is lost.
+func (s *spill) put(e entry) error {
+	if s.drained == nil {
+		again, err := s.w.keep(s.out.ctx, e)
+		if !again {
+			return err
+		}
+		if openErr := s.open(); openErr != nil {
+			return errors.Join(err, openErr)
+		}
+		s.w.log.Warn().Err(err).Str("task", string(s.task.ID)).Msg("output cannot be stored; spooling it until the server is back")
+		drained := make(chan struct{})
+		s.drained = drained
+		s.w.background.Go(func() { s.drain(drained) })
+	}
+	if ok, err := s.file.add(e, true); ok || err != nil {
+		return err
+	}
+	if e.Records != nil {
+		return errors.Join(errSpoolFull, s.file.drop(nil, 1))
+	}
+	return s.file.drop(e.Lines.Lines, 0)
+}
+
+var errSpoolFull = errors.New("the spool is full while the server cannot be reached: give it a higher limit")
+
+func (s *spill) open() (err error) {
+	if s.file == nil {
+		s.file, err = s.w.spools.create(&s.task)
+	}
+	return err
+}
+
+// drain hands over what was spooled until nothing is left and output can go to
+// the store again, or the worker ends.
+func (s *spill) drain(drained chan struct{}) {
+	defer close(drained)
+	for {
+		switch again, err := s.w.step(s.out.ctx, s.file, &s.task); {
+		case errors.Is(err, errReported):
+			s.out.flushing.Lock()
+			s.drained = nil // nothing follows a report
+			s.out.flushing.Unlock()
+			return
+		case errors.Is(err, io.EOF):
+			if s.direct() {
+				return
+			}
+		case again:
+			if s.out.ctx.Err() != nil {
+				return // it lies on the disk for the next process
+			}
+			sleep(s.out.ctx, handOverAgain)
+		case err != nil:
+			s.out.fail(err)
+		}
+	}
+}
+
+// direct lets output go to the store again if none was spooled meanwhile.
+func (s *spill) direct() bool {
+	s.out.flushing.Lock()
+	defer s.out.flushing.Unlock()
+	if !s.file.empty() {
+		return false
+	}
+	s.drained = nil
+	return true
+}
+
+// errReported: what comes next in a spool is the report.
+var errReported = errors.New("all output is handed over, the report is not")
+
+// step hands over the next entry of a spool. The error is [io.EOF] if there is
+// none and [errReported] if it is the report. It tells whether to try it again later.
+func (w *Worker) step(ctx context.Context, p *spool, t *task.Task) (again bool, err error) {
+	e, after, err := p.next()
+	switch {
+	case after == 0:
+		return false, err
+	case e.Report != nil:
+		return false, errReported
+	case e.Dropped != nil && e.Dropped.Last > 0:
+		l := e.Dropped.lines(t)
+		e.Lines = &l
+	}
+	if err == nil {
+		if again, err = w.keep(ctx, e); again {
+			return true, err
+		}
+	}
+	if err != nil {
+		w.log.Error().Err(err).Str("task", string(t.ID)).Msg("spooled output was lost: it could not be stored")
+	}
+	if e.Lines != nil {
+		err = nil // lines that are lost fail nothing
+	}
+	return false, errors.Join(err, p.mark(after))
+}
+
+// report writes down how the attempt ended, before anybody is told. The error
+// says that the word of this process is all there is.
+func (s *spill) report(c task.Command) error {
+	s.out.flushing.Lock()
+	defer s.out.flushing.Unlock()
+	if err := s.open(); err != nil {
+		return err
+	}
+	if _, err := s.file.add(entry{Report: reportOf(c)}, false); err != nil {
+		return err
+	}
+	return s.file.sync()
+}
+
+// wait waits until what was spooled is handed over; false if that is left to the next process.
+func (s *spill) wait() bool {
+	s.out.flushing.Lock()
+	drained := s.drained
+	s.out.flushing.Unlock()
+	if drained == nil {
+		return true
+	}
+	<-drained
+	s.out.flushing.Lock()
+	defer s.out.flushing.Unlock()
+	return s.drained == nil
+}
+
+// done gives the spool back; all is told if remove is set.
+func (s *spill) done(remove bool) {
+	s.out.flushing.Lock()
+	defer s.out.flushing.Unlock()
+	if s.file == nil {
+		return
+	}
+	if err := s.file.close(remove); err != nil {
+		s.w.log.Warn().Err(err).Msg("the spool of an attempt could not be removed")
+	}
+	s.file = nil
+}
+
+// reportSpooled is [Worker.report] for an attempt that goes on while the server
+// cannot be reached: what it has to say is on the disk first, and is offered to the
+// log until that has it or the worker ends.
+func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
+	s := a.Output.spill
+	// Whatever ends this process from now on, the next one knows.
+	if err := s.report(c); err != nil {
+		w.log.Error().Err(err).Str("task", string(a.Task.ID)).Msg("the report could not be written to the spool; it is lost if this process ends before the server has it")
+	}
+	// Output first: who reads that a task has finished finds all of it.
+	handed := s.wait()
+	if err := a.Output.failure(); err != nil {
+		if f, ok := c.(task.Finish); ok { // records were lost on the way, so it is no success
+			c = task.Fail{Epoch: f.Epoch, Class: task.ReasonSystem, Exit: f.Exit, Message: err.Error(), Usage: f.Usage}
+		}
+	}
+	ctx := context.WithoutCancel(a.context)
+	for pause := 50 * time.Millisecond; handed; pause = min(2*pause, 2*time.Second) {
+		offer, _ := a.lease.get()
+		told, err := w.tell(ctx, a.Task, offer, c)
+		if told {
+			s.done(true)
+			return
+		}
+		w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("result not recorded yet; it is in the spool; trying again")
+		if a.Output.ctx.Err() != nil {
+			break
+		}
+		sleep(a.Output.ctx, pause)
+	}
+	w.log.Warn().Str("task", string(a.Task.ID)).Str("node", string(w.cfg.Node)).Msg("the report stays in the spool; the next worker of this node on this machine hands it over")
+	s.done(false)
+}
+
+// tell reports to the log once and returns whether that is done with.
+func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c task.Command) (bool, error) {
+	err := w.protocol.Report(ctx, t, offer, c)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
+		w.log.Warn().Err(err).Str("task", string(t.ID)).Uint64("epoch", t.Epoch).Msg("result came too late; it is kept as evidence")
+		return true, err
+	case errors.Is(err, events.ErrTooLarge):
+		return w.tell(ctx, t, offer, task.Fail{Epoch: t.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true})
+	}
+	return false, err
+}
+
+// handOverLeft hands over what earlier processes of this node have left, until
+// nothing is left or ctx ends. It tells whether there is more for another time.
+func (w *Worker) handOverLeft(ctx context.Context) (more bool) {
+	locks, err := w.spools.left()
+	if err != nil {
+		w.log.Warn().Err(err).Msg("what an earlier worker of this node may have left cannot be found")
+	}
+	for _, lock := range locks {
+		more = w.handOverFolder(ctx, lock) || more
+	}
+	return more
+}
+
+func (w *Worker) handOverFolder(ctx context.Context, lock *flock.Flock) (more bool) {
+	dir := filepath.Dir(lock.Path())
+	defer dropFolder(dir, lock)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		w.log.Warn().Err(err).Msg("what an earlier worker of this node has left cannot be read")
+	}
+	for _, f := range files {
+		if f.Name() == lockName {
+			continue
+		}
+		name := filepath.Join(dir, f.Name())
+		switch again, err := w.handOverFile(ctx, name); {
+		case again:
+			more = true
+			w.log.Warn().Err(err).Str("file", name).Msg("what an earlier worker of this node has left could not be handed over; trying again")
+		case err != nil:
+			w.log.Error().Err(err).Str("file", name).Msg("what an earlier worker of this node has left stays where it is: remove the file if nobody needs it")
+		default:
+			w.log.Info().Str("file", name).Msg("handed over what an earlier worker of this node had left")
+		}
+	}
+	return more
+}
+
+// handOverFile hands over the output and the report of one attempt and removes
+// its file. It tells whether an error is one that may pass.
+func (w *Worker) handOverFile(ctx context.Context, name string) (again bool, err error) {
+	p, t, err := openSpool(name)
+	if err != nil {
+		return false, err
+	}
+	done := false
+	defer func() { err = errors.Join(err, p.close(done)) }()
+	// Another log than the one it was meant for has nothing to do with it.
+	if _, err := w.protocol.Recorder.Load(ctx, t.ID); err != nil {
+		return !errors.Is(err, task.ErrUnknown), err
+	}
+	for {
+		again, err := w.step(ctx, p, &t)
+		if errors.Is(err, io.EOF) || errors.Is(err, errReported) {
+			break
+		}
+		if again || ctx.Err() != nil {
+			return true, errors.Join(err, ctx.Err())
+		}
+	}
+	e, after, err := p.next()
+	if after > 0 && err == nil && e.Report != nil {
+		if c := e.Report.command(); c != nil {
+			told, err := w.tell(ctx, t, &events.Offer{Lease: nobody{}}, c)
+			if !told {
+				return true, err
+			}
+		}
+	}
+	done = true
+	return false, nil
+}
+
+// watchLeft hands over in the background what could not be at the start.
+func (w *Worker) watchLeft(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		sleep(ctx, 10*handOverAgain)
+		if ctx.Err() == nil {
+			more = w.handOverLeft(ctx)
+		}
+	}
+}

@@ -1,0 +1,402 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// spools is where attempts that go on without a connection keep what cannot be
+// stored: one file each, in a folder of the session, in one of the node. A session
+// locks its folder as long as its process lives, so what lies in one without a lock
+// was left behind.
+type spools struct {
+	root    string // of the node
+	session string
+	limit   int64
+
+	mu   sync.Mutex
+	lock *flock.Flock // guarded by mu; nil until something has to be kept
+	size int64        // guarded by mu; what all files of the session hold that counts
+}
+
+// lockName is the file in a session's folder that its process has locked.
+const lockName = "lock"
+
+// defaultSpool is where a worker spools that was told no place.
+func defaultSpool() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "millrace", "spool")
+}
+
+func newSpools(dir string, id node.ID, session string, limit int64) *spools {
+	return &spools{root: filepath.Join(dir, string(id)), session: session, limit: limit}
+}
+
+// folder makes the session's folder and locks it, once.
+func (s *spools) folder() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dir := filepath.Join(s.root, s.session)
+	if s.lock != nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	lock := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err == nil && !ok {
+		err = errors.New("another process has locked it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("lock %s: %w", dir, err)
+	}
+	s.lock = lock
+	return dir, nil
+}
+
+// close lets the next process have what is left, and removes the folder if nothing is.
+func (s *spools) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		dropFolder(filepath.Dir(s.lock.Path()), s.lock)
+		s.lock = nil
+	}
+}
+
+// dropFolder removes a session's folder if it holds nothing but its lock, which
+// it gives up in any case.
+func dropFolder(dir string, lock *flock.Flock) {
+	if files, err := os.ReadDir(dir); err == nil && len(files) <= 1 {
+		_ = os.Remove(lock.Path())
+		_ = os.Remove(dir)
+		_ = os.Remove(filepath.Dir(dir)) // fails, as it should, if another session has something there
+	}
+	_ = lock.Unlock() // the end of the process would do it, too
+}
+
+// take reserves space; false if there is not so much left.
+func (s *spools) take(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size+n > s.limit {
+		return false
+	}
+	s.size += n
+	return true
+}
+
+func (s *spools) give(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size -= n
+}
+
+// left are the folders of sessions whose process has ended. Each is locked; who
+// gets it gives the lock to [dropFolder].
+func (s *spools) left() (locks []*flock.Flock, err error) {
+	folders, err := os.ReadDir(s.root)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, f := range folders {
+		if !f.IsDir() || f.Name() == s.session {
+			continue
+		}
+		lock := flock.New(filepath.Join(s.root, f.Name(), lockName), flock.SetPermissions(0o600))
+		if ok, lockErr := lock.TryLock(); ok {
+			locks = append(locks, lock)
+		} else {
+			err = errors.Join(err, lockErr) // nil if its process lives
+		}
+	}
+	return locks, err
+}
+
+// spool is the file of one attempt: a line with how much of it is handed over
+// already, in 20 digits, then a line of JSON for each [entry], the task first.
+type spool struct {
+	owner *spools // nil for one that was left behind
+	file  *os.File
+
+	mu      sync.Mutex
+	first   int64   // guarded by mu; where the first entry after the task begins
+	handed  int64   // guarded by mu; everything before is handed over
+	end     int64   // guarded by mu; where the next entry goes
+	taken   int64   // guarded by mu; what of it counts against the limit
+	dropped dropped // guarded by mu; what found no space lately
+	tail    int64   // guarded by mu; length of the entry that says so, from end on
+}
+
+// entry is a line of a spool; one of its fields is set.
+type entry struct {
+	Task    *task.Task    `json:"task,omitempty"`
+	Lines   *task.Lines   `json:"lines,omitempty"`
+	Records *task.Records `json:"records,omitempty"`
+	Dropped *dropped      `json:"dropped,omitempty"`
+	Report  *report       `json:"report,omitempty"`
+}
+
+// dropped counts what found no space.
+type dropped struct {
+	Lines   int `json:"lines"`
+	Records int `json:"records"`
+	// Last is the number of the last line that was dropped; the remark takes its place.
+	Last int       `json:"last"`
+	At   time.Time `json:"at"`
+}
+
+// report is a command in a form that can be written.
+type report struct {
+	Finish  *task.Finish  `json:"finish,omitempty"`
+	Fail    *task.Fail    `json:"fail,omitempty"`
+	Stopped *task.Stopped `json:"stopped,omitempty"`
+	Release *task.Release `json:"release,omitempty"`
+	Lose    *task.Lose    `json:"lose,omitempty"`
+}
+
+func reportOf(c task.Command) *report {
+	switch c := c.(type) {
+	case task.Finish:
+		return &report{Finish: &c}
+	case task.Fail:
+		return &report{Fail: &c}
+	case task.Stopped:
+		return &report{Stopped: &c}
+	case task.Release:
+		return &report{Release: &c}
+	case task.Lose:
+		return &report{Lose: &c}
+	}
+	return nil
+}
+
+func (r *report) command() task.Command {
+	switch {
+	case r.Finish != nil:
+		return *r.Finish
+	case r.Fail != nil:
+		return *r.Fail
+	case r.Stopped != nil:
+		return *r.Stopped
+	case r.Release != nil:
+		return *r.Release
+	case r.Lose != nil:
+		return *r.Lose
+	}
+	return nil
+}
+
+const handedDigits = 20
+
+// create makes the file of an attempt.
+func (s *spools) create(t *task.Task) (*spool, error) {
+	dir, err := s.folder()
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, string(t.ID)+"."+strconv.FormatUint(t.Epoch, 10))
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- a name of our own making
+	if err != nil {
+		return nil, err
+	}
+	p := &spool{owner: s, file: f, end: handedDigits + 1}
+	if _, err = p.add(entry{Task: t}, false); err == nil {
+		p.first = p.end
+		err = p.mark(p.end)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// openSpool opens what was left behind. The end of a line that was never written
+// in full is ignored.
+func openSpool(name string) (*spool, task.Task, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0) // #nosec G304 -- found in a folder of our own
+	if err != nil {
+		return nil, task.Task{}, err
+	}
+	t, p, err := readSpool(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, t, fmt.Errorf("read %s: %w", name, err)
+	}
+	return p, t, nil
+}
+
+func readSpool(f *os.File) (task.Task, *spool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return task.Task{}, nil, err
+	}
+	r := bufio.NewReader(f)
+	digits, err := r.ReadString('\n')
+	if err != nil {
+		return task.Task{}, nil, err
+	}
+	handed, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if err != nil {
+		return task.Task{}, nil, err
+	}
+	p := &spool{file: f, handed: handed, end: info.Size()}
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return task.Task{}, nil, err
+	}
+	var e entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return task.Task{}, nil, err
+	}
+	if e.Task == nil {
+		return task.Task{}, nil, errors.New("it does not begin with a task")
+	}
+	p.first = int64(len(digits) + len(line))
+	p.handed = max(p.handed, p.first)
+	return *e.Task, p, nil
+}
+
+// add writes an entry at the end. It returns false if there is no space for one
+// that is bounded; what was dropped before is then the last thing in the file.
+func (p *spool) add(e entry, bounded bool) (bool, error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return false, err
+	}
+	line = append(line, '\n')
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bounded && (p.tail > 0 || !p.owner.take(int64(len(line)))) {
+		return false, nil
+	}
+	if bounded {
+		p.taken += int64(len(line))
+	}
+	at := p.end + p.tail
+	if _, err := p.file.WriteAt(line, at); err != nil {
+		return false, err
+	}
+	p.end, p.tail, p.dropped = at+int64(len(line)), 0, dropped{}
+	return true, nil
+}
+
+// drop counts what finds no space, in one entry that is written over each time, so
+// that the count is there whatever ends the process.
+func (p *spool) drop(lines []task.Line, records int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.dropped
+	d.Lines, d.Records = d.Lines+len(lines), d.Records+records
+	if n := len(lines); n > 0 {
+		d.Last, d.At = lines[n-1].N, lines[n-1].At
+	}
+	p.dropped = d
+	line, err := json.Marshal(entry{Dropped: &d})
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if pad := p.tail - int64(len(line)); pad > 0 { // a time may have got shorter
+		line = append(bytes.Repeat([]byte{' '}, int(pad)), line...)
+	}
+	p.tail = int64(len(line))
+	_, err = p.file.WriteAt(line, p.end)
+	return err
+}
+
+// next returns the entry that is to be handed over, and where the one after it
+// begins; [io.EOF] if there is none.
+func (p *spool) next() (entry, int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.handed == p.end && p.tail > 0 {
+		p.end, p.tail, p.dropped = p.end+p.tail, 0, dropped{} // what is dropped from now on counts anew
+	}
+	var e entry
+	line, err := bufio.NewReader(io.NewSectionReader(p.file, p.handed, p.end-p.handed)).ReadBytes('\n')
+	if err != nil {
+		return e, 0, err // a torn line is the end as well
+	}
+	after := p.handed + int64(len(line))
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, after, fmt.Errorf("%s at byte %d: %w", p.file.Name(), p.handed, err)
+	}
+	return e, after, nil
+}
+
+// mark notes that everything before a place is handed over.
+func (p *spool) mark(to int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handed = to
+	_, err := fmt.Fprintf(io.NewOffsetWriter(p.file, 0), "%0*d\n", handedDigits, to)
+	return err
+}
+
+// empty begins the file anew if all of it is handed over.
+func (p *spool) empty() bool {
+	p.mu.Lock()
+	if p.handed != p.end || p.tail > 0 {
+		p.mu.Unlock()
+		return false
+	}
+	p.owner.give(p.taken)
+	p.taken, p.end = 0, p.first
+	p.mu.Unlock()
+	if p.mark(p.first) == nil { // first, for nothing may be handed over twice
+		_ = p.file.Truncate(p.first)
+	}
+	return true
+}
+
+// sync has the disk take what was written.
+func (p *spool) sync() error { return p.file.Sync() }
+
+// close closes the file, and removes it if nothing is left to be done with it.
+func (p *spool) close(remove bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owner != nil {
+		p.owner.give(p.taken)
+		p.taken = 0
+	}
+	err := p.file.Close()
+	if remove {
+		err = errors.Join(err, os.Remove(p.file.Name()))
+	}
+	return err
+}
+
+// lines is the remark that takes the place of lines that were dropped.
+func (d *dropped) lines(t *task.Task) task.Lines {
+	text := fmt.Sprintf("%d lines and %d batches of records were dropped: the spool was full while the server could not be reached", d.Lines, d.Records)
+	return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []task.Line{{N: d.Last, At: d.At, Stream: task.System, Text: text}}}
+}
+
+// nobody is the lease of who reports without an offer: whoever gets the offer
+// finds in the log that it is done with.
+type nobody struct{ events.Lease }
+
+func (nobody) Ack() error { return nil }
