@@ -48,7 +48,7 @@ func (w *World) Around(t *task.Task) task.Surroundings {
 		}
 	}
 	if n, ok := w.nodes[node.ID(t.Node)]; ok && t.Live() {
-		around.NodeGone = gone(&n, t.Session, t.Epoch)
+		around.NodeGone = gone(&n, t.Session)
 	}
 	return around
 }
@@ -72,15 +72,12 @@ func (w *World) doubted(t *task.Task, around task.Surroundings) node.ID {
 // taken its node's name: it reads the log before its next heartbeat.
 const superseded = 3 * time.Second
 
-// gone is since when nothing is to be expected of an attempt that a node's session
-// began; zero if that is not over. What it began after it counted as offline shows
-// that it lives: its claim was under way in a link that has come back, and its next
-// heartbeat is about to say so. If not, its lease runs out.
-func gone(n *node.Node, session string, epoch uint64) time.Time {
+// gone is since when nothing is to be expected of a node's session; zero if that is not over.
+func gone(n *node.Node, session string) time.Time {
 	switch {
 	case n.Session != session:
 		return n.Started.Add(superseded)
-	case n.State == node.Offline && epoch < n.Head:
+	case n.State == node.Offline:
 		return n.Since
 	}
 	return time.Time{}

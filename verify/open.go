@@ -111,7 +111,7 @@ func (v *Verifier) around(k *task.Task, queues map[string]queue) task.Surroundin
 		switch {
 		case n.Session != k.Session:
 			around.NodeGone = n.Started // the process that ran it is gone
-		case n.State == node.Offline && k.Epoch < n.Head:
+		case n.State == node.Offline:
 			around.NodeGone = n.Since
 		}
 	}
