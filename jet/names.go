@@ -85,7 +85,7 @@ func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 // consumerName is the durable consumer of a queue, shared by all who serve it, or
 // the one of a node's own route.
 func consumerName(queue string) string {
-	if node, own := strings.CutPrefix(queue, "@"); own {
+	if node, own := task.NodeOf(queue); own {
 		return nodeConsumerPrefix + node
 	}
 	return "queue_" + queue

@@ -3,7 +3,6 @@ package jet
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1)}
 	for i, queue := range queues {
 		name, ensure := consumerName(queue), func(ctx context.Context) (bool, error) { return s.ensureQueue(ctx, queue) }
-		if id, ok := strings.CutPrefix(queue, "@"); ok {
+		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
 			name, ensure = nodeConsumer(o.own.node), o.own.ensure
 		}

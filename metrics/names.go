@@ -3,6 +3,8 @@ package metrics
 import (
 	"strings"
 	"sync"
+
+	"millrace/task"
 )
 
 // Caps of names in labels. What comes after so many is counted under [Other],
@@ -58,7 +60,7 @@ func NewQueues() *Queues {
 
 // Of returns the name under which a queue or route is counted.
 func (q *Queues) Of(name string) string {
-	if strings.HasPrefix(name, "@") {
+	if _, own := task.NodeOf(name); own {
 		return q.routes.Of(name)
 	}
 	return q.queues.Of(name)

@@ -152,7 +152,7 @@ func (s *Server) nodes(emit metrics.Emit, nodes []node.Node, depth map[string]in
 
 // serves tells whether a node takes work from a queue, or from a route of its own.
 func serves(n node.Node, queue string) bool {
-	if id, own := strings.CutPrefix(queue, "@"); own {
+	if id, own := task.NodeOf(queue); own {
 		n.Queues = []string{queue}
 		return string(n.ID) == id && n.Serves(queue)
 	}

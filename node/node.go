@@ -16,7 +16,7 @@ func (id ID) Validate() error { return task.ValidName("node", string(id)) }
 
 // Queue is the queue part of the node's own route, "@node-1", which it serves
 // besides its queues and nobody else does.
-func (id ID) Queue() string { return "@" + string(id) }
+func (id ID) Queue() string { return task.NodeQueue(string(id)) }
 
 // State says how far a node can be counted on.
 type State uint8

@@ -44,10 +44,15 @@ func NodeQueue(node string) string { return string(nodeSign) + node }
 
 // Node is the node whose route it is; the second result is false for a queue's.
 func (r Route) Node() (string, bool) {
-	if r == "" || r[0] != nodeSign {
+	return NodeOf(r.Queue())
+}
+
+// NodeOf is the reverse of [NodeQueue]; the second result is false for a queue's name.
+func NodeOf(queue string) (string, bool) {
+	if queue == "" || queue[0] != nodeSign {
 		return "", false
 	}
-	return r.Queue()[1:], true
+	return queue[1:], true
 }
 
 // Queue is the queue's name, or what [NodeQueue] says of a node.
