@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
 
 	"millrace/events"
 	"millrace/node"
@@ -25,12 +26,15 @@ type ownRoute struct {
 	node  node.ID
 	pull  *puller // set once, before anything comes
 
+	making sync.Mutex // held while the consumer is looked for and made; taken before mu
+
 	mu sync.Mutex
 	// floor is a sequence up to which all is done with, as the server last said;
 	// behind it may be offers that an earlier process pulled and did not settle,
 	// unless complete. Guarded by mu.
 	floor    uint64
 	complete bool
+	mark     string               // guarded by mu; sets the consumer that is there apart
 	highest  uint64               // guarded by mu; the last sequence that came
 	open     map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
 	orphans  int                  // guarded by mu; of those, the ones whose consumer was lost
@@ -45,19 +49,19 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 // pull. Longer absences only cost making it again.
 const routeIdle = 24 * time.Hour
 
+// markKey names what sets one consumer of a node apart from the next.
+const markKey = "millrace.made"
+
 // ensure makes the consumer if there is none, and tells whether it did.
 func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if err := r.node.Validate(); err != nil {
 		return false, err
 	}
+	r.making.Lock() // two that make it at once would lose each other's leases
+	defer r.making.Unlock()
 	s := r.store
 	if c, err := s.js.Consumer(ctx, LogStream, nodeConsumer(r.node)); err == nil {
-		info := c.CachedInfo()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.floor == 0 { // the first look of this process
-			r.floor, r.complete = info.AckFloor.Stream, info.NumAckPending == 0
-		}
+		r.found(c.CachedInfo())
 		return false, nil
 	} else if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded) {
 		return false, fmt.Errorf("route of node %s: %w", r.node, err)
@@ -79,8 +83,12 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: routeIdle,
-		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node)},
+		// The mark sets each of them apart. Without it, to make one that only did not
+		// answer in time would succeed and keep the old, which offers nothing again.
+		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: ulid.Make().String()},
 	}
+	// Before it exists, for what it offers may be here before the answer is.
+	r.bereave(cfg.OptStartSeq - 1)
 	_, err = s.log.CreateConsumer(ctx, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) || errors.Is(err, jetstream.ErrConsumerNameAlreadyInUse) {
 		// The server that held it is gone, and the others still know its name.
@@ -93,18 +101,48 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.floor, r.complete = max(low, 1)-1, true
-	// What is open comes again, from low on. Somebody runs it here, perhaps in all
-	// places that there are, so it is asked for beside what they ask for.
+	r.mark = cfg.Metadata[markKey]
+	return true, nil
+}
+
+// found notes that the consumer is there.
+func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.floor == 0 { // the first look of this process
+		r.floor, r.complete = info.AckFloor.Stream, info.NumAckPending == 0
+	}
+	r.mark = info.Config.Metadata[markKey]
+	// It was taken for lost, and had only not answered.
+	kept := 0
+	for _, l := range r.open {
+		if l.orphan && l.mark == r.mark {
+			l.orphan = false
+			kept++
+		}
+	}
+	if r.orphans -= kept; kept > 0 {
+		r.pull.want(-kept)
+	}
+}
+
+// bereave notes that the consumer is lost and that one which begins behind floor takes its
+// place. What is open comes again then. Somebody runs it here, perhaps in all places
+// that there are, so it is asked for beside what they ask for.
+func (r *ownRoute) bereave(floor uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.floor, r.complete = floor, true
 	more := len(r.open) - r.orphans
 	for _, l := range r.open {
-		l.orphan = true
+		if !l.orphan {
+			l.orphan, l.mark = true, r.mark
+		}
 	}
 	r.orphans = len(r.open)
 	if more > 0 {
 		r.pull.want(more)
 	}
-	return true, nil
 }
 
 // came notes that something has come through.
@@ -152,7 +190,8 @@ type ownLease struct {
 	route  *ownRoute
 	seq    uint64
 	now    events.Lease // guarded by route.mu
-	orphan bool         // guarded by route.mu
+	orphan bool         // guarded by route.mu; its consumer was lost
+	mark   string       // guarded by route.mu; of that consumer
 }
 
 func (l *ownLease) get() events.Lease {
@@ -179,8 +218,22 @@ func (l *ownLease) Ack() error {
 	return now.Ack()
 }
 
-func (l *ownLease) Return() error                    { return l.get().Return() }
-func (l *ownLease) Extend(ctx context.Context) error { return l.get().Extend(ctx) }
+func (l *ownLease) Return() error { return l.get().Return() }
+
+// errOrphan says that no server counts a lease at present.
+var errOrphan = errors.New("extend the lease: its consumer was lost and made again, and has not offered it yet")
+
+// Extend fails between the loss of the consumer and the offer coming again: the new
+// consumer answers to what it knows nothing of, and that would pass for a confirmation.
+func (l *ownLease) Extend(ctx context.Context) error {
+	l.route.mu.Lock()
+	now, orphan := l.now, l.orphan
+	l.route.mu.Unlock()
+	if orphan {
+		return errOrphan
+	}
+	return now.Extend(ctx)
+}
 
 // low is a sequence below which all is done with; 0 if that is not known.
 func (r *ownRoute) low() uint64 {
