@@ -140,6 +140,7 @@ func (o *object) event(event any) {
 		o.exit(e.Exit)
 		o.str("message", e.Message)
 		o.retry(e.Retry)
+		o.str("reason", e.Reason)
 		o.usage(e.Usage)
 	case task.AttemptReleased:
 		o.attempt(e.Attempt, e.Epoch)

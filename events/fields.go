@@ -72,7 +72,7 @@ var carries = map[Type]field{
 	TaskQueued:          fAny | fTask | fWork | fDue | fAttempt | fAfter | fReason,
 	AttemptStarted:      fAny | fTask | fAttempt | fNode | fSession | fOffer | fTookOver,
 	AttemptFinished:     fAny | fTask | fReported | fExit | fResult | fUsage,
-	AttemptFailed:       fAny | fTask | fReported | fClass | fExit | fMessage | fRetry | fUsage,
+	AttemptFailed:       fAny | fTask | fReported | fClass | fExit | fMessage | fRetry | fReason | fUsage,
 	AttemptReleased:     fAny | fTask | fReported | fReason,
 	AttemptLost:         fAny | fTask | fReported | fReason,
 	AttemptLate:         fAny | fTask | fEpoch | fNode | fSaid,

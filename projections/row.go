@@ -87,6 +87,8 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("failures", int64(t.Failures))
 	d.num("losses", int64(t.Losses))
 	d.num("late", int64(t.Late))
+	d.str("failed_on", t.FailedOn)
+	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
 	d.time("started", t.StartedAt)
@@ -164,6 +166,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Losses = l.Int()
 	case "late":
 		t.Late = l.Int()
+	case "failed_on":
+		t.FailedOn = l.UnsafeString()
+	case "begun":
+		t.Begun = instant(l)
 	case "submitted":
 		t.SubmittedAt = instant(l)
 	case "due":

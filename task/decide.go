@@ -60,6 +60,9 @@ type Fail struct {
 	Exit    *int
 	Message string
 	Usage   *Usage
+	// RetryAfter is the pause that the task asks for in place of its back-off; 0 for none.
+	// It is at most retry.max_delay, and counts against retry.max and retry.budget as any other.
+	RetryAfter time.Duration
 	// Final forbids another attempt, whatever the retry policy says.
 	Final bool
 	// Chance is in [0,1) and places the delay within its jitter.
@@ -276,8 +279,15 @@ func epochOf(c Command) uint64 {
 
 func fail(t Task, c Fail, now time.Time) Event {
 	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, Usage: c.Usage}
-	if failures := t.Failures + 1; !c.Final && t.Spec != nil && t.Spec.Retry.Allows(c.Class, failures) {
-		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: now.Add(t.Spec.Retry.Delay(failures, c.Chance))}
+	if t.Spec == nil {
+		return e
+	}
+	due, words, again := t.Spec.Retry.Plan(Failure{
+		Class: c.Class, Exit: c.Exit, Final: c.Final, After: c.RetryAfter, Chance: c.Chance,
+		Failures: t.Failures + 1, Begun: t.Begun, At: now,
+	})
+	if e.Reason = words; again {
+		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: due}
 	}
 	return e
 }

@@ -91,7 +91,9 @@ type AttemptFailed struct {
 	Message string
 	// Retry is the next attempt, or nil if this failure is the task's end.
 	Retry *RetryPlan
-	Usage *Usage
+	// Reason says in words why there is no other attempt, or why not when the back-off has it.
+	Reason string
+	Usage  *Usage
 }
 
 // RetryPlan is the next attempt's number and time.

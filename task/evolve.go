@@ -70,6 +70,7 @@ func Evolve(t Task, r Recorded) Task {
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
+			t.FailedOn, t.Begun = "", time.Time{}
 			t.Exit, t.Result, t.Usage = nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
 		}
@@ -121,6 +122,9 @@ func (t *Task) started(e AttemptStarted, r Recorded) {
 	t.Attempt, t.Epoch, t.Offer = e.Attempt, r.Seq, e.Offer
 	t.Node, t.Session, t.StartedAt = e.Node, e.Session, r.At
 	t.Exit, t.Usage = nil, nil
+	if t.Begun.IsZero() && t.Spec != nil && t.Spec.Retry.Budget > 0 {
+		t.Begun = r.At
+	}
 }
 
 func (t *Task) failed(e AttemptFailed, r Recorded) {
@@ -128,6 +132,7 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 		return
 	}
 	t.Failures++
+	t.FailedOn = t.Node
 	t.Exit, t.Usage = e.Exit, e.Usage
 	if e.Retry == nil {
 		t.end(Error, e.Class, e.Message, r)

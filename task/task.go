@@ -42,6 +42,10 @@ type Task struct {
 	// since the birth or the last reopening.
 	Failures int `json:"failures,omitzero"`
 	Losses   int `json:"losses,omitzero"`
+	// FailedOn is the node of the last failure since then, and Begun when the first attempt
+	// since then started, which is only kept if the task has a retry budget.
+	FailedOn string    `json:"failed_on,omitzero"`
+	Begun    time.Time `json:"begun,omitzero"`
 	// Late counts results that came from fenced attempts.
 	Late int `json:"late,omitzero"`
 

@@ -246,7 +246,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	if o.Class == "" && !o.Stopped {
 		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage}
 	}
-	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, Chance: rand.Float64()}
+	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, RetryAfter: o.RetryAfter, Chance: rand.Float64()}
 	if !o.Stopped {
 		return fail
 	}

@@ -13,7 +13,7 @@ var vocabulary = map[string][]string{
 	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
 }
 
@@ -25,7 +25,6 @@ var reserved = map[string]bool{
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
-	"retry.avoid_node": true, "retry.budget": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.

@@ -1,0 +1,28 @@
+package jobfile
+
+import (
+	"slices"
+	"strings"
+
+	"millrace/task"
+)
+
+// failure reads an entry of retry.on: a class, or exit codes.
+func (r *reader) failure(v value) string {
+	if v.kind != text || !strings.Contains(v.text, "=") {
+		return r.oneOf(v, task.Classes)
+	}
+	if err := task.ValidFailure(v.text); err != nil {
+		r.refuse(v, "%v", err)
+	}
+	return v.text
+}
+
+// yes reads what is true or false.
+func (r *reader) yes(v value) bool {
+	if v.kind != boolean {
+		r.want(v, "true or false")
+		return false
+	}
+	return slices.Contains([]string{"true", "True", "TRUE"}, v.text)
+}
