@@ -139,4 +139,7 @@ type Lease interface {
 	Extend(ctx context.Context) error
 	// Return gives the offer back at once, for somebody else.
 	Return() error
+	// Rest gives the offer back as well, but nobody gets it for a while. Each time counts
+	// as a delivery, so it is for what is bounded.
+	Rest(d time.Duration) error
 }

@@ -406,3 +406,11 @@ func (l *memoryLease) Return() error {
 	l.m.wake()
 	return nil
 }
+
+func (l *memoryLease) Rest(d time.Duration) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.offer.until = l.m.now().Add(d)
+	l.m.wake()
+	return nil
+}

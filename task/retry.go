@@ -235,3 +235,12 @@ func (t *Task) Shuns(node string) (until time.Time, ok bool) {
 	}
 	return t.Since.Add(AvoidWait), true
 }
+
+// shunned says in words which node leaves the task to others, and until when.
+func (t *Task) shunned() string {
+	until, ok := t.Shuns(t.FailedOn)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; node %s, where it failed last, leaves it to the others until %s", t.FailedOn, clock(until))
+}

@@ -20,6 +20,8 @@ type Protocol struct {
 	Recorder *events.Recorder
 	Node     node.ID
 	Session  string
+	// Others tells whether another node takes work from a queue. Default: none does.
+	Others func(ctx context.Context, queue string) bool
 }
 
 // Claim asks to run the task of an offer. If it returns true the task is this
@@ -48,6 +50,9 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 			return t, false, err
 		}
 		t = known
+	}
+	if p.leaves(ctx, &t) {
+		return t, false, o.Rest(restFor(o.Deliveries))
 	}
 	t, event, err := p.Recorder.Do(ctx, t, task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after})
 	switch {

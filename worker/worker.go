@@ -50,6 +50,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		},
 	}
 	w.store = countedBeats{store, &w.counts}
+	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)

@@ -182,7 +182,7 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		"timeout.run":      {"1h30m", "90s", "0s", "0.0s", "0.5s", ".5s", "1.s", "0h0m1s", "1h0m", "-1s", "+1s", "5", `"5"`, "1 s", "1d", "1S", "s", ".s", "1us", "1µs", "1μs", `""`, "~", "[1s]"},
 		"retry.max":        {"0", "3", "3.0", "3e0", "0x3", "-1", "1.5", `"3"`, "2147483647", "2147483648", "true"},
 		"retry.jitter":     {"0", "0.5", ".5", "1", "1.01", "-0.1", `"0"`, "1e-9"},
-		"retry.on":         {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]", "[exit:75]", "[exit:64-78, network]", "[exit:0]", "[exit:256]", "[exit:]", "[exit:-1]", "[timeout:3]"},
+		"retry.on":         {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]", "[exit=75]", "[exit=64-78, network]", "[exit=0]", "[exit=256]", "[exit=]", "[exit=-1]", "[timeout=3]"},
 		"retry.avoid_node": {"true", "false", "True", "yes", "1", `"true"`},
 		"retry.budget":     {"1h", "0s", "5"},
 		"retry.backoff": {
