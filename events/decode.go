@@ -74,6 +74,8 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	left                      int
+	retryOf                   string
 	extra                     map[string]json.RawMessage
 }
 
@@ -292,6 +294,10 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fLeft:
+		w.left = signed(l)
+	case fRetryOf:
+		w.retryOf = l.UnsafeString()
 	}
 }
 
@@ -392,7 +398,7 @@ func (w *wire) check() error {
 func (w *wire) event() any {
 	switch w.typ {
 	case TaskSubmitted:
-		return task.Submitted{Work: w.work(), Due: w.due}
+		return task.Submitted{Work: w.work(), Due: w.due, RetryOf: task.ID(w.retryOf)}
 	case TaskQueued:
 		return task.Queued{Work: w.work(), Attempt: w.attempt, After: w.after, Reason: w.reason, Due: w.due}
 	case AttemptStarted:
@@ -415,6 +421,16 @@ func (w *wire) event() any {
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
+	case TaskPostponed:
+		return task.Postponed{Reason: w.reason, Detail: w.detail, Due: w.due}
+	case BreakerOpened:
+		return task.BreakerOpened{Reason: w.reason, Until: w.until}
+	case BreakerHalfOpened:
+		return task.BreakerHalfOpened{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerTried:
+		return task.BreakerTried{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerClosed:
+		return task.BreakerClosed{Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case NodeRegistered:

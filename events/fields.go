@@ -60,6 +60,8 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fLeft
+	fRetryOf
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -68,7 +70,7 @@ const (
 
 // carries lists the fields of each type.
 var carries = map[Type]field{
-	TaskSubmitted:       fAny | fTask | fWork | fDue,
+	TaskSubmitted:       fAny | fTask | fWork | fDue | fRetryOf,
 	TaskQueued:          fAny | fTask | fWork | fDue | fAttempt | fAfter | fReason,
 	AttemptStarted:      fAny | fTask | fAttempt | fNode | fSession | fOffer | fTookOver,
 	AttemptFinished:     fAny | fTask | fReported | fExit | fResult | fUsage,
@@ -80,7 +82,12 @@ var carries = map[Type]field{
 	TaskCancelled:       fAny | fTask | fReason | fEpoch | fExit,
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
 	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
+	TaskPostponed:       fAny | fTask | fReason | fDetail | fDue,
 	TaskReopened:        fAny | fTask | fReason,
+	BreakerOpened:       fAny | fJob | fReason | fUntil,
+	BreakerHalfOpened:   fAny | fJob | fReason | fUntil | fLeft,
+	BreakerTried:        fAny | fJob | fReason | fUntil | fLeft,
+	BreakerClosed:       fAny | fJob | fReason,
 	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
 	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
 	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
@@ -209,6 +216,10 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "left":
+		return fLeft
+	case "retry_of":
+		return fRetryOf
 	}
 	return 0
 }

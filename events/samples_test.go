@@ -30,7 +30,8 @@ func full() map[Type]Fact {
 			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Idle: task.Duration(30 * time.Second), Stop: task.Duration(5 * time.Second)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
-			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
+			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Place:   task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
 
 			OnDisconnect: task.DisconnectContinue,
 		},
@@ -39,7 +40,7 @@ func full() map[Type]Fact {
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
 	}
 	bodies := map[Type]any{
-		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute)},
+		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
 		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second)},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out"}},
@@ -53,7 +54,12 @@ func full() map[Type]Fact {
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
+		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		BreakerOpened:       task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened:   task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:        task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:       task.BreakerClosed{Reason: "2 of 2 trials finished"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -87,7 +93,12 @@ func minimal() map[Type]Fact {
 		TaskCancelled:       task.CancelConfirmed{},
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
+		TaskPostponed:       task.Postponed{},
 		TaskReopened:        task.Reopened{},
+		BreakerOpened:       task.BreakerOpened{},
+		BreakerHalfOpened:   task.BreakerHalfOpened{},
+		BreakerTried:        task.BreakerTried{},
+		BreakerClosed:       task.BreakerClosed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -109,7 +120,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case task.JobEvent:
+		case task.JobEvent, task.BreakerEvent:
 			f.Job = "thumbnail"
 		default:
 			f.Task = sampleTask

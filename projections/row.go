@@ -73,6 +73,8 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("route", string(t.Route))
 	d.time("start_by", t.StartBy)
 	d.str("group", t.Group)
+	d.str("retry_of", string(t.RetryOf))
+	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
@@ -142,6 +144,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.StartBy = instant(l)
 	case "group":
 		t.Group = l.UnsafeString()
+	case "retry_of":
+		t.RetryOf = task.ID(l.UnsafeString())
+	case "batch":
+		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
 	case "attempt":

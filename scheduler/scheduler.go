@@ -54,9 +54,11 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
-	// it is over. Default: nobody is.
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
+	// when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
+	// Breakers has seen how attempts of jobs with a breaker ended. Default: nobody has.
+	Breakers *Breakers
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
@@ -69,6 +71,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopBreaker  = "breaker"
 )
 
 func (c Config) withDefaults() Config {
@@ -127,6 +130,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	if s.cfg.Breakers != nil {
+		g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
+	}
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })

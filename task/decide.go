@@ -110,6 +110,14 @@ type Reassign struct {
 	Reason   string
 }
 
+// Postpone has a task that waits under an offer wait until a time; After is the turn
+// that the offer was made for. Reason is a code, Detail words.
+type Postpone struct {
+	After          uint64
+	Reason, Detail string
+	Due            time.Time
+}
+
 // Unbind moves a task that waits for a certain node to its shared queue.
 type Unbind struct{ Reason string }
 
@@ -128,6 +136,7 @@ func (Expire) isCommand()     {}
 func (GiveUp) isCommand()     {}
 func (Reassign) isCommand()   {}
 func (Unbind) isCommand()     {}
+func (Postpone) isCommand()   {}
 func (Reopen) isCommand()     {}
 
 // Decide returns the event that follows from a command, to be recorded at
@@ -163,6 +172,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return GivenUp(c), nil
 	case Reassign:
 		return reassign(t, c)
+	case Postpone:
+		return postpone(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared
@@ -187,6 +198,16 @@ func reassign(t Task, c Reassign) (Event, error) {
 		return nil, err
 	}
 	return Reassigned(c), nil
+}
+
+func postpone(t Task, c Postpone) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case !t.Waiting() || c.After != t.Turn:
+		return nil, ErrStale
+	}
+	return Postponed{Reason: c.Reason, Detail: c.Detail, Due: c.Due}, nil
 }
 
 func claim(t Task, c Claim, now time.Time) (Event, error) {

@@ -33,6 +33,8 @@ type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time
+	// RetryOf is the task of which this one is a copy, "" if it is none.
+	RetryOf ID
 }
 
 // Queued is a later offer of a task: its due time has come, or there is another attempt.
@@ -143,7 +145,7 @@ type CancelConfirmed struct {
 
 // GivenUp ends a task as abnormal.
 type GivenUp struct {
-	// Reason is expired, lost, poison or unplaceable.
+	// Reason is expired, lost, poison, unplaceable or breaker.
 	Reason string
 	Detail string
 }
@@ -153,6 +155,14 @@ type GivenUp struct {
 type Reassigned struct {
 	From, To Route
 	Reason   string
+}
+
+// Postponed says that a task which waits is to wait until a time. Its offer is stale
+// from then on, and another is placed at that time.
+type Postponed struct {
+	// Reason is breaker; Detail says it in words.
+	Reason, Detail string
+	Due            time.Time
 }
 
 // Reopened gives a terminal task another life.
@@ -170,6 +180,7 @@ func (CancelRequested) isEvent() {}
 func (CancelConfirmed) isEvent() {}
 func (GivenUp) isEvent()         {}
 func (Reassigned) isEvent()      {}
+func (Postponed) isEvent()       {}
 func (Reopened) isEvent()        {}
 
 // Recorded is an event with its place in the log.
@@ -183,6 +194,8 @@ type Recorded struct {
 	At time.Time
 	// Actor is who recorded it; "" if that is plain from the event.
 	Actor string
+	// Corr is the first cause: of what a bulk command did, that command.
+	Corr string
 	// Event is nil for a message on the task's chain that could not be understood.
 	Event Event
 }

@@ -22,6 +22,12 @@ func Evolve(t Task, r Recorded) Task {
 		return t
 	}
 	t.Head = r.Seq
+	if r.Corr != "" {
+		switch r.Event.(type) {
+		case CancelRequested, CancelConfirmed, Reopened:
+			t.Batch = r.Corr
+		}
+	}
 	switch e := r.Event.(type) {
 	case AttemptStarted:
 		t.started(e, r)
@@ -67,6 +73,12 @@ func Evolve(t Task, r Recorded) Task {
 				t.Since, t.Message = r.At, e.Reason
 			}
 		}
+	case Postponed:
+		if t.Waiting() && t.State != Unknown {
+			// Here, too, the bounds on the wait stay.
+			t.enter(Scheduled, e.Reason, e.Detail, r)
+			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
+		}
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
@@ -82,7 +94,7 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 	if t.State != Unknown {
 		return // the same birth again, after an answer was lost
 	}
-	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
+	t.Work, t.Due, t.RetryOf, t.SubmittedAt = e.Work, e.Due, e.RetryOf, r.At
 	if e.Due.IsZero() {
 		t.enter(Pending, "", "", r)
 		t.Offered = true
@@ -104,6 +116,9 @@ func (t *Task) queued(e Queued, r Recorded) {
 		return // a stale offer, or one more of the same turn
 	}
 	reason, message := t.Reason, t.Message
+	if reason == ReasonBreaker {
+		reason, message = "", "" // which was why it waited, and does not now
+	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
 	if e.Due.After(t.Since) {

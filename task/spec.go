@@ -21,6 +21,8 @@ type Spec struct {
 	Timeout Timeout `json:"timeout,omitzero"`
 	// Retry says when and how often a failed attempt is followed by another.
 	Retry Retry `json:"retry,omitzero"`
+	// Breaker keeps tasks from starting while many of the job's fail. Default: none does.
+	Breaker *Breaker `json:"breaker,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
@@ -114,6 +116,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Place.validate(); err != nil {
+		return err
+	}
+	if err := s.Breaker.validate(); err != nil {
 		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {

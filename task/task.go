@@ -16,6 +16,11 @@ type Task struct {
 	Message string `json:"message,omitzero"`
 	Work
 
+	// RetryOf is the task of which this one is a copy.
+	RetryOf ID `json:"retry_of,omitzero"`
+	// Batch is the bulk command that touched it last.
+	Batch string `json:"batch,omitzero"`
+
 	// Attempt is the number of the current or latest attempt; 0 before the first.
 	Attempt int `json:"attempt,omitzero"`
 	// Epoch is the sequence at which that attempt started. It only grows, so it

@@ -49,6 +49,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 			Node:     cfg.Node, Session: events.NewID(time.Now()),
 		},
 	}
+	w.protocol.Chance = rand.Float64
 	w.store = countedBeats{store, &w.counts}
 	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
 	w.leases.running = map[task.ID]*Attempt{}

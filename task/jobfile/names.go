@@ -10,10 +10,11 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "breaker", "place", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
+	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
 }
 
@@ -70,7 +71,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

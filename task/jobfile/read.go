@@ -120,6 +120,7 @@ func (r *reader) job(root *node) task.Job {
 		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
 		"retry":       func(v value) { j.Retry = r.retry(v) },
+		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },

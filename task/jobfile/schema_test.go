@@ -34,6 +34,7 @@ func schemaFields(t *testing.T) map[string][]string {
 		"run":     props(forms[len(forms)-1].(object)),
 		"timeout": props(top["timeout"].(object)),
 		"retry":   props(top["retry"].(object)),
+		"breaker": props(top["breaker"].(object)),
 		"place":   props(top["place"].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
@@ -62,6 +63,7 @@ func TestFieldsAgree(t *testing.T) {
 		"run":     reflect.TypeFor[task.Run](),
 		"timeout": reflect.TypeFor[task.Timeout](),
 		"retry":   reflect.TypeFor[task.Retry](),
+		"breaker": reflect.TypeFor[task.Breaker](),
 		"place":   reflect.TypeFor[task.Place](),
 	} {
 		want := jobFields(s)
@@ -184,6 +186,7 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		"retry.jitter":     {"0", "0.5", ".5", "1", "1.01", "-0.1", `"0"`, "1e-9"},
 		"retry.on":         {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]", "[exit=75]", "[exit=64-78, network]", "[exit=0]", "[exit=256]", "[exit=]", "[exit=-1]", "[timeout=3]"},
 		"retry.avoid_node": {"true", "false", "True", "yes", "1", `"true"`},
+		"breaker":          {"{failures: 1}", "{}", "{failures: 0}", "{failures: 1, within: 5s, cooldown: 1m, half_open: 2, on_open: hold}", "{failures: 1, half_open: 0}", "{failures: 2, on_open: close}", "3"},
 		"retry.budget":     {"1h", "0s", "5"},
 		"retry.backoff": {
 			"fixed", "linear", "exponential", "Fixed", `""`, "1"},
