@@ -37,6 +37,7 @@ func full() map[Type]Fact {
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+		Holds: []string{task.HoldNeeds, task.HoldLimit},
 	}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute)},
@@ -54,6 +55,7 @@ func full() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -88,6 +90,7 @@ func minimal() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
