@@ -108,6 +108,7 @@ type Scheduler struct {
 	watch           watch
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	reactors        []reactor // set once, by New
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
