@@ -98,14 +98,14 @@ func (o *object) extra(f *Fact, typ Type) {
 	if !ok {
 		own = unknownCarries
 		if f.Task != "" {
-			own &^= fNode
+			own = own.without(fNode)
 		}
 		if f.Job == "" {
-			own &^= fJob
+			own = own.without(fJob)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
-		if fieldOf(k)&own != 0 {
+		if own.has(fieldOf(k)) {
 			o.fail(fmt.Errorf("the extra field %q is one of the type's own", k))
 			return
 		}
@@ -192,6 +192,9 @@ func (o *object) event(event any) {
 		o.num("left", e.Left)
 	case task.BreakerClosed:
 		o.str("reason", e.Reason)
+	case task.Unheld:
+		o.str("hold", e.Hold)
+		o.str("reason", e.Reason)
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -258,6 +261,9 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
+	if len(w.Holds) > 0 {
+		o.json("holds", w.Holds)
+	}
 }
 
 // deadlines are the absolute bounds of a task.

@@ -35,6 +35,7 @@ const (
 	BreakerHalfOpened   Type = "breaker.half_opened"
 	BreakerTried        Type = "breaker.tried"
 	BreakerClosed       Type = "breaker.closed"
+	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -51,7 +52,7 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
@@ -122,6 +123,8 @@ func TypeOf(event any) Type {
 		return BreakerTried
 	case task.BreakerClosed:
 		return BreakerClosed
+	case task.Unheld:
+		return TaskUnheld
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:

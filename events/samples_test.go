@@ -38,6 +38,7 @@ func full() map[Type]Fact {
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+		Holds: []string{task.HoldNeeds, task.HoldLimit},
 	}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
@@ -60,6 +61,7 @@ func full() map[Type]Fact {
 		BreakerHalfOpened:   task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
 		BreakerTried:        task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
 		BreakerClosed:       task.BreakerClosed{Reason: "2 of 2 trials finished"},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -99,6 +101,7 @@ func minimal() map[Type]Fact {
 		BreakerHalfOpened:   task.BreakerHalfOpened{},
 		BreakerTried:        task.BreakerTried{},
 		BreakerClosed:       task.BreakerClosed{},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},

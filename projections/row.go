@@ -76,6 +76,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("retry_of", string(t.RetryOf))
 	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
+	d.texts("holds", t.Holds)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -150,6 +151,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "holds":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Holds))
 	case "attempt":
 		t.Attempt = l.Int()
 	case "epoch":
@@ -279,6 +282,19 @@ func (d *doc) labels(labels map[string]string) {
 
 func appendLabel(b []byte, k, v string) []byte {
 	return appendString(append(appendString(b, k), ':'), v)
+}
+
+func (d *doc) texts(k string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	d.key(k)
+	sep := byte('[')
+	for _, s := range list {
+		d.b = appendString(append(d.b, sep), s)
+		sep = ','
+	}
+	d.b = append(d.b, ']')
 }
 
 func (d *doc) usage(u *task.Usage) {

@@ -11,13 +11,13 @@ import (
 	"millrace/task"
 )
 
-// Breakers follows how the attempts of jobs with a breaker end. It is the
-// observer of a read model's projector; a scheduler judges what it has seen and
-// records what follows, by compare-and-set, so that of any number of schedulers one does.
+// breakers follows how the attempts of jobs with a breaker end. A scheduler judges
+// what it has seen and records what follows, by compare-and-set, so that of any
+// number of schedulers one does.
 //
 // What it has seen lies in memory: failures from before its process started count for
 // nothing. The breakers themselves are in the log. Safe for concurrent use.
-type Breakers struct {
+type breakers struct {
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu
 }
@@ -31,24 +31,18 @@ type guarded struct {
 	read bool
 }
 
-// NewBreakers returns one that has seen nothing.
-func NewBreakers() *Breakers { return &Breakers{jobs: map[string]*guarded{}} }
-
-// Observe takes in what became part of the read model.
-func (b *Breakers) Observe(steps []events.Step) {
-	for i := range steps {
-		s := &steps[i]
-		switch {
-		case s.Record.Kind == events.KindBreaker:
-			b.moved(s.Record)
-		case s.Is.Breaker != nil:
-			b.ended(s)
-		}
+// observe implements reactor.
+func (b *breakers) observe(s *events.Step) {
+	switch {
+	case s.Record.Kind == events.KindBreaker:
+		b.moved(s.Record)
+	case s.Is.Breaker != nil:
+		b.ended(s)
 	}
 }
 
 // moved takes in a fact about a breaker.
-func (b *Breakers) moved(r *events.Record) {
+func (b *breakers) moved(r *events.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g, ok := b.jobs[r.Fact.Job]
@@ -62,7 +56,7 @@ func (b *Breakers) moved(r *events.Record) {
 }
 
 // ended takes in the end of an attempt that counted.
-func (b *Breakers) ended(s *events.Step) {
+func (b *breakers) ended(s *events.Step) {
 	if s.Is.Job == "" || s.Was.State == s.Is.State {
 		return
 	}
@@ -82,6 +76,9 @@ func (b *Breakers) ended(s *events.Step) {
 	g, ok := b.jobs[s.Is.Job]
 	if !ok {
 		g = &guarded{}
+		if b.jobs == nil {
+			b.jobs = map[string]*guarded{}
+		}
 		b.jobs[s.Is.Job] = g
 	}
 	g.policy = *s.Is.Breaker
@@ -90,7 +87,7 @@ func (b *Breakers) ended(s *events.Step) {
 
 // due lists the jobs whose breaker has not been read, and those of which
 // something follows, as far as is known here.
-func (b *Breakers) due(now time.Time) (unread, due []string) {
+func (b *breakers) due(now time.Time) (unread, due []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for job, g := range b.jobs {
@@ -105,7 +102,7 @@ func (b *Breakers) due(now time.Time) (unread, due []string) {
 }
 
 // learn takes in how a breaker stands in the log, unless more is known by now.
-func (b *Breakers) learn(job string, c task.Circuit) {
+func (b *breakers) learn(job string, c task.Circuit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -115,7 +112,7 @@ func (b *Breakers) learn(job string, c task.Circuit) {
 }
 
 // judge returns what follows now, and on which state of the breaker; nil for nothing.
-func (b *Breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerEvent) {
+func (b *breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -125,7 +122,7 @@ func (b *Breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerE
 // JudgeBreakers looks once whether a breaker is to change its state, and records
 // it. What somebody else has recorded meanwhile comes with the log.
 func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
-	b := s.cfg.Breakers
+	b := &s.breakers
 	unread, due := b.due(s.rec.Now())
 	var errs []error
 	for _, job := range unread {

@@ -21,13 +21,13 @@ type judged struct {
 // watch has a scheduler observe the log, as its projector would tell it.
 func (w *judged) watch() {
 	w.t.Helper()
-	b := NewBreakers()
 	ctx, stop := context.WithCancel(context.Background())
 	w.t.Cleanup(func() { stop(); synctest.Wait() })
 	feed, err := w.Follow(ctx, 1)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	s := New(w.Memory, w, w, Config{Settings: settings})
 	go func() {
 		tasks := map[task.ID]task.Task{}
 		for {
@@ -43,10 +43,9 @@ func (w *judged) watch() {
 				steps[i].Is = events.GlanceAt(&k)
 				tasks[records[i].Fact.Task] = k
 			}
-			b.Observe(steps)
+			s.Observe(steps)
 		}
 	}()
-	s := New(w.Memory, w, w, Config{Settings: settings, Breakers: b})
 	go func() { _ = s.Run(ctx) }()
 }
 

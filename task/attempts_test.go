@@ -28,7 +28,7 @@ func TestTries(t *testing.T) {
 		var history []Recorded
 		for i, e := range c.history {
 			_, birth := e.(Submitted)
-			history = append(history, Recorded{Seq: uint64(i + 1), Chain: !birth, At: at(uint64(i+1)), Event: e})
+			history = append(history, Recorded{Seq: uint64(i + 1), Chain: !birth, At: at(uint64(i + 1)), Event: e})
 		}
 		var got []string
 		tries := Tries(history)

@@ -174,6 +174,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return reassign(t, c)
 	case Postpone:
 		return postpone(t, c)
+	case Unhold:
+		return unhold(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared
@@ -204,7 +206,7 @@ func postpone(t Task, c Postpone) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded
-	case !t.Waiting() || c.After != t.Turn:
+	case !t.Waiting() || t.State == Held || c.After != t.Turn:
 		return nil, ErrStale
 	}
 	return Postponed{Reason: c.Reason, Detail: c.Detail, Due: c.Due}, nil

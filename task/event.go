@@ -25,10 +25,12 @@ type Work struct {
 	StartBy time.Time `json:"start_by,omitzero"`
 	Group   string    `json:"group,omitzero"`
 	Parent  ID        `json:"parent,omitzero"`
+	// Holds are what has to open before the task is offered. Empty in an offer.
+	Holds []string `json:"holds,omitzero"`
 }
 
-// Submitted is the birth of a task. If Due is zero, the message that holds it
-// is the first offer.
+// Submitted is the birth of a task. If it is neither due later nor held, the
+// message that holds it is the first offer.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.

@@ -74,11 +74,13 @@ func Evolve(t Task, r Recorded) Task {
 			}
 		}
 	case Postponed:
-		if t.Waiting() && t.State != Unknown {
+		if t.Waiting() && t.State != Unknown && t.State != Held {
 			// Here, too, the bounds on the wait stay.
 			t.enter(Scheduled, e.Reason, e.Detail, r)
 			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
 		}
+	case Unheld:
+		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
@@ -95,10 +97,13 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 		return // the same birth again, after an answer was lost
 	}
 	t.Work, t.Due, t.RetryOf, t.SubmittedAt = e.Work, e.Due, e.RetryOf, r.At
-	if e.Due.IsZero() {
+	switch {
+	case e.Offers():
 		t.enter(Pending, "", "", r)
 		t.Offered = true
-	} else {
+	case len(e.Holds) > 0:
+		t.enter(Held, e.Holds[0], "", r)
+	default:
 		t.enter(Scheduled, "", "", r)
 	}
 }
@@ -118,6 +123,9 @@ func (t *Task) queued(e Queued, r Recorded) {
 	reason, message := t.Reason, t.Message
 	if reason == ReasonBreaker {
 		reason, message = "", "" // which was why it waited, and does not now
+	}
+	if t.State == Held {
+		reason, message, t.Holds = "", e.Reason, nil
 	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true

@@ -107,12 +107,8 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 {
-		from := now
-		if e.Due.After(now) {
-			from = e.Due
-		}
-		e.StartBy = from.Add(p)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
+		e.StartBy = later(now, e.Due).Add(p)
 	}
 	return e, nil
 }

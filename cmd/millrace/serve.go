@@ -17,7 +17,6 @@ import (
 
 	"millrace/api"
 	"millrace/client"
-	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/projections"
@@ -91,10 +90,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
-	breakers := scheduler.NewBreakers()
-	projector.Observer = breakers
 	config := scheduler.Config{
-		Breakers: breakers,
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding,
 		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
@@ -104,6 +100,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		}
 	}
 	decider := scheduler.New(deciding, view, beats, config)
+	projector.Observers = append(projector.Observers, decider)
 	p.figures.watchRepairs(decider)
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
@@ -113,16 +110,6 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
-}
-
-// observers are several observers of one projector.
-type observers []projections.Observer
-
-// Observe implements [projections.Observer].
-func (all observers) Observe(steps []events.Step) {
-	for _, o := range all {
-		o.Observe(steps)
-	}
 }
 
 // workerConfig is what the flags of a worker say.

@@ -1,0 +1,87 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What can hold a task, in [Work.Holds]. A task is offered when the last of its
+// holds has opened, in whatever order they do.
+const (
+	// HoldNeeds opens when all that the task needs has ended as it wants.
+	HoldNeeds = "needs"
+	// HoldSignal opens when somebody outside says so.
+	HoldSignal = "signal"
+	// HoldLimit opens when the task's limits admit it. It opens by the offer itself and so
+	// leaves nothing on the chain: [Unhold] is for the others.
+	HoldLimit = "limit"
+)
+
+// Unhold opens one of the holds of a task that waits.
+type Unhold struct {
+	Hold string
+	// Reason says in words why it opens.
+	Reason string
+}
+
+// Unheld is a hold that has opened. If it was the last, an offer must follow.
+type Unheld struct{ Hold, Reason string }
+
+func (Unhold) isCommand() {}
+func (Unheld) isEvent()   {}
+
+// Offers tells whether the birth is the first offer as well.
+func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 }
+
+func unhold(t Task, c Unhold) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, c.Hold):
+		return nil, nil
+	case c.Hold == HoldLimit:
+		return nil, fmt.Errorf("hold %q opens by an offer, not by a command", c.Hold)
+	}
+	return Unheld(c), nil
+}
+
+func (t *Task) unheld(e Unheld, r Recorded) {
+	i := slices.Index(t.Holds, e.Hold)
+	if i < 0 || t.State != Held {
+		return
+	}
+	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share what they hold
+	t.Turn, t.Message = r.Seq, e.Reason
+	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
+		t.StartBy = later(r.At, t.Due).Add(bound)
+	}
+	switch {
+	case len(t.Holds) > 0:
+		t.Reason, t.Since = t.Holds[0], r.At
+	case t.Due.After(r.At):
+		t.enter(Scheduled, "", e.Reason, r)
+	default:
+		t.enter(Pending, "", e.Reason, r)
+	}
+}
+
+// waitsForOthers tells whether something holds the task that is no business of
+// its queue: the time that it may be pending has then not begun.
+func (w *Work) waitsForOthers() bool {
+	return slices.ContainsFunc(w.Holds, func(h string) bool { return h != HoldLimit })
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// heldDuty says who opens the holds of a task.
+func heldDuty(t Task, around Surroundings, s Settings) Duty {
+	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
+	return awaited(t, around, s, d)
+}
