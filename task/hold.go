@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,12 +25,21 @@ type Unhold struct {
 	Hold string
 	// Reason says in words why it opens.
 	Reason string
+	// Inputs is what the task is told with it: a JSON value, or nil for nothing new.
+	Inputs json.RawMessage
 }
 
 // Unheld is a hold that has opened. If it was the last, an offer must follow.
-type Unheld struct{ Hold, Reason string }
+type Unheld struct {
+	Hold, Reason string
+	Inputs       json.RawMessage
+}
+
+// Skip ends a task that will never get what it needs.
+type Skip struct{ Reason string }
 
 func (Unhold) isCommand() {}
+func (Skip) isCommand()   {}
 func (Unheld) isEvent()   {}
 
 // Offers tells whether the birth is the first offer as well.
@@ -47,6 +57,16 @@ func unhold(t Task, c Unhold) (Event, error) {
 	return Unheld(c), nil
 }
 
+func skip(t Task, c Skip) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, HoldNeeds):
+		return nil, ErrNotWaiting
+	}
+	return CancelConfirmed{Reason: c.Reason, Code: ReasonSkipped}, nil
+}
+
 func (t *Task) unheld(e Unheld, r Recorded) {
 	i := slices.Index(t.Holds, e.Hold)
 	if i < 0 || t.State != Held {
@@ -54,6 +74,9 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	}
 	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share what they hold
 	t.Turn, t.Message = r.Seq, e.Reason
+	if len(e.Inputs) > 0 {
+		t.Inputs = e.Inputs
+	}
 	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
 		t.StartBy = later(r.At, t.Due).Add(bound)
 	}
@@ -80,8 +103,20 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// holdAgain holds a task that gets another life by what it needs: that may have changed.
+func (t *Task) holdAgain(r Recorded) {
+	if t.Needs == nil {
+		return
+	}
+	t.Holds, t.StartBy = []string{HoldNeeds}, time.Time{}
+	t.enter(Held, HoldNeeds, t.Reason, r)
+}
+
 // heldDuty says who opens the holds of a task.
 func heldDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
+	if t.Needs != nil && slices.Contains(t.Holds, HoldNeeds) {
+		d.What = "offer it when it has got what it needs: " + t.Needs.String()
+	}
 	return awaited(t, around, s, d)
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func TestUnhold(t *testing.T) {
 		"nobody":     {nil, HoldNeeds, nil, ErrUnknown},
 	} {
 		got, err := Decide(given(c.story...), Unhold{Hold: c.hold, Reason: "why"}, noon)
-		if got != c.want || !errors.Is(err, c.err) {
+		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, c.want, c.err)
 		}
 	}

@@ -32,6 +32,8 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Needs are tasks that have to end first. Default: none.
+	Needs *Needs `json:"needs,omitzero"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -101,6 +103,12 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Group = s.Group
 	}
 	e.Parent = s.Parent
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs, e.Holds = s.Needs, append(e.Holds, HoldNeeds)
+	}
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
