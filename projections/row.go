@@ -39,6 +39,9 @@ func deadlineOf(t *task.Task) time.Time {
 	case task.Scheduled, task.Retrying:
 		return t.Due
 	case task.Held:
+		if by := t.SignalBy(); !by.IsZero() {
+			return by
+		}
 		return t.StartBy
 	case task.Pending:
 		if !t.Offered {

@@ -272,15 +272,15 @@ func (s *Scheduler) judge(ctx context.Context, t *task.Task) error {
 		}
 		command = task.Unhold{Hold: task.HoldNeeds, Reason: why, Inputs: inputs}
 	}
-	now, event, err := s.rec.Do(ctx, *t, command)
+	now, _, err := s.rec.Do(ctx, *t, command)
 	if err == nil {
 		s.needs.done(t.ID)
 	}
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrNotWaiting):
-		return nil // somebody was faster
-	case err != nil || event == nil:
-		return err // whoever opened it makes its offer
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
+		return nil // somebody was faster, and makes its offer
+	case err != nil:
+		return err
 	}
 	return s.rec.Settle(ctx, now)
 }

@@ -327,7 +327,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)

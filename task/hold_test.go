@@ -60,8 +60,8 @@ func TestUnhold(t *testing.T) {
 		err   error
 	}{
 		"held":       {[]Event{held(HoldNeeds, HoldLimit)}, HoldNeeds, Unheld{Hold: HoldNeeds, Reason: "why"}, nil},
-		"opened":     {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, HoldNeeds, nil, nil},
-		"never held": {[]Event{birth}, HoldSignal, nil, nil},
+		"opened":     {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, HoldNeeds, nil, ErrNotHeld},
+		"never held": {[]Event{birth}, HoldSignal, nil, ErrNotHeld},
 		"ended":      {[]Event{held(HoldNeeds), CancelConfirmed{}}, HoldNeeds, nil, ErrEnded},
 		"nobody":     {nil, HoldNeeds, nil, ErrUnknown},
 	} {

@@ -34,6 +34,8 @@ type Submission struct {
 	NoNode string   `json:"no_node,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *Signal `json:"signal,omitzero"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -107,8 +109,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		if err := s.Needs.Validate(); err != nil {
 			return e, err
 		}
-		e.Needs, e.Holds = s.Needs, append(e.Holds, HoldNeeds)
+		e.Needs = s.Needs
 	}
+	e.Holds = e.holds()
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
@@ -135,7 +138,10 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Signal != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -34,3 +34,14 @@ func parseNeeds(texts []string, rule string) (*task.Needs, error) {
 	}
 	return needs, nil
 }
+
+// wantedSignal is what --signal and --signal-timeout say.
+func (f *runFlags) wantedSignal() (*task.Signal, error) {
+	switch {
+	case f.signal != "":
+		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.d)}, nil
+	case f.signalBy.set:
+		return nil, errors.New("--signal-timeout says how long to wait for --signal, and there is none")
+	}
+	return nil, nil
+}
