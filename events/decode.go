@@ -77,7 +77,9 @@ type wire struct {
 	left                      int
 	retryOf                   string
 	holds                     []string
-	hold                      string
+	hold, code                string
+	needs                     *task.Needs
+	inputs                    json.RawMessage
 	extra                     map[string]json.RawMessage
 }
 
@@ -306,6 +308,12 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		}
 	case fHold:
 		w.hold = l.UnsafeString()
+	case fCode:
+		w.code = l.UnsafeString()
+	case fNeeds:
+		w.needs = value[*task.Needs](l)
+	case fInputs:
+		w.inputs = raw(l)
 	}
 }
 
@@ -424,7 +432,7 @@ func (w *wire) event() any {
 	case TaskCancelRequested:
 		return task.CancelRequested{Reason: w.reason, Deadline: w.deadline}
 	case TaskCancelled:
-		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
+		return task.CancelConfirmed{Reason: w.reason, Code: w.code, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
@@ -442,7 +450,7 @@ func (w *wire) event() any {
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case TaskUnheld:
-		return task.Unheld{Hold: w.hold, Reason: w.reason}
+		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:
@@ -472,6 +480,6 @@ func (w *wire) event() any {
 func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
-		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds,
+		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 	}
 }

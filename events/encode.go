@@ -161,6 +161,7 @@ func (o *object) event(event any) {
 		o.time("deadline", e.Deadline)
 	case task.CancelConfirmed:
 		o.str("reason", e.Reason)
+		o.str("code", e.Code)
 		o.seq("epoch", e.Epoch)
 		o.exit(e.Exit)
 	case task.GivenUp:
@@ -195,6 +196,7 @@ func (o *object) event(event any) {
 	case task.Unheld:
 		o.str("hold", e.Hold)
 		o.str("reason", e.Reason)
+		o.raw("inputs", e.Inputs)
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -264,6 +266,10 @@ func (o *object) work(w *task.Work) {
 	if len(w.Holds) > 0 {
 		o.json("holds", w.Holds)
 	}
+	if w.Needs != nil {
+		o.json("needs", w.Needs)
+	}
+	o.raw("inputs", w.Inputs)
 }
 
 // deadlines are the absolute bounds of a task.

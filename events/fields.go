@@ -66,6 +66,9 @@ const (
 	fRetryOf
 	fHolds
 	fHold
+	fNeeds
+	fInputs
+	fCode
 )
 
 // fields is a set of fields, one bit each. The zero value is empty.
@@ -91,7 +94,7 @@ func (s fields) without(f field) fields {
 var (
 	anyFields    = setOf(fType, fV, fID, fAt, fActor, fCause, fCorr)
 	ofTask       = anyFields.with(fTask)
-	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds)
+	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs)
 	ofAttempt    = ofTask.with(fAttempt, fEpoch)
 	ofNode       = anyFields.with(fNode)
 	ofDefinition = anyFields.with(fJob)
@@ -108,7 +111,7 @@ var carries = map[Type]fields{
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
-	TaskCancelled:       ofTask.with(fReason, fEpoch, fExit),
+	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
 	TaskAbnormal:        ofTask.with(fReason, fDetail),
 	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
 	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
@@ -117,7 +120,7 @@ var carries = map[Type]fields{
 	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
 	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
 	BreakerClosed:       ofDefinition.with(fReason),
-	TaskUnheld:          ofTask.with(fHold, fReason),
+	TaskUnheld:          ofTask.with(fHold, fReason, fInputs),
 	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
 	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
@@ -254,6 +257,12 @@ func fieldOf(name string) field {
 		return fHolds
 	case "hold":
 		return fHold
+	case "needs":
+		return fNeeds
+	case "inputs":
+		return fInputs
+	case "code":
+		return fCode
 	}
 	return fNone
 }

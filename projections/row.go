@@ -38,6 +38,11 @@ func deadlineOf(t *task.Task) time.Time {
 	switch t.State {
 	case task.Scheduled, task.Retrying:
 		return t.Due
+	case task.Held:
+		if by := t.SignalBy(); !by.IsZero() {
+			return by
+		}
+		return t.StartBy
 	case task.Pending:
 		if !t.Offered {
 			return t.Since
@@ -77,6 +82,14 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
 	d.texts("holds", t.Holds)
+	if t.Needs != nil {
+		text, err := json.Marshal(t.Needs)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.raw("needs", text)
+	}
+	d.raw("inputs", t.Inputs)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -151,6 +164,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "needs":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Needs))
+	case "inputs":
+		t.Inputs = l.Raw()
 	case "holds":
 		l.AddError(json.Unmarshal(l.Raw(), &t.Holds))
 	case "attempt":

@@ -8,7 +8,7 @@ import (
 
 // Copy makes the birth of a new task that does what t does, as far as s does not
 // change it: with t's own spec, parameters, labels, queue, priority and group, whatever its job says
-// by now. Of s the job and the spec are not asked for. The new task names t as
+// by now, and with what t was told by those that it needed; it needs nobody. Of s the job and the spec are not asked for. The new task names t as
 // the one of which it is a copy, and t stays as it is.
 func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 	if t.Spec == nil {
@@ -30,6 +30,14 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 		s.Parent = t.Parent
 	}
 	e, err := Birth(s, &job, t.Revision, now)
-	e.RetryOf = t.ID
-	return e, err
+	if err != nil {
+		return e, err
+	}
+	if on, own := e.Route.Node(); own {
+		e.Route = NodeRoute(on, t.Route.Priority())
+	} else {
+		e.Route = QueueRoute(e.Route.Queue(), t.Route.Priority())
+	}
+	e.RetryOf, e.Inputs = t.ID, t.Inputs
+	return e, nil
 }

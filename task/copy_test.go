@@ -8,6 +8,8 @@ import (
 
 func TestCopy(t *testing.T) {
 	k := given(inError...)
+	k.Route, k.Inputs = "default.8", json.RawMessage(`{"c":3}`)
+	k.Needs = &Needs{Of: []Need{{Task: "x"}}}
 	k.Labels = map[string]string{"a": "1"}
 	run, none := Duration(time.Hour), 0
 	e, err := Copy(k, Submission{
@@ -16,7 +18,7 @@ func TestCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.RetryOf != k.ID || e.Job != "j" || e.Revision != 3 || e.Group != "g" || e.Route != k.Route || !e.Due.Equal(noon.Add(time.Minute)) {
+	if e.RetryOf != k.ID || e.Job != "j" || e.Revision != 3 || e.Group != "g" || e.Needs != nil || len(e.Holds) > 0 || string(e.Inputs) != string(k.Inputs) || e.Route != k.Route || !e.Due.Equal(noon.Add(time.Minute)) {
 		t.Errorf("the copy is %+v", e)
 	}
 	if string(e.Params) != `{"a":1,"b":2}` || len(e.Labels) != 2 || e.Spec.Timeout.Run != run || e.Spec.Retry.Max != 0 || e.Spec.Timeout.Stop != k.Spec.Timeout.Stop {
@@ -30,7 +32,7 @@ func TestCopy(t *testing.T) {
 	}
 	own := k
 	own.Route = "@n1.5"
-	if e, err = Copy(own, Submission{}, noon); err != nil || e.Route != "default.5" {
+	if e, err = Copy(own, Submission{}, noon); err != nil || e.Route != "default.5" { // "@n1.5" has that priority
 		t.Errorf("of a task on a node's route: %s, %v", e.Route, err)
 	}
 	for name, c := range map[string]struct {

@@ -176,6 +176,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return postpone(t, c)
 	case Unhold:
 		return unhold(t, c)
+	case Skip:
+		return skip(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared

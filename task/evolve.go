@@ -59,7 +59,11 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
-			t.end(Cancelled, ReasonUser, e.Reason, r)
+			code := e.Code
+			if code == "" {
+				code = ReasonUser
+			}
+			t.end(Cancelled, code, e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -87,6 +91,7 @@ func Evolve(t Task, r Recorded) Task {
 			t.FailedOn, t.Begun = "", time.Time{}
 			t.Exit, t.Result, t.Usage = nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
+			t.holdAgain(r)
 		}
 	}
 	return t

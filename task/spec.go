@@ -25,6 +25,8 @@ type Spec struct {
 	Breaker *Breaker `json:"breaker,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// Signal is a word from outside that has to come before the task may run; nil for none.
+	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
@@ -119,6 +121,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Breaker.validate(); err != nil {
+		return err
+	}
+	if err := s.Signal.validate(); err != nil {
 		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
