@@ -59,7 +59,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		return t, false, o.Rest(restFor(o.Deliveries))
 	}
 	var command task.Command = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
-	if t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
+	if t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
 		hold, err := p.admit(ctx, &t)
 		if err != nil {
 			return t, false, err
