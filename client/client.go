@@ -209,15 +209,23 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	if err != nil {
 		return t, err
 	}
-	t, event, err := c.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	return c.CancelKnown(ctx, t, reason)
+}
+
+// CancelKnown is [Client.Cancel] of a task as a list has it, which saves reading it: what
+// has changed since is read, and decided anew, only if the log says that something has.
+func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
+	t, event, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
 	if err != nil {
-		return t, fmt.Errorf("cancel task %s: %w", id, err)
+		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)
 	}
 	switch event.(type) {
 	case task.CancelRequested:
-		err = c.store.Hint(node.ID(t.Node), id)
+		err = c.store.Hint(node.ID(t.Node), t.ID)
 	case task.CancelConfirmed:
-		err = c.store.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+		if was.State != task.Pending || !was.Offered { // else it has no timer
+			err = c.store.Disarm(ctx, t.ID, t.Head) // else the timer's offer dies at its claim
+		}
 	}
 	return t, err
 }

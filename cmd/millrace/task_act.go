@@ -22,7 +22,7 @@ its process is gone. --wait waits for that.` + bulkWords,
 		Example: `  millrace task cancel ID
   millrace task cancel --queue bulk --state pending --dry-run
   millrace task cancel --job crawl --label customer=acme --yes`,
-	}, (*client.Client).Cancel, task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying)
+	}, (*client.Client).Cancel, (*client.Client).CancelKnown, task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying)
 }
 
 func (a *app) taskRetry() *cobra.Command {
@@ -34,7 +34,10 @@ that ended as error, cancelled or abnormal and that the filters choose.
 "millrace task copy" makes a new task of one instead, with changes.` + bulkWords,
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
-	}, (*client.Client).Retry, task.Error, task.Cancelled, task.Abnormal)
+	}, (*client.Client).Retry, func(cl *client.Client, ctx context.Context, t task.Task, reason string) (task.Task, error) {
+		// Its next offer carries its whole specification: that of the log, and not what a list shows of it.
+		return cl.Retry(ctx, t.ID, reason)
+	}, task.Error, task.Cancelled, task.Abnormal)
 }
 
 func (a *app) taskRelease() *cobra.Command {
@@ -43,11 +46,14 @@ func (a *app) taskRelease() *cobra.Command {
 		Short: "Let any node take tasks that wait for a certain one",
 		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
 any node that serves it can take them. What runs already goes on where it is.`,
-	}, (*client.Client).Release)
+	}, (*client.Client).Release, nil)
 }
 
 // act does something to one task, for a reason.
 type act func(*client.Client, context.Context, task.ID, string) (task.Task, error)
+
+// actKnown does it to a task as a list has it.
+type actKnown func(*client.Client, context.Context, task.Task, string) (task.Task, error)
 
 func (a *app) taskSignal() *cobra.Command {
 	var data string
@@ -68,19 +74,19 @@ MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
 			}
 		}
 		return cl.Signal(ctx, id, body, reason)
-	})
+	}, nil)
 }
 
 // actCommand makes a command that does something to each of several tasks. What
-// cannot be done to one keeps nothing from the others. If there are states, it
-// can be done to all tasks in these that filters choose.
-func (a *app) actCommand(c *cobra.Command, do act, states ...task.State) *cobra.Command {
-	f := bulkFlags{do: do, states: states}
+// cannot be done to one keeps nothing from the others. If many is given, it
+// can be done to all tasks in these states that filters choose.
+func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task.State) *cobra.Command {
+	f := bulkFlags{do: do, many: many, states: states}
 	c.ValidArgsFunction = a.completeTasks
 	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait for the end")
 	f.flags(c)
-	if len(states) == 0 {
+	if many == nil {
 		c.Args = takes(1, -1, "task id")
 		c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error { return a.actOn(ctx, c, cl, ids, &f) })
 		return c

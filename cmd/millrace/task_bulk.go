@@ -30,6 +30,7 @@ given again: what is done is not done twice.`
 type bulkFlags struct {
 	listFlags
 	do     act
+	many   actKnown
 	states []task.State // those it makes sense for, unless others are asked for
 
 	reason   string
@@ -94,8 +95,8 @@ type bulkReport struct {
 	Seq    uint64 `json:"seq"`
 	Done   int    `json:"done"`
 	DryRun bool   `json:"dry_run,omitempty"`
-	// Left is how many were not tried, because it was interrupted.
-	Left int `json:"left,omitempty"`
+	// Interrupted says that not all were tried.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// States counts those it was done to, by the state that they are in; of a dry run, those chosen.
 	States map[string]int `json:"states"`
 	Tasks  []task.ID      `json:"tasks"`
@@ -112,39 +113,52 @@ type refusal struct {
 // bulkAtOnce is how many tasks a bulk command has on their way at once.
 const bulkAtOnce = 16
 
-// bulk does it to all tasks that the filters choose.
+// bulk does it to all tasks that the filters choose. Who has to be asked is asked
+// about those that are chosen then, and it is done to no others.
 func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
-	chosen, seq, err := a.chosen(ctx, cl, f)
-	if err != nil {
-		return err
-	}
-	r := &bulkReport{Chosen: len(chosen), Seq: seq, DryRun: f.dry, States: map[string]int{}, Tasks: []task.ID{}, Refused: []refusal{}}
-	if f.dry {
-		for _, t := range chosen {
-			r.Tasks = append(r.Tasks, t.id)
-			r.States[t.state.String()]++
-			if f.json() {
-				continue
+	r := &bulkReport{DryRun: f.dry, States: map[string]int{}, Tasks: []task.ID{}, Refused: []refusal{}}
+	var only map[task.ID]bool
+	if f.dry || !f.yes {
+		counts := map[string]int{}
+		only = map[task.ID]bool{}
+		err := a.choose(ctx, cl, f, r, func(tasks []task.Task) error {
+			for i := range tasks {
+				t := &tasks[i]
+				counts[t.State.String()]++
+				only[t.ID] = true
+				if !f.dry {
+					continue
+				}
+				if r.Tasks = append(r.Tasks, t.ID); f.json() {
+					continue
+				}
+				if _, err := fmt.Fprintf(a.out, "%s %s\n", t.ID, stateAndReason(t)); err != nil {
+					return err
+				}
 			}
-			if _, err := fmt.Fprintf(a.out, "%s %s\n", t.id, stateAndReason(&task.Task{State: t.state, Reason: t.reason})); err != nil {
-				return err
-			}
-		}
-		return a.reportBulk(c, f, r)
-	}
-	if len(chosen) == 0 {
-		return a.reportBulk(c, f, r)
-	}
-	if !f.yes {
-		if err := a.confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), plural(len(chosen), "task"), countsOf(chosen))); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
+		if f.dry || len(only) == 0 {
+			r.States = counts
+			return a.reportBulk(c, f, r)
+		}
+		if err := a.confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), plural(len(only), "task"), countsLine(counts))); err != nil {
+			return err
+		}
+		r.Chosen = 0
 	}
 	r.Batch = events.NewID(time.Now())
-	done := a.doAll(ctx, cl.InBatch(r.Batch), chosen, f, r)
+	done, err := a.doAll(ctx, cl, f, r, only)
+	if err != nil && ctx.Err() == nil {
+		return errors.Join(err, a.reportBulk(c, f, r))
+	}
+	r.Interrupted = ctx.Err() != nil
 	failed := a.reportBulk(c, f, r)
 	switch {
-	case ctx.Err() != nil:
+	case r.Interrupted:
 		return ctx.Err()
 	case f.wait && len(done) > 0:
 		return first(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.json()))
@@ -152,20 +166,13 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 	return failed
 }
 
-// picked is a task that filters chose, as the read model knew it.
-type picked struct {
-	id     task.ID
-	state  task.State
-	reason string
-}
-
-// chosen reads all pages of the filters, and keeps no more of a task than it shows.
-func (a *app) chosen(ctx context.Context, cl *client.Client, f *bulkFlags) (all []picked, seq uint64, err error) {
+// choose reads all pages of the filters, the first as of now, and hands them on.
+func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, report *bulkReport, each func([]task.Task) error) error {
 	asking, cancel := a.asking(ctx)
 	last, err := cl.Last(asking)
 	cancel()
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	r := f.request
 	r.AtLeast = last
@@ -174,70 +181,65 @@ func (a *app) chosen(ctx context.Context, cl *client.Client, f *bulkFlags) (all 
 		page, err := cl.List(asking, r)
 		cancel()
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		for i := range page.Tasks {
-			if f.most > 0 && len(all) == f.most {
-				return all, page.Seq, nil
-			}
-			t := &page.Tasks[i]
-			all = append(all, picked{t.ID, t.State, t.Reason})
+		tasks := page.Tasks
+		if left := f.most - report.Chosen; f.most > 0 && len(tasks) > left {
+			tasks = tasks[:left]
 		}
-		if r.Cursor = page.Next; r.Cursor == "" {
-			return all, page.Seq, nil
+		report.Chosen, report.Seq = report.Chosen+len(tasks), page.Seq
+		if err := each(tasks); err != nil {
+			return err
+		}
+		if r.Cursor = page.Next; r.Cursor == "" || f.most > 0 && report.Chosen == f.most {
+			return nil
 		}
 	}
 }
 
-// countsOf is how many of them are in each state.
-func countsOf(tasks []picked) string {
-	counts := map[string]int{}
-	for _, t := range tasks {
-		counts[t.state.String()]++
-	}
-	return countsLine(counts)
-}
-
-// doAll does it to each, several at once, until ctx ends.
-func (a *app) doAll(ctx context.Context, cl *client.Client, chosen []picked, f *bulkFlags, r *bulkReport) (done []task.Task) {
+// doAll does it to each, several at once, until ctx ends; if only is given, to no others.
+func (a *app) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bulkReport, only map[task.ID]bool) (done []task.Task, err error) {
 	p := a.progress()
 	defer p.stop()
-	began := time.Now()
-	var mu sync.Mutex // guards r and done
-	var g errgroup.Group
-	g.SetLimit(bulkAtOnce)
-	for i, k := range chosen {
-		if ctx.Err() != nil {
-			mu.Lock()
-			r.Left = len(chosen) - i
-			mu.Unlock()
-			break
-		}
-		g.Go(func() error {
-			asking, cancel := a.asking(ctx)
-			t, err := f.do(cl, asking, k.id, f.reason)
-			cancel()
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil && ctx.Err() != nil:
-				r.Left++ // perhaps it was done; given again it says so
-			case err != nil:
-				r.Refused = append(r.Refused, refusal{k.id, err.Error()})
-			default:
-				r.Done++
-				r.States[t.State.String()]++
-				r.Tasks = append(r.Tasks, t.ID)
-				if f.wait {
-					done = append(done, t)
-				}
+	began, in := time.Now(), cl.InBatch(r.Batch)
+	var mu sync.Mutex // guards r but for what choose writes, and done
+	one := func(k task.Task) {
+		asking, cancel := a.asking(ctx)
+		t, err := f.many(in, asking, k, f.reason)
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil && ctx.Err() != nil: // perhaps it was done; given again it says so
+		case err != nil:
+			r.Refused = append(r.Refused, refusal{k.ID, err.Error()})
+		default:
+			r.Done++
+			r.States[t.State.String()]++
+			r.Tasks = append(r.Tasks, t.ID)
+			if f.wait {
+				done = append(done, t)
 			}
-			p.say(fmt.Sprintf("%d of %d", r.Done+len(r.Refused), r.Chosen), task.Task{Since: began})
-			return nil
-		})
+		}
+		p.say(fmt.Sprintf("%d done", r.Done), task.Task{Since: began})
 	}
-	_ = g.Wait() // nobody returns an error
-	return done
+	err = a.choose(ctx, cl, f, r, func(tasks []task.Task) error {
+		var g errgroup.Group
+		g.SetLimit(bulkAtOnce)
+		for _, k := range tasks {
+			if ctx.Err() != nil {
+				break
+			}
+			if only != nil && !only[k.ID] {
+				r.Chosen-- // it came meanwhile
+				continue
+			}
+			g.Go(func() error { one(k); return nil })
+		}
+		_ = g.Wait() // nobody returns an error
+		return ctx.Err()
+	})
+	return done, err
 }
 
 // refusalsShown is how many refusals are worth a line.
@@ -270,8 +272,8 @@ func (a *app) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
 	if n := len(r.Refused); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d refused", n))
 	}
-	if r.Left > 0 {
-		parts = append(parts, fmt.Sprintf("%d not tried: give the same command again to go on", r.Left))
+	if r.Interrupted {
+		parts = append(parts, "interrupted: give the same command again to go on")
 	}
 	_, err := fmt.Fprintf(a.out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
 	return first(err, failed)
