@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestPostpone(t *testing.T) {
 	} {
 		hold.After = c.after
 		e, err := Decide(given(c.given...), hold, noon)
-		if err != c.err || err == nil && e != (Postponed{ReasonBreaker, "open", due}) {
+		if !errors.Is(err, c.err) || err == nil && e != (Postponed{ReasonBreaker, "open", due}) {
 			t.Errorf("%s: %v, %v", c.name, e, err)
 		}
 	}
