@@ -24,6 +24,8 @@ type View interface {
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
 	// Held returns held tasks, in the order of their ids, after the one given.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
+	// Known returns those of the tasks of which something is known, in any order.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.

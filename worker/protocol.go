@@ -35,18 +35,20 @@ type Protocol struct {
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
 	t := task.Task{ID: o.Fact.Task}
 	var after uint64
+	first := true // no attempt was made before
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 	case task.Queued:
-		after = e.After
+		after, first = e.After, e.Attempt == 1
 	default:
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
 		return t, false, o.Ack()
 	}
-	if after == 0 && o.Deliveries == 1 {
-		// Whoever waits since its birth, even if a timer has offered it, has no
-		// chain, and the claim checks just that: what the offer carries is enough.
+	if first && o.Deliveries == 1 {
+		// Whoever waits for its first attempt has failed at nothing yet, and its chain
+		// ends where its turn began: the claim checks just that, and what the offer
+		// carries is enough.
 		t = task.Evolve(t, o.Task())
 	} else {
 		known, err := p.Recorder.Load(ctx, o.Fact.Task)
