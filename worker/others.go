@@ -18,10 +18,11 @@ func (p *Protocol) leaves(ctx context.Context, t *task.Task) bool {
 }
 
 // restFor is how long an offer that is left to others rests, so that it does
-// not go round as fast as messages travel: within [task.AvoidWait] it is
-// handed out less than ten times.
+// not go round as fast as messages travel: within [task.AvoidWait] it is handed out
+// a dozen times. Each time whoever asks may get it, so one other node that is free gets
+// it but for once in thousands; and of fifty deliveries enough are left.
 func restFor(deliveries int) time.Duration {
-	return min(100*time.Millisecond<<min(max(deliveries-1, 0), 5), 2*time.Second)
+	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
 }
 
 // othersFresh is how long an answer about other nodes is good for.
