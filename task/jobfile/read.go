@@ -122,6 +122,10 @@ func (r *reader) job(root *node) task.Job {
 		"retry":       func(v value) { j.Retry = r.retry(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
 
+		"files":     func(v value) { j.Files = r.files(v) },
+		"setup":     func(v value) { j.Setup = r.lines(v) },
+		"artifacts": func(v value) { j.Artifacts = r.artifacts(v) },
+
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
@@ -177,6 +181,7 @@ func (r *reader) timeout(v value) (t task.Timeout) {
 		"run":     func(v value) { t.Run = r.duration(v) },
 		"idle":    func(v value) { t.Idle = r.duration(v) },
 		"stop":    func(v value) { t.Stop = r.duration(v) },
+		"setup":   func(v value) { t.Setup = r.duration(v) },
 	})
 	return t
 }
