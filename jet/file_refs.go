@@ -156,23 +156,8 @@ func (s *Store) RemoveBundle(ctx context.Context, name string) error {
 	return kv.Delete(ctx, nameKey+name)
 }
 
-// Artifacts are the files that an attempt has left.
-type Artifacts struct {
-	Task    task.ID `json:"task"`
-	Attempt int     `json:"attempt"`
-	Epoch   uint64  `json:"epoch"`
-	Node    string  `json:"node,omitempty"`
-	// Digest is their version; "" if they were refused.
-	Digest files.Digest `json:"digest,omitempty"`
-	Files  int          `json:"files"`
-	Bytes  int64        `json:"bytes"`
-	At     time.Time    `json:"at"`
-	// Refused says why they were not stored.
-	Refused string `json:"refused,omitempty"`
-}
-
 // KeepArtifacts records what an attempt has left.
-func (s *Store) KeepArtifacts(ctx context.Context, a Artifacts) error {
+func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
 	kv, err := s.refs(ctx)
 	if err != nil {
 		return err
@@ -188,7 +173,7 @@ func (s *Store) KeepArtifacts(ctx context.Context, a Artifacts) error {
 }
 
 // Artifacts lists what the attempts of a task have left, in order; those of all tasks if id is "".
-func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]Artifacts, error) {
+func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
 	prefix := artifactKey
 	if id != "" {
 		prefix += string(id) + "."
@@ -201,7 +186,7 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]Artifacts, error) 
 	if err != nil {
 		return nil, err
 	}
-	var all []Artifacts
+	var all []task.Left
 	for _, key := range keys {
 		e, err := kv.Get(ctx, prefix+key)
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -210,17 +195,17 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]Artifacts, error) 
 		if err != nil {
 			return nil, fmt.Errorf("read artifacts: %w", err)
 		}
-		var a Artifacts
+		var a task.Left
 		if json.Unmarshal(e.Value(), &a) == nil { // else it is somebody else's
 			all = append(all, a)
 		}
 	}
-	slices.SortFunc(all, func(a, b Artifacts) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
+	slices.SortFunc(all, func(a, b task.Left) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
 	return all, nil
 }
 
 // ForgetArtifacts removes what [Store.KeepArtifacts] recorded; the contents stay until gc.
-func (s *Store) ForgetArtifacts(ctx context.Context, a Artifacts) error {
+func (s *Store) ForgetArtifacts(ctx context.Context, a task.Left) error {
 	kv, err := s.refs(ctx)
 	if err != nil {
 		return err

@@ -136,6 +136,12 @@ func Final(err error) error {
 
 type finalError struct{ error }
 
+// IsFinal tells whether an error is, or wraps, one that [Final] made.
+func IsFinal(err error) bool {
+	var final finalError
+	return errors.As(err, &final)
+}
+
 func (e finalError) Unwrap() error { return e.error }
 
 type attemptKey struct{}
@@ -166,8 +172,7 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	if err == nil {
 		return o
 	}
-	var final finalError
 	o.Class, o.Message = task.ReasonTask, err.Error()
-	o.Final, o.Stopped = errors.As(err, &final), ctx.Err() != nil
+	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
 	return o
 }

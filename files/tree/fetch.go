@@ -181,7 +181,7 @@ func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 	fresh := true
 	if info, err := f.root.Lstat(e.Path); err == nil {
 		// A file with more names than one would change under all of them.
-		if fresh = !info.Mode().IsRegular() || linked(info); fresh {
+		if fresh = !info.Mode().IsRegular() || linked(info) && !f.intact(e); fresh {
 			if err := f.clear(e.Path); err != nil {
 				return nil, false, err
 			}
@@ -217,6 +217,27 @@ func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 		}
 		return f.root.Chtimes(e.Path, Stamp, Stamp)
 	}}, fresh, nil
+}
+
+// intact tells whether a file that is there is the one that is wanted.
+func (f *fetch) intact(e *files.Entry) bool {
+	file, err := open(f.root, e.Path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Size() != e.Size {
+		return false
+	}
+	buf := f.buffers.get()
+	defer f.buffers.put(buf)
+	for n, d := range e.Chunks {
+		part := buf[:e.ChunkBytes(n)]
+		if _, err := file.ReadAt(part, int64(n)*files.ChunkSize); err != nil && err != io.EOF || d.Check(part) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // chunk sees to it that a chunk of a file is there.
