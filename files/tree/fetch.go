@@ -44,6 +44,7 @@ type Fetched struct {
 // interrupted is gone on with by the next. Other files are left alone. The error
 // names the file; it wraps [ErrNoChunk] if the store lacks a part of it.
 func Fetch(ctx context.Context, root *os.Root, m *files.Manifest, w Writing) (Fetched, error) {
+	asked := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	f := &fetch{w: w, root: root, buffers: newBuffers(), told: newTally(m.Size(), w.Each), made: map[string]bool{".": true}}
@@ -60,7 +61,7 @@ func Fetch(ctx context.Context, root *os.Root, m *files.Manifest, w Writing) (Fe
 	if err := g.Wait(); err != nil {
 		return f.done(), err
 	}
-	return f.done(), ctx.Err()
+	return f.done(), asked.Err()
 }
 
 type fetch struct {

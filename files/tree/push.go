@@ -62,6 +62,7 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 
 // pushChunks reads the files that hold missing chunks and stores those.
 func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, lacks map[files.Digest]bool, of int64, each func(done, of int64)) error {
+	asked := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	buffers := newBuffers()
@@ -109,5 +110,5 @@ func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, 
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return ctx.Err()
+	return asked.Err()
 }
