@@ -19,8 +19,9 @@ import (
 
 // Contents of files lie in a stream of their own, one message for each chunk on a
 // subject that bears its digest, and not in an object store: an object costs at least
-// two messages, a look before and a consumer for reading it. With 10,000 files of 4 kB
-// that took 8 times as long to store and 30 times as long to read (BenchmarkObjects).
+// two messages, a look before and a consumer for reading it. Files of 4 kB took 12 times as
+// long to store that way and 39 times as long to read (BenchmarkObjects: 776 µs and 63 µs,
+// 3.1 ms and 79 µs, on a busy machine, side by side).
 const (
 	chunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
 	versionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies

@@ -30,12 +30,19 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 	for i := 0; i < len(t.text); i += files.ChunkSize {
 		v.Chunks = append(v.Chunks, files.DigestOf(t.text[i:min(i+files.ChunkSize, len(t.text))]))
 	}
-	for i, d := range v.Chunks { // first, so that what is protected can be told
-		if err := s.Put(ctx, d, t.text[i*files.ChunkSize:min((i+1)*files.ChunkSize, len(t.text))]); err != nil {
-			return Pushed{}, err
-		}
+	// The manifest comes first, so that what is protected can be told; and again, if gc was faster
+	// than the protection.
+	if err := t.pushText(ctx, s, v.Chunks); err != nil {
+		return Pushed{}, err
 	}
 	if err := s.Protect(ctx, v); err != nil {
+		return Pushed{}, err
+	}
+	gone, err := s.Missing(ctx, v.Chunks)
+	if err == nil && len(gone) > 0 {
+		err = t.pushText(ctx, s, v.Chunks)
+	}
+	if err != nil {
 		return Pushed{}, err
 	}
 	p := Pushed{Version: v}
@@ -58,6 +65,16 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 		return p, err
 	}
 	return p, s.Commit(ctx, v)
+}
+
+// pushText stores the chunks of the encoded manifest.
+func (t *Tree) pushText(ctx context.Context, s Store, chunks []files.Digest) error {
+	for i, d := range chunks {
+		if err := s.Put(ctx, d, t.text[i*files.ChunkSize:min((i+1)*files.ChunkSize, len(t.text))]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pushChunks reads the files that hold missing chunks and stores those.

@@ -47,8 +47,9 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	defer root.Close()
 	near := c.neighbours(s.key, manifest)
 	defer near.close()
-	done, err := tree.Fetch(ctx, root, manifest, tree.Writing{
-		Source: chunks{near, c.store}, ReadOnly: true, Each: u.Progress,
+	source := &chunks{near: near, store: c.store}
+	_, err = tree.Fetch(ctx, root, manifest, tree.Writing{
+		Source: source, ReadOnly: true, Each: u.Progress,
 		Have: func(_ *os.Root, e *files.Entry) bool { return near.link(e, s.tree()) },
 	})
 	switch {
@@ -58,7 +59,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 		return err
 	}
 	if u.Fetched != nil {
-		u.Fetched(done, time.Since(began))
+		u.Fetched(tree.Fetched{Chunks: source.count.Load(), Bytes: source.bytes.Load()}, time.Since(began))
 	}
 	return seal(s.tree())
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -118,15 +119,22 @@ func (n *neighbours) link(e *files.Entry, dir string) bool {
 type chunks struct {
 	near  *neighbours
 	store tree.Source
+	// count and bytes are what came from the store.
+	count, bytes atomic.Int64
 }
 
-func (c chunks) Get(ctx context.Context, d files.Digest) ([]byte, error) {
+func (c *chunks) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	if p, ok := c.near.chunks[d]; ok {
 		if b, err := p.read(); err == nil && d.Check(b) == nil {
 			return b, nil
 		}
 	}
-	return c.store.Get(ctx, d)
+	b, err := c.store.Get(ctx, d)
+	if err == nil {
+		c.count.Add(1)
+		c.bytes.Add(int64(len(b)))
+	}
+	return b, err
 }
 
 func (p piece) read() ([]byte, error) {

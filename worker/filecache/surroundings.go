@@ -56,10 +56,17 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 			mode = bundle.Mode
 		}
 	}
+	var failed error
 	if len(spec.Setup) > 0 {
-		u.Setup = &Setup{Lines: spec.Setup, Run: setup}
+		u.Setup = &Setup{Lines: spec.Setup, Run: func(ctx context.Context, dir string) error {
+			failed = setup(ctx, dir)
+			return failed
+		}}
 	}
 	held, err := s.Cache.Checkout(ctx, u)
+	if failed != nil {
+		return "", nil, failed // it speaks for itself
+	}
 	if err != nil {
 		return "", nil, s.explain(bundle.Bundle, err)
 	}
