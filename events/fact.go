@@ -30,6 +30,7 @@ const (
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
+	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -46,7 +47,7 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened, TaskUnheld,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
@@ -106,6 +107,8 @@ func TypeOf(event any) Type {
 		return TaskReassigned
 	case task.Reopened:
 		return TaskReopened
+	case task.Unheld:
+		return TaskUnheld
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:

@@ -32,6 +32,7 @@ func full() map[Type]Fact {
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory}},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
 
+			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
 			OnDisconnect: task.DisconnectContinue,
 			Files:        &task.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: task.FilesLink},
 			Setup:        []string{"make deps"},
@@ -40,6 +41,9 @@ func full() map[Type]Fact {
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+		Holds:  []string{task.HoldNeeds, task.HoldLimit},
+		Needs:  &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
+		Inputs: json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 	}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute)},
@@ -53,10 +57,11 @@ func full() map[Type]Fact {
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
-		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Epoch: 53, Exit: &exit},
+		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -91,6 +96,7 @@ func minimal() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
+		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},

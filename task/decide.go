@@ -160,6 +160,10 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return GivenUp(c), nil
 	case Reassign:
 		return reassign(t, c)
+	case Unhold:
+		return unhold(t, c)
+	case Skip:
+		return skip(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared

@@ -53,7 +53,11 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
-			t.end(Cancelled, ReasonUser, e.Reason, r)
+			code := e.Code
+			if code == "" {
+				code = ReasonUser
+			}
+			t.end(Cancelled, code, e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -67,11 +71,14 @@ func Evolve(t Task, r Recorded) Task {
 				t.Since, t.Message = r.At, e.Reason
 			}
 		}
+	case Unheld:
+		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
 			t.Exit, t.Result, t.Usage = nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
+			t.holdAgain(r)
 		}
 	}
 	return t
@@ -82,10 +89,13 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 		return // the same birth again, after an answer was lost
 	}
 	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
-	if e.Due.IsZero() {
+	switch {
+	case e.Offers():
 		t.enter(Pending, "", "", r)
 		t.Offered = true
-	} else {
+	case len(e.Holds) > 0:
+		t.enter(Held, e.Holds[0], "", r)
+	default:
 		t.enter(Scheduled, "", "", r)
 	}
 }
@@ -103,6 +113,9 @@ func (t *Task) queued(e Queued, r Recorded) {
 		return // a stale offer, or one more of the same turn
 	}
 	reason, message := t.Reason, t.Message
+	if t.State == Held {
+		reason, message, t.Holds = "", e.Reason, nil
+	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
 	if e.Due.After(t.Since) {

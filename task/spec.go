@@ -23,6 +23,8 @@ type Spec struct {
 	Retry Retry `json:"retry,omitzero"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// Signal is a word from outside that has to come before the task may run; nil for none.
+	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
@@ -205,6 +207,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Place.validate(); err != nil {
+		return err
+	}
+	if err := s.Signal.validate(); err != nil {
 		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {

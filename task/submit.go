@@ -32,6 +32,10 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Needs are tasks that have to end first. Default: none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *Signal `json:"signal,omitzero"`
 	// Files replaces the spec's, if set.
 	Files *Files `json:"files,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
@@ -103,15 +107,18 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Group = s.Group
 	}
 	e.Parent = s.Parent
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs = s.Needs
+	}
+	e.Holds = e.holds()
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 {
-		from := now
-		if e.Due.After(now) {
-			from = e.Due
-		}
-		e.StartBy = from.Add(p)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
+		e.StartBy = later(now, e.Due).Add(p)
 	}
 	return e, nil
 }
@@ -136,7 +143,10 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Files != nil {
 		spec.Files = s.Files
 	}
-	return s.Files != nil || s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Files != nil || s.Signal != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -121,6 +121,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.moved(v, r)
 		}
+	case task.Unheld:
+		if s.lives(v, r) {
+			s.moved(v, r)
+		}
 	case task.CancelRequested:
 		if s.lives(v, r) {
 			s.askedToStop(v, r)
@@ -166,8 +170,8 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		v.checked[OneEnd]++
 	}
 	s.born = true
-	s.byOthers = s.byOthers || s.turn == 0
-	if !e.Due.IsZero() {
+	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
+	if !e.Offers() {
 		v.checked[NoScheduler]++
 		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
 		return

@@ -69,6 +69,10 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	if t.Needs != nil {
+		out.field("needs", t.Needs.String())
+		out.field("was told", cut(string(t.Inputs), 400))
+	}
 	out.field("submitted", moment(t.SubmittedAt, now))
 	if t.Waiting() {
 		out.field("due", moment(t.Due, now))

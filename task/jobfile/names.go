@@ -10,10 +10,11 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect", "files", "setup", "artifacts"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "signal", "on_disconnect", "files", "setup", "artifacts"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"signal":  {"name", "timeout", "on_timeout"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
 
 	"files":     {"bundle", "to", "mode"},
@@ -44,7 +45,7 @@ var foreign = map[string][]string{
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
-	"depends": {"needs"}, "depends_on": {"needs"},
+	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
