@@ -32,9 +32,9 @@ var plan = map[string][]string{
 	"worker/process": {"worker", "ipc", "task"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task"},
-	"jet":            {"events", "files", "files/tree", "task", "node"},
-	"client":         {"jet", "events", "files", "files/tree", "task", "node"},
-	"api":            {"client", "projections", "jet", "events", "task", "node"},
+	"jet":              {"events", "files", "files/tree", "task", "node"},
+	"client":           {"jet", "events", "files", "files/tree", "task", "node"},
+	"api":              {"client", "projections", "jet", "events", "task", "node"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
