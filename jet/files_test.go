@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/files"
@@ -310,4 +311,61 @@ func BenchmarkObjects(b *testing.B) {
 	b.Run("get/object", func(b *testing.B) {
 		each(b, func(i int) error { _, err := objects.GetBytes(ctx, string(digests[i])); return err })
 	})
+}
+
+// TestFilesWithFewRights has the rights that docs/operations.md gives a worker and a client.
+func TestFilesWithFewRights(t *testing.T) {
+	t.Parallel()
+	page := string(must(os.ReadFile("../docs/operations.md"))(t))
+	_, accounts, _ := strings.Cut(page, "\n    accounts {")
+	accounts, _, found := strings.Cut(accounts, "\nWhat these do not prevent")
+	if !found {
+		t.Fatal("docs/operations.md has no block of permissions any more")
+	}
+	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\naccounts {%s", t.TempDir(), accounts), make(chan string, 1)))(t)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	as := func(user, password string) *Store {
+		refused := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", user, err) })
+		return openStore(t, connect(t, ns.ClientURL(), nats.UserInfo(user, password), refused), Layout{})
+	}
+	as("mr-server", "s")
+	ctx := within(t)
+	client, worker := as("client", "c"), as("crawler-7", "w")
+
+	v := pushed(t, client, "one", "two")
+	must(client.NameVersion(ctx, NamedVersion{Name: "app", Digest: v.Digest}))(t)
+	must(client.NameHistory(ctx, "app"))(t)
+	must(client.BundleNames(ctx))(t)
+
+	must(tree.Manifest(ctx, worker, v.Digest))(t)
+	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
+		t.Error(err)
+	}
+	left := task.Left{Task: newTask(), Epoch: 7, Digest: string(pushed(t, worker, "an artifact").Digest)}
+	if err := worker.KeepArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	stream := must(as("mr-server", "s").js.Stream(ctx, FilesStream))(t)
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+"*")); err != nil {
+		t.Fatal(err)
+	}
+	done, err := client.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) {
+		return map[files.Digest]bool{v.Digest: true}, nil
+	})
+	if err != nil || len(done.Versions) != 1 || done.Chunks != 2 {
+		t.Errorf("%+v: %v", done, err)
+	}
+	if err := client.ForgetArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if err := client.RemoveBundle(ctx, "app"); err != nil {
+		t.Error(err)
+	}
 }
