@@ -234,7 +234,7 @@ func (f *fetch) intact(e *files.Entry) bool {
 	defer f.buffers.put(buf)
 	for n, d := range e.Chunks {
 		part := buf[:e.ChunkBytes(n)]
-		if _, err := file.ReadAt(part, int64(n)*files.ChunkSize); err != nil && err != io.EOF || d.Check(part) != nil {
+		if _, err := file.ReadAt(part, int64(n)*files.ChunkSize); err != nil && !errors.Is(err, io.EOF) || d.Check(part) != nil {
 			return false
 		}
 	}
@@ -247,7 +247,7 @@ func (f *fetch) chunk(ctx context.Context, file *os.File, e *files.Entry, n int,
 	if !fresh {
 		buf := f.buffers.get()
 		_, err := file.ReadAt(buf[:size], at)
-		right := (err == nil || err == io.EOF) && d.Check(buf[:size]) == nil
+		right := (err == nil || errors.Is(err, io.EOF)) && d.Check(buf[:size]) == nil
 		f.buffers.put(buf)
 		if right {
 			f.told.add(size)

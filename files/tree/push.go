@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,11 +104,11 @@ func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, 
 			}
 			f.users.Add(1)
 			g.Go(func() error {
-				defer f.leave()
+				defer func() { _ = f.leave() }() // it was only read
 				buf := buffers.get()
 				defer buffers.put(buf)
 				chunk := buf[:e.ChunkBytes(n)]
-				if _, err := f.ReadAt(chunk, int64(n)*files.ChunkSize); err != nil && err != io.EOF {
+				if _, err := f.ReadAt(chunk, int64(n)*files.ChunkSize); err != nil && !errors.Is(err, io.EOF) {
 					return err
 				}
 				if d.Check(chunk) != nil {
@@ -121,7 +122,7 @@ func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, 
 			})
 		}
 		if f != nil {
-			f.leave()
+			_ = f.leave()
 		}
 	}
 	if err := g.Wait(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inode is a file on disk, whatever names it has.
-type inode struct{ dev, ino uint64 }
+// inode is a file on disk, whatever names it has. A cache lies on one file system.
+type inode uint64
 
 // trim removes directories until the rest takes no more than a limit, those first that were
 // not used for longest. What somebody holds stays.
@@ -32,7 +32,7 @@ func (c *Cache) trim(limit int64) {
 			if !ok {
 				return nil
 			}
-			id := inode{uint64(s.Dev), s.Ino}
+			id := inode(s.Ino)
 			if of[i][id] {
 				return nil
 			}
