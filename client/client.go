@@ -140,6 +140,13 @@ func (c *Client) birth(ctx context.Context, s task.Submission) (task.ID, task.Su
 		}
 		job, revision = &stored.Job, stored.Revision
 	}
+	if f := filesOf(&s, job); f != nil {
+		pinned, err := c.pinned(ctx, f)
+		if err != nil {
+			return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
+		}
+		s.Files = pinned
+	}
 	birth, err := task.Birth(s, job, revision, time.Now())
 	if err != nil {
 		return "", birth, fmt.Errorf("submit: %w: %w", ErrInvalid, err)

@@ -14,6 +14,15 @@ const (
 	codeNoLeader      = 10008 // a leader is being elected
 	codeSameInFlight  = 10158 // the same message, by its id, is settling
 	codeWriteInFlight = 10164 // another write of this subject is settling, maybe our own last one
+
+	codeAccountLimit = 10002 // the account has no room
+	codeResources    = 10023 // the server has no room
+	codeMemoryLimit  = 10028 // likewise, of memory
+	codeStorageLimit = 10047 // likewise, of files
+	codeStoreFailed  = 10077 // the stream has no room, or the disk
+	codeNoSuchStream = 10059
+	codeNoSequence   = 10043 // nothing to remove
+	codeDeleteFailed = 10057 // it could not be removed, mostly because it is not there
 )
 
 // serverError is an error as JetStream answers it.

@@ -11,11 +11,13 @@ import (
 
 // Names of streams and buckets.
 const (
-	LogStream    = "MR_LOG"     // every fact, and the timers
-	OutputStream = "MR_TASKLOG" // what tasks print
-	DataStream   = "MR_DATA"    // what tasks produce
-	JobsBucket   = "MR_JOBS"    // definitions, with history
-	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
+	LogStream    = "MR_LOG"      // every fact, and the timers
+	OutputStream = "MR_TASKLOG"  // what tasks print
+	DataStream   = "MR_DATA"     // what tasks produce
+	JobsBucket   = "MR_JOBS"     // definitions, with history
+	NodesBucket  = "MR_NODES"    // heartbeats, with a TTL
+	FilesStream  = "MR_FILES"    // contents of files, by digest
+	FileRefs     = "MR_FILEREFS" // names of bundles, with history, and artifacts of tasks
 )
 
 // Subjects. Each is literal per task or node, which is what makes the

@@ -80,7 +80,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}}
+	}, l.filesStream()}
 }
 
 // markerTTL is how long the mark of a heartbeat that ran out or was removed stays.
@@ -96,7 +96,7 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
 		LimitMarkerTTL: markerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
-	}}
+	}, l.fileRefs()}
 }
 
 // extend adds the subjects that a stream lacks which an earlier version has

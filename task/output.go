@@ -21,6 +21,8 @@ const (
 	Status = "status"
 	// System lines are Millrace's own remarks.
 	System = "system"
+	// Setup lines are what the setup commands of a task printed.
+	Setup = "setup"
 )
 
 // Line is one line of output, or a piece of a very long one.

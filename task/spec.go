@@ -30,6 +30,14 @@ type Spec struct {
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
+	// Files are those that an attempt finds around it. Default none.
+	Files *Files `json:"files,omitempty"`
+	// Setup are lines for "sh -c" that make of the files what the command needs, for example
+	// install dependencies. They run once on each node for each version of the files and
+	// each text of the lines; every attempt gets what they have left.
+	Setup []string `json:"setup,omitempty"`
+	// Artifacts are kept of what an attempt leaves in its working directory. Default none.
+	Artifacts *Artifacts `json:"artifacts,omitempty"`
 }
 
 // What becomes of an attempt whose worker loses its connection.
@@ -85,7 +93,13 @@ type Timeout struct {
 	// Stop is the grace between the polite request to stop and the forced end.
 	// Default [DefaultStop].
 	Stop Duration `json:"stop,omitempty"`
+	// Setup is how long the lines of setup may take together where they run. It counts within Run.
+	// Default [DefaultSetup].
+	Setup Duration `json:"setup,omitempty"`
 }
+
+// DefaultSetup is how long the setup of a task may take that says nothing about it.
+const DefaultSetup = 15 * time.Minute
 
 // DefaultStop is the grace of a task that names none.
 const DefaultStop = 10 * time.Second
@@ -129,12 +143,16 @@ func (s *Spec) Validate() error {
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
 		return fmt.Errorf("on_disconnect is %q, want %s or %s", s.OnDisconnect, DisconnectStop, DisconnectContinue)
 	}
+	if err := s.validateFiles(); err != nil {
+		return err
+	}
 	return s.Retry.validate()
 }
 
 func (t Timeout) validate() error {
 	return notBelowZero(
-		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.idle", t.Idle}, named{"timeout.stop", t.Stop})
+		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.idle", t.Idle}, named{"timeout.stop", t.Stop},
+		named{"timeout.setup", t.Setup})
 }
 
 type named struct {

@@ -36,6 +36,8 @@ type Submission struct {
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
 	Signal *Signal `json:"signal,omitzero"`
+	// Files replaces the spec's, if set.
+	Files *Files `json:"files,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -141,10 +143,13 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
+	if s.Files != nil {
+		spec.Files = s.Files
+	}
 	if s.Signal != nil {
 		spec.Signal = s.Signal
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Signal != nil
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Files != nil || s.Signal != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -109,6 +109,13 @@ func (o *Output) SetResult(result json.RawMessage) {
 	o.final = result
 }
 
+// Alive says that the attempt gets on, though it has nothing to say.
+func (o *Output) Alive() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard = time.Now()
+}
+
 func (o *Output) lastHeard() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -139,6 +139,12 @@ func Final(err error) error {
 
 type finalError struct{ error }
 
+// IsFinal tells whether an error is, or wraps, one that [Final] made.
+func IsFinal(err error) bool {
+	var final finalError
+	return errors.As(err, &final)
+}
+
 func (e finalError) Unwrap() error { return e.error }
 
 // RetryAfter marks an error as one after which the next attempt, if the task's
@@ -187,9 +193,8 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	if err == nil {
 		return o
 	}
-	var final finalError
 	o.Class, o.Message = task.ReasonTask, err.Error()
-	o.Final, o.Stopped = errors.As(err, &final), ctx.Err() != nil
+	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
 	if asked, ok := errors.AsType[retryAfterError](err); ok {
 		o.RetryAfter = asked.after
 	}

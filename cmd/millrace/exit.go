@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/files/tree"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -110,6 +111,10 @@ func faultOf(err error) *fault {
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
+	case errors.Is(err, jet.ErrNoBundle), errors.Is(err, tree.ErrNoVersion):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
+	case errors.Is(err, jet.ErrSweeping):
+		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, node.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace node ls` lists the nodes there are")}
 	case errors.Is(err, node.ErrRetired):

@@ -51,6 +51,9 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 			return err
 		}
 		defer cl.Close()
+		if err := a.pushFilesOf(c, cl, read); err != nil {
+			return err
+		}
 		type applied struct {
 			Name     string `json:"name"`
 			Revision uint64 `json:"revision"`

@@ -38,6 +38,7 @@ type runFlags struct {
 	shell   string
 	dir     string
 	env     []string
+	files   string
 
 	count  int
 	wait   bool
@@ -86,6 +87,7 @@ output and the task at the end.`,
 	fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
 	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
+	fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
@@ -97,7 +99,7 @@ output and the task at the end.`,
 		if err != nil {
 			return err
 		}
-		return a.submit(c.Context(), s, &f)
+		return a.submit(c, s, &f)
 	}
 	return c
 }
@@ -207,12 +209,18 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	return "", &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env}}, nil
 }
 
-func (a *app) submit(ctx context.Context, s task.Submission, f *runFlags) error {
+func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
+	ctx := cmd.Context()
 	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if f.files != "" {
+		if s.Files, err = a.filesFor(cmd, c, f.files); err != nil {
+			return err
+		}
+	}
 	if f.count > 1 {
 		return a.submitMany(ctx, c, s, f)
 	}

@@ -118,6 +118,7 @@ type workerConfig struct {
 	queues []string
 	slots  int
 	labels map[string]string
+	files  filesFlags
 }
 
 // work starts a worker.
@@ -147,6 +148,9 @@ func (p *parts) work(c workerConfig) error {
 		c.slots = max(4, 2*runtime.NumCPU())
 	}
 	tasks := &process.Tasks{Runner: runner, Node: c.name}
+	if tasks.Surroundings, err = p.surroundings(c); err != nil {
+		return err
+	}
 	p.closers = append(p.closers, tasks.Close)
 	spool, err := devFolder()
 	if err == nil { // else the worker chooses a place

@@ -20,6 +20,7 @@ func (w *workerConfig) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve")
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`")
+	w.files.flags(fs)
 }
 
 func (a *app) workerCommand() *cobra.Command {

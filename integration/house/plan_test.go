@@ -15,6 +15,8 @@ var plan = map[string][]string{
 	"task":         {},
 	"task/jobfile": {"task"},
 	"node":         {"task"}, // for the form of names
+	"files":        {},
+	"files/tree":   {"files"},
 
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
@@ -28,9 +30,11 @@ var plan = map[string][]string{
 
 	"monitor":        {"metrics", "events", "task", "node"},
 	"worker/process": {"worker", "ipc", "task"},
-	"jet":            {"events", "task", "node"},
-	"client":         {"jet", "events", "task", "node"},
-	"api":            {"client", "projections", "jet", "events", "task", "node"},
+
+	"worker/filecache": {"worker", "files", "files/tree", "task"},
+	"jet":              {"events", "files", "files/tree", "task", "node"},
+	"client":           {"jet", "events", "files", "files/tree", "task", "node"},
+	"api":              {"client", "projections", "jet", "events", "task", "node"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
@@ -82,8 +86,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "metrics", "verify"}
-	still     = []string{"task", "task/jobfile", "node", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "node", "files", "ipc", "events", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "node", "files", "metrics", "verify"}
 )
 
 // pkg is a package as the rules see it.

@@ -10,19 +10,22 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect", "files", "setup", "artifacts"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
-	"timeout": {"pending", "run", "idle", "stop"},
+	"timeout": {"pending", "run", "idle", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":  {"name", "timeout", "on_timeout"},
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
+
+	"files":     {"bundle", "to", "mode"},
+	"artifacts": {"paths", "when"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
 	"schedule": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
-	"resources": true, "code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
+	"resources": true, "code": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
@@ -32,6 +35,7 @@ var reserved = map[string]bool{
 // foreign are names that other tools use, and the fields that do the same here.
 // An entry with the object's path holds in that object, one without it anywhere.
 var foreign = map[string][]string{
+	"bundle": {"files.bundle"}, "install": {"setup"}, "before_script": {"setup"}, "auto_install": {"setup"}, "outputs": {"artifacts"},
 	"displayname": {"title"}, "display_name": {"title"},
 	"category": {"group"},
 	"tags":     {"labels"}, "metadata": {"labels"},

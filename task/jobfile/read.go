@@ -123,7 +123,10 @@ func (r *reader) job(root *node) task.Job {
 		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
 
-		"signal": func(v value) { j.Signal = r.signal(v) },
+		"files":     func(v value) { j.Files = r.files(v) },
+		"setup":     func(v value) { j.Setup = r.lines(v) },
+		"artifacts": func(v value) { j.Artifacts = r.artifacts(v) },
+		"signal":    func(v value) { j.Signal = r.signal(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
@@ -180,6 +183,7 @@ func (r *reader) timeout(v value) (t task.Timeout) {
 		"run":     func(v value) { t.Run = r.duration(v) },
 		"idle":    func(v value) { t.Idle = r.duration(v) },
 		"stop":    func(v value) { t.Stop = r.duration(v) },
+		"setup":   func(v value) { t.Setup = r.duration(v) },
 	})
 	return t
 }

@@ -36,11 +36,17 @@ func schemaFields(t *testing.T) map[string][]string {
 		"retry":   props(top["retry"].(object)),
 		"breaker": props(top["breaker"].(object)),
 		"place":   props(top["place"].(object)),
+
+		"files":     props(form(top["files"], 1)),
+		"artifacts": props(form(top["artifacts"], 1)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
 	}
 	return all
 }
+
+// form is one of the forms that a field can have.
+func form(field any, n int) object { return field.(object)["oneOf"].([]any)[n].(object) }
 
 // jobFields returns the JSON names of a struct's fields, embedded ones included.
 func jobFields(s reflect.Type) (names []string) {
@@ -65,6 +71,9 @@ func TestFieldsAgree(t *testing.T) {
 		"retry":   reflect.TypeFor[task.Retry](),
 		"breaker": reflect.TypeFor[task.Breaker](),
 		"place":   reflect.TypeFor[task.Place](),
+
+		"files":     reflect.TypeFor[task.Files](),
+		"artifacts": reflect.TypeFor[task.Artifacts](),
 	} {
 		want := jobFields(s)
 		if got := schema[path]; !slices.Equal(got, want) {
@@ -114,7 +123,7 @@ func TestAllFieldsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place} {
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, *job.Files, *job.Artifacts} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.

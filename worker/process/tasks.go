@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -21,6 +20,8 @@ type Tasks struct {
 	Runner *Runner
 	// Node is told to the processes.
 	Node string
+	// Surroundings are what tasks with files, setup or artifacts need. Default: such tasks fail.
+	Surroundings Surroundings
 
 	dirs workdirs
 }
@@ -32,30 +33,20 @@ func (t *Tasks) Close() { t.dirs.close() }
 
 // Run implements [worker.Runner].
 func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
-	run := a.Task.Spec.Run
-	dir := run.Dir
-	if dir == "" {
-		fresh, err := t.dirs.get()
-		if err != nil {
-			return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf("no working directory: %v; free some space, or set TMPDIR of the worker", err)}
-		}
-		defer t.dirs.put(fresh)
-		dir = fresh.path
+	place, err := t.place(ctx, a)
+	if err != nil {
+		return worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
 	}
+	defer place.leave()
+	run := a.Task.Spec.Run
 	s := &sink{out: a.Output}
-	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: dir, Env: t.environment(a), OpenStdin: run.Stdin == task.StdinOpen, Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)
-	return s.outcome(&r)
+	r := t.Runner.Run(ctx, Command{Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(t.environment(a), place.env...), OpenStdin: run.Stdin == task.StdinOpen, Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace}, s)
+	return t.keep(ctx, a, place, s.outcome(&r))
 }
 
 // environment is the worker's own, then what the task is, then what its spec sets.
 func (t *Tasks) environment(a *worker.Attempt) []string {
-	own := os.Environ()
-	env := make([]string, 0, len(own)+len(a.Task.Spec.Run.Env)+10)
-	for _, e := range own {
-		if !strings.HasPrefix(e, "MILLRACE_") { // settings and identity of the worker itself
-			env = append(env, e)
-		}
-	}
+	env := ownEnvironment(len(a.Task.Spec.Run.Env) + 10)
 	env = append(env,
 		"MILLRACE_TASK="+string(a.Task.ID),
 		"MILLRACE_ATTEMPT="+strconv.Itoa(a.Task.Attempt),
@@ -77,6 +68,18 @@ func (t *Tasks) environment(a *worker.Attempt) []string {
 	}
 	for k, v := range a.Task.Spec.Run.Env {
 		env = append(env, k+"="+v)
+	}
+	return env
+}
+
+// ownEnvironment is the worker's, with room for so many more variables.
+func ownEnvironment(more int) []string {
+	own := os.Environ()
+	env := make([]string, 0, len(own)+more)
+	for _, e := range own {
+		if !strings.HasPrefix(e, "MILLRACE_") { // settings and identity of the worker itself
+			env = append(env, e)
+		}
 	}
 	return env
 }

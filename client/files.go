@@ -1,0 +1,395 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// FilesPush says what to push.
+type FilesPush struct {
+	// Dir is the folder.
+	Dir string
+	// Name, if set, points to the version from now on.
+	Name string
+	// Exclude are patterns in the form of a .gitignore, beside those in the folder's own
+	// .millraceignore.
+	Exclude []string
+	// Each hears how much was stored, of all that has to be; may be nil.
+	Each func(done, of int64)
+}
+
+// FilesPushed says what a push has done.
+type FilesPushed struct {
+	Name   string       `json:"name,omitempty"`
+	Digest files.Digest `json:"digest"`
+	Files  int          `json:"files"`
+	Bytes  int64        `json:"bytes"`
+	// Sent is how many bytes had to travel; the rest was in the store.
+	Sent int64 `json:"sent"`
+	// Renamed tells whether the name pointed elsewhere before.
+	Renamed bool `json:"renamed,omitempty"`
+	// Notes say what was left out, and what may be trouble elsewhere.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// PushFiles stores a folder as a version of a bundle. Only contents that the store lacks travel. The
+// error names what cannot be part of a bundle, or wraps [ErrInvalid] or [tree.ErrFull].
+func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error) {
+	done := FilesPushed{Name: p.Name}
+	if p.Name != "" {
+		if err := files.ValidBundleName(p.Name); err != nil {
+			return done, fmt.Errorf("push: %w: %w", ErrInvalid, err)
+		}
+	}
+	root, err := os.OpenRoot(p.Dir)
+	if err != nil {
+		return done, fmt.Errorf("push: %w", err)
+	}
+	defer root.Close()
+	ignore, err := tree.ReadIgnore(root, p.Exclude...)
+	if err != nil {
+		return done, fmt.Errorf("push %s: %w: %w", p.Dir, ErrInvalid, err)
+	}
+	t, err := tree.Scan(ctx, root, tree.Options{Ignore: ignore})
+	if err != nil {
+		return done, fmt.Errorf("push %s: %w", p.Dir, err)
+	}
+	done.Notes = t.Notes
+	for _, pair := range t.Manifest.Collisions() {
+		done.Notes = append(done.Notes, fmt.Sprintf("%q and %q are one file on nodes whose file system ignores case", pair[0], pair[1]))
+	}
+	pushed, err := tree.Push(ctx, c.store, root, t, c.rec.Actor, time.Now(), p.Each)
+	if err != nil {
+		return done, fmt.Errorf("push %s: %w", p.Dir, err)
+	}
+	v := pushed.Version
+	done.Digest, done.Files, done.Bytes, done.Sent = v.Digest, v.Files, v.Bytes, pushed.Bytes
+	if p.Name != "" {
+		done.Renamed, err = c.store.NameVersion(ctx, jet.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: time.Now().UTC(), By: c.rec.Actor})
+	}
+	return done, err
+}
+
+// FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where
+// eight characters of a digest are enough. The error wraps [ErrInvalid], [jet.ErrNoBundle] or
+// [tree.ErrNoVersion].
+func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, tree.Version, error) {
+	if files.IsFolder(reference) {
+		return files.Ref{}, tree.Version{}, fmt.Errorf("%w: files: %q is a folder of one machine: push it with `millrace files push %s --name NAME` and use the name, or let `millrace job apply` or `run --files` do it", ErrInvalid, reference, reference)
+	}
+	ref, err := files.ParseRef(reference)
+	if err != nil {
+		return ref, tree.Version{}, fmt.Errorf("%w: files: %w", ErrInvalid, err)
+	}
+	switch {
+	case ref.Pinned():
+	case ref.Digest == "":
+		named, err := c.store.Named(ctx, ref.Name)
+		if err != nil {
+			return ref, tree.Version{}, err
+		}
+		ref.Digest = named.Digest
+	default:
+		found, err := c.store.Versions(ctx, string(ref.Digest))
+		switch {
+		case err != nil:
+			return ref, tree.Version{}, err
+		case len(found) == 0:
+			return ref, tree.Version{}, fmt.Errorf("%w: %s", tree.ErrNoVersion, ref)
+		case len(found) > 1:
+			return ref, tree.Version{}, fmt.Errorf("%w: files: %d versions begin with %s: write more of the digest", ErrInvalid, len(found), ref.Digest)
+		}
+		ref.Digest = found[0]
+	}
+	v, err := c.store.Version(ctx, ref.Digest)
+	if err != nil {
+		return ref, v, fmt.Errorf("files %s: %w", ref, err)
+	}
+	return ref, v, nil
+}
+
+// FilesManifest reads what is in a version.
+func (c *Client) FilesManifest(ctx context.Context, v tree.Version) (*files.Manifest, error) {
+	return tree.ManifestOf(ctx, c.store, v)
+}
+
+// FilesContent writes a file of a version to w, chunk by chunk.
+func (c *Client) FilesContent(ctx context.Context, e *files.Entry, w io.Writer) error {
+	for _, d := range e.Chunks {
+		b, err := c.store.Get(ctx, d)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PullFiles writes a version to a folder, which is made if it is not there. What is there of
+// it already is kept; other files are left alone.
+func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, each func(done, of int64)) (tree.Fetched, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return tree.Fetched{}, fmt.Errorf("pull: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return tree.Fetched{}, fmt.Errorf("pull: %w", err)
+	}
+	defer root.Close()
+	done, err := tree.Fetch(ctx, root, m, tree.Writing{Source: c.store, Each: each})
+	if err != nil {
+		return done, fmt.Errorf("pull to %s: %w", filepath.Clean(dir), err)
+	}
+	return done, nil
+}
+
+// filesOf are the files of a task to be.
+func filesOf(s *task.Submission, job *task.Job) *task.Files {
+	switch {
+	case job != nil:
+		return over(s.Files, job.Files)
+	case s.Spec != nil:
+		return over(s.Files, s.Spec.Files)
+	}
+	return s.Files
+}
+
+// over is what a submission says of files, and what it leaves open as the definition has it.
+func over(said, defined *task.Files) *task.Files {
+	if said == nil || defined == nil || said.To != "" || said.Mode != "" {
+		return cmp.Or(said, defined)
+	}
+	return &task.Files{Bundle: said.Bundle, To: defined.To, Mode: defined.Mode}
+}
+
+// pinned replaces a spec's files by the version that they stand for now, and protects that from gc
+// until the task can be seen.
+func (c *Client) pinned(ctx context.Context, f *task.Files) (*task.Files, error) {
+	ref, v, err := c.FilesVersion(ctx, f.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.store.Protect(ctx, v); err != nil {
+		return nil, err
+	}
+	if _, err := c.store.Version(ctx, v.Digest); err != nil { // gc may have removed it just before
+		return nil, fmt.Errorf("files %s: %w", ref, err)
+	}
+	pinned := *f
+	pinned.Bundle = ref.String()
+	return &pinned, nil
+}
+
+// FilesProblem is what is wrong with a stored file.
+type FilesProblem struct {
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+// VerifyFiles reads all of a version from the store and holds it against its digests. It
+// returns what is wrong, and how many bytes were read.
+func (c *Client) VerifyFiles(ctx context.Context, m *files.Manifest) ([]FilesProblem, int64, error) {
+	problems := make([]*FilesProblem, len(m.Entries))
+	read := make([]int64, len(m.Entries))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		g.Go(func() error {
+			for _, d := range e.Chunks {
+				b, err := c.store.Get(ctx, d)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil {
+					problems[i] = &FilesProblem{e.Path, err.Error()}
+					return nil
+				}
+				read[i] += int64(len(b))
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	var all []FilesProblem
+	var total int64
+	for i := range problems {
+		total += read[i]
+		if problems[i] != nil {
+			all = append(all, *problems[i])
+		}
+	}
+	return all, total, err
+}
+
+// FilesSweep says what gc keeps.
+type FilesSweep struct {
+	// OlderThan spares what was stored later than that ago. Default 1h, at least that.
+	OlderThan time.Duration
+	// Versions is how many of each name are kept, the latest. Default: as many as names remember, 64.
+	Versions int
+	// Artifacts is for how long artifacts are kept. Default 30 days.
+	Artifacts time.Duration
+	// DryRun only tells what would be removed.
+	DryRun bool
+}
+
+// Defaults of a [FilesSweep].
+const (
+	DefaultSweepAge     = time.Hour
+	DefaultArtifactsAge = 30 * 24 * time.Hour
+)
+
+// FilesSwept says what gc removed, or would remove.
+type FilesSwept struct {
+	jet.Swept
+	// Artifacts counts the sets of artifacts that were too old.
+	Artifacts int `json:"artifacts"`
+}
+
+// SweepFiles removes versions and contents that no name, no job, no task that has not
+// ended and no artifact needs. It may run beside pushes and submissions. The error wraps
+// [jet.ErrNoService] if no server tells which tasks have not ended, or [jet.ErrSweeping].
+func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, error) {
+	if o.OlderThan == 0 {
+		o.OlderThan = DefaultSweepAge
+	}
+	if o.Artifacts == 0 {
+		o.Artifacts = DefaultArtifactsAge
+	}
+	var done FilesSwept
+	if o.OlderThan < DefaultSweepAge {
+		return done, fmt.Errorf("%w: gc spares what is younger than %v, for it may belong to a push under way", ErrInvalid, DefaultSweepAge)
+	}
+	now := time.Now()
+	old, _, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))
+	if err != nil {
+		return done, err
+	}
+	done.Artifacts = len(old)
+	if !o.DryRun {
+		for _, l := range old {
+			if err := c.store.ForgetArtifacts(ctx, l); err != nil {
+				return done, err
+			}
+		}
+	}
+	done.Swept, err = c.store.SweepFiles(ctx, now.Add(-o.OlderThan), o.DryRun, func(ctx context.Context) (map[files.Digest]bool, error) {
+		_, left, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))
+		if err != nil {
+			return nil, err
+		}
+		wanted := map[files.Digest]bool{}
+		for _, l := range left {
+			wanted[files.Digest(l.Digest)] = true
+		}
+		delete(wanted, "")
+		return wanted, errors.Join(c.wantedByName(ctx, o.Versions, wanted), c.wantedByJobs(ctx, wanted), c.wantedByTasks(ctx, wanted))
+	})
+	return done, err
+}
+
+// artifactsBefore parts the artifacts of all tasks by age.
+func (c *Client) artifactsBefore(ctx context.Context, t time.Time) (old, young []task.Left, err error) {
+	all, err := c.store.Artifacts(ctx, "")
+	for _, l := range all {
+		if l.At.Before(t) {
+			old = append(old, l)
+		} else {
+			young = append(young, l)
+		}
+	}
+	return old, young, err
+}
+
+func (c *Client) wantedByName(ctx context.Context, versions int, wanted map[files.Digest]bool) error {
+	names, err := c.store.BundleNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		history, err := c.store.NameHistory(ctx, name)
+		if errors.Is(err, jet.ErrNoBundle) {
+			continue // it was just removed
+		}
+		if err != nil {
+			return err
+		}
+		for i, n := range history {
+			if versions == 0 || i < versions {
+				wanted[n.Digest] = true
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Client) wantedByJobs(ctx context.Context, wanted map[files.Digest]bool) error {
+	jobs, err := c.store.Jobs(ctx)
+	if err != nil {
+		return fmt.Errorf("which files jobs need: %w", err)
+	}
+	for _, j := range jobs {
+		want(j.Files, wanted)
+	}
+	return nil
+}
+
+// wantedByTasks asks the read model, as it is now: a task that was submitted later has
+// protected its version.
+func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool) error {
+	last, err := c.store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	r := ListRequest{Limit: 1000, AtLeast: last, OldestFirst: true}
+	for _, s := range task.States() {
+		if !s.Terminal() {
+			r.States = append(r.States, s)
+		}
+	}
+	for {
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return fmt.Errorf("which files tasks need: %w", err)
+		}
+		for i := range page.Tasks {
+			if spec := page.Tasks[i].Spec; spec != nil {
+				want(spec.Files, wanted)
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		r.Cursor = page.Next
+	}
+}
+
+func want(f *task.Files, wanted map[files.Digest]bool) {
+	if f == nil {
+		return
+	}
+	if ref, err := files.ParseRef(f.Bundle); err == nil && ref.Pinned() {
+		wanted[ref.Digest] = true
+	}
+}
+
+// Artifacts lists what the attempts of a task have left.
+func (c *Client) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
+	return c.store.Artifacts(ctx, id)
+}

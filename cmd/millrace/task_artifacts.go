@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/files"
+	"millrace/task"
+)
+
+func (a *app) taskArtifacts() *cobra.Command {
+	var o output
+	var all bool
+	var get, cat string
+	c := &cobra.Command{
+		Use: "artifacts ID", Aliases: []string{"artefacts"},
+		Short: "List the files that a task has left, or fetch them",
+		Long: `Lists the files that the current or last attempt of a task has left and that its
+"artifacts" name; with --all those of all attempts. --get writes them to a folder, --cat prints one.`,
+		Example: `  millrace task artifacts ID
+  millrace task artifacts ID --get ./results
+  millrace task artifacts ID --cat report.csv`,
+		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().BoolVar(&all, "all", false, "of all attempts")
+	c.Flags().StringVar(&get, "get", "", "write them to this `folder`")
+	c.Flags().StringVar(&cat, "cat", "", "print the file with this `path`")
+	o.flags(c)
+	c.MarkFlagsMutuallyExclusive("all", "get", "cat")
+	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		left, err := a.artifactsOf(ctx, cl, id, all)
+		if err != nil {
+			return err
+		}
+		if get == "" && cat == "" {
+			return a.listArtifacts(ctx, cl, left, &o)
+		}
+		if len(left) == 0 || left[0].Digest == "" {
+			return &fault{code: exitNotFound, err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), hint: hint("--all lists those of earlier attempts")}
+		}
+		d := files.Digest(left[0].Digest)
+		if get != "" {
+			return a.pull(c, cl, "what task "+string(id)+" has left", d, get)
+		}
+		return a.catArtifact(ctx, cl, d, cat)
+	})
+	return c
+}
+
+// artifactsOf are those of the current attempt, or of all.
+func (a *app) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	left, err := cl.Artifacts(asking, id)
+	if err != nil || all {
+		return left, err
+	}
+	t, err := cl.Task(asking, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range left {
+		if l.Epoch == t.Epoch {
+			return []task.Left{l}, nil
+		}
+	}
+	return nil, nil
+}
+
+func refusedText(left []task.Left) string {
+	if len(left) == 0 {
+		return ""
+	}
+	return ": " + printable(left[0].Refused)
+}
+
+// shownArtifacts are the files of an attempt as they are printed.
+type shownArtifacts struct {
+	task.Left
+	Entries []files.Entry `json:"entries"`
+}
+
+func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *output) error {
+	shown := []shownArtifacts{}
+	for _, l := range left {
+		s := shownArtifacts{Left: l, Entries: []files.Entry{}}
+		if l.Digest != "" {
+			v, err := cl.Store().Version(ctx, files.Digest(l.Digest))
+			if err != nil {
+				return err
+			}
+			m, err := cl.FilesManifest(ctx, v)
+			if err != nil {
+				return err
+			}
+			s.Entries = m.Entries
+		}
+		shown = append(shown, s)
+	}
+	if o.json() {
+		return a.writeJSON(shown)
+	}
+	t := table{header: []string{"ATTEMPT", "SIZE", "PATH"}}
+	n := 0
+	for _, s := range shown {
+		if s.Refused != "" {
+			t.foot = append(t.foot, fmt.Sprintf("attempt %d: %s", s.Attempt, printable(s.Refused)))
+		}
+		n += len(s.Entries)
+		for _, e := range s.Entries {
+			path := e.Path
+			if e.Link != "" {
+				path += " -> " + e.Link
+			}
+			t.add(plain(fmt.Sprint(s.Attempt)), plain(byteCount(e.Size)), plain(path))
+		}
+	}
+	t.foot = append(t.foot, plural(n, "file"))
+	return a.print(t)
+}
+
+func (a *app) catArtifact(ctx context.Context, cl *client.Client, d files.Digest, path string) error {
+	v, err := cl.Store().Version(ctx, d)
+	if err != nil {
+		return err
+	}
+	m, err := cl.FilesManifest(ctx, v)
+	if err != nil {
+		return err
+	}
+	e := m.Find(path)
+	if e == nil || !e.Regular() {
+		return &fault{code: exitNotFound, err: fmt.Errorf("there is no file %q among the artifacts", path), hint: hint("without --cat they are listed")}
+	}
+	return cl.FilesContent(ctx, e, a.out)
+}

@@ -1,0 +1,84 @@
+package files
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// IgnoreFile is the file in a pushed folder that says what is left out, in the form of a .gitignore.
+const IgnoreFile = ".millraceignore"
+
+// Ignore says what is left out of a bundle. The zero value leaves out nothing.
+type Ignore struct{ rules []rule }
+
+type rule struct {
+	pattern string
+	dirOnly bool
+	keep    bool
+}
+
+// ParseIgnore reads lines of a .gitignore: a pattern without a slash matches at any
+// depth, one with a slash from the root, ** stands for any directories, a slash at
+// the end for directories only, and ! takes back. The last rule that matches counts, and
+// nothing below a directory that is left out comes back. The error names the line.
+func ParseIgnore(lines ...string) (Ignore, error) {
+	var ig Ignore
+	for _, line := range lines {
+		p := strings.TrimRight(line, " \t\r")
+		if p == "" || p[0] == '#' {
+			continue
+		}
+		var r rule
+		if p[0] == '!' {
+			r.keep, p = true, p[1:]
+		}
+		p = strings.TrimPrefix(p, `\`) // of \# and \!
+		if strings.HasSuffix(p, "/") {
+			r.dirOnly, p = true, strings.TrimRight(p, "/")
+		}
+		switch anchored := strings.Contains(p, "/"); {
+		case anchored:
+			p = strings.TrimPrefix(p, "/")
+		default:
+			p = "**/" + p
+		}
+		if r.pattern = p; p == "" || p == "**/" || !doublestar.ValidatePattern(p) {
+			return Ignore{}, fmt.Errorf("the pattern %q cannot be understood", line)
+		}
+		ig.rules = append(ig.rules, r)
+	}
+	return ig, nil
+}
+
+// Match tells whether a path is left out. The directories above it are to be asked first.
+func (ig Ignore) Match(path string, dir bool) bool {
+	out := false
+	for _, r := range ig.rules {
+		if (!r.dirOnly || dir) && doublestar.MatchUnvalidated(r.pattern, path) {
+			out = !r.keep
+		}
+	}
+	return out
+}
+
+// Glob tells whether a path matches one of some patterns, in which ** stands for any
+// directories. A pattern that names a directory matches all below it.
+func Glob(patterns []string, path string) bool {
+	for _, p := range patterns {
+		p = strings.TrimSuffix(strings.TrimPrefix(p, "./"), "/")
+		if doublestar.MatchUnvalidated(p, path) || doublestar.MatchUnvalidated(p+"/**", path) {
+			return true
+		}
+	}
+	return false
+}
+
+// ValidGlob refuses a pattern that [Glob] would not understand.
+func ValidGlob(pattern string) error {
+	if pattern == "" || !doublestar.ValidatePattern(pattern) {
+		return fmt.Errorf("the pattern %q cannot be understood", pattern)
+	}
+	return nil
+}

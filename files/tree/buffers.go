@@ -1,0 +1,21 @@
+package tree
+
+import (
+	"sync"
+
+	"millrace/files"
+)
+
+// buffers are pieces of memory for a chunk each, used again and again.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{pool: sync.Pool{New: func() any {
+		b := make([]byte, files.ChunkSize)
+		return &b
+	}}}
+}
+
+func (b *buffers) get() []byte { return *b.pool.Get().(*[]byte) }
+
+func (b *buffers) put(buf []byte) { b.pool.Put(&buf) }

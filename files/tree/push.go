@@ -1,0 +1,132 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/files"
+)
+
+// Pushed says what a push has done.
+type Pushed struct {
+	Version Version
+	// Chunks and Bytes are what had to travel.
+	Chunks int
+	Bytes  int64
+}
+
+// Push stores a version: those of its chunks that the store lacks, then its manifest, and
+// at last the version itself; so a push that is interrupted leaves no half version, and the
+// next one goes on where it ended. Root is where t was read. The error names a file
+// that has changed since, or wraps [ErrFull]. Each is called after each chunk, with what
+// travelled so far and all that has to; it may be nil.
+func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at time.Time, each func(done, of int64)) (Pushed, error) {
+	v := Version{Digest: t.Digest, Size: int64(len(t.text)), Files: len(t.Manifest.Entries), Bytes: t.Manifest.Size(), At: at.UTC(), By: by}
+	for i := 0; i < len(t.text); i += files.ChunkSize {
+		v.Chunks = append(v.Chunks, files.DigestOf(t.text[i:min(i+files.ChunkSize, len(t.text))]))
+	}
+	// The manifest comes first, so that what is protected can be told; and again, if gc was faster
+	// than the protection.
+	if err := t.pushText(ctx, s, v.Chunks); err != nil {
+		return Pushed{}, err
+	}
+	if err := s.Protect(ctx, v); err != nil {
+		return Pushed{}, err
+	}
+	gone, err := s.Missing(ctx, v.Chunks)
+	if err == nil && len(gone) > 0 {
+		err = t.pushText(ctx, s, v.Chunks)
+	}
+	if err != nil {
+		return Pushed{}, err
+	}
+	p := Pushed{Version: v}
+	sizes := t.Manifest.Chunks()
+	all := make([]files.Digest, 0, len(sizes))
+	for d := range sizes {
+		all = append(all, d)
+	}
+	missing, err := s.Missing(ctx, all)
+	if err != nil {
+		return p, err
+	}
+	lacks := make(map[files.Digest]bool, len(missing))
+	for _, d := range missing {
+		lacks[d] = true
+		p.Bytes += sizes[d]
+	}
+	p.Chunks = len(missing)
+	if err := pushChunks(ctx, s, root, t.Manifest, lacks, p.Bytes, each); err != nil {
+		return p, err
+	}
+	return p, s.Commit(ctx, v)
+}
+
+// pushText stores the chunks of the encoded manifest.
+func (t *Tree) pushText(ctx context.Context, s Store, chunks []files.Digest) error {
+	for i, d := range chunks {
+		if err := s.Put(ctx, d, t.text[i*files.ChunkSize:min((i+1)*files.ChunkSize, len(t.text))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pushChunks reads the files that hold missing chunks and stores those.
+func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, lacks map[files.Digest]bool, of int64, each func(done, of int64)) error {
+	asked := ctx
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	buffers := newBuffers()
+	told := newTally(of, each)
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		var f *shared
+		for n, d := range e.Chunks {
+			if !lacks[d] || ctx.Err() != nil {
+				continue
+			}
+			delete(lacks, d) // it may be there many times
+			if f == nil {
+				file, err := open(root, e.Path)
+				if err != nil {
+					_ = g.Wait()
+					return err
+				}
+				f = &shared{File: file}
+				f.users.Store(1)
+			}
+			f.users.Add(1)
+			g.Go(func() error {
+				defer func() { _ = f.leave() }() // it was only read
+				buf := buffers.get()
+				defer buffers.put(buf)
+				chunk := buf[:e.ChunkBytes(n)]
+				if _, err := f.ReadAt(chunk, int64(n)*files.ChunkSize); err != nil && !errors.Is(err, io.EOF) {
+					return err
+				}
+				if d.Check(chunk) != nil {
+					return fmt.Errorf("%s changed while it was pushed: push again", e.Path)
+				}
+				if err := s.Put(ctx, d, chunk); err != nil {
+					return fmt.Errorf("%s: %w", e.Path, err)
+				}
+				told.add(int64(len(chunk)))
+				return nil
+			})
+		}
+		if f != nil {
+			_ = f.leave()
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return asked.Err()
+}

@@ -1,0 +1,217 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/files"
+)
+
+// Options say what of a directory is read.
+type Options struct {
+	// Ignore is what is left out.
+	Ignore files.Ignore
+	// Only, if set, are the patterns of what is taken; see [files.Glob].
+	Only []string
+	// MaxBytes, if set, is how large all files together may be; else the error wraps [ErrTooMuch].
+	MaxBytes int64
+}
+
+// ErrTooMuch refuses more than [Options.MaxBytes].
+var ErrTooMuch = errors.New("it is too much")
+
+// Tree is a directory that was read.
+type Tree struct {
+	Manifest *files.Manifest
+	// Digest is its version, and text the encoded manifest.
+	Digest files.Digest
+	text   []byte
+	// Notes say what was left out because it is no file.
+	Notes []string
+}
+
+// Scan reads what is below a root. Devices, sockets and pipes are left out with a note.
+// The error names the first path that cannot be part of a bundle: a name that is
+// not plain text, a link that leads out.
+func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
+	t := &Tree{Manifest: &files.Manifest{}}
+	holds := map[string]bool{} // directories in which something is taken
+	var dirs []string
+	var total int64
+	err := fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if p == "." {
+			return nil
+		}
+		if o.Ignore.Match(p, d.IsDir()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() {
+			dirs = append(dirs, p)
+			return nil
+		}
+		if len(o.Only) > 0 && !files.Glob(o.Only, p) {
+			return nil
+		}
+		e := files.Entry{Path: p}
+		switch d.Type() {
+		case 0:
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if total += info.Size(); o.MaxBytes > 0 && total > o.MaxBytes {
+				return fmt.Errorf("%w: more than %d bytes with %s", ErrTooMuch, o.MaxBytes, p)
+			}
+		case fs.ModeSymlink:
+			if e.Link, err = root.Readlink(p); err != nil {
+				return err
+			}
+		default:
+			t.Notes = append(t.Notes, fmt.Sprintf("%q is left out: it is %s", p, kindOf(d.Type())))
+			return nil
+		}
+		t.Manifest.Entries = append(t.Manifest.Entries, e)
+		for dir := path.Dir(p); dir != "." && !holds[dir]; dir = path.Dir(dir) {
+			holds[dir] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Only) == 0 {
+		t.empty(dirs, holds)
+	}
+	if err := t.hash(ctx, root, o); err != nil {
+		return nil, err
+	}
+	t.text, t.Digest, err = files.Encode(t.Manifest)
+	return t, err
+}
+
+// empty adds the directories with nothing in them, the deepest first.
+func (t *Tree) empty(dirs []string, holds map[string]bool) {
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if p := dirs[i]; !holds[p] {
+			t.Manifest.Entries = append(t.Manifest.Entries, files.Entry{Path: p, Dir: true})
+			for dir := path.Dir(p); dir != "." && !holds[dir]; dir = path.Dir(dir) {
+				holds[dir] = true
+			}
+		}
+	}
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "no file"
+}
+
+// hash reads the contents of all files.
+func (t *Tree) hash(ctx context.Context, root *os.Root, o Options) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	buffers := newBuffers()
+	for i := range t.Manifest.Entries {
+		e := &t.Manifest.Entries[i]
+		if !e.Regular() {
+			continue
+		}
+		g.Go(func() error {
+			buf := buffers.get()
+			defer buffers.put(buf)
+			return hashFile(ctx, root, e, buf[:files.ChunkSize])
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if n := t.Manifest.Size(); o.MaxBytes > 0 && n > o.MaxBytes { // one may have grown
+		return fmt.Errorf("%w: more than %d bytes", ErrTooMuch, o.MaxBytes)
+	}
+	return nil
+}
+
+func hashFile(ctx context.Context, root *os.Root, e *files.Entry, buf []byte) error {
+	f, err := open(root, e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	e.Exec = info.Mode()&0o111 != 0
+	for ctx.Err() == nil {
+		n, err := io.ReadFull(f, buf)
+		if n > 0 {
+			e.Size += int64(n)
+			e.Chunks = append(e.Chunks, files.DigestOf(buf[:n]))
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		default:
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// open opens a file that was one when its directory was listed. It does not wait for
+// the other side of a pipe that has taken its place.
+func open(root *os.Root, p string) (*os.File, error) {
+	f, err := root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s changed while it was read: try again", p)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadIgnore reads the [files.IgnoreFile] of a directory, if it has one, and adds further patterns.
+func ReadIgnore(root *os.Root, more ...string) (files.Ignore, error) {
+	text, err := root.ReadFile(files.IgnoreFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return files.Ignore{}, err
+	}
+	ig, err := files.ParseIgnore(append(strings.Split(string(text), "\n"), more...)...)
+	if err != nil {
+		return ig, fmt.Errorf("what is to be left out: %w", err)
+	}
+	return ig, nil
+}

@@ -1,0 +1,297 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/files"
+	"millrace/files/tree"
+)
+
+// A sweep removes what no version needs that somebody wants. It must never remove what
+// a push at the same time counts on. The two find each other like this: a push first
+// protects its version, then looks for the mark of a sweep and waits until there is
+// none, and only then asks which chunks are there. A sweep sets the mark, then reads
+// which versions are protected or wanted, then removes, and takes the mark away. So
+// either the sweep sees the protection, or the push sees the mark. The mark has a TTL,
+// and a sweep that has not ended well before that begins anew.
+
+const (
+	markTTL   = time.Minute
+	markValid = 30 * time.Second
+)
+
+// ErrSweeping means that somebody else is removing files at the moment.
+var ErrSweeping = errors.New("another `millrace files gc` is under way: wait until it has ended, or a minute if it was killed")
+
+// Swept says what a sweep removed, or would remove.
+type Swept struct {
+	Versions []files.Digest `json:"versions"`
+	Chunks   int            `json:"chunks"`
+	Bytes    int64          `json:"bytes"`
+	// Kept counts the versions that are needed.
+	Kept int `json:"kept"`
+}
+
+// stored is a message of the files' stream without its body.
+type stored struct {
+	seq    uint64
+	digest files.Digest
+	size   int64
+}
+
+// SweepFiles removes versions and chunks that were stored before a time and that none
+// of the wanted versions needs; with dry it only tells what. It may take long; what it did when
+// ctx ends stays done. The error wraps [ErrSweeping] if another one is under way.
+func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, wanted func(context.Context) (map[files.Digest]bool, error)) (Swept, error) {
+	w := sweep{s: s, dry: dry, wanted: wanted, manifests: map[files.Digest][]files.Digest{}}
+	var err error
+	if w.chunks, err = s.storedBefore(ctx, chunkPrefix, before); err != nil {
+		return w.done, err
+	}
+	if w.versions, err = s.storedBefore(ctx, versionPrefix, before); err != nil {
+		return w.done, err
+	}
+	w.done.Versions = []files.Digest{}
+	for more := true; more && err == nil; {
+		more, err = w.slice(ctx)
+	}
+	return w.done, filesTrouble(err)
+}
+
+// storedBefore lists the messages of one kind that were stored before a time.
+func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
+	c, err := s.js.OrderedConsumer(ctx, FilesStream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{prefix + "*"}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return nil, filesTrouble(err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		_ = s.js.DeleteConsumer(ending, FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
+	}()
+	left := c.CachedInfo().NumPending
+	if left == 0 {
+		return nil, nil
+	}
+	iter, err := c.Messages()
+	if err != nil {
+		return nil, err
+	}
+	defer iter.Stop()
+	var all []stored
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		if meta.Timestamp.Before(before) {
+			size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
+			all = append(all, stored{meta.Sequence.Stream, files.Digest(strings.TrimPrefix(m.Subject(), prefix)), size})
+		}
+		if meta.NumPending == 0 {
+			return all, nil
+		}
+	}
+}
+
+type sweep struct {
+	s                *Store
+	dry              bool
+	wanted           func(context.Context) (map[files.Digest]bool, error)
+	versions, chunks []stored // those that were not looked at yet
+	// manifests are the chunks of versions that were read.
+	manifests map[files.Digest][]files.Digest
+	done      Swept
+}
+
+// slice removes what it can while its mark is good, and tells whether there is more.
+func (w *sweep) slice(ctx context.Context) (more bool, err error) {
+	var until time.Time
+	if !w.dry {
+		until = time.Now().Add(markValid)
+		unmark, err := w.s.mark(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer unmark()
+	}
+	keep, needed, err := w.needed(ctx)
+	if err != nil {
+		return false, err
+	}
+	w.done.Kept = len(keep)
+	remove := func(all []stored, spare func(files.Digest) bool, each func(stored)) ([]stored, error) {
+		for len(all) > 0 {
+			if !w.dry && time.Now().After(until) {
+				return all, nil
+			}
+			some := all[:min(len(all), 1000)]
+			all = all[len(some):]
+			if err := w.remove(ctx, some, spare, each); err != nil {
+				return all, err
+			}
+		}
+		return nil, nil
+	}
+	w.versions, err = remove(w.versions, func(d files.Digest) bool { return keep[d] }, func(m stored) { w.done.Versions = append(w.done.Versions, m.digest) })
+	if err != nil || len(w.versions) > 0 {
+		return true, err
+	}
+	w.chunks, err = remove(w.chunks, func(d files.Digest) bool { return needed[d] }, func(m stored) {
+		w.done.Chunks++
+		w.done.Bytes += m.size
+	})
+	return len(w.chunks) > 0, err
+}
+
+// needed returns the versions that are wanted or protected, and all chunks of those.
+func (w *sweep) needed(ctx context.Context) (keep, needed map[files.Digest]bool, err error) {
+	protected, err := w.s.protected(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if keep, err = w.wanted(ctx); err != nil {
+		return nil, nil, err
+	}
+	for d := range protected {
+		keep[d] = true
+	}
+	needed = map[files.Digest]bool{}
+	for d := range keep {
+		chunks, ok := w.manifests[d]
+		if !ok {
+			v, known := protected[d]
+			if !known {
+				v, err = w.s.Version(ctx, d)
+				if errors.Is(err, tree.ErrNoVersion) {
+					delete(keep, d) // somebody wants what is not there; nothing can be kept for it
+					continue
+				}
+			}
+			if err == nil {
+				chunks, err = w.s.chunksOf(ctx, v)
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("nothing more is removed, for it cannot be known what version %s needs: %w", d.Short(), err)
+			}
+			w.manifests[d] = chunks
+		}
+		for _, c := range chunks {
+			needed[c] = true
+		}
+	}
+	return keep, needed, nil
+}
+
+func (s *Store) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, error) {
+	m, err := tree.ManifestOf(ctx, s, v)
+	if err != nil {
+		return nil, err
+	}
+	sizes := m.Chunks()
+	all := make([]files.Digest, 0, len(sizes)+len(v.Chunks))
+	for d := range sizes {
+		all = append(all, d)
+	}
+	return append(all, v.Chunks...), nil
+}
+
+// protected are the versions that are being pushed, or were just asked for.
+func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
+	subjects, err := s.fileSubjects(ctx, protectPrefix+"*")
+	if err != nil {
+		return nil, err
+	}
+	all := map[files.Digest]tree.Version{}
+	for _, subject := range subjects {
+		m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		if err != nil {
+			return nil, err
+		}
+		d := files.Digest(strings.TrimPrefix(subject, protectPrefix))
+		var v tree.Version
+		if found && readVersion(m.Data, d, &v) == nil { // else its time has run out, or it is somebody else's
+			all[d] = v
+		}
+	}
+	return all, nil
+}
+
+// mark says that files are being removed.
+func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
+	m := &nats.Msg{Subject: sweepSubject, Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}, expectedHeader: {"0"}}}
+	seq, err := s.pub.publish(ctx, m)
+	if errors.Is(err, events.ErrConflict) || says(err, codeWriteInFlight) {
+		return nil, ErrSweeping
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		_ = s.removeFile(ctx, seq) // else it goes by itself
+	}, nil
+}
+
+// remove removes messages unless their content is to be spared.
+func (w *sweep) remove(ctx context.Context, all []stored, spare func(files.Digest) bool, each func(stored)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for _, m := range all {
+		if spare(m.digest) {
+			continue
+		}
+		each(m)
+		if !w.dry {
+			// By sequence: what was stored again since has another one, and stays.
+			g.Go(func() error { return w.s.removeFile(ctx, m.seq) })
+		}
+	}
+	return g.Wait()
+}
+
+func (s *Store) removeFile(ctx context.Context, seq uint64) error {
+	body, err := json.Marshal(map[string]any{"seq": seq, "no_erase": true})
+	if err != nil {
+		return err
+	}
+	return patiently(ctx, func(ctx context.Context) error {
+		m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+FilesStream, body)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Error *serverError `json:"error"`
+		}
+		if err := json.Unmarshal(m.Data, &answer); err != nil {
+			return err
+		}
+		if answer.Error != nil && !gone(answer.Error) {
+			return answer.Error
+		}
+		return nil
+	})
+}
+
+// gone tells whether a message could not be removed because it is not there.
+func gone(err *serverError) bool {
+	return err.ErrCode == codeNoMessage || err.ErrCode == codeNoSequence || err.ErrCode == codeDeleteFailed && strings.Contains(err.Description, "no message")
+}

@@ -1,0 +1,371 @@
+package jet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/task"
+)
+
+// pushed pushes a folder with some files and returns their version.
+func pushed(t testing.TB, s *Store, contents ...string) *tree.Tree {
+	t.Helper()
+	dir := t.TempDir()
+	for i, c := range contents {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(c), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := must(os.OpenRoot(dir))(t)
+	defer root.Close()
+	scanned := must(tree.Scan(t.Context(), root, tree.Options{}))(t)
+	must(tree.Push(within(t), s, root, scanned, "ada", time.Now(), nil))(t)
+	return scanned
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	big := strings.Repeat("0123456789abcdef", files.ChunkSize/16+1)
+	v := pushed(t, s, "one", big)
+	m := must(tree.Manifest(ctx, s, v.Digest))(t)
+	if len(m.Entries) != 2 || m.Size() != int64(3+len(big)) {
+		t.Errorf("read %+v", m)
+	}
+	all := slices.Concat(m.Entries[0].Chunks, m.Entries[1].Chunks)
+	none := files.DigestOf([]byte("nowhere"))
+	if missing := must(s.Missing(ctx, append(all, none)))(t); !slices.Equal(missing, []files.Digest{none}) {
+		t.Errorf("missing: %v", missing)
+	}
+	many := append(make([]files.Digest, 0, 2*few), all...)
+	for i := range few {
+		many = append(many, files.DigestOf(fmt.Append(nil, i)))
+	}
+	if missing := must(s.Missing(ctx, many))(t); len(missing) != few {
+		t.Errorf("of a long list %d are missing, want %d", len(missing), few)
+	}
+	if _, err := s.Get(ctx, none); !errors.Is(err, tree.ErrNoChunk) {
+		t.Error(err)
+	}
+	if _, err := s.Version(ctx, none); !errors.Is(err, tree.ErrNoVersion) {
+		t.Error(err)
+	}
+	// Somebody has written to the stream by other means.
+	raw(t, s, chunkPrefix+string(all[0]), nil, []byte("rubbish"))
+	if _, err := s.Get(ctx, all[0]); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
+	}
+	// The first who pushed a version stays the one who did.
+	first := must(s.Version(ctx, v.Digest))(t)
+	if err := s.Commit(ctx, tree.Version{Digest: v.Digest, By: "bob"}); err != nil {
+		t.Error(err)
+	}
+	if again := must(s.Version(ctx, v.Digest))(t); again.By != "ada" || !again.At.Equal(first.At) {
+		t.Errorf("it became %+v", again)
+	}
+}
+
+func TestBundleNames(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	if names, err := s.BundleNames(ctx); err != nil || len(names) != 0 {
+		t.Errorf("%v: %v", names, err)
+	}
+	a, b := files.DigestOf([]byte("a")), files.DigestOf([]byte("b"))
+	for i, d := range []files.Digest{a, a, b} {
+		changed, err := s.NameVersion(ctx, NamedVersion{Name: "app", Digest: d})
+		if err != nil || changed != (i != 1) {
+			t.Errorf("%d: changed %v, %v", i, changed, err)
+		}
+	}
+	if n := must(s.Named(ctx, "app"))(t); n.Digest != b {
+		t.Errorf("%+v", n)
+	}
+	if all := must(s.NameHistory(ctx, "app"))(t); len(all) != 2 || all[0].Digest != b || all[1].Digest != a {
+		t.Errorf("%+v", all)
+	}
+	if err := s.RemoveBundle(ctx, "app"); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{second(s.Named(ctx, "app")), second(s.NameHistory(ctx, "app")), s.RemoveBundle(ctx, "app")} {
+		if !errors.Is(err, ErrNoBundle) {
+			t.Error(err)
+		}
+	}
+	if _, err := s.NameVersion(ctx, NamedVersion{Name: "a.b", Digest: a}); err == nil {
+		t.Error("a name with a dot was taken")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestArtifactsByEpoch(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	id, other := newTask(), newTask()
+	for _, l := range []task.Left{{Task: id, Epoch: 12, Attempt: 2}, {Task: id, Epoch: 9, Attempt: 1}, {Task: other, Epoch: 10}} {
+		if err := s.KeepArtifacts(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := must(s.Artifacts(ctx, id))(t)
+	if len(left) != 2 || left[0].Epoch != 9 || left[1].Epoch != 12 {
+		t.Errorf("%+v", left)
+	}
+	if err := s.ForgetArtifacts(ctx, left[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left := must(s.Artifacts(ctx, ""))(t); len(left) != 2 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestSweep takes away the protection that a push leaves for a day, as time does.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	common := "in both"
+	kept, lost := pushed(t, s, common, "kept"), pushed(t, s, common, "lost", "and more")
+	soon := time.Now().Add(time.Hour)
+	wanted := func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{kept.Digest: true}, nil }
+	if done := must(s.SweepFiles(ctx, soon, false, wanted))(t); done.Chunks != 0 || len(done.Versions) != 0 || done.Kept != 2 {
+		t.Errorf("a version that was just pushed: %+v", done)
+	}
+	for _, v := range []*tree.Tree{kept, lost} {
+		stream := must(s.js.Stream(ctx, FilesStream))(t)
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+string(v.Digest))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done := must(s.SweepFiles(ctx, time.Now().Add(-time.Hour), false, wanted))(t); done.Chunks != 0 || len(done.Versions) != 0 {
+		t.Errorf("young ones: %+v", done)
+	}
+	for _, dry := range []bool{true, false} {
+		done := must(s.SweepFiles(ctx, soon, dry, wanted))(t)
+		// lost, and more, and the list of files.
+		if done.Chunks != 3 || !slices.Equal(done.Versions, []files.Digest{lost.Digest}) || done.Kept != 1 {
+			t.Errorf("dry %v: %+v", dry, done)
+		}
+	}
+	if _, err := s.Version(ctx, lost.Digest); !errors.Is(err, tree.ErrNoVersion) {
+		t.Error(err)
+	}
+	m := must(tree.Manifest(ctx, s, kept.Digest))(t)
+	for _, e := range m.Entries {
+		must(s.Get(ctx, e.Chunks[0]))(t)
+	}
+	// What is wanted and cannot be read ends the sweep: nobody knows what it needs.
+	v := must(s.Version(ctx, kept.Digest))(t)
+	stream := must(s.js.Stream(ctx, FilesStream))(t)
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(chunkPrefix+string(v.Chunks[0]))); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.SweepFiles(ctx, soon, false, wanted); !errors.Is(err, tree.ErrNoChunk) || done.Chunks != 0 {
+		t.Errorf("%+v: %v", done, err)
+	}
+}
+
+// TestSweepsAndPushesWaitForEachOther has the mark of a sweep.
+func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	unmark := must(s.mark(ctx))(t)
+	_, err := s.SweepFiles(ctx, time.Now(), false, func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{}, nil })
+	if !errors.Is(err, ErrSweeping) {
+		t.Error(err)
+	}
+	waited := make(chan error)
+	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
+	go func() { waited <- s.Protect(ctx, v) }()
+	eventually(t, "protection", func() bool { p, err := s.protected(ctx); return err == nil && len(p) == 1 })
+	select {
+	case err := <-waited:
+		t.Error("a push did not wait for a sweep", err)
+	default:
+	}
+	unmark()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	again := must(s.mark(ctx))(t)
+	again()
+}
+
+// TestSweepBesidePushes removes what it can while versions are pushed that share contents, and
+// no version that was pushed may lack any.
+func TestSweepBesidePushes(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 10 {
+			_, err := s.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{}, nil })
+			if err != nil && !errors.Is(err, tree.ErrNoChunk) { // a push that has only just begun
+				t.Error(err)
+			}
+		}
+	}()
+	stream := must(s.js.Stream(ctx, FilesStream))(t)
+	for i := 0; ; i++ {
+		select {
+		case <-ended:
+			return
+		default:
+		}
+		v := pushed(t, s, "the same", fmt.Sprint("another", i%3))
+		m := must(tree.Manifest(ctx, s, v.Digest))(t)
+		for _, e := range m.Entries {
+			must(s.Get(ctx, e.Chunks[0]))(t)
+		}
+		// A day later nobody wants it.
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+string(v.Digest))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStorageLimit(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	cfg := must(s.js.Stream(ctx, FilesStream))(t).CachedInfo().Config
+	cfg.MaxBytes = files.ChunkSize
+	must(s.js.UpdateStream(ctx, cfg))(t)
+	one, two := bytes.Repeat([]byte{1}, files.ChunkSize/2), bytes.Repeat([]byte{2}, files.ChunkSize/2)
+	if err := s.Put(ctx, files.DigestOf(one), one); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(ctx, files.DigestOf(two), two); !errors.Is(err, tree.ErrFull) || !strings.Contains(err.Error(), "files gc") {
+		t.Error(err)
+	}
+	must(s.Get(ctx, files.DigestOf(one)))(t)
+}
+
+// BenchmarkObjects stores and reads small contents as chunks and, to compare, as objects of an object store.
+func BenchmarkObjects(b *testing.B) {
+	const n = 1000
+	contents := make([][]byte, n)
+	digests := make([]files.Digest, n)
+	r := rand.NewChaCha8([32]byte{})
+	for i := range contents {
+		contents[i] = make([]byte, 4096)
+		_, _ = r.Read(contents[i])
+		digests[i] = files.DigestOf(contents[i])
+	}
+	each := func(b *testing.B, do func(int) error) {
+		for range b.N {
+			next := make(chan int)
+			done := make(chan error)
+			for range 12 {
+				go func() {
+					var first error
+					for i := range next {
+						if err := do(i); err != nil && first == nil {
+							first = err
+						}
+					}
+					done <- first
+				}()
+			}
+			for i := range n {
+				next <- i
+			}
+			close(next)
+			for range 12 {
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/file")
+	}
+	s := newStore(b, Layout{})
+	ctx := context.WithoutCancel(b.Context())
+	objects := must(s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "compared"}))(b)
+	b.Run("put/chunk", func(b *testing.B) { each(b, func(i int) error { return s.Put(ctx, digests[i], contents[i]) }) })
+	b.Run("put/object", func(b *testing.B) {
+		each(b, func(i int) error { _, err := objects.PutBytes(ctx, string(digests[i]), contents[i]); return err })
+	})
+	b.Run("get/chunk", func(b *testing.B) { each(b, func(i int) error { _, err := s.Get(ctx, digests[i]); return err }) })
+	b.Run("get/object", func(b *testing.B) {
+		each(b, func(i int) error { _, err := objects.GetBytes(ctx, string(digests[i])); return err })
+	})
+}
+
+// TestFilesWithFewRights has the rights that docs/operations.md gives a worker and a client.
+func TestFilesWithFewRights(t *testing.T) {
+	t.Parallel()
+	page := string(must(os.ReadFile("../docs/operations.md"))(t))
+	_, accounts, _ := strings.Cut(page, "\n    accounts {")
+	accounts, _, found := strings.Cut(accounts, "\nWhat these do not prevent")
+	if !found {
+		t.Fatal("docs/operations.md has no block of permissions any more")
+	}
+	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\naccounts {%s", t.TempDir(), accounts), make(chan string, 1)))(t)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	as := func(user, password string) *Store {
+		refused := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", user, err) })
+		return openStore(t, connect(t, ns.ClientURL(), nats.UserInfo(user, password), refused), Layout{})
+	}
+	as("mr-server", "s")
+	ctx := within(t)
+	client, worker := as("client", "c"), as("crawler-7", "w")
+
+	v := pushed(t, client, "one", "two")
+	must(client.NameVersion(ctx, NamedVersion{Name: "app", Digest: v.Digest}))(t)
+	must(client.NameHistory(ctx, "app"))(t)
+	must(client.BundleNames(ctx))(t)
+
+	must(tree.Manifest(ctx, worker, v.Digest))(t)
+	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
+		t.Error(err)
+	}
+	left := task.Left{Task: newTask(), Epoch: 7, Digest: string(pushed(t, worker, "an artifact").Digest)}
+	if err := worker.KeepArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	stream := must(as("mr-server", "s").js.Stream(ctx, FilesStream))(t)
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+"*")); err != nil {
+		t.Fatal(err)
+	}
+	done, err := client.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) {
+		return map[files.Digest]bool{v.Digest: true}, nil
+	})
+	if err != nil || len(done.Versions) != 1 || done.Chunks != 2 {
+		t.Errorf("%+v: %v", done, err)
+	}
+	if err := client.ForgetArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if err := client.RemoveBundle(ctx, "app"); err != nil {
+		t.Error(err)
+	}
+}

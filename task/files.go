@@ -1,0 +1,142 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Files names a bundle of files that an attempt finds around it.
+type Files struct {
+	// Bundle is NAME, DIGEST or NAME@DIGEST. A task's own names the version that it
+	// runs: whoever submits it looks up what a name stands for at that time.
+	Bundle string `json:"bundle"`
+	// To is the directory below the working directory that the files are put into. Default:
+	// the working directory itself.
+	To string `json:"to,omitempty"`
+	// Mode says how they are put there. Default [FilesCopy].
+	Mode string `json:"mode,omitempty"`
+}
+
+// How files get from a node's cache into the working directory of an attempt.
+const (
+	// FilesCopy gives the attempt files of its own, which it may change. Where the file system
+	// can, the copies share their blocks until they are written to.
+	FilesCopy = "copy"
+	// FilesLink gives it hard links to the files of the cache, which nobody may write to. A
+	// program of the superuser can nevertheless; it then spoils the version on this
+	// node until that is noticed, before the next attempt begins.
+	FilesLink = "link"
+	// FilesShared leaves the working directory empty. MILLRACE_FILES names the
+	// directory of the cache, which is to be read only.
+	FilesShared = "shared"
+)
+
+// FilesModes lists the values of [Files.Mode].
+var FilesModes = []string{FilesCopy, FilesLink, FilesShared}
+
+func (f *Files) validate() error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Bundle == "":
+		return errors.New("files.bundle is empty: name a bundle, or leave files out")
+	case strings.ContainsFunc(f.Bundle, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return fmt.Errorf("files.bundle: %q holds a control character", f.Bundle)
+	case f.Mode != "" && !slices.Contains(FilesModes, f.Mode):
+		return fmt.Errorf("files.mode is %q, want %s, %s or %s", f.Mode, FilesCopy, FilesLink, FilesShared)
+	case f.To != "" && (f.To[0] == '/' || f.To[0] == '.' || slices.Contains(strings.Split(f.To, "/"), "..") || strings.ContainsFunc(f.To, func(c rune) bool { return c < ' ' })):
+		return fmt.Errorf("files.to is %q, want a directory below the working directory, such as src", f.To)
+	case f.To != "" && f.Mode == FilesShared:
+		return errors.New("files.to has no meaning with files.mode shared: the files stay where they are")
+	}
+	return nil
+}
+
+// Artifacts are the files that are kept of what an attempt leaves in the directory that
+// its command ran in.
+type Artifacts struct {
+	// Paths are patterns below that directory: * stands for anything in a name,
+	// ** for any directories. One that names a directory takes all below it.
+	Paths []string `json:"paths"`
+	// When is after which ends they are kept. Default [ArtifactsSuccess].
+	When string `json:"when,omitempty"`
+}
+
+// After which ends of an attempt artifacts are kept.
+const (
+	ArtifactsSuccess = "success"
+	ArtifactsFailure = "failure"
+	ArtifactsAlways  = "always"
+)
+
+// ArtifactsWhen lists the values of [Artifacts.When].
+var ArtifactsWhen = []string{ArtifactsSuccess, ArtifactsFailure, ArtifactsAlways}
+
+// Wanted tells whether artifacts are kept of an attempt that succeeded or did not.
+func (a *Artifacts) Wanted(success bool) bool {
+	switch {
+	case a == nil:
+		return false
+	case a.When == ArtifactsAlways:
+		return true
+	}
+	return success == (a.When != ArtifactsFailure)
+}
+
+func (a *Artifacts) validate() error {
+	switch {
+	case a == nil:
+		return nil
+	case len(a.Paths) == 0:
+		return errors.New("artifacts.paths is empty: name files or patterns, or leave artifacts out")
+	case a.When != "" && !slices.Contains(ArtifactsWhen, a.When):
+		return fmt.Errorf("artifacts.when is %q, want %s, %s or %s", a.When, ArtifactsSuccess, ArtifactsFailure, ArtifactsAlways)
+	}
+	for _, p := range a.Paths {
+		if p == "" || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") || strings.ContainsRune(p, 0) {
+			return fmt.Errorf("artifacts.paths: %q is not below the working directory", p)
+		}
+	}
+	return nil
+}
+
+// validateFiles refuses what an attempt cannot be surrounded with.
+func (s *Spec) validateFiles() error {
+	switch {
+	case s.Run == nil && (s.Files != nil || len(s.Setup) > 0 || s.Artifacts != nil):
+		return errors.New("files, setup and artifacts are for run: a handler has no directory of its own")
+	case slices.Contains(s.Setup, ""):
+		return errors.New("setup: a line is empty")
+	}
+	for _, line := range s.Setup {
+		if strings.ContainsRune(line, 0) {
+			return fmt.Errorf("setup: %q holds a zero byte", line)
+		}
+	}
+	if err := s.Files.validate(); err != nil {
+		return err
+	}
+	return s.Artifacts.validate()
+}
+
+// Surrounded tells whether an attempt needs more around it than an empty directory.
+func (s *Spec) Surrounded() bool { return s.Files != nil || len(s.Setup) > 0 }
+
+// Left is what was kept of what an attempt has left.
+type Left struct {
+	Task    ID     `json:"task"`
+	Attempt int    `json:"attempt"`
+	Epoch   uint64 `json:"epoch"`
+	Node    string `json:"node,omitempty"`
+	// Digest is the version of the files; "" if they were refused.
+	Digest string    `json:"digest,omitempty"`
+	Files  int       `json:"files"`
+	Bytes  int64     `json:"bytes"`
+	At     time.Time `json:"at"`
+	// Refused says why they were not stored.
+	Refused string `json:"refused,omitempty"`
+}

@@ -1,0 +1,274 @@
+package filecache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/rs/zerolog"
+
+	"millrace/files"
+	"millrace/files/tree"
+)
+
+// Config says where a cache lies and what it may hold.
+type Config struct {
+	// Dir is the cache's directory; it is made. Several workers may share one.
+	Dir string
+	// Limit is how many bytes it may take on disk, but for what is in use. Default 10 GiB.
+	Limit int64
+	// Log gets what an operator should know. Default: nothing.
+	Log zerolog.Logger
+}
+
+// DefaultLimit is the limit of a cache that has none set.
+const DefaultLimit = 10 << 30
+
+// Cache keeps versions on disk. It is safe for concurrent use, by several processes as well.
+type Cache struct {
+	cfg   Config
+	store tree.Store
+}
+
+// New returns the cache in a directory. The error says why that cannot be used.
+func New(store tree.Store, cfg Config) (*Cache, error) {
+	if cfg.Limit == 0 {
+		cfg.Limit = DefaultLimit
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("cache of files: %w", err)
+	}
+	cfg.Dir = dir
+	for _, sub := range []string{"trees", "locks"} {
+		if err := os.MkdirAll(filepath.Join(cfg.Dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("cache of files: %w; choose another directory with --files-cache", err)
+		}
+	}
+	return &Cache{cfg: cfg, store: store}, nil
+}
+
+// Setup is what is to be made of a version.
+type Setup struct {
+	// Lines tell one setup from another.
+	Lines []string
+	// Run makes it in a directory that holds the version.
+	Run func(ctx context.Context, dir string) error
+}
+
+// Use says how a version is wanted.
+type Use struct {
+	// Version is "" for no files at all, which a setup may add to.
+	Version files.Digest
+	Setup   *Setup
+	// Fetched hears what was done to get the version, if it was not there; Progress hears now and
+	// then how far that is. Both may be nil.
+	Fetched  func(tree.Fetched, time.Duration)
+	Progress func(done, of int64)
+}
+
+// Held is a directory that stays as it is until it is released.
+type Held struct {
+	// Dir holds the files.
+	Dir  string
+	lock *flock.Flock
+}
+
+// Release lets the cache remove the directory when it needs room.
+func (h *Held) Release() { _ = h.lock.Close() } // the process's end would do it too
+
+// slot is the place of one directory in the cache.
+type slot struct {
+	key string
+	dir string // holds tree, manifest and mark
+}
+
+func (c *Cache) slot(key string) slot { return slot{key, filepath.Join(c.cfg.Dir, "trees", key)} }
+
+func (s slot) tree() string     { return filepath.Join(s.dir, "tree") }
+func (s slot) manifest() string { return filepath.Join(s.dir, "manifest") }
+func (s slot) markFile() string { return filepath.Join(s.dir, "ready") }
+
+// mark says that a directory is whole. Its time is when it was last used.
+type mark struct {
+	Version files.Digest `json:"version,omitempty"`
+	Setup   []string     `json:"setup,omitempty"`
+	// Boot is that of the machine. What was written during an earlier one may not have
+	// reached the disk before that ended.
+	Boot string    `json:"boot,omitempty"`
+	Made time.Time `json:"made"`
+}
+
+// Checkout returns a directory with a version. The first that wants it makes it, others wait
+// for that. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk] or what Setup.Run returned.
+func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
+	key, how := string(u.Version), c.fetch
+	switch {
+	case u.Setup != nil:
+		text, err := json.Marshal(u.Setup.Lines)
+		if err != nil {
+			return nil, err
+		}
+		key = string(files.DigestOf([]byte("setup\n"+string(u.Version)+"\n"+string(text)))) + "-setup"
+		how = c.prepare
+	case u.Version == "":
+		return nil, errors.New("nothing is asked of the cache")
+	}
+	s := c.slot(key)
+	for range maxMakes {
+		held, err := c.hold(ctx, s)
+		if held != nil || err != nil {
+			return held, err
+		}
+		if err := c.make(ctx, s, u, how); err != nil {
+			return nil, err
+		}
+		if held, err := c.hold(ctx, s); held != nil || err != nil {
+			c.trim(c.cfg.Limit)
+			return held, err
+		}
+	}
+	return nil, fmt.Errorf("the cache %s does not stay as it was written: something else writes there, or its file system keeps no modes or times; choose another directory with --files-cache", c.cfg.Dir)
+}
+
+// maxMakes is how often a directory is made that does not stay as it was made.
+const maxMakes = 3
+
+// lockPoll is how often a lock is tried that somebody has.
+const lockPoll = 20 * time.Millisecond
+
+func (c *Cache) lock(key string) *flock.Flock {
+	return flock.New(filepath.Join(c.cfg.Dir, "locks", key))
+}
+
+// hold returns the directory if it is whole and sound, else nil.
+func (c *Cache) hold(ctx context.Context, s slot) (*Held, error) {
+	l := c.lock(s.key)
+	if _, err := l.TryRLockContext(ctx, lockPoll); err != nil {
+		return nil, fmt.Errorf("wait for files: %w", err)
+	}
+	if !s.sound() {
+		_ = l.Close()
+		return nil, nil
+	}
+	now := time.Now()
+	_ = os.Chtimes(s.markFile(), now, now) // else it is removed a little too early
+	return &Held{Dir: s.tree(), lock: l}, nil
+}
+
+// make makes the directory, unless somebody else was faster.
+func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Context, slot, Use) error) error {
+	l := c.lock(s.key)
+	if _, err := l.TryLockContext(ctx, lockPoll); err != nil {
+		return fmt.Errorf("wait for files: %w", err)
+	}
+	defer l.Close()
+	if s.sound() {
+		return nil
+	}
+	// From here on it does not count until it has a mark again.
+	if err := os.Remove(s.markFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(s.tree(), 0o700); err != nil {
+		return err
+	}
+	err := how(ctx, s, u)
+	if errors.Is(err, errNoSpace) {
+		c.trim(0)
+		err = how(ctx, s, u)
+	}
+	if err != nil {
+		return err
+	}
+	m := mark{Version: u.Version, Boot: bootID(), Made: time.Now().UTC()}
+	if u.Setup != nil {
+		m.Setup = u.Setup.Lines
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeWhole(s.markFile(), text)
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(name string, text []byte) error {
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// sound tells whether the directory is whole and nobody has written to its files.
+func (s slot) sound() bool {
+	text, err := os.ReadFile(s.markFile())
+	var m mark
+	if err != nil || json.Unmarshal(text, &m) != nil {
+		return false
+	}
+	if strings.HasSuffix(s.key, "-setup") {
+		return true // it was brought to disk, and nobody knows how it must look
+	}
+	if m.Boot != bootID() {
+		return false // is read and compared again
+	}
+	manifest, err := s.readManifest()
+	return err == nil && unchanged(s.tree(), manifest)
+}
+
+func (s slot) readManifest() (*files.Manifest, error) {
+	text, err := os.ReadFile(s.manifest())
+	if err != nil {
+		return nil, err
+	}
+	if err := files.Digest(s.key).Check(text); err != nil {
+		return nil, err
+	}
+	return files.Parse(text)
+}
+
+// unchanged looks at size, mode and time of each file. Every write moves the time, and
+// only who means to can put it back.
+func unchanged(dir string, m *files.Manifest) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		info, err := root.Lstat(filepath.FromSlash(e.Path))
+		if err != nil {
+			return false
+		}
+		switch {
+		case e.Dir:
+			if !info.IsDir() {
+				return false
+			}
+		case e.Link != "":
+			if now, err := root.Readlink(e.Path); err != nil || now != e.Link {
+				return false
+			}
+		case !sameFile(info, e):
+			return false
+		}
+	}
+	return true
+}
+
+func sameFile(info fs.FileInfo, e *files.Entry) bool {
+	mode := fs.FileMode(0o444)
+	if e.Exec {
+		mode = 0o555
+	}
+	return info.Mode() == mode && info.Size() == e.Size && info.ModTime().Equal(tree.Stamp)
+}

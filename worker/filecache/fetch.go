@@ -1,0 +1,164 @@
+package filecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"millrace/files"
+	"millrace/files/tree"
+)
+
+// errNoSpace is what the kernel says of a disk that is full, or of a quota.
+var errNoSpace = syscall.ENOSPC
+
+// fetch makes the directory of a version. What is there of it from before is compared
+// and kept, what other versions here have is taken from them, the rest comes from the store.
+func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
+	began := time.Now()
+	manifest, err := s.readManifest()
+	if err != nil {
+		if manifest, err = tree.Manifest(ctx, c.store, u.Version); err != nil {
+			return err
+		}
+		text, _, err := files.Encode(manifest)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(s.manifest(), text); err != nil {
+			return err
+		}
+	}
+	if err := unseal(s.tree()); err != nil {
+		return err
+	}
+	if err := tidy(s.tree(), manifest); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.tree())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	near := c.neighbours(s.key, manifest)
+	defer near.close()
+	source := &chunks{near: near, store: c.store}
+	_, err = tree.Fetch(ctx, root, manifest, tree.Writing{
+		Source: source, ReadOnly: true, Each: u.Progress,
+		Have: func(_ *os.Root, e *files.Entry) bool { return near.link(e, s.tree()) },
+	})
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w; free some space on this node, or move its cache with --files-cache", err)
+	case err != nil:
+		return err
+	}
+	if u.Fetched != nil {
+		u.Fetched(tree.Fetched{Chunks: source.count.Load(), Bytes: source.bytes.Load()}, time.Since(began))
+	}
+	return seal(s.tree())
+}
+
+// tidy removes what a version does not have: somebody has put it there.
+func tidy(dir string, m *files.Manifest) error {
+	wanted := make(map[string]bool, len(m.Entries))
+	for i := range m.Entries {
+		for p := m.Entries[i].Path; p != "." && !wanted[p]; p = filepath.Dir(p) {
+			wanted[p] = true
+		}
+	}
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil || wanted[rel] {
+			return err
+		}
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// prepare makes the directory that setup commands leave. They run where it will stay, for what
+// is installed often knows its own place.
+func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
+	if err := unseal(s.tree()); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.tree()); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.tree(), 0o700); err != nil {
+		return err
+	}
+	if u.Version != "" {
+		plain, err := c.Checkout(ctx, Use{Version: u.Version, Fetched: u.Fetched, Progress: u.Progress})
+		if err != nil {
+			return err
+		}
+		err = plain.Populate(ctx, s.tree(), Copy)
+		plain.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if err := u.Setup.Run(ctx, s.tree()); err != nil {
+		return err
+	}
+	if err := seal(s.tree()); err != nil {
+		return err
+	}
+	return syncDisk(s.tree())
+}
+
+// seal takes the right to write from all that is in a directory, and from itself.
+func seal(dir string) error {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			dirs = append(dirs, p)
+			return nil
+		case !d.Type().IsRegular():
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode(); mode&0o222 != 0 {
+			return os.Chmod(p, mode&^0o222)
+		}
+		return nil
+	})
+	for i := len(dirs) - 1; i >= 0 && err == nil; i-- {
+		err = os.Chmod(dirs[i], 0o555)
+	}
+	return err
+}
+
+// unseal gives back the right to make and remove what is in directories.
+func unseal(dir string) error {
+	if err := os.Chmod(dir, 0o700); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(p, 0o755) // before it is read
+		}
+		return err
+	})
+}

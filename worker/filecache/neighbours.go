@@ -1,0 +1,173 @@
+package filecache
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"millrace/files"
+	"millrace/files/tree"
+)
+
+// maxNeighbours is how many other versions are searched for what a new one needs, those that
+// were used last.
+const maxNeighbours = 8
+
+// neighbours are the other versions here, as far as they have something in common with a new one.
+type neighbours struct {
+	locks  []*flock.Flock
+	files  map[string]string // path by content
+	chunks map[files.Digest]piece
+}
+
+type piece struct {
+	path   string
+	offset int64
+	size   int64
+}
+
+// content tells files apart by what is in them and by whether they can be executed.
+func content(e *files.Entry) string {
+	var b strings.Builder
+	if e.Exec {
+		b.WriteByte('x')
+	}
+	for _, d := range e.Chunks {
+		b.WriteString(string(d))
+	}
+	return b.String()
+}
+
+// neighbours looks for what m needs in other versions, and holds these.
+func (c *Cache) neighbours(key string, m *files.Manifest) *neighbours {
+	n := &neighbours{files: map[string]string{}, chunks: map[files.Digest]piece{}}
+	wantedFiles, wanted := map[string]bool{}, m.Chunks()
+	for i := range m.Entries {
+		if m.Entries[i].Size > 0 {
+			wantedFiles[content(&m.Entries[i])] = true
+		}
+	}
+	looked := 0
+	for _, r := range c.residents() {
+		if looked == maxNeighbours || r.key == key || strings.HasSuffix(r.key, "-setup") || r.used.IsZero() {
+			continue
+		}
+		l := c.lock(r.key)
+		if ok, err := l.TryRLock(); !ok || err != nil {
+			continue // it is just being made or removed
+		}
+		other, err := r.readManifest()
+		if err != nil {
+			_ = l.Close()
+			continue
+		}
+		looked++
+		n.locks = append(n.locks, l)
+		for i := range other.Entries {
+			e := &other.Entries[i]
+			if e.Size == 0 {
+				continue
+			}
+			at := filepath.Join(r.tree(), filepath.FromSlash(e.Path))
+			if k := content(e); wantedFiles[k] {
+				n.files[k] = at
+				continue
+			}
+			for j, d := range e.Chunks {
+				if _, ok := wanted[d]; ok {
+					n.chunks[d] = piece{at, int64(j) * files.ChunkSize, e.ChunkBytes(j)}
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (n *neighbours) close() {
+	for _, l := range n.locks {
+		_ = l.Close()
+	}
+}
+
+// link makes a file of another version part of this one, too.
+func (n *neighbours) link(e *files.Entry, dir string) bool {
+	from, ok := n.files[content(e)]
+	if !ok || e.Size == 0 {
+		return false
+	}
+	info, err := os.Lstat(from)
+	if err != nil || !sameFile(info, e) {
+		return false
+	}
+	to := filepath.Join(dir, filepath.FromSlash(e.Path))
+	if there, err := os.Lstat(to); err == nil && os.SameFile(info, there) {
+		return true
+	}
+	_ = os.Remove(to) // of an earlier try, or nothing
+	return os.Link(from, to) == nil
+}
+
+// chunks are had from other versions here, and else from the store.
+type chunks struct {
+	near  *neighbours
+	store tree.Source
+	// count and bytes are what came from the store.
+	count, bytes atomic.Int64
+}
+
+func (c *chunks) Get(ctx context.Context, d files.Digest) ([]byte, error) {
+	if p, ok := c.near.chunks[d]; ok {
+		if b, err := p.read(); err == nil && d.Check(b) == nil {
+			return b, nil
+		}
+	}
+	b, err := c.store.Get(ctx, d)
+	if err == nil {
+		c.count.Add(1)
+		c.bytes.Add(int64(len(b)))
+	}
+	return b, err
+}
+
+func (p piece) read() ([]byte, error) {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, p.size)
+	_, err = io.ReadFull(io.NewSectionReader(f, p.offset, p.size), b)
+	return b, err
+}
+
+// resident is a directory of the cache.
+type resident struct {
+	slot
+	used time.Time // zero if it is not whole
+}
+
+// residents lists the directories, those first that were used last.
+func (c *Cache) residents() []resident {
+	entries, err := os.ReadDir(filepath.Join(c.cfg.Dir, "trees"))
+	if err != nil {
+		return nil // it was there when the cache was made; whoever needs it will say so
+	}
+	var all []resident
+	for _, e := range entries {
+		r := resident{slot: c.slot(e.Name())}
+		if info, err := os.Stat(r.markFile()); err == nil {
+			r.used = info.ModTime()
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b resident) int { return cmp.Or(b.used.Compare(a.used), strings.Compare(a.key, b.key)) })
+	return all
+}

@@ -1,0 +1,106 @@
+package filecache
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Mode is how files get into another directory.
+type Mode uint8
+
+// Modes of [Held.Populate].
+const (
+	// Copy makes files of their own, which share their blocks where the file system can.
+	Copy Mode = iota
+	// Link makes hard links, or copies where that is not possible.
+	Link
+)
+
+// Populate puts all files into a directory, which nobody else may be writing to.
+func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2 * runtime.GOMAXPROCS(0))
+	err := filepath.WalkDir(h.Dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rel, err := filepath.Rel(h.Dir, p)
+		if err != nil || rel == "." {
+			return err
+		}
+		to := filepath.Join(into, rel)
+		switch {
+		case d.IsDir():
+			return os.Mkdir(to, 0o755)
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(target, to)
+		case !d.Type().IsRegular():
+			return nil // a setup has left a socket or the like; it cannot be copied
+		}
+		g.Go(func() error {
+			if mode == Link && os.Link(p, to) == nil {
+				return nil
+			}
+			return copyFile(ctx, p, to)
+		})
+		return nil
+	})
+	if failed := g.Wait(); failed != nil {
+		return failed // it is what ended the walk, too
+	}
+	return err
+}
+
+func copyFile(ctx context.Context, from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm()|0o200)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := out.Close(); err == nil {
+			err = closed
+		}
+		if err == nil {
+			err = os.Chtimes(to, info.ModTime(), info.ModTime()) // tools compare times
+		}
+	}()
+	if cloneFile(out, in) == nil {
+		return nil
+	}
+	for left := info.Size(); left > 0; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n, err := io.CopyN(out, in, min(left, copyStep)) // in the kernel, where that can
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// copyStep is how much is copied before anybody looks whether it is still wanted.
+const copyStep = 64 << 20

@@ -1,0 +1,150 @@
+package filecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// Store is where versions come from and artifacts go.
+type Store interface {
+	tree.Store
+	// KeepArtifacts records what an attempt has left.
+	KeepArtifacts(ctx context.Context, l task.Left) error
+}
+
+// DefaultArtifacts is how many bytes of artifacts an attempt may leave.
+const DefaultArtifacts = 1 << 30
+
+// Surroundings surround the attempts of one worker.
+type Surroundings struct {
+	Cache *Cache
+	Store Store
+	// Node is told of each set of artifacts.
+	Node string
+	// Limit is how many bytes of artifacts an attempt may leave; else they are refused and
+	// the attempt fails. Default [DefaultArtifacts].
+	Limit int64
+}
+
+// Prepare readies the files of an attempt, as process.Surroundings wants it.
+func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir string, setup func(context.Context, string) error) (string, func(), error) {
+	spec := a.Task.Spec
+	u := Use{
+		Progress: func(int64, int64) { a.Output.Alive() },
+		Fetched:  func(f tree.Fetched, took time.Duration) { s.say(a, f, took) },
+	}
+	bundle, mode := task.Files{}, task.FilesCopy
+	if spec.Files != nil {
+		bundle = *spec.Files
+		ref, err := files.ParseRef(bundle.Bundle)
+		if err != nil {
+			return "", nil, fmt.Errorf("files: %w", err)
+		}
+		if !ref.Pinned() {
+			return "", nil, fmt.Errorf("files: %q names no version; who submits a task has to write NAME@ and the whole digest, as `millrace run` does", bundle.Bundle)
+		}
+		if u.Version = ref.Digest; bundle.Mode != "" {
+			mode = bundle.Mode
+		}
+	}
+	var failed error
+	if len(spec.Setup) > 0 {
+		u.Setup = &Setup{Lines: spec.Setup, Run: func(ctx context.Context, dir string) error {
+			failed = setup(ctx, dir)
+			return failed
+		}}
+	}
+	held, err := s.Cache.Checkout(ctx, u)
+	if failed != nil {
+		return "", nil, failed // it speaks for itself
+	}
+	if err != nil {
+		return "", nil, s.explain(bundle.Bundle, err)
+	}
+	if mode == task.FilesShared {
+		return held.Dir, held.Release, nil
+	}
+	into := filepath.Join(dir, filepath.FromSlash(bundle.To))
+	how := Copy
+	if mode == task.FilesLink {
+		how = Link
+	}
+	err = os.MkdirAll(into, 0o755)
+	if err == nil {
+		err = held.Populate(ctx, into, how)
+	}
+	if err != nil {
+		held.Release()
+		return "", nil, fmt.Errorf("files %s could not be put into the working directory: %w", bundle.Bundle, err)
+	}
+	return into, held.Release, nil
+}
+
+// say tells the task's log what was fetched.
+func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration) {
+	name := "files"
+	if a.Task.Spec.Files != nil {
+		name += " " + a.Task.Spec.Files.Bundle
+	}
+	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %d bytes in %v", name, f.Bytes, took.Round(time.Millisecond)))
+}
+
+// explain says which files an attempt could not get, and what to do.
+func (s *Surroundings) explain(bundle string, err error) error {
+	if bundle == "" {
+		return err // a setup without files says what is wrong itself
+	}
+	switch {
+	case errors.Is(err, tree.ErrNoVersion):
+		return fmt.Errorf("files %s: %w: push it again with `millrace files push`", bundle, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("files %s could not be had in time: %w", bundle, err)
+	}
+	return fmt.Errorf("files %s: %w", bundle, err)
+}
+
+// Keep stores the artifacts of an attempt, as process.Surroundings wants it.
+func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string) error {
+	limit := s.Limit
+	if limit == 0 {
+		limit = DefaultArtifacts
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	left := task.Left{Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, Node: s.Node, At: time.Now().UTC()}
+	t, err := tree.Scan(ctx, root, tree.Options{Only: a.Task.Spec.Artifacts.Paths, MaxBytes: limit})
+	if err != nil && ctx.Err() == nil {
+		if errors.Is(err, tree.ErrTooMuch) {
+			err = fmt.Errorf("refused: %w; leave less, or raise the worker's --artifacts-limit", err)
+		}
+		left.Refused = err.Error()
+		if kept := s.Store.KeepArtifacts(ctx, left); kept != nil {
+			return kept
+		}
+		return worker.Final(err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, note := range t.Notes {
+		a.Output.Line(task.System, "artifacts: "+note)
+	}
+	pushed, err := tree.Push(ctx, s.Store, root, t, s.Node, left.At, func(int64, int64) { a.Output.Alive() })
+	if err != nil {
+		return err
+	}
+	left.Digest, left.Files, left.Bytes = string(t.Digest), pushed.Version.Files, pushed.Version.Bytes
+	return s.Store.KeepArtifacts(ctx, left)
+}
