@@ -38,6 +38,10 @@ const (
 	NodeOffline         Type = "node.offline"
 	JobApplied          Type = "job.applied"
 	JobRemoved          Type = "job.removed"
+	QueuePaused         Type = "queue.paused"
+	QueueResumed        Type = "queue.resumed"
+	QueueLimited        Type = "queue.limited"
+	QueuePurged         Type = "queue.purged"
 	NodeChanged         Type = "node.changed"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
@@ -49,6 +53,7 @@ var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened, TaskUnheld,
 	JobApplied, JobRemoved,
+	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
@@ -63,16 +68,17 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node or Job is what the fact is about; the others are empty.
-	Task task.ID
-	Node node.ID
-	Job  string
+	// Task, Node, Job or Queue is what the fact is about; the others are empty.
+	Task  task.ID
+	Node  node.ID
+	Job   string
+	Queue string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a [task.QueueEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -123,6 +129,14 @@ func TypeOf(event any) Type {
 		return JobApplied
 	case task.JobRemoved:
 		return JobRemoved
+	case task.QueuePaused:
+		return QueuePaused
+	case task.QueueResumed:
+		return QueueResumed
+	case task.QueueLimited:
+		return QueueLimited
+	case task.QueuePurged:
+		return QueuePurged
 	case node.Changed:
 		return NodeChanged
 	case node.WasQuarantined:
@@ -135,13 +149,15 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's name.
+// About tells what the fact is about: the task's or the node's id, or the job's or queue's name.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
 		return string(f.Task)
 	case f.Node != "":
 		return string(f.Node)
+	case f.Queue != "":
+		return f.Queue
 	}
 	return f.Job
 }
@@ -163,6 +179,8 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindQueue is what an operator has said about a queue.
+	KindQueue
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -206,6 +224,17 @@ func FoldTask(id task.ID, records []Record) task.Task {
 		t = task.Evolve(t, records[i].Task())
 	}
 	return t
+}
+
+// FoldQueue adds up the records of one queue, in the order of the log.
+func FoldQueue(name string, records []Record) task.Queue {
+	q := task.Queue{Name: name}
+	for i := range records {
+		r := &records[i]
+		e, _ := r.Fact.Event.(task.QueueEvent)
+		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	}
+	return q
 }
 
 // FoldNode adds up the records of one node, in the order of the log.

@@ -75,6 +75,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("group", t.Group)
 	d.str("parent", string(t.Parent))
 	d.texts("holds", t.Holds)
+	d.str("fair_key", t.FairKey)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -143,6 +144,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Group = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "fair_key":
+		t.FairKey = l.UnsafeString()
 	case "holds":
 		l.AddError(json.Unmarshal(l.Raw(), &t.Holds))
 	case "attempt":

@@ -162,6 +162,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return reassign(t, c)
 	case Unhold:
 		return unhold(t, c)
+	case Prioritize:
+		return prioritize(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared

@@ -27,6 +27,8 @@ type Work struct {
 	Parent  ID        `json:"parent,omitzero"`
 	// Holds are what has to open before the task is offered. Empty in an offer.
 	Holds []string `json:"holds,omitzero"`
+	// FairKey shares the queue out: tasks of different keys are taken in turn. "" for none.
+	FairKey string `json:"fair_key,omitzero"`
 }
 
 // Submitted is the birth of a task. If it is neither due later nor held, the
