@@ -144,3 +144,11 @@ func (t *Turns) priorities(queue string, open []Lane) (high, low int) {
 	}
 	return high, low
 }
+
+// Validate refuses a lane that cannot be.
+func (l Lane) Validate() error {
+	if err := ValidName("queue", l.Queue); err != nil {
+		return err
+	}
+	return ValidPriority(l.Priority)
+}
