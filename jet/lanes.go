@@ -101,31 +101,40 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 	return true, nil
 }
 
-// bound writes what operators have said about a queue into the configuration of a
-// consumer, and tells whether that changed anything.
-func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) (changed bool) {
-	pending := q.Limit
-	if pending == 0 {
-		pending = -1
-	}
-	if changed = cfg.MaxAckPending != pending; changed {
-		cfg.MaxAckPending = pending
-	}
-	var until time.Time
-	if p := q.PausedAt(now); p != nil {
-		if until = p.Until; until.IsZero() {
-			until = p.Since.Add(forEver)
+// keepLane makes a consumer be as is said about its queue.
+func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) error {
+	now := time.Now()
+	want := cfg
+	bound(&want, q, now)
+	if want.MaxAckPending != cfg.MaxAckPending {
+		cfg.MaxAckPending = want.MaxAckPending // a pause stays as it is, whatever else an update says
+		if _, err := s.log.UpdateConsumer(ctx, cfg); err != nil {
+			return err
 		}
 	}
+	var err error
 	switch was := cfg.PauseUntil; {
-	case until.IsZero() && (was == nil || !was.After(now)):
-	case until.IsZero():
-		cfg.PauseUntil, changed = nil, true
-	case was == nil || !was.Equal(until):
-		until = until.UTC()
-		cfg.PauseUntil, changed = &until, true
+	case want.PauseUntil == nil && was != nil && was.After(now):
+		_, err = s.log.ResumeConsumer(ctx, cfg.Durable)
+	case want.PauseUntil != nil && (was == nil || !was.Equal(*want.PauseUntil)):
+		_, err = s.log.PauseConsumer(ctx, cfg.Durable, *want.PauseUntil)
 	}
-	return changed
+	return err
+}
+
+// bound writes what operators have said about a queue into the configuration of a consumer.
+func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
+	if cfg.MaxAckPending = q.Limit; q.Limit == 0 {
+		cfg.MaxAckPending = -1
+	}
+	cfg.PauseUntil = nil
+	if p := q.PausedAt(now); p != nil {
+		until := p.Until.UTC()
+		if p.Until.IsZero() {
+			until = p.Since.Add(forEver).UTC()
+		}
+		cfg.PauseUntil = &until
+	}
 }
 
 // queue reads what operators have said about a queue.
@@ -176,10 +185,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}
 			cfg := c.CachedInfo().Config
-			if !bound(&cfg, &q, time.Now()) {
-				continue
-			}
-			if _, err := s.log.UpdateConsumer(ctx, cfg); err != nil {
+			if err := s.keepLane(ctx, cfg, &q); err != nil {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}
 		}

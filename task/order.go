@@ -109,9 +109,10 @@ func (t *Turns) Took(l Lane, open []Lane) {
 	}
 	t.clock = t.pass(l.Queue)
 	q.pass = t.clock + strideUnit/uint64(min(max(t.Weights[l.Queue], 1), MaxWeight))
-	if high, _ := t.priorities(l.Queue, open); l.Priority < high {
+	switch high, low := t.priorities(l.Queue, open); {
+	case l.Priority < high:
 		q.high = 0
-	} else {
+	case low > 0: // else nobody had to wait
 		q.high = min(q.high+1, LowerTurn-1)
 	}
 	t.levels[level{l.Queue, l.Priority}], t.lanes[l] = t.now, t.now
