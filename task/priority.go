@@ -66,6 +66,11 @@ func (w *Work) valueOf(name string) string {
 	return ""
 }
 
+// CancelWaiting is [Cancel] for a task only as long as it waits.
+type CancelWaiting struct{ Reason string }
+
+func (CancelWaiting) isCommand() {}
+
 // Prioritize gives a task that waits another priority.
 type Prioritize struct {
 	Priority int

@@ -31,6 +31,22 @@ type Pause struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+// words says who must do what about a pause.
+func (p *Pause) words(queue string) string {
+	text := fmt.Sprintf("resume queue %q (`millrace queue resume %s`): it is paused", queue, queue)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	text += " since " + clock(p.Since)
+	if !p.Until.IsZero() {
+		text += " until " + clock(p.Until)
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}
+
 // PausedAt is the pause that is in force at a time, nil if there is none.
 func (q *Queue) PausedAt(now time.Time) *Pause {
 	if p := q.Paused; p != nil && (p.Until.IsZero() || now.Before(p.Until)) {

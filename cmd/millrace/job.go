@@ -231,7 +231,7 @@ func (a *app) confirm(c *cobra.Command, question string) error {
 	if strings.HasPrefix(strings.ToLower(answer), "y") {
 		return nil
 	}
-	return &fault{code: exitRefused, err: errors.New("nothing was removed")}
+	return &fault{code: exitRefused, err: errors.New("nothing was done")}
 }
 
 func (a *app) jobSchema() *cobra.Command {
