@@ -24,6 +24,9 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 			return nil, badRequest{err}
 		}
 	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return nil, err
+	}
 	counts, seq, err := s.View.Counts(ctx)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,8 @@ const (
 // runs, or for one.
 type QueueListRequest struct {
 	Queue string `json:"queue,omitempty"`
+	// AtLeast makes the answer wait until it reflects this sequence.
+	AtLeast uint64 `json:"at_least,omitempty"`
 	// Rates asks for how much comes and goes, for which the answer looks twice, half a second apart.
 	Rates bool `json:"rates,omitempty"`
 }
@@ -187,10 +189,28 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 		waiting += l.Waiting
 	}
 	if waiting >= k.max {
+		// The offers of tasks that were cancelled are among them; the read model knows better, if
+		// there is one.
+		waiting = min(waiting, c.pending(ctx, name, waiting))
+	}
+	if waiting >= k.max {
 		return 0, fmt.Errorf("submit: %w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
 			task.ErrQueueFull, waiting, name, k.max, name)
 	}
 	return k.max - waiting, nil
+}
+
+// pending is how many tasks of a queue are pending by the read model, or what it is else.
+func (c *Client) pending(ctx context.Context, name string, or int) int {
+	last, err := c.store.Last(ctx)
+	if err != nil {
+		return or
+	}
+	page, err := c.Queues(ctx, QueueListRequest{Queue: name, AtLeast: last})
+	if err != nil || len(page.Queues) != 1 {
+		return or
+	}
+	return page.Queues[0].States[task.Pending.String()]
 }
 
 // ErrNoQueue: nobody serves the queue, nothing was ever in it, and nobody has said anything about it.

@@ -189,6 +189,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}
 		}
+		_ = s.nc.Publish(lanesPrefix+name, nil) // workers also look by themselves
 		now, err := s.queue(ctx, name)
 		if err != nil || now.Head == q.Head {
 			return err

@@ -275,8 +275,8 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		}
 	}
 	say(task.ResumeQueue{})
-	if a, b := next(t, o).Fact.Event.(task.Submitted), next(t, o).Fact.Event.(task.Submitted); a.Route.Priority()+b.Route.Priority() != 14 {
-		t.Errorf("after it was resumed, %s and %s came", a.Route, b.Route)
+	if l := takeAll(t, o, 2); l[0].Priority+l[1].Priority != 14 {
+		t.Errorf("after it was resumed, these came: %v", l)
 	}
 
 	two := 2
@@ -299,4 +299,67 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	none := 0
 	say(task.LimitQueue{Running: &none})
 	takeAll(t, o, 2)
+}
+
+// A limit holds for all lanes of a queue together, however many workers take from them, and what
+// is urgent still goes first.
+func TestALimitHoldsForAllLanes(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	rec := recorder(s)
+	const limit, workers, slots, tasks = 3, 3, 4, 40
+	n := limit
+	if _, _, err := rec.DoQueue(within(t), "a", task.LimitQueue{Running: &n}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tasks {
+		submitTo(t, s, "a", []int{5, 8, 2}[i%3], "")
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	var mu sync.Mutex
+	running, most, done := 0, 0, map[task.ID]int{}
+	var wg sync.WaitGroup
+	for range workers {
+		o := offersOf(t, s, "a", "b")
+		for range slots {
+			wg.Go(func() {
+				for {
+					offer, err := o.Next(ctx)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					running++
+					most = max(most, running)
+					done[offer.Fact.Task]++
+					mu.Unlock()
+					<-time.After(5 * time.Millisecond)
+					mu.Lock()
+					running--
+					mu.Unlock()
+					if offer.Deliveries > maxDeliver/2 {
+						t.Errorf("an offer was handed out %d times", offer.Deliveries)
+					}
+					if err := offer.Ack(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	eventually(t, "all have run", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(done) == tasks && running == 0
+	})
+	cancel()
+	wg.Wait()
+	if most > limit {
+		t.Errorf("%d ran at once, and at most %d may", most, limit)
+	}
+	for id, n := range done {
+		if n != 1 {
+			t.Errorf("task %s ran %d times", id, n)
+		}
+	}
 }

@@ -18,7 +18,7 @@ import (
 // that all workers share; that of the plain lane is made when the first of them comes. A
 // node's own route has one that is the node's alone.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
-	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), look: make(chan struct{}, 1)}
+	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), look: make(chan struct{}, 1), limits: map[string]*queueLimit{}}
 	for _, queue := range queues {
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
@@ -75,17 +75,9 @@ func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure fun
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
-	standing := 0
-	for _, w := range o.waiting {
-		if w.at == nil {
-			w.in = o.sources
-			standing++
-		}
-	}
+	do := o.remeter()
 	o.mu.Unlock()
-	if standing > 0 {
-		p.want(standing)
-	}
+	do()
 	if first { // all of them share the connection
 		p.mu.Lock()
 		p.returned = func() { o.interrupted("the connection came back"); o.lookAgain() }
@@ -140,6 +132,11 @@ type offers struct {
 	pullers []*puller
 	waiting []*waiter  // guarded by mu
 	turns   task.Turns // guarded by mu
+	// stand are the sources at which one may stand and wait; metering is whether those are not
+	// all. Guarded by mu, and a slice that was read stays as it is.
+	stand    []*source
+	metering bool
+	limits   map[string]*queueLimit // guarded by mu
 }
 
 // source is a consumer from which offers come.
@@ -151,6 +148,8 @@ type source struct {
 	// all the same. Guarded by offers.mu.
 	empty bool
 	again time.Time
+	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
+	metered bool
 }
 
 type waiter struct {
@@ -164,10 +163,20 @@ var waiters = sync.Pool{New: func() any { return &waiter{got: make(chan *events.
 
 // Next implements [events.Offers].
 func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
+	for {
+		offer, err := o.next(ctx)
+		if offer != nil || err != nil {
+			return offer, err
+		}
+	}
+}
+
+// next is Next, but may come back with nothing: then it is to be called again.
+func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
 	o.waiting = append(o.waiting, w)
-	o.choose(w, time.Now)
+	o.choose(w, time.Time{}, false)
 	at, in := w.at, w.in
 	o.mu.Unlock()
 	o.want(at, in, nil, 1)
@@ -183,28 +192,38 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 		// It came at the same moment.
 		offer := <-w.got
 		waiters.Put(w)
-		return offer, nil
+		if offer != nil {
+			return offer, nil
+		}
+	} else {
+		o.want(at, in, nil, -1)
+		waiters.Put(w)
 	}
-	o.want(at, in, nil, -1)
-	waiters.Put(w)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("offers: %w", nats.ErrConnectionClosed)
 }
 
-// choose says who is asked for a waiter's offer. The caller holds o.mu.
-func (o *offers) choose(w *waiter, now func() time.Time) {
-	w.at, w.in = nil, o.sources
+// choose says who is asked for a waiter's offer; if only is set, it may be no other than
+// a lane of a queue with a limit. A zero time is the present. The caller holds o.mu.
+func (o *offers) choose(w *waiter, now time.Time, only bool) {
+	w.at, w.in = nil, o.stand
 	if o.lanes() < 2 {
 		return // there is nothing to choose
 	}
-	at := now()
+	if now.IsZero() {
+		now = time.Now()
+	}
 	var open []task.Lane
 	for _, s := range o.sources {
-		if s.ask != nil && (!s.empty || at.After(s.again)) {
-			open = append(open, s.lane)
+		if s.ask == nil || s.empty && !now.After(s.again) || only && !s.metered {
+			continue
 		}
+		if s.metered && now.Before(o.limits[s.lane.Queue].asking) {
+			continue
+		}
+		open = append(open, s.lane)
 	}
 	if len(open) == 0 {
 		return
@@ -214,6 +233,9 @@ func (o *offers) choose(w *waiter, now func() time.Time) {
 		if s.ask != nil && s.lane == next {
 			w.at = s
 		}
+	}
+	if w.at.metered {
+		o.limits[next.Queue].asking = now.Add(2 * askSilence)
 	}
 }
 
@@ -229,7 +251,11 @@ func (o *offers) lanes() int {
 // from the source that has been told already.
 func (o *offers) want(at *source, in []*source, told *source, n int) {
 	if at != nil {
-		if at != told {
+		switch {
+		case at == told:
+		case n > 0:
+			o.meter(at)
+		default:
 			at.ask.want(n)
 		}
 		if o.own != nil && (told == nil || told.pull != o.own.pull) {
@@ -291,7 +317,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		}
 		return false
 	}
-	at, in := w.at, w.in
+	at, in, metered := w.at, w.in, from.metered
 	o.mu.Unlock()
 	// Whoever else was asked for the same place need not look for it any more.
 	told := from
@@ -300,7 +326,11 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		told = nil
 	}
 	o.want(at, in, told, -1)
-	w.got <- offer
+	if metered {
+		go o.admit(w, from, offer)
+	} else {
+		w.got <- offer
+	}
 	return wanted
 }
 
@@ -364,9 +394,14 @@ func (o *offers) bare(from *source, silent bool) {
 	if silent {
 		from.again = now.Add(askRest)
 	}
+	if q := o.limits[from.lane.Queue]; from.metered && q != nil {
+		if q.asking = (time.Time{}); !silent {
+			from.again = now.Add(meterRest)
+		}
+	}
 	for _, w := range o.waiting {
 		if w.at == from {
-			o.choose(w, func() time.Time { return now })
+			o.choose(w, now, false)
 			moves = append(moves, move{w.at, w.in})
 		}
 	}
@@ -377,7 +412,7 @@ func (o *offers) bare(from *source, silent bool) {
 	from.ask.want(-len(moves))
 	for _, m := range moves { // the own route knows of them already
 		if m.at != nil {
-			m.at.ask.want(1)
+			o.meter(m.at)
 			continue
 		}
 		for _, s := range m.in {
@@ -426,9 +461,19 @@ func (o *offers) watchLanes(ctx context.Context) error {
 		tick := time.NewTicker(lanesEvery)
 		defer tick.Stop()
 		for {
+			o.mu.Lock()
+			metering := o.metering
+			o.mu.Unlock()
+			var due <-chan time.Time
+			if metering {
+				due = time.After(meterNudge)
+			}
 			select {
 			case <-o.closed:
 				return
+			case <-due:
+				o.nudge()
+				continue
 			case <-o.look:
 			case <-tick.C:
 			}
@@ -452,6 +497,13 @@ func (o *offers) findLanes(ctx context.Context) error {
 	lanes, err := o.store.lanesOf(ctx, o.queues...)
 	if err != nil {
 		return err
+	}
+	for _, name := range o.queues {
+		q, err := o.store.queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		o.limit(name, q.Limit)
 	}
 	for _, l := range lanes {
 		o.mu.Lock()
