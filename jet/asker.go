@@ -10,8 +10,11 @@ import (
 
 // Times of an asker.
 const (
-	askSilence = 150 * time.Millisecond // then the consumer is taken to be paused, at its limit or out of reach
-	askRest    = time.Second            // before one that was silent is asked again
+	// askSilence is after what time a consumer is taken to be paused, at its limit or out of reach.
+	// The request stays with it; what it brings in the end is taken.
+	askSilence = 500 * time.Millisecond
+	askLost    = 4 * time.Second  // after that the request may have been lost, and is made anew
+	askRest    = 10 * time.Second // how long one that was silent is let be
 )
 
 // asker asks a consumer for what it has at once. Unlike a puller it never waits at
@@ -31,7 +34,8 @@ type asker struct {
 	closed  bool               // guarded by mu
 	wanted  int                // guarded by mu; messages that the owner waits for
 	asked   int                // guarded by mu; of those, the ones that the server was asked for
-	silence *time.Timer        // guarded by mu; runs while something was asked for
+	sent    time.Time          // guarded by mu; when it was asked last
+	silence *time.Timer        // guarded by mu; runs while an answer is awaited
 }
 
 // want asks for n more messages; n may be negative when the owner gives up waiting.
@@ -52,15 +56,18 @@ func (a *asker) credit() {
 // ask sends a request if one is due. The caller holds a.mu.
 func (a *asker) ask() {
 	missing := a.wanted - a.asked
-	if a.closed || missing <= 0 || a.asked > 0 && missing < pullAtOnce {
+	if a.closed || a.wanted <= 0 {
 		return
 	}
-	if a.sub == nil && !a.listen() {
-		return // the connection is closed
+	if missing > 0 && (a.asked == 0 || missing >= pullAtOnce) {
+		if a.sub == nil && !a.listen() {
+			return // the connection is closed
+		}
+		a.asked += missing
+		a.sent = time.Now()
+		body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(missing), 10)
+		_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}')) // if it fails, the silence tells
 	}
-	a.asked += missing
-	body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(missing), 10)
-	_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}')) // if it fails, the silence tells
 	if a.silence == nil {
 		a.silence = time.AfterFunc(askSilence, a.silent)
 	} else {
@@ -101,8 +108,6 @@ func (a *asker) receive(inbox string, m *nats.Msg) {
 	if inbox == a.inbox {
 		if a.asked = max(a.asked-1, 0); a.asked == 0 {
 			a.rest()
-		} else {
-			a.silence.Reset(askSilence)
 		}
 	}
 	a.ask()
@@ -116,19 +121,32 @@ func (a *asker) rest() {
 	}
 }
 
-// silent gives up requests that were not answered. The server forgets them, for
-// nobody listens any more.
+// silent finds that nobody answers.
 func (a *asker) silent() {
 	a.mu.Lock()
 	if a.asked == 0 || a.closed {
 		a.mu.Unlock()
 		return
 	}
-	sub := a.sub
-	a.asked, a.sub, a.inbox = 0, nil, ""
+	lost := time.Since(a.sent) > askLost
 	a.mu.Unlock()
-	_ = sub.Drain() // what is on its way is still taken
+	if lost {
+		a.forget()
+	}
 	a.bare(true)
+}
+
+// forget gives up what was asked for: it was lost, or the server forgets it as well, for nobody
+// listens any more.
+func (a *asker) forget() {
+	a.mu.Lock()
+	sub := a.sub
+	a.sub, a.inbox = nil, ""
+	a.rest()
+	a.mu.Unlock()
+	if sub != nil {
+		_ = sub.Drain() // what is on its way is still taken
+	}
 }
 
 // close ends the asker; what is on its way is still taken.

@@ -80,7 +80,11 @@ func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure fun
 	do()
 	if first { // all of them share the connection
 		p.mu.Lock()
-		p.returned = func() { o.interrupted("the connection came back"); o.lookAgain() }
+		p.returned = func() {
+			o.interrupted("the connection came back")
+			o.lookAgain()
+			o.askAgain()
+		}
 		p.mu.Unlock()
 	}
 	return nil
@@ -373,6 +377,19 @@ func (o *offers) came(from *source, pending uint64, taken bool) {
 	}
 }
 
+// askAgain gives up what was asked for before the connection was lost.
+func (o *offers) askAgain() {
+	o.mu.Lock()
+	sources := o.sources
+	o.mu.Unlock()
+	for _, s := range sources {
+		if s.ask != nil {
+			s.ask.forget()
+			o.bare(s, false)
+		}
+	}
+}
+
 // lookEvery bounds how often a worker whose slots are busy with other lanes asks lanes
 // that had nothing: all together once in so long.
 const lookEvery = 10 * time.Millisecond
@@ -395,9 +412,8 @@ func (o *offers) bare(from *source, silent bool) {
 		from.again = now.Add(askRest)
 	}
 	if q := o.limits[from.lane.Queue]; from.metered && q != nil {
-		if q.asking = (time.Time{}); !silent {
-			from.again = now.Add(meterRest)
-		}
+		q.asking, q.full = time.Time{}, q.full || silent
+		from.again = now.Add(meterRest)
 	}
 	for _, w := range o.waiting {
 		if w.at == from {
