@@ -450,6 +450,9 @@ func (o *offers) Weigh(weights map[string]int) {
 // lane of which it was not told.
 const lanesEvery = 10 * time.Second
 
+// firstLook is how long the first look may take before a worker begins all the same.
+const firstLook = time.Second
+
 // watchLanes serves the lanes that queues have, now and whenever there is another.
 func (o *offers) watchLanes(ctx context.Context) error {
 	if len(o.queues) == 0 {
@@ -468,10 +471,9 @@ func (o *offers) watchLanes(ctx context.Context) error {
 			_ = sub.Unsubscribe() // fails only if the connection is gone
 		}
 	}
-	if err := o.findLanes(ctx); err != nil {
-		stop()
-		return err
-	}
+	first, cancel := context.WithTimeout(ctx, firstLook)
+	_ = o.findLanes(first) // who may not look serves the plain lanes; who may looks again
+	cancel()
 	o.watch.Go(func() {
 		defer stop()
 		tick := time.NewTicker(lanesEvery)
