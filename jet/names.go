@@ -28,6 +28,7 @@ const (
 	chainPrefix  = "mr.task."        // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."        // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."         // mr.job.<job>: changes of its definition
+	breakPrefix  = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix  = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
 	outputPrefix = "mr.tasklog."     // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."        // mr.data.<task>: records
@@ -89,6 +90,9 @@ func chainSubject(f *events.Fact) string {
 	case f.Queue != "":
 		return statePrefix + f.Queue
 	}
+	if _, ok := f.Event.(task.BreakerEvent); ok {
+		return breakPrefix + f.Job
+	}
 	return jobPrefix + f.Job
 }
 
@@ -109,6 +113,8 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
 	case strings.HasPrefix(subject, statePrefix):
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
+	case strings.HasPrefix(subject, breakPrefix):
+		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	}
 	return events.KindOther, about
 }
