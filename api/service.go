@@ -65,6 +65,10 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
 		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
 		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
+		{"queue-list", client.QueueListSubject, `queues: {}, or one: {"queue":"crawl","rates":true}`, s.queues},
+		{"queue-pause", client.QueuePauseSubject, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, onQueue(s.pauseQueue)},
+		{"queue-resume", client.QueueResumeSubject, `end a pause: {"queue":"crawl"}`, onQueue(s.resumeQueue)},
+		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, 0 for any number: {"queue":"crawl","running":4,"waiting":1000}`, onQueue(s.limitQueue)},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
 		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
@@ -149,6 +153,8 @@ func codeOf(err error) string {
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
+	case errors.Is(err, task.ErrQueueFull):
+		return "429"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
 		return "504"
 	}

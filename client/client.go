@@ -27,6 +27,8 @@ type Client struct {
 	store *jet.Store
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
+
+	bounds bounds
 }
 
 // Connect connects to a NATS server and opens the log in it. The error says what
@@ -101,7 +103,7 @@ type Receipt struct {
 // and will come to an end.
 //
 // The error wraps [ErrInvalid] if a field is wrong, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, ctx's if it ended before the log answered;
+// if the parameters are too large, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
 // then the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	id, birth, err := c.birth(ctx, s)
@@ -117,6 +119,9 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		if len(records) > 0 {
 			return Receipt{ID: id, Seq: records[0].Seq}, nil
 		}
+	}
+	if _, err := c.room(ctx, &birth); err != nil {
+		return Receipt{}, err
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
 	return Receipt{ID: id, Seq: seq}, err
@@ -166,7 +171,14 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 		return err
 	}
 	for n > 0 && err == nil {
-		facts := make([]*events.Fact, min(n, submitWindow))
+		room, full := c.room(ctx, &birth)
+		if full != nil {
+			return full
+		}
+		if room < 0 {
+			room = submitWindow
+		}
+		facts := make([]*events.Fact, min(n, submitWindow, room))
 		for i := range facts {
 			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), birth)
 		}

@@ -37,6 +37,8 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
+	case w.queue != "" && w.job == "":
+		f.Queue = w.queue
 	default:
 		f.Job = w.job
 	}
@@ -77,6 +79,8 @@ type wire struct {
 	left                      int
 	retryOf                   string
 	holds                     []string
+	fairKey, queue            string
+	running, waiting, ended   int
 	hold, code                string
 	needs                     *task.Needs
 	inputs                    json.RawMessage
@@ -112,6 +116,9 @@ func (w *wire) read(data []byte) error {
 	}
 	if l.Ok() && w.job != "" && (w.task != "" || w.node != "") && !known(w.typ) {
 		w.keep("job", appendString(nil, w.job))
+	}
+	if l.Ok() && w.queue != "" && (w.task != "" || w.node != "" || w.job != "") && !known(w.typ) {
+		w.keep("queue", appendString(nil, w.queue))
 	}
 	return l.Error()
 }
@@ -308,6 +315,16 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		}
 	case fHold:
 		w.hold = l.UnsafeString()
+	case fFairKey:
+		w.fairKey = l.UnsafeString()
+	case fQueue:
+		w.queue = l.UnsafeString()
+	case fRunning:
+		w.running = signed(l)
+	case fWaiting:
+		w.waiting = signed(l)
+	case fEnded:
+		w.ended = signed(l)
 	case fCode:
 		w.code = l.UnsafeString()
 	case fNeeds:
@@ -396,8 +413,8 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "":
-		return errors.New("it has neither task nor node nor job")
+	case w.task == "" && w.node == "" && w.job == "" && w.queue == "":
+		return errors.New("it has neither task nor node nor job nor queue")
 	}
 	if w.carries.has(fRoute) {
 		if w.spec == nil {
@@ -465,6 +482,14 @@ func (w *wire) event() any {
 		return task.JobApplied{Revision: w.revision, Digest: w.digest}
 	case JobRemoved:
 		return task.JobRemoved{Revision: w.revision}
+	case QueuePaused:
+		return task.QueuePaused{Reason: w.reason, Until: w.until}
+	case QueueResumed:
+		return task.QueueResumed{Reason: w.reason}
+	case QueueLimited:
+		return task.QueueLimited{Running: w.running, Waiting: w.waiting, Reason: w.reason}
+	case QueuePurged:
+		return task.QueuePurged{Reason: w.reason, Ended: w.ended}
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
 	case NodeQuarantined:
@@ -481,5 +506,6 @@ func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
 		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
+		FairKey: w.fairKey,
 	}
 }

@@ -44,6 +44,8 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("task", string(f.Task))
 	case f.Node != "":
 		o.str("node", string(f.Node))
+	case f.Queue != "":
+		o.str("queue", f.Queue)
 	default:
 		o.str("job", f.Job)
 	}
@@ -68,11 +70,12 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
 	_, ofJob := f.Event.(task.JobEvent)
+	_, ofQueue := f.Event.(task.QueueEvent)
 	if !ofJob {
 		_, ofJob = f.Event.(task.BreakerEvent)
 	}
 	about := 0
-	for _, name := range []string{string(f.Task), string(f.Node), f.Job} {
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Queue} {
 		if name != "" {
 			about++
 		}
@@ -83,10 +86,10 @@ func (f *Fact) check(typ Type) error {
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
 	case about == 0:
-		return errors.New("it has neither task nor node nor job")
+		return errors.New("it has neither task nor node nor job nor queue")
 	case about > 1:
-		return errors.New("it has more than one of task, node and job")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "")):
+		return errors.New("it has more than one of task, node, job and queue")
+	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofQueue != (f.Queue != "")):
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -102,6 +105,9 @@ func (o *object) extra(f *Fact, typ Type) {
 		}
 		if f.Job == "" {
 			own = own.without(fJob)
+		}
+		if f.Queue == "" {
+			own = own.without(fQueue)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
@@ -232,6 +238,18 @@ func (o *object) event(event any) {
 		o.str("digest", e.Digest)
 	case task.JobRemoved:
 		o.seq("revision", e.Revision)
+	case task.QueuePaused:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+	case task.QueueResumed:
+		o.str("reason", e.Reason)
+	case task.QueueLimited:
+		o.num("running", e.Running)
+		o.num("waiting", e.Waiting)
+		o.str("reason", e.Reason)
+	case task.QueuePurged:
+		o.str("reason", e.Reason)
+		o.num("ended", e.Ended)
 	}
 }
 
@@ -266,6 +284,7 @@ func (o *object) work(w *task.Work) {
 	if len(w.Holds) > 0 {
 		o.json("holds", w.Holds)
 	}
+	o.str("fair_key", w.FairKey)
 	if w.Needs != nil {
 		o.json("needs", w.Needs)
 	}

@@ -43,6 +43,10 @@ const (
 	NodeOffline         Type = "node.offline"
 	JobApplied          Type = "job.applied"
 	JobRemoved          Type = "job.removed"
+	QueuePaused         Type = "queue.paused"
+	QueueResumed        Type = "queue.resumed"
+	QueueLimited        Type = "queue.limited"
+	QueuePurged         Type = "queue.purged"
 	NodeChanged         Type = "node.changed"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
@@ -55,6 +59,7 @@ var Types = []Type{
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
+	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
@@ -69,16 +74,17 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node or Job is what the fact is about; the others are empty.
-	Task task.ID
-	Node node.ID
-	Job  string
+	// Task, Node, Job or Queue is what the fact is about; the others are empty.
+	Task  task.ID
+	Node  node.ID
+	Job   string
+	Queue string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a [task.BreakerEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent] or a [task.QueueEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -139,6 +145,14 @@ func TypeOf(event any) Type {
 		return JobApplied
 	case task.JobRemoved:
 		return JobRemoved
+	case task.QueuePaused:
+		return QueuePaused
+	case task.QueueResumed:
+		return QueueResumed
+	case task.QueueLimited:
+		return QueueLimited
+	case task.QueuePurged:
+		return QueuePurged
 	case node.Changed:
 		return NodeChanged
 	case node.WasQuarantined:
@@ -151,13 +165,15 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's name.
+// About tells what the fact is about: the task's or the node's id, or the job's or queue's name.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
 		return string(f.Task)
 	case f.Node != "":
 		return string(f.Node)
+	case f.Queue != "":
+		return f.Queue
 	}
 	return f.Job
 }
@@ -179,6 +195,8 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindQueue is what an operator has said about a queue.
+	KindQueue
 	// KindBreaker is a transition of a job's breaker.
 	KindBreaker
 	// KindProbe is no fact: a node puts it on its own route, to see that what
@@ -224,6 +242,17 @@ func FoldTask(id task.ID, records []Record) task.Task {
 		t = task.Evolve(t, records[i].Task())
 	}
 	return t
+}
+
+// FoldQueue adds up the records of one queue, in the order of the log.
+func FoldQueue(name string, records []Record) task.Queue {
+	q := task.Queue{Name: name}
+	for i := range records {
+		r := &records[i]
+		e, _ := r.Fact.Event.(task.QueueEvent)
+		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	}
+	return q
 }
 
 // FoldNode adds up the records of one node, in the order of the log.

@@ -66,6 +66,11 @@ const (
 	fRetryOf
 	fHolds
 	fHold
+	fFairKey
+	fRunning
+	fWaiting
+	fQueue
+	fEnded
 	fNeeds
 	fInputs
 	fCode
@@ -94,10 +99,11 @@ func (s fields) without(f field) fields {
 var (
 	anyFields    = setOf(fType, fV, fID, fAt, fActor, fCause, fCorr)
 	ofTask       = anyFields.with(fTask)
-	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs)
+	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs, fFairKey)
 	ofAttempt    = ofTask.with(fAttempt, fEpoch)
 	ofNode       = anyFields.with(fNode)
 	ofDefinition = anyFields.with(fJob)
+	ofQueue      = anyFields.with(fQueue)
 )
 
 // carries lists the fields of each type.
@@ -127,6 +133,10 @@ var carries = map[Type]fields{
 	NodeDraining:        ofNode.with(fSession, fReason),
 	JobApplied:          ofDefinition.with(fRevision, fDigest),
 	JobRemoved:          ofDefinition.with(fRevision),
+	QueuePaused:         ofQueue.with(fReason, fUntil),
+	QueueResumed:        ofQueue.with(fReason),
+	QueueLimited:        ofQueue.with(fRunning, fWaiting, fReason),
+	QueuePurged:         ofQueue.with(fReason, fEnded),
 	NodeOffline:         ofNode.with(fSession, fReason, fLost, fLow),
 	NodeChanged:         ofNode.with(fReason, fOrder, fGrace),
 	NodeQuarantined:     ofNode.with(fReason, fUntil),
@@ -135,8 +145,8 @@ var carries = map[Type]fields{
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
-// it is about a task, node is not one of them, and job only if it is about neither.
-var unknownCarries = anyFields.with(fTask, fNode, fJob)
+// it is about a task, node is not one of them, job only if it is about neither, and queue only if it is about nothing else.
+var unknownCarries = anyFields.with(fTask, fNode, fJob, fQueue)
 
 // fieldOf returns the field with a name, fNone if none has it.
 func fieldOf(name string) field {
@@ -257,6 +267,16 @@ func fieldOf(name string) field {
 		return fHolds
 	case "hold":
 		return fHold
+	case "fair_key":
+		return fFairKey
+	case "queue":
+		return fQueue
+	case "running":
+		return fRunning
+	case "waiting":
+		return fWaiting
+	case "ended":
+		return fEnded
 	case "needs":
 		return fNeeds
 	case "inputs":

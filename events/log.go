@@ -65,6 +65,8 @@ type Reader interface {
 	// NodeAfter returns what follows on the chain of a node after a sequence. It
 	// costs little if nothing does.
 	NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error)
+	// Queue returns what operators have said about a queue.
+	Queue(ctx context.Context, name string) ([]Record, error)
 	// Breaker returns the last fact about the breaker of a job; false if there is none.
 	Breaker(ctx context.Context, job string) (Record, bool, error)
 	// Last is the sequence of the last message in the log, 0 if there is none.
@@ -113,6 +115,9 @@ type Offers interface {
 	Broken() <-chan Break
 	// Low is a sequence below which all offers of the own route are done with.
 	Low() uint64
+	// Weigh says how often queues have their turn when several have offers; what is not
+	// there has the weight 1. Implementations for tests may do without.
+	Weigh(weights map[string]int)
 	// Close gives back what was not handed out.
 	Close()
 }

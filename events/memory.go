@@ -43,13 +43,14 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a job or its breaker: the others are empty.
+// chain names the chain of a task, a node, a queue, a job or its breaker: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
 	job  string
 	// breaker says that it is the chain of the job's breaker.
 	breaker bool
+	queue   string
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -73,7 +74,7 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	defer m.mu.Unlock()
 	m.tick()
 	_, breaker := f.Event.(task.BreakerEvent)
-	c := chain{f.Task, f.Node, f.Job, breaker}
+	c := chain{f.Task, f.Node, f.Job, breaker, f.Queue}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -85,6 +86,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindBreaker
 	case f.Job != "":
 		kind = KindJob
+	case f.Queue != "":
+		kind = KindQueue
 	}
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c], nil
@@ -178,6 +181,19 @@ func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Recor
 	return m.pick(seqs[from:]), nil
 }
 
+// Queue implements [Reader].
+func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []Record
+	for i := range m.records {
+		if r := &m.records[i]; r.Kind == KindQueue && r.Fact.Queue == name {
+			found = append(found, *r)
+		}
+	}
+	return found, nil
+}
+
 // Breaker implements [Reader].
 func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
 	m.mu.Lock()
@@ -233,7 +249,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {
@@ -335,6 +351,9 @@ type MemoryOffers struct {
 	m      *Memory
 	queues []string
 }
+
+// Weigh implements [Offers]. This log hands offers out in the order in which they came.
+func (o *MemoryOffers) Weigh(map[string]int) {}
 
 // Next implements [Offers].
 func (o *MemoryOffers) Next(ctx context.Context) (*Offer, error) {

@@ -42,9 +42,10 @@ func full() map[Type]Fact {
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
-		Holds:  []string{task.HoldNeeds, task.HoldLimit},
-		Needs:  &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
-		Inputs: json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
+		FairKey: "acme",
+		Holds:   []string{task.HoldNeeds, task.HoldLimit},
+		Needs:   &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
+		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 	}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
@@ -81,6 +82,10 @@ func full() map[Type]Fact {
 		NodeRetired:     node.WasRetired{Reason: "sold"},
 		JobApplied:      task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 		JobRemoved:      task.JobRemoved{Revision: 8},
+		QueuePaused:     task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
+		QueueResumed:    task.QueueResumed{Reason: "open again"},
+		QueueLimited:    task.QueueLimited{Running: 4, Waiting: 10_000, Reason: "the licence has four seats"},
+		QueuePurged:     task.QueuePurged{Reason: "wrong input", Ended: 512},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
 }
@@ -115,6 +120,10 @@ func minimal() map[Type]Fact {
 		NodeOffline:         node.WentOffline{},
 		JobApplied:          task.JobApplied{},
 		JobRemoved:          task.JobRemoved{},
+		QueuePaused:         task.QueuePaused{},
+		QueueResumed:        task.QueueResumed{},
+		QueueLimited:        task.QueueLimited{},
+		QueuePurged:         task.QueuePurged{},
 		NodeChanged:         node.Changed{},
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
@@ -131,6 +140,8 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case task.JobEvent, task.BreakerEvent:
 			f.Job = "thumbnail"
+		case task.QueueEvent:
+			f.Queue = "images"
 		default:
 			f.Task = sampleTask
 		}

@@ -49,13 +49,21 @@ func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, e
 // Idle tells whether the server has no offer of a queue that it could still hand
 // out: none waits, and none is leased.
 func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
-	c, err := s.js.Consumer(ctx, LogStream, consumerName(queue))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, nil // whoever makes it again gets all that lies there
-	}
+	lanes, err := s.lanesOf(ctx, queue)
 	if err != nil {
-		return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
+		return false, err
 	}
-	info := c.CachedInfo()
-	return info.NumPending == 0 && info.NumAckPending == 0, nil
+	for _, l := range lanes {
+		c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return false, nil // whoever makes it again gets all that lies there
+		}
+		if err != nil {
+			return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
+		}
+		if info := c.CachedInfo(); info.NumPending > 0 || info.NumAckPending > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -23,19 +24,63 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
-	holdPrefix   = "mr.hold."    // mr.hold.<task>: births that cannot run yet
-	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
-	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
-	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
-	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
-	breakPrefix  = "mr.breaker." // mr.breaker.<job>: transitions of its breaker
-	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
-	dataPrefix   = "mr.data."    // mr.data.<task>: records
-	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
+	queuePrefix  = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
+	holdPrefix   = "mr.hold."        // mr.hold.<task>: births that cannot run yet
+	timerPrefix  = "mr.timer."       // mr.timer.<task>: message schedules of offers
+	chainPrefix  = "mr.task."        // mr.task.<task>: transitions
+	nodePrefix   = "mr.node."        // mr.node.<node>: transitions
+	jobPrefix    = "mr.job."         // mr.job.<job>: changes of its definition
+	breakPrefix  = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
+	statePrefix  = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
+	outputPrefix = "mr.tasklog."     // mr.tasklog.<task>: output lines
+	dataPrefix   = "mr.data."        // mr.data.<task>: records
+	hintPrefix   = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
+	lanesPrefix  = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
 )
 
-func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string(r) + "." + string(id) }
+// offerSubject is where an offer lies. What asks for nothing special lies where each
+// version has looked for it; other lanes have a name of their own, which no queue can have,
+// in place of the queue's.
+func offerSubject(w *task.Work, id task.ID) string {
+	if l := w.Lane(); special(l) {
+		return lanePrefix(l) + string(id)
+	}
+	return queuePrefix + string(w.Route) + "." + string(id)
+}
+
+// special tells whether offers of a lane have a consumer of their own.
+func special(l task.Lane) bool { return !l.Plain() && task.ValidName("queue", l.Queue) == nil }
+
+// laneSign parts a queue's name and the number of a lane in subjects.
+const laneSign = "~"
+
+// lanePrefix begins the subjects of a special lane.
+func lanePrefix(l task.Lane) string {
+	return queuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
+}
+
+// laneConsumerPrefix begins the names of the consumers of special lanes.
+const laneConsumerPrefix = "lane_"
+
+// laneConsumer is the durable consumer of a lane, shared by all who serve its queue.
+func laneConsumer(l task.Lane) string {
+	if !special(l) {
+		return consumerName(l.Queue)
+	}
+	return fmt.Sprintf("%s%02d_%02d_%s", laneConsumerPrefix, l.Priority, l.Number, l.Queue)
+}
+
+// laneOf is the reverse of laneConsumer for special lanes.
+func laneOf(consumer string) (l task.Lane, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, laneConsumerPrefix)
+	if !ok || len(rest) < 7 {
+		return l, false
+	}
+	priority, err := strconv.Atoi(rest[:2])
+	number, err2 := strconv.Atoi(rest[3:5])
+	l = task.Lane{Queue: rest[6:], Priority: priority, Number: number}
+	return l, err == nil && err2 == nil && laneConsumer(l) == consumer
+}
 
 // chainSubject is where the transitions of what the fact is about lie.
 func chainSubject(f *events.Fact) string {
@@ -44,6 +89,8 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
+	case f.Queue != "":
+		return statePrefix + f.Queue
 	}
 	if _, ok := f.Event.(task.BreakerEvent); ok {
 		return breakPrefix + f.Job
@@ -51,25 +98,27 @@ func chainSubject(f *events.Fact) string {
 	return jobPrefix + f.Job
 }
 
-// place reads a subject: what kind of record lies there and whose it is.
-func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
+// place reads a subject: what kind of record lies there, and what it is about.
+func place(subject string) (kind events.Kind, about events.Fact) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
-		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
+		return events.KindChain, events.Fact{Task: task.ID(subject[len(chainPrefix):])}
 	case isProbe(subject):
-		return events.KindProbe, "", "", ""
+		return events.KindProbe, about
 	case strings.HasPrefix(subject, queuePrefix):
-		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
+		return events.KindOffer, events.Fact{Task: task.ID(subject[strings.LastIndexByte(subject, '.')+1:])}
 	case strings.HasPrefix(subject, holdPrefix):
-		return events.KindHold, task.ID(subject[len(holdPrefix):]), "", ""
+		return events.KindHold, events.Fact{Task: task.ID(subject[len(holdPrefix):])}
 	case strings.HasPrefix(subject, nodePrefix):
-		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
+		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, jobPrefix):
-		return events.KindJob, "", "", subject[len(jobPrefix):]
+		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, statePrefix):
+		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
 	case strings.HasPrefix(subject, breakPrefix):
-		return events.KindBreaker, "", "", subject[len(breakPrefix):]
+		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	}
-	return events.KindOther, "", "", ""
+	return events.KindOther, about
 }
 
 // probeToken stands where an offer has its task. No task has such an id.

@@ -70,6 +70,11 @@ func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events
 	return s.readSubject(ctx, nodePrefix+string(id), seq)
 }
 
+// Queue implements [events.Reader].
+func (s *Store) Queue(ctx context.Context, name string) ([]events.Record, error) {
+	return s.readSubject(ctx, statePrefix+name, 0)
+}
+
 // Breaker implements [events.Reader].
 func (s *Store) Breaker(ctx context.Context, job string) (events.Record, bool, error) {
 	if err := task.ValidName("job", job); err != nil {
@@ -312,10 +317,8 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 // understood becomes a record that says so.
 func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.Record {
 	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
-	var id task.ID
-	var n node.ID
-	var job string
-	r.Kind, id, n, job = place(subject)
+	kind, about := place(subject)
+	r.Kind = kind
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return r // a timer: the offer that it becomes will count
 	}
@@ -323,13 +326,13 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != id || f.Node != n || f.Job != job:
+	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue:
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
 	}
 	if r.Err != nil {
-		f = events.Fact{Task: id, Node: n, Job: job}
+		f = about
 	}
 	r.Fact = f
 	return r
@@ -348,6 +351,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob
+	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged:
+		return kind == events.KindQueue
 	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
 		return kind == events.KindBreaker
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,7 @@ type Store struct {
 	ackWait time.Duration
 	jobs    jetstream.KeyValue
 	nodes   jetstream.KeyValue
+	lanes   sync.Map // of [task.Lane]; special ones that were seen to have a consumer
 }
 
 var _ events.Log = (*Store)(nil)

@@ -39,6 +39,9 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 
 // Place implements [events.Placer].
 func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return 0, err
+	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err
@@ -58,7 +61,11 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	for i, f := range facts {
-		m, err := placement(f)
+		err := s.openLaneOf(ctx, f)
+		var m *message
+		if err == nil {
+			m, err = placement(f)
+		}
 		if err != nil {
 			errs[i] = err
 			continue
@@ -89,9 +96,9 @@ func placement(f *events.Fact) (*message, error) {
 		if !e.Offers() {
 			return newMessage(holdPrefix+string(f.Task), f)
 		}
-		return newMessage(offerSubject(e.Route, f.Task), f)
+		return newMessage(offerSubject(&e.Work, f.Task), f)
 	case task.Queued:
-		return newMessage(offerSubject(e.Route, f.Task), f)
+		return newMessage(offerSubject(&e.Work, f.Task), f)
 	}
 	return nil, fmt.Errorf("place: %s is no offer", f.Type)
 }
@@ -103,6 +110,9 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if !ok {
 		return fmt.Errorf("arm: %s is no offer", f.Type)
 	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return err
+	}
 	body, err := events.Encode(nil, f)
 	if err != nil {
 		return err
@@ -111,7 +121,7 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 		events.TypeHeader: {string(f.Type)},
 		// The client's own option writes whole seconds, so it would fire early.
 		scheduleHeader:       {"@at " + e.Due.UTC().Format(time.RFC3339Nano)},
-		scheduleTargetHeader: {offerSubject(e.Route, f.Task)},
+		scheduleTargetHeader: {offerSubject(&e.Work, f.Task)},
 	}}
 	for {
 		_, err := s.publish(ctx, m)

@@ -82,6 +82,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
 	d.texts("holds", t.Holds)
+	d.str("fair_key", t.FairKey)
 	if t.Needs != nil {
 		text, err := json.Marshal(t.Needs)
 		if err != nil {
@@ -164,6 +165,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "fair_key":
+		t.FairKey = l.UnsafeString()
 	case "needs":
 		l.AddError(json.Unmarshal(l.Raw(), &t.Needs))
 	case "inputs":

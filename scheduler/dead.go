@@ -17,6 +17,8 @@ type Deliveries interface {
 	OnDead(dead func(seq uint64)) (stop func(), err error)
 	// Message reads one message of the log; false if it is not there.
 	Message(ctx context.Context, seq uint64) (events.Record, bool, error)
+	// KeepQueue makes the consumers of a queue be as operators have said.
+	KeepQueue(ctx context.Context, name string) error
 	// Idle tells whether there is no offer of a queue that could still be handed out.
 	Idle(ctx context.Context, queue string) (bool, error)
 }

@@ -31,6 +31,8 @@ func (d *deliveries) Message(_ context.Context, seq uint64) (events.Record, bool
 	return all[seq-1], true, nil
 }
 
+func (d *deliveries) KeepQueue(context.Context, string) error { return nil }
+
 func (d *deliveries) Idle(context.Context, string) (bool, error) { return d.idle.Load(), nil }
 
 func (d *deliveries) run(t *testing.T) *Scheduler {

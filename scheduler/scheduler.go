@@ -229,6 +229,10 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	}
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
+		paused, err := s.sweepQueue(ctx, q, w)
+		if err != nil {
+			return err
+		}
 		if w.serving(q) > 0 {
 			if err := s.sweepIdle(ctx, q, now); err != nil {
 				return err
@@ -238,8 +242,8 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		// Since when is what this scheduler has seen itself: workers may be on
 		// their way back after an outage of everything.
 		since, ok := s.unserved[q]
-		if !ok {
-			since = now
+		if !ok || paused {
+			since = now // while it is paused nobody is missed
 		}
 		unserved[q] = since
 		w.unserved[q] = since

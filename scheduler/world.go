@@ -13,16 +13,21 @@ type World struct {
 	seen  time.Time
 	// unserved are queues that nobody serves, and since when that is known.
 	unserved map[string]time.Time
+	// paused are the queues that are, as far as somebody has looked.
+	paused map[string]*task.Pause
 }
 
 // NewWorld is the world as these nodes make it, seen now.
 func NewWorld(nodes []node.Node, now time.Time) *World {
-	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}}
+	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, paused: map[string]*task.Pause{}}
 	for _, n := range nodes {
 		w.nodes[n.ID] = n
 	}
 	return w
 }
+
+// Tell adds what operators have said about a queue.
+func (w *World) Tell(q task.Queue) { w.paused[q.Name] = q.PausedAt(w.seen) }
 
 // serving counts the nodes that take new work from a queue.
 func (w *World) serving(queue string) int {
@@ -38,7 +43,7 @@ func (w *World) serving(queue string) int {
 // Around is what the duty of a task depends on besides the task.
 func (w *World) Around(t *task.Task) task.Surroundings {
 	queue := t.Route.Queue()
-	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Seen: w.seen}
+	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Paused: w.paused[queue], Seen: w.seen}
 	if on, own := t.Route.Node(); own && around.Serving == 0 {
 		around.Unserved = w.nodes[node.ID(on)].Since // of a node that never was, zero
 		for _, name := range placeOf(t).Nodes {

@@ -17,7 +17,7 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 	if s.Job != "" || s.Spec != nil {
 		return Submitted{}, fmt.Errorf("a copy of %s runs what that ran: leave job and spec out", t.ID)
 	}
-	job := Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Group: t.Group, Spec: *t.Spec}
+	job := Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Priority: t.Route.Priority(), Group: t.Group, Spec: *t.Spec}
 	if _, own := t.Route.Node(); own {
 		job.Queue = t.shared().Queue()
 	}
@@ -26,17 +26,15 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 			return Submitted{}, fmt.Errorf("the parameters of %s are no object: %w", t.ID, err)
 		}
 	}
+	if s.FairKey == "" {
+		s.FairKey = t.FairKey
+	}
 	if s.Parent == "" {
 		s.Parent = t.Parent
 	}
 	e, err := Birth(s, &job, t.Revision, now)
 	if err != nil {
 		return e, err
-	}
-	if on, own := e.Route.Node(); own {
-		e.Route = NodeRoute(on, t.Route.Priority())
-	} else {
-		e.Route = QueueRoute(e.Route.Queue(), t.Route.Priority())
 	}
 	e.RetryOf, e.Inputs = t.ID, t.Inputs
 	return e, nil

@@ -176,6 +176,16 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return postpone(t, c)
 	case Unhold:
 		return unhold(t, c)
+	case CancelWaiting:
+		switch {
+		case t.State.Terminal():
+			return nil, ErrEnded
+		case !t.Waiting():
+			return nil, ErrNotWaiting
+		}
+		return CancelConfirmed{Reason: c.Reason}, nil
+	case Prioritize:
+		return prioritize(t, c)
 	case Skip:
 		return skip(t, c)
 	case Unbind:

@@ -37,6 +37,8 @@ type Surroundings struct {
 	// NodeGone is since when nothing can be expected of the session that runs the
 	// task; zero if it is not over.
 	NodeGone time.Time
+	// Paused is the pause of the queue in which the task waits, nil if there is none.
+	Paused *Pause
 	// Seen is when this was looked at; zero if nobody has.
 	Seen time.Time
 }
@@ -88,6 +90,9 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 		return placeDuty(t, on, around, s)
 	}
 	queue := t.Route.Queue()
+	if p := around.Paused; p != nil {
+		return awaited(t, around, s, Duty{Who: "operator", What: p.words(queue)})
+	}
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
 			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),

@@ -27,6 +27,8 @@ type Work struct {
 	Parent  ID        `json:"parent,omitzero"`
 	// Holds are what has to open before the task is offered. Empty in an offer.
 	Holds []string `json:"holds,omitzero"`
+	// FairKey shares the queue out: tasks of different keys are taken in turn. "" for none.
+	FairKey string `json:"fair_key,omitzero"`
 	// Needs are the tasks that have to end before it may run; nil for none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.

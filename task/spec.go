@@ -220,6 +220,12 @@ type Job struct {
 	Params map[string]json.RawMessage `json:"params,omitempty"`
 	// Queue is where its tasks wait. Default [DefaultQueue].
 	Queue string `json:"queue,omitempty"`
+	// Priority is that of its tasks: [MinPriority] to [MaxPriority], the larger the more
+	// urgent. Default [DefaultPriority].
+	Priority int `json:"priority,omitempty"`
+	// Fair names the label, or else the parameter, whose value is the fair key of a task:
+	// keys that wait in a queue are served in turn. Default: tasks have none.
+	Fair string `json:"fair,omitempty"`
 	Spec
 }
 
@@ -230,6 +236,11 @@ func (j *Job) Validate() error {
 	}
 	if j.Queue != "" {
 		if err := ValidName("queue", j.Queue); err != nil {
+			return err
+		}
+	}
+	if j.Priority != 0 {
+		if err := ValidPriority(j.Priority); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,11 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Priority replaces the job's, if set: [MinPriority] to [MaxPriority], the larger the more urgent.
+	Priority int `json:"priority,omitempty"`
+	// FairKey is whose task it is: keys that wait in a queue are served in turn. It replaces what
+	// the job's fair says. At most [MaxFairKey] bytes. Default: none.
+	FairKey string `json:"fair_key,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -80,9 +85,13 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if err := ValidName("queue", queue); err != nil {
 		return e, err
 	}
-	e.Route = QueueRoute(queue, DefaultPriority)
+	priority, err := s.priority(job)
+	if err != nil {
+		return e, err
+	}
+	e.Route = QueueRoute(queue, priority)
 	if e.Spec.Place.Targeted() {
-		e.Route = NodeRoute(e.Spec.Place.Nodes[0], DefaultPriority)
+		e.Route = NodeRoute(e.Spec.Place.Nodes[0], priority)
 		if e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
 			spec := *e.Spec
 			spec.Place.Queue = queue
@@ -94,7 +103,6 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		defaults = job.Params
 		e.Labels = job.Labels
 	}
-	var err error
 	if e.Params, err = merge(defaults, s.Params); err != nil {
 		return e, err
 	}
@@ -108,6 +116,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	}
 	if s.Group != "" {
 		e.Group = s.Group
+	}
+	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
+		return e, err
 	}
 	e.Parent = s.Parent
 	if s.Needs != nil {

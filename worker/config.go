@@ -46,6 +46,9 @@ type Config struct {
 	Node node.ID
 	// Queues are those that it serves. Default: only [task.DefaultQueue].
 	Queues []string
+	// Weights say how often queues have their turn when several have tasks: 1, the default, to
+	// [task.MaxWeight].
+	Weights map[string]int
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
 	// Labels describe the node; they are shown and kept in the log.
@@ -119,6 +122,11 @@ func (c Config) validate(ackWait time.Duration) error {
 	for _, q := range c.Queues {
 		if err := task.ValidName("queue", q); err != nil {
 			return fmt.Errorf("worker: Queues: %w", err)
+		}
+	}
+	for q, w := range c.Weights {
+		if w < 1 || w > task.MaxWeight {
+			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, task.MaxWeight)
 		}
 	}
 	switch {

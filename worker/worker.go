@@ -72,6 +72,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer offers.Close()
+	offers.Weigh(w.cfg.Weights)
 	stopHints, err := w.store.OnHint(w.cfg.Node, w.hint)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)

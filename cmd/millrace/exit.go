@@ -38,7 +38,7 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
   2    the command line, the settings or the input cannot be meant like that
   3    what was asked for does not exist
   4    no NATS server, or no millrace server, answered
-  5    refused: the task, node, job or directory is not in a state that allows it
+  5    refused: the task, node, queue, job or directory is not in a state that allows it
   6    the time given to wait ran out; of a node, the reason was printed
 
 "run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
@@ -125,6 +125,10 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
 		return &fault{code: exitRefused, err: err}
+	case errors.Is(err, task.ErrQueueFull):
+		return &fault{code: exitRefused, err: err}
+	case errors.Is(err, client.ErrNoQueue):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace queue ls` lists the queues there are")}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
 	case errors.Is(err, jet.ErrExposed):
@@ -146,7 +150,7 @@ func serviceCode(code string) int {
 		return exitUsage
 	case "404":
 		return exitNotFound
-	case "409":
+	case "409", "429":
 		return exitRefused
 	}
 	return exitError

@@ -163,6 +163,14 @@ func factDetails(r *events.Record) string {
 		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
 	case task.JobRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
+	case task.QueuePaused:
+		return words(e.Reason, by("until", e.Until))
+	case task.QueueResumed:
+		return e.Reason
+	case task.QueueLimited:
+		return words(boundText(e.Running, "run at once"), boundText(e.Waiting, "wait"), e.Reason)
+	case task.QueuePurged:
+		return words(plural(e.Ended, "task")+" cancelled", e.Reason)
 	case node.Changed:
 		return words(e.Order.String(), e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
@@ -214,7 +222,11 @@ func routeText(r task.Route) string {
 	if on, own := r.Node(); own {
 		return "for node " + on
 	}
-	return "queue " + r.Queue()
+	text := "queue " + r.Queue()
+	if p := r.Priority(); p != task.DefaultPriority {
+		text += fmt.Sprintf(", priority %d", p)
+	}
+	return text
 }
 
 func holdsText(holds []string) string {

@@ -114,7 +114,7 @@ func TestWhyTables(t *testing.T) {
 		"why_overdue":        {len(records), []node.Node{{ID: "node-b", Session: "s7", State: node.Offline, Since: noon.Add(45 * time.Second)}}, true, noon.Add(5 * time.Minute)},
 	} {
 		k, decisive := decisiveFacts(id1, records[:c.until])
-		e := explainTask(&k, decisive, around(&k, c.nodes, c.now), rules, c.enforced, c.now)
+		e := explainTask(&k, decisive, around(&k, c.nodes, task.Queue{}, c.now), rules, c.enforced, c.now)
 		golden(t, name, whyTable(e, c.now), 0, false)
 	}
 }
@@ -184,7 +184,7 @@ func TestAround(t *testing.T) {
 		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
 	} {
 		c.want.Seen = noon
-		if got := around(&c.t, c.nodes, noon); !reflect.DeepEqual(got, c.want) {
+		if got := around(&c.t, c.nodes, task.Queue{}, noon); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

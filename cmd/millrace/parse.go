@@ -157,6 +157,23 @@ func paramValue(v string) json.RawMessage {
 	return quoted
 }
 
+// parseWeights reads queues with their weights, crawl=3; one without has the weight 1.
+func parseWeights(list []string) (queues []string, weights map[string]int, err error) {
+	weights = map[string]int{}
+	for _, item := range list {
+		queue, text, given := strings.Cut(item, "=")
+		if queues = append(queues, queue); !given {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > task.MaxWeight {
+			return nil, nil, fmt.Errorf("queue %q: the weight is %q, want 1 to %d", queue, text, task.MaxWeight)
+		}
+		weights[queue] = n
+	}
+	return queues, weights, nil
+}
+
 // parseStates reads states, also several with commas; "active" stands for all
 // that are not terminal and "ended" for all that are.
 func parseStates(list []string) ([]task.State, error) {

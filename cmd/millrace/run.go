@@ -33,6 +33,8 @@ type runFlags struct {
 	retries  int
 	id       string
 	group    string
+	priority int
+	fairKey  string
 
 	handler string
 	shell   string
@@ -70,6 +72,8 @@ output and the task at the end.`,
 	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+	fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
+	fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
 	fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
@@ -141,6 +145,12 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 		return refuse(err)
 	}
 	s.Nodes, s.NoNode = f.nodes, f.noNode
+	if c.Flags().Changed("priority") {
+		if err := task.ValidPriority(f.priority); err != nil {
+			return refuse(fmt.Errorf("--priority: %w", err))
+		}
+	}
+	s.Priority, s.FairKey = f.priority, f.fairKey
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
 	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
 	switch {

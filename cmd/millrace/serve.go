@@ -156,8 +156,12 @@ func (p *parts) work(c workerConfig) error {
 	if err == nil { // else the worker chooses a place
 		spool = filepath.Join(spool, "spool")
 	}
+	queues, weights, err := parseWeights(c.queues)
+	if err != nil {
+		return misuseOf(err)
+	}
 	w, err := worker.New(store, worker.Config{
-		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
+		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Spool: spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})

@@ -22,13 +22,17 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	if t.State.Terminal() {
 		return task.Surroundings{}, nil
 	}
+	said, err := saidOf(ctx, c, t)
+	if err != nil {
+		return task.Surroundings{}, err
+	}
 	page, err := c.Nodes(ctx, client.NodeListRequest{})
 	if err == nil {
 		nodes := make([]node.Node, len(page.Nodes))
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return around(t, nodes, time.Now()), nil
+		return around(t, nodes, said, time.Now()), nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
 		return task.Surroundings{}, err
@@ -41,7 +45,16 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	if found != nil {
 		return task.Surroundings{}, found
 	}
-	return around(t, nodes, time.Now()), err
+	return around(t, nodes, said, time.Now()), err
+}
+
+// saidOf is what operators have said about the queue in which a task waits.
+func saidOf(ctx context.Context, c *client.Client, t *task.Task) (task.Queue, error) {
+	name := t.Route.Queue()
+	if task.ValidName("queue", name) != nil {
+		return task.Queue{Name: name}, nil // a node's own route
+	}
+	return c.Queue(ctx, name)
 }
 
 // livingNodes folds the nodes whose heartbeat lives, and some more.
@@ -70,8 +83,10 @@ func livingNodes(ctx context.Context, c *client.Client, also []node.ID) ([]node.
 }
 
 // around reads the surroundings of a task off the nodes.
-func around(t *task.Task, nodes []node.Node, now time.Time) task.Surroundings {
-	s := scheduler.NewWorld(nodes, now).Around(t)
+func around(t *task.Task, nodes []node.Node, said task.Queue, now time.Time) task.Surroundings {
+	w := scheduler.NewWorld(nodes, now)
+	w.Tell(said)
+	s := w.Around(t)
 	if _, own := t.Route.Node(); own || s.Serving > 0 {
 		return s
 	}

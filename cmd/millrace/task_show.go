@@ -71,6 +71,7 @@ func taskDetails(t *task.Task, now time.Time) table {
 	} else {
 		out.field("queue", fmt.Sprintf("%s (priority %d)", t.Route.Queue(), t.Route.Priority()))
 	}
+	out.field("fair key", t.FairKey)
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
 	out.field("copy of", string(t.RetryOf))

@@ -17,7 +17,9 @@ const guardName = "guard"
 
 func (w *workerConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
-	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve")
+	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
+	fs.StringSliceVar(&w.queues, "queues", []string{task.DefaultQueue}, "the same as --queue")
+	fs.Lookup("queues").Hidden = true
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`")
 	w.files.flags(fs)

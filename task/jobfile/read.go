@@ -116,6 +116,8 @@ func (r *reader) job(root *node) task.Job {
 		"labels":      func(v value) { j.Labels = r.texts(v) },
 		"params":      func(v value) { j.Params = r.params(v) },
 		"queue":       func(v value) { j.Queue = r.name(v, "queue") },
+		"priority":    func(v value) { j.Priority = r.priority(v) },
+		"fair":        func(v value) { j.Fair = r.line(v) },
 		"run":         func(v value) { j.Run = r.run(v) },
 		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
@@ -134,6 +136,19 @@ func (r *reader) job(root *node) task.Job {
 		r.add(root.pos, "name", "name is missing: a job needs one")
 	}
 	return j
+}
+
+// priority refuses what is out of bounds here: to the rules 0 is one that was not set.
+func (r *reader) priority(v value) int {
+	f, ok := r.float(v, "a whole number")
+	if !ok {
+		return 0
+	}
+	if f != math.Trunc(f) || f < task.MinPriority || f > task.MaxPriority {
+		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", task.MinPriority, task.MaxPriority)
+		return 0
+	}
+	return int(f)
 }
 
 // validate applies the rules that concern more than one value.

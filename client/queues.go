@@ -1,0 +1,229 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/task"
+)
+
+// Subjects of the service for queues.
+const (
+	QueueListSubject   = "mr.api.queue.list"
+	QueuePauseSubject  = "mr.api.queue.pause"
+	QueueResumeSubject = "mr.api.queue.resume"
+	QueueLimitSubject  = "mr.api.queue.limit"
+)
+
+// QueueListRequest asks for the queues that somebody serves or in which something waits or
+// runs, or for one.
+type QueueListRequest struct {
+	Queue string `json:"queue,omitempty"`
+	// AtLeast makes the answer wait until it reflects this sequence.
+	AtLeast uint64 `json:"at_least,omitempty"`
+	// Rates asks for how much comes and goes, for which the answer looks twice, half a second apart.
+	Rates bool `json:"rates,omitempty"`
+}
+
+// QueuePage is some queues, in the order of their names.
+type QueuePage struct {
+	Queues []QueueView `json:"queues"`
+	// Seq is the sequence of the log that the counts by state and the nodes reflect.
+	Seq uint64 `json:"seq"`
+}
+
+// QueueView is a queue as the service shows it.
+type QueueView struct {
+	task.Queue
+	// States counts its tasks by state.
+	States map[string]int `json:"states"`
+	// Waiting counts, by priority, the offers that were not handed out yet, as the server of the log
+	// says at this moment; those of tasks that were cancelled since are among them.
+	Waiting map[int]int `json:"waiting"`
+	// Leased is how many offers are handed out and not done with.
+	Leased int `json:"leased"`
+	// Oldest is since when the task has been pending that has waited longest.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Nodes are those that take new work from it.
+	Nodes []string `json:"nodes"`
+	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
+	In  *float64 `json:"in_per_second,omitempty"`
+	Out *float64 `json:"out_per_second,omitempty"`
+}
+
+// Queues asks the read model for queues. The error wraps [jet.ErrNoService] if no server answers.
+func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, error) {
+	var page QueuePage
+	err := c.store.Ask(ctx, QueueListSubject, r, &page)
+	return page, err
+}
+
+// Queue reads from the log what operators have said about a queue; nothing is no error.
+func (c *Client) Queue(ctx context.Context, name string) (task.Queue, error) {
+	if err := task.ValidName("queue", name); err != nil {
+		return task.Queue{Name: name}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.rec.LoadQueue(ctx, name)
+}
+
+// PauseQueue sees to it that nothing of a queue is started: for a while or, if d is 0,
+// until somebody resumes it. What runs goes on. It holds when PauseQueue returns.
+func (c *Client) PauseQueue(ctx context.Context, name string, d time.Duration, reason string) (task.Queue, error) {
+	return c.tellQueue(ctx, name, task.PauseQueue{For: d, Reason: reason})
+}
+
+// ResumeQueue ends a pause. One that is not paused stays as it is.
+func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Queue, error) {
+	return c.tellQueue(ctx, name, task.ResumeQueue{Reason: reason})
+}
+
+// LimitQueue sets how many tasks of a queue may run at once and how many may wait; 0 is no
+// bound, and nil leaves a bound as it is. What runs or waits already goes on.
+func (c *Client) LimitQueue(ctx context.Context, name string, running, waiting *int, reason string) (task.Queue, error) {
+	return c.tellQueue(ctx, name, task.LimitQueue{Running: running, Waiting: waiting, Reason: reason})
+}
+
+func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {
+	if err := task.ValidName("queue", name); err != nil {
+		return task.Queue{Name: name}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	q, _, err := c.rec.DoQueue(ctx, name, command)
+	if err != nil {
+		return q, fmt.Errorf("queue %s: %w", name, err)
+	}
+	// Also if it held already: who said it may have died before he came to this.
+	return q, c.store.KeepQueue(ctx, name)
+}
+
+// PurgedQueue records that so many waiting tasks of a queue were cancelled.
+func (c *Client) PurgedQueue(ctx context.Context, name string, ended int, reason string) error {
+	_, _, err := c.rec.DoQueue(ctx, name, task.PurgedQueue{Ended: ended, Reason: reason})
+	return err
+}
+
+// CancelWaiting ends a task if it waits, and tells whether it did; one that has begun or
+// ended is left alone. The error wraps [task.ErrUnknown] if there is none.
+func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (bool, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	t, _, err = c.rec.Do(ctx, t, task.CancelWaiting{Reason: reason})
+	switch {
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrNotWaiting):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("cancel task %s: %w", id, err)
+	}
+	return true, c.store.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+}
+
+// Prioritize gives a task that waits another priority. The error wraps [task.ErrUnknown],
+// [task.ErrEnded] or [task.ErrNotWaiting].
+func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reason string) (task.Task, error) {
+	if err := task.ValidPriority(priority); err != nil {
+		return task.Task{ID: id}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	t, _, err = c.rec.Do(ctx, t, task.Prioritize{Priority: priority, Reason: reason})
+	if err != nil {
+		return t, fmt.Errorf("edit task %s: %w", id, err)
+	}
+	return t, c.rec.Settle(ctx, t)
+}
+
+// boundFor is how long a client goes by what it knows of the bounds of queues, so that
+// submitting to a queue without any costs nothing.
+const boundFor = time.Second
+
+// bounds is what a client knows of the bounds of queues.
+type bounds struct {
+	mu     sync.Mutex
+	queues map[string]knownBound // guarded by mu
+}
+
+type knownBound struct {
+	max int
+	at  time.Time
+}
+
+// room tells how many tasks may be submitted to a queue; -1 for any number. It is exact at
+// the moment at which it looks, so of several that submit at once each may go by the same room.
+func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
+	name := e.Route.Queue()
+	if _, own := e.Route.Node(); own || !e.Offers() {
+		return -1, nil // it does not wait in the queue, or not yet
+	}
+	b := &c.bounds
+	b.mu.Lock()
+	k, ok := b.queues[name]
+	b.mu.Unlock()
+	if !ok || time.Since(k.at) > boundFor {
+		q, err := c.rec.LoadQueue(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		k = knownBound{q.MaxWaiting, time.Now()}
+		b.mu.Lock()
+		if b.queues == nil {
+			b.queues = map[string]knownBound{}
+		}
+		b.queues[name] = k
+		b.mu.Unlock()
+	}
+	if k.max == 0 {
+		return -1, nil
+	}
+	lanes, err := c.store.QueueState(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	waiting := 0
+	for _, l := range lanes {
+		waiting += l.Waiting
+	}
+	if waiting >= k.max {
+		// The offers of tasks that were cancelled are among them; the read model knows better, if
+		// there is one.
+		waiting = min(waiting, c.pending(ctx, name, waiting))
+	}
+	if waiting >= k.max {
+		return 0, fmt.Errorf("submit: %w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
+			task.ErrQueueFull, waiting, name, k.max, name)
+	}
+	return k.max - waiting, nil
+}
+
+// pending is how many tasks of a queue are pending by the read model, or what it is else.
+func (c *Client) pending(ctx context.Context, name string, or int) int {
+	last, err := c.store.Last(ctx)
+	if err != nil {
+		return or
+	}
+	page, err := c.Queues(ctx, QueueListRequest{Queue: name, AtLeast: last})
+	if err != nil || len(page.Queues) != 1 {
+		return or
+	}
+	return page.Queues[0].States[task.Pending.String()]
+}
+
+// ErrNoQueue: nobody serves the queue, nothing was ever in it, and nobody has said anything about it.
+var ErrNoQueue = errors.New("no queue")
+
+// OneQueue is what [Client.Queues] says of one queue.
+func (c *Client) OneQueue(ctx context.Context, name string, rates bool) (QueueView, error) {
+	page, err := c.Queues(ctx, QueueListRequest{Queue: name, Rates: rates})
+	if err != nil {
+		return QueueView{}, err
+	}
+	if len(page.Queues) == 0 {
+		return QueueView{}, fmt.Errorf("%w is called %q", ErrNoQueue, name)
+	}
+	return page.Queues[0], nil
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+func (a *app) queuePause() *cobra.Command {
+	var o output
+	var reason string
+	var d spanFlag
+	c := &cobra.Command{
+		Use: "pause NAME", Short: "Start nothing of a queue; what runs goes on",
+		Long: `Starts nothing of a queue, on whatever node, until "millrace queue resume" or for a while
+(--for). What runs goes on, and tasks can be submitted. What waits keeps its own pending
+timeout, but does not expire merely because nobody takes it.`,
+		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+	}
+	c.Flags().Var(&d, "for", "resume it by itself after so long: 90s, 2h, 1d")
+	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
+	o.flags(c)
+	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
+		if d.set && d.d <= 0 {
+			return misuse(c, "--for is %v, want more than 0", d.d)
+		}
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		q, err := cl.PauseQueue(asking, name, d.d, reason)
+		return a.sayQueue(q, err, &o)
+	})
+	return c
+}
+
+func (a *app) queueResume() *cobra.Command {
+	var o output
+	var reason string
+	c := &cobra.Command{
+		Use: "resume NAME", Short: "Start the tasks of a queue again after a pause",
+		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
+	o.flags(c)
+	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		q, err := cl.ResumeQueue(asking, name, reason)
+		return a.sayQueue(q, err, &o)
+	})
+	return c
+}
+
+func (a *app) queueLimit() *cobra.Command {
+	var o output
+	var reason, most string
+	c := &cobra.Command{
+		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, or wait",
+		Long: `Lets at most N tasks of a queue run at once, over all nodes; what runs already goes on.
+--max-waiting N refuses tasks that are submitted while so many wait, with exit code 5; those
+that are due later count when they are due.`,
+		Example: `  millrace queue limit crawl 4
+  millrace queue limit crawl --max-waiting 10000
+  millrace queue limit crawl none --max-waiting none`,
+		Args: takes(1, 2, "limit"), ValidArgsFunction: a.completeQueues,
+	}
+	c.Flags().StringVar(&most, "max-waiting", "", "how many may wait: a number, or none")
+	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var running, waiting *int
+		var err error
+		if len(args) == 2 {
+			if running, err = parseBound(args[1]); err != nil {
+				return misuse(c, "%w", err)
+			}
+		}
+		if most != "" {
+			if waiting, err = parseBound(most); err != nil {
+				return misuse(c, "--max-waiting: %w", err)
+			}
+		}
+		if running == nil && waiting == nil {
+			return misuse(c, "the limit is missing: a number or none, or --max-waiting")
+		}
+		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
+			asking, cancel := a.asking(ctx)
+			defer cancel()
+			q, err := cl.LimitQueue(asking, name, running, waiting, reason)
+			return a.sayQueue(q, err, &o)
+		})(c, args)
+	}
+	return c
+}
+
+// parseBound reads a number of at least 1, or none, which is 0.
+func parseBound(s string) (*int, error) {
+	n := 0
+	if s == "none" {
+		return &n, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return nil, fmt.Errorf("%q is no bound: want a number of at least 1, or none", s)
+	}
+	return &n, nil
+}
+
+// sayQueue prints what operators have said about a queue.
+func (a *app) sayQueue(q task.Queue, err error, o *output) error {
+	if err != nil {
+		return err
+	}
+	if q.Paused = q.PausedAt(a.now()); o.json() {
+		return a.writeJSON(q)
+	}
+	text := "open"
+	if p := q.Paused; p != nil {
+		text = words("paused", by("until", p.Until), p.Reason)
+	}
+	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
+	return err
+}
+
+// purgePage is how many tasks a purge asks for at once.
+const purgePage = 500
+
+func (a *app) queuePurge() *cobra.Command {
+	var o output
+	var reason string
+	var states []string
+	var older spanFlag
+	var dry, yes bool
+	c := &cobra.Command{
+		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
+		Long: `Cancels the tasks that wait in a queue: pending ones, or those in the states given, of
+which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
+submitted meanwhile are left alone.`,
+		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+	}
+	c.Flags().StringSliceVar(&states, "state", []string{task.Pending.String()}, "`states`, with commas: pending, scheduled, held, retrying")
+	c.Flags().Var(&older, "older-than", "only those that were submitted so long ago: 2h, 7d")
+	c.Flags().StringVar(&reason, "reason", "the queue was purged", "why, in `words`; the log keeps them")
+	c.Flags().BoolVar(&dry, "dry-run", false, "say how many there are, and do nothing")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		want, err := parseStates(states)
+		if err != nil {
+			return misuse(c, "%w", err)
+		}
+		for _, s := range want {
+			if t := (task.Task{State: s}); !t.Waiting() {
+				return misuse(c, "--state: %s tasks do not wait", s)
+			}
+		}
+		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
+			p := purge{a: a, cl: cl, reason: reason, request: client.ListRequest{
+				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.now().Add(-older.d),
+			}}
+			asking, cancel := a.asking(ctx)
+			p.request.AtLeast, err = cl.Last(asking)
+			cancel()
+			if err != nil {
+				return err
+			}
+			found, err := p.each(ctx, func(task.Task) error { return nil })
+			if err != nil {
+				return err
+			}
+			switch {
+			case dry || found == 0:
+				return p.say(&o, found, 0, dry)
+			case !yes:
+				if err := a.confirm(c, fmt.Sprintf("cancel %s that wait in queue %s?", plural(found, "task"), name)); err != nil {
+					return err
+				}
+			}
+			_, failed := p.each(ctx, p.cancel)
+			if p.ended > 0 {
+				asking, cancel := a.asking(context.WithoutCancel(ctx))
+				defer cancel()
+				failed = errors.Join(failed, cl.PurgedQueue(asking, name, p.ended, reason))
+			}
+			return first(failed, p.say(&o, found, p.ended, false))
+		})(c, args)
+	}
+	return c
+}
+
+// purge cancels the tasks of a queue that a list finds.
+type purge struct {
+	a       *app
+	cl      *client.Client
+	request client.ListRequest
+	reason  string
+	ended   int
+}
+
+// each does something to each task found, and returns how many there are.
+func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error) {
+	r, n := p.request, 0
+	for {
+		asking, cancel := context.WithTimeout(ctx, max(p.a.conn.timeout, catchUp))
+		page, err := p.cl.List(asking, r)
+		cancel()
+		if err != nil {
+			return n, err
+		}
+		for _, t := range page.Tasks {
+			if err := do(t); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			return n, ctx.Err()
+		}
+	}
+}
+
+// cancel ends a task if it still waits: what began meanwhile is left alone.
+func (p *purge) cancel(t task.Task) error {
+	ctx, stop := context.WithTimeout(context.Background(), max(p.a.conn.timeout, 5*time.Second))
+	defer stop()
+	done, err := p.cl.CancelWaiting(ctx, t.ID, p.reason)
+	if err == nil && done {
+		p.ended++
+	}
+	return err
+}
+
+func (p *purge) say(o *output, found, ended int, dry bool) error {
+	if o.json() {
+		return p.a.writeJSON(map[string]any{"queue": p.request.Queue, "found": found, "ended": ended, "dry_run": dry})
+	}
+	text := fmt.Sprintf("%s cancelled", plural(ended, "task"))
+	if dry {
+		text = fmt.Sprintf("%s would be cancelled", plural(found, "task"))
+	}
+	_, err := fmt.Fprintln(p.a.out, text)
+	return err
+}
+
+func (a *app) taskEdit() *cobra.Command {
+	var o output
+	var priority int
+	var reason string
+	c := &cobra.Command{
+		Use: "edit ID...", Short: "Give tasks that wait another priority",
+		Args: takes(1, -1, "task id"), ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().IntVar(&priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent", task.MinPriority, task.MaxPriority))
+	c.Flags().StringVar(&reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := task.ValidPriority(priority); err != nil {
+			return misuse(c, "--priority: %w", err)
+		}
+		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+			done := []task.Task{}
+			var errs []error
+			for _, id := range ids {
+				asking, cancel := a.asking(ctx)
+				t, err := cl.Prioritize(asking, id, priority, reason)
+				cancel()
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				if done = append(done, t); !o.json() {
+					if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.ID, t.State, routeText(t.Route)); err != nil {
+						return err
+					}
+				}
+			}
+			if o.json() {
+				return first(allFaults(errs), a.writeJSON(done))
+			}
+			return allFaults(errs)
+		})(c, args)
+	}
+	return c
+}

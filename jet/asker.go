@@ -1,0 +1,172 @@
+package jet
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Times of an asker.
+const (
+	// askSilence is after what time a consumer is taken to be paused, at its limit or out of reach.
+	// The request stays with it; what it brings in the end is taken.
+	askSilence = 500 * time.Millisecond
+	askLost    = 4 * time.Second  // after that the request may have been lost, and is made anew
+	askRest    = 10 * time.Second // how long one that was silent is let be
+)
+
+// asker asks a consumer for what it has at once. Unlike a puller it never waits at
+// one that has nothing, so that of several consumers only one at a time is asked
+// for the same place, and nothing is handed out that nobody can start.
+type asker struct {
+	nc      *nats.Conn
+	subject string // of requests
+	// take is as a puller's.
+	take func(*nats.Msg) (accepted bool)
+	// bare is told that the consumer has nothing at present, or that it is silent.
+	bare func(silent bool)
+
+	mu      sync.Mutex
+	inbox   string             // guarded by mu; "" before the first request
+	sub     *nats.Subscription // guarded by mu
+	closed  bool               // guarded by mu
+	wanted  int                // guarded by mu; messages that the owner waits for
+	asked   int                // guarded by mu; of those, the ones that the server was asked for
+	sent    time.Time          // guarded by mu; when it was asked last
+	silence *time.Timer        // guarded by mu; runs while an answer is awaited
+}
+
+// want asks for n more messages; n may be negative when the owner gives up waiting.
+func (a *asker) want(n int) {
+	a.mu.Lock()
+	a.wanted += n
+	a.ask()
+	a.mu.Unlock()
+}
+
+// credit makes up for a want that is going to be taken back and never came.
+func (a *asker) credit() {
+	a.mu.Lock()
+	a.wanted++
+	a.mu.Unlock()
+}
+
+// ask sends a request if one is due. The caller holds a.mu.
+func (a *asker) ask() {
+	missing := a.wanted - a.asked
+	if a.closed || a.wanted <= 0 {
+		return
+	}
+	if missing > 0 && (a.asked == 0 || missing >= pullAtOnce) {
+		if a.sub == nil && !a.listen() {
+			return // the connection is closed
+		}
+		a.asked += missing
+		a.sent = time.Now()
+		body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(missing), 10)
+		_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}')) // if it fails, the silence tells
+	}
+	if a.silence == nil {
+		a.silence = time.AfterFunc(askSilence, a.silent)
+	} else {
+		a.silence.Reset(askSilence)
+	}
+}
+
+func (a *asker) listen() bool {
+	inbox := a.nc.NewInbox()
+	sub, err := a.nc.Subscribe(inbox, func(m *nats.Msg) { a.receive(inbox, m) })
+	if err != nil {
+		return false
+	}
+	_ = sub.SetPendingLimits(-1, -1) // bounded by what was asked for
+	a.inbox, a.sub = inbox, sub
+	return true
+}
+
+func (a *asker) receive(inbox string, m *nats.Msg) {
+	if m.Reply == "" { // the end of a request, and of what there is
+		a.mu.Lock()
+		old := inbox != a.inbox
+		if !old {
+			a.rest()
+		}
+		a.mu.Unlock()
+		if !old {
+			a.bare(false)
+		}
+		return
+	}
+	accepted := a.take(m)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if accepted {
+		a.wanted--
+	}
+	if inbox == a.inbox {
+		if a.asked = max(a.asked-1, 0); a.asked == 0 {
+			a.rest()
+		}
+	}
+	a.ask()
+}
+
+// rest notes that nothing is asked for. The caller holds a.mu.
+func (a *asker) rest() {
+	a.asked = 0
+	if a.silence != nil {
+		a.silence.Stop()
+	}
+}
+
+// silent finds that nobody answers.
+func (a *asker) silent() {
+	a.mu.Lock()
+	if a.asked == 0 || a.closed {
+		a.mu.Unlock()
+		return
+	}
+	lost := time.Since(a.sent) > askLost
+	a.mu.Unlock()
+	if lost {
+		a.forget()
+	}
+	a.bare(true)
+}
+
+// forget gives up what was asked for: it was lost, or the server forgets it as well, for nobody
+// listens any more.
+func (a *asker) forget() {
+	a.mu.Lock()
+	sub := a.sub
+	a.sub, a.inbox = nil, ""
+	a.rest()
+	a.mu.Unlock()
+	if sub != nil {
+		_ = sub.Drain() // what is on its way is still taken
+	}
+}
+
+// close ends the asker; what is on its way is still taken.
+func (a *asker) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.rest()
+	sub := a.sub
+	a.mu.Unlock()
+	if sub == nil {
+		return
+	}
+	over := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(over) })
+	if !a.nc.IsConnected() || sub.Drain() != nil {
+		_ = sub.Unsubscribe()
+		return
+	}
+	select {
+	case <-over:
+	case <-time.After(drainTimeout):
+	}
+}

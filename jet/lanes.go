@@ -1,0 +1,230 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// JetStream hands out the messages of a consumer in the order of the log, whatever
+// is in them. So each lane of a queue has a consumer of its own, and workers choose
+// which to ask. The consumer of the plain lane is the one that every version has known, it
+// takes what lies on the queue's own subjects, also of other priorities; those of
+// special lanes are made with the first task that needs them, by whoever places it.
+
+// openLaneOf makes the consumer of the lane in which an offer is about to lie, if it is
+// the first there that this process knows of.
+func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
+	var w *task.Work
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		w = &e.Work
+	case task.Queued:
+		w = &e.Work
+	default:
+		return nil
+	}
+	l := w.Lane()
+	if !special(l) {
+		return nil
+	}
+	if _, known := s.lanes.Load(l); known {
+		return nil
+	}
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	made, err := s.ensureLane(ctx, l)
+	if err != nil {
+		return err
+	}
+	s.lanes.Store(l, true)
+	if made {
+		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
+	}
+	return nil
+}
+
+// forEver is until when the server is told to pause what is paused without an end.
+const forEver = 100 * 365 * 24 * time.Hour
+
+// ensureLane makes the consumer of a lane if there is none, and tells whether it did.
+func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err error) {
+	if err := task.ValidQueue(l.Queue); err != nil {
+		return false, err
+	}
+	name := laneConsumer(l)
+	c, err := s.js.Consumer(ctx, LogStream, name)
+	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
+		return false, nil
+	}
+	if err == nil { // of a version that had no such bound
+		cfg := c.CachedInfo().Config
+		cfg.MaxDeliver = maxDeliver
+		_, err = s.log.UpdateConsumer(ctx, cfg)
+		return false, err
+	}
+	q, err := s.queue(ctx, l.Queue)
+	if err != nil {
+		return false, err
+	}
+	cfg := jetstream.ConsumerConfig{
+		Durable:       name,
+		Description:   "Millrace: offers of queue " + l.Queue + "; an ack wait is a lease",
+		FilterSubject: queuePrefix + l.Queue + ".*.*",
+		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
+		Metadata: map[string]string{"millrace": "1", "millrace.queue": l.Queue},
+	}
+	if special(l) {
+		cfg.FilterSubject = lanePrefix(l) + "*"
+		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
+	}
+	bound(&cfg, &q, time.Now())
+	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			return false, nil // somebody else was faster
+		}
+		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+	}
+	if now, err := s.queue(ctx, l.Queue); err != nil || now.Head != q.Head {
+		return true, errors.Join(err, s.KeepQueue(ctx, l.Queue)) // said while it was made
+	}
+	return true, nil
+}
+
+// keepLane makes a consumer be as is said about its queue.
+func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) error {
+	now := time.Now()
+	want := cfg
+	bound(&want, q, now)
+	if want.MaxAckPending != cfg.MaxAckPending {
+		cfg.MaxAckPending = want.MaxAckPending // a pause stays as it is, whatever else an update says
+		if _, err := s.log.UpdateConsumer(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch was := cfg.PauseUntil; {
+	case want.PauseUntil == nil && was != nil && was.After(now):
+		_, err = s.log.ResumeConsumer(ctx, cfg.Durable)
+	case want.PauseUntil != nil && (was == nil || !was.Equal(*want.PauseUntil)):
+		_, err = s.log.PauseConsumer(ctx, cfg.Durable, *want.PauseUntil)
+	}
+	return err
+}
+
+// bound writes what operators have said about a queue into the configuration of a consumer.
+func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
+	if cfg.MaxAckPending = q.Limit; q.Limit == 0 {
+		cfg.MaxAckPending = -1
+	}
+	cfg.PauseUntil = nil
+	if p := q.PausedAt(now); p != nil {
+		until := p.Until.UTC()
+		if p.Until.IsZero() {
+			until = p.Since.Add(forEver).UTC()
+		}
+		cfg.PauseUntil = &until
+	}
+}
+
+// queue reads what operators have said about a queue.
+func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
+	if _, own := task.NodeOf(name); own {
+		return task.Queue{Name: name}, nil
+	}
+	records, err := s.Queue(ctx, name)
+	return events.FoldQueue(name, records), err
+}
+
+// lanesOf lists the lanes of queues that have a consumer, the plain ones whether they have or not.
+func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]task.Lane, error) {
+	var lanes []task.Lane
+	for _, q := range queues {
+		lanes = append(lanes, task.Lane{Queue: q, Priority: task.DefaultPriority})
+	}
+	names := s.log.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if l, ok := laneOf(name); ok && slices.Contains(queues, l.Queue) {
+			lanes = append(lanes, l)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return nil, fmt.Errorf("list the lanes of queues: %w", err)
+	}
+	return lanes, nil
+}
+
+// KeepQueue makes the consumers of a queue be as the facts about it say: paused or
+// not, and with its limit. Doing it again is harmless.
+func (s *Store) KeepQueue(ctx context.Context, name string) error {
+	for {
+		q, err := s.queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		lanes, err := s.lanesOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, l := range lanes {
+			c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+			if errors.Is(err, jetstream.ErrConsumerNotFound) {
+				continue // whoever makes it does so himself
+			}
+			if err != nil {
+				return fmt.Errorf("consumer of queue %s: %w", name, err)
+			}
+			cfg := c.CachedInfo().Config
+			if err := s.keepLane(ctx, cfg, &q); err != nil {
+				return fmt.Errorf("consumer of queue %s: %w", name, err)
+			}
+		}
+		_ = s.nc.Publish(lanesPrefix+name, nil) // workers also look by themselves
+		now, err := s.queue(ctx, name)
+		if err != nil || now.Head == q.Head {
+			return err
+		}
+		// Something was said meanwhile, and may have been overwritten.
+	}
+}
+
+// LaneState is what the server holds of a lane.
+type LaneState struct {
+	task.Lane
+	// Waiting are offers that were not handed out yet, also of tasks that were cancelled since;
+	// Leased are those that were and are not done with.
+	Waiting, Leased int
+	// Handed counts how many were ever handed out, returned ones again.
+	Handed uint64
+}
+
+// QueueState returns what the server holds of a queue, lane by lane. Lanes without a consumer are left out.
+func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error) {
+	lanes, err := s.lanesOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var states []LaneState
+	for _, l := range lanes {
+		c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("consumer of queue %s: %w", name, err)
+		}
+		info := c.CachedInfo()
+		states = append(states, LaneState{Lane: l, Waiting: int(info.NumPending), Leased: info.NumAckPending, Handed: info.Delivered.Consumer})
+	}
+	return states, nil
+}

@@ -1,0 +1,365 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// submitTo places the birth of a task with a priority and a fair key.
+func submitTo(t testing.TB, s *Store, queue string, priority int, key string) task.ID {
+	t.Helper()
+	id := newTask()
+	work := testWork(queue)
+	work.Route, work.FairKey = task.QueueRoute(queue, priority), key
+	if _, err := s.Place(within(t), newFact(id, task.Submitted{Work: work})); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// takeAll takes n offers one after the other, as one slot does, and returns their lanes.
+func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
+	t.Helper()
+	var took []task.Lane
+	for range n {
+		offer, err := o.Next(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if offer.Deliveries > freeReturns {
+			t.Errorf("an offer was handed out %d times", offer.Deliveries)
+		}
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		birth := offer.Fact.Event.(task.Submitted)
+		took = append(took, birth.Lane())
+	}
+	return took
+}
+
+func TestNamesOfLanes(t *testing.T) {
+	t.Parallel()
+	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}} {
+		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
+			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
+		}
+	}
+	for _, name := range []string{"queue_crawl", "lane_", "lane_5_0_q", "lane_05_00_q", "lane_99_00_", "lane_xx_00_q", "MR_NODE_n"} {
+		if l, ok := laneOf(name); ok {
+			t.Errorf("%s is read as lane %+v", name, l)
+		}
+	}
+	w := task.Work{Route: "crawl.5"}
+	if got, want := offerSubject(&w, "T"), "mr.queue.crawl.5.T"; got != want {
+		t.Errorf("the plain lane is at %s, want %s", got, want)
+	}
+	w.Route = "crawl.8"
+	if got, want := offerSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
+		t.Errorf("priority 8 is at %s, want %s", got, want)
+	}
+	w.Route = "@n1.8"
+	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
+		t.Errorf("a node's route is at %s, want %s", got, want)
+	}
+}
+
+func TestTheMoreUrgentFirst(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	for range 30 {
+		for _, p := range []int{1, 5, 9} {
+			submitTo(t, s, "a", p, "")
+		}
+	}
+	o := offersOf(t, s, "a", "@n1")
+	took := takeAll(t, o, 90)
+	first := map[int]int{}
+	for _, l := range took[:20] {
+		first[l.Priority]++
+	}
+	if first[9] != 18 || first[5] != 1 || first[1] != 1 {
+		t.Errorf("of the first 20 so many were of each priority: %v; want 18 of 9 and 1 of each other", first)
+	}
+	settled(t, o)
+
+	// What comes while others run goes before what waits.
+	for range 20 {
+		submitTo(t, s, "a", 5, "")
+	}
+	takeAll(t, o, 5)
+	<-time.After(o.spellNow() * 2) // else it may have been looked for a moment ago
+	submitTo(t, s, "a", 10, "")    // a lane that nobody had seen
+	eventually(t, "the lane was found", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
+	})
+	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
+		t.Errorf("priority %d came before 10", l.Priority)
+	}
+}
+
+func (o *offers) spellNow() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.spell()
+}
+
+func TestOneKeyDoesNotDelayAnother(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	const many, few = 400, 5
+	big, small := "tenant-1", "tenant-2"
+	lane := func(key string) int { return (&task.Work{FairKey: key}).Lane().Number }
+	for lane(small) == lane(big) {
+		small += "x"
+	}
+	for range many {
+		submitTo(t, s, "a", 5, big)
+	}
+	for range few {
+		submitTo(t, s, "a", 5, small)
+	}
+	o := offersOf(t, s, "a")
+	took := takeAll(t, o, 2*few+1)
+	n := 0
+	for _, l := range took {
+		if l.Number == lane(small) {
+			n++
+		}
+	}
+	if n != few {
+		t.Errorf("of the first %d tasks %d were of the key with few, want all %d: %v", len(took), n, few, took)
+	}
+}
+
+func TestWeightedQueues(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	for range 60 {
+		submit(t, s, "crawl")
+		submit(t, s, "default")
+	}
+	o := offersOf(t, s, "crawl", "default")
+	o.Weigh(map[string]int{"crawl": 3})
+	count := map[string]int{}
+	for _, l := range takeAll(t, o, 40) {
+		count[l.Queue]++
+	}
+	if count["crawl"] != 30 {
+		t.Errorf("of 40 tasks with the weights 3 and 1 so many were of each queue: %v", count)
+	}
+}
+
+// Many slots on several workers take everything, each task once, and hardly anything is handed
+// out in vain: that would use up an offer's deliveries.
+func TestManySlotsAndLanes(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	const tasks, workers, slots = 900, 3, 8
+	ctx, cancel := context.WithCancel(within(t))
+	var mu sync.Mutex
+	seen, deliveries := map[task.ID]int{}, 0
+	var wg sync.WaitGroup
+	for range workers {
+		o := offersOf(t, s, "a", "b")
+		for range slots {
+			wg.Go(func() {
+				for {
+					offer, err := o.Next(ctx)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					seen[offer.Fact.Task]++
+					deliveries += offer.Deliveries
+					mu.Unlock()
+					if err := offer.Ack(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	for i := range tasks {
+		submitTo(t, s, []string{"a", "b"}[i%2], 1+i%10, []string{"", fmt.Sprint(i % 7)}[i%3%2])
+	}
+	eventually(t, "all were taken", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen) == tasks
+	})
+	cancel()
+	wg.Wait()
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("task %s was handed out to %d slots", id, n)
+		}
+	}
+	if deliveries > tasks*3/2 {
+		t.Errorf("%d tasks took %d deliveries", tasks, deliveries)
+	}
+}
+
+// An earlier version's consumer goes on, with what is leased from it, beside the new ones.
+func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	must(s.log.CreateConsumer(within(t), jetstream.ConsumerConfig{
+		Durable: "queue_a", FilterSubject: "mr.queue.a.*.*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
+		MaxDeliver: maxDeliver, MaxAckPending: -1, MaxWaiting: 8192,
+	}))(t)
+	// What such a version has placed at another priority lies among the others.
+	work := testWork("a")
+	work.Route = "a.8"
+	old := newTask()
+	body := must(events.Encode(nil, newFact(old, task.Submitted{Work: work})))(t)
+	raw(t, s, "mr.queue.a.8."+string(old), nil, body)
+	plain := submit(t, s, "a")
+
+	earlier := must(s.js.Consumer(within(t), LogStream, "queue_a"))(t)
+	leased := must(earlier.Next())(t)
+	urgent := submitTo(t, s, "a", 8, "")
+	o := offersOf(t, s, "a")
+	got := []task.ID{next(t, o).Fact.Task, next(t, o).Fact.Task}
+	if !slices.Equal(got, []task.ID{urgent, plain}) {
+		t.Errorf("got %v, want the urgent one %s and then %s", got, urgent, plain)
+	}
+	if n := ackPending(t, s, "a"); n != 2 {
+		t.Errorf("%d offers of the common consumer are out, want 2: the earlier version's and ours", n)
+	}
+	if err := leased.DoubleAck(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	records := must(s.Task(within(t), urgent))(t)
+	if len(records) != 1 || records[0].Fact.Task != urgent {
+		t.Errorf("the history of a task in a special lane is %v", records)
+	}
+}
+
+// A pause and a limit hold on the server itself, whoever pulls, and for consumers that are made later.
+func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	rec := recorder(s)
+	say := func(c task.QueueCommand) {
+		t.Helper()
+		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.KeepQueue(within(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := offersOf(t, s, "a", "b")
+	say(task.PauseQueue{Reason: "closed"})
+	submit(t, s, "a")
+	submitTo(t, s, "a", 9, "") // the consumer of this lane is made now
+	other := submit(t, s, "b")
+	if got := next(t, o); got.Fact.Task != other {
+		t.Fatalf("an offer of a paused queue came: %+v", got.Fact)
+	}
+	for _, l := range must(s.QueueState(within(t), "a"))(t) {
+		if l.Leased != 0 || l.Waiting != 1 {
+			t.Errorf("of a paused queue: %+v", l)
+		}
+	}
+	say(task.ResumeQueue{})
+	if l := takeAll(t, o, 2); l[0].Priority+l[1].Priority != 14 {
+		t.Errorf("after it was resumed, these came: %v", l)
+	}
+
+	two := 2
+	say(task.LimitQueue{Running: &two})
+	for range 5 {
+		submitTo(t, s, "a", 3, "")
+	}
+	first, second := next(t, o), next(t, o)
+	ctx, cancel := context.WithTimeout(within(t), 2*askSilence)
+	defer cancel()
+	if third, err := o.Next(ctx); err == nil {
+		t.Fatalf("a third one came: %+v", third.Fact)
+	}
+	if err := first.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	if third := next(t, o); third.Fact.Task == second.Fact.Task {
+		t.Error("the same one came twice")
+	}
+	none := 0
+	say(task.LimitQueue{Running: &none})
+	takeAll(t, o, 2)
+}
+
+// A limit holds for all lanes of a queue together, however many workers take from them, and what
+// is urgent still goes first.
+func TestALimitHoldsForAllLanes(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	rec := recorder(s)
+	const limit, workers, slots, tasks = 3, 3, 4, 40
+	n := limit
+	if _, _, err := rec.DoQueue(within(t), "a", task.LimitQueue{Running: &n}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tasks {
+		submitTo(t, s, "a", []int{5, 8, 2}[i%3], "")
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	var mu sync.Mutex
+	running, most, done := 0, 0, map[task.ID]int{}
+	var wg sync.WaitGroup
+	for range workers {
+		o := offersOf(t, s, "a", "b")
+		for range slots {
+			wg.Go(func() {
+				for {
+					offer, err := o.Next(ctx)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					running++
+					most = max(most, running)
+					done[offer.Fact.Task]++
+					mu.Unlock()
+					<-time.After(5 * time.Millisecond)
+					mu.Lock()
+					running--
+					mu.Unlock()
+					if offer.Deliveries > maxDeliver/2 {
+						t.Errorf("an offer was handed out %d times", offer.Deliveries)
+					}
+					if err := offer.Ack(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	eventually(t, "all have run", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(done) == tasks && running == 0
+	})
+	cancel()
+	wg.Wait()
+	if most > limit {
+		t.Errorf("%d ran at once, and at most %d may", most, limit)
+	}
+	for id, n := range done {
+		if n != 1 {
+			t.Errorf("task %s ran %d times", id, n)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	four, none, bad := 4, 0, -1
+	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
+	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
+	for _, c := range []struct {
+		name string
+		q    Queue
+		c    QueueCommand
+		at   time.Time
+		want QueueEvent
+	}{
+		{"pause", Queue{}, PauseQueue{Reason: "closed"}, noon, QueuePaused{Reason: "closed"}},
+		{"pause for a while", Queue{}, PauseQueue{For: time.Hour}, noon, QueuePaused{Until: noon.Add(time.Hour)}},
+		{"pause again", paused, PauseQueue{Reason: "closed"}, noon, nil},
+		{"pause for another reason", paused, PauseQueue{Reason: "fire"}, noon, QueuePaused{Reason: "fire"}},
+		{"pause what was paused for a while", brief, PauseQueue{}, noon.Add(time.Hour), QueuePaused{}},
+		{"resume", paused, ResumeQueue{Reason: "open"}, noon, QueueResumed{Reason: "open"}},
+		{"resume what is not paused", Queue{}, ResumeQueue{}, noon, nil},
+		{"resume what has resumed by itself", brief, ResumeQueue{}, noon.Add(time.Hour), nil},
+		{"limit", Queue{MaxWaiting: 9}, LimitQueue{Running: &four}, noon, QueueLimited{Running: 4, Waiting: 9}},
+		{"bound", Queue{Limit: 2}, LimitQueue{Waiting: &four}, noon, QueueLimited{Running: 2, Waiting: 4}},
+		{"no limit", Queue{Limit: 4, MaxWaiting: 1}, LimitQueue{Running: &none, Waiting: &none}, noon, QueueLimited{}},
+		{"the same limit", Queue{Limit: 4}, LimitQueue{Running: &four}, noon, nil},
+	} {
+		got, err := DecideQueue(c.q, c.c, c.at)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
+		}
+	}
+	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}} {
+		if _, err := DecideQueue(Queue{}, c, noon); err == nil {
+			t.Errorf("%+v is not refused", c)
+		}
+	}
+	q := Queue{Name: "q"}
+	for i, e := range []QueueEvent{QueuePaused{Reason: "closed"}, QueueLimited{Running: 4}, QueueLimited{Running: -3, Waiting: 7}, QueuePurged{Ended: 3}, nil} {
+		q = EvolveQueue(q, uint64(i+1), noon, "ann", e)
+	}
+	if q.Head != 5 || q.Limit != 0 || q.MaxWaiting != 7 || !reflect.DeepEqual(q.Paused, paused.Paused) {
+		t.Errorf("the facts add up to %+v", q)
+	}
+	if q = EvolveQueue(q, 5, noon, "bob", QueueResumed{}); q.Paused == nil {
+		t.Error("a fact counted twice")
+	}
+}
+
+// A task in a paused queue waits for an operator, and ends only by its own timeout.
+func TestDutyInAPausedQueue(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
+	around := Surroundings{Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}, Unserved: noon}
+	rules := Settings{StartDeadline: time.Minute}
+	d := Owes(waits, around, rules)
+	if d.Who != "operator" || !strings.Contains(d.What, `"crawl"`) || !strings.Contains(d.What, "by ann") || !strings.HasSuffix(d.What, ": closed") || !d.Look || d.Command != nil {
+		t.Errorf("without a timeout of its own: %+v", d)
+	}
+	waits.StartBy = noon.Add(time.Hour)
+	if d = Owes(waits, around, rules); !d.By.Equal(waits.StartBy) || d.Command == nil {
+		t.Errorf("with a timeout of its own: %+v", d)
+	}
+}
+
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	spec := &Spec{Handler: "noop"}
+	job := &Job{Name: "j", Queue: "crawl", Priority: 7, Fair: "tenant", Spec: *spec, Labels: map[string]string{"tenant": "acme"}}
+	for _, c := range []struct {
+		s     Submission
+		job   *Job
+		route Route
+		key   string
+	}{
+		{Submission{Spec: spec}, nil, "default.5", ""},
+		{Submission{Spec: spec, Priority: 10, FairKey: "x"}, nil, "default.10", "x"},
+		{Submission{}, job, "crawl.7", "acme"},
+		{Submission{Priority: 2, Labels: map[string]string{"tenant": "b"}}, job, "crawl.2", "b"},
+		{Submission{FairKey: "mine", Nodes: []string{"n1"}}, job, "@n1.7", "mine"},
+	} {
+		e, err := Birth(c.s, c.job, 0, noon)
+		if err != nil || e.Route != c.route || e.FairKey != c.key {
+			t.Errorf("%+v: route %s, key %q, %v; want %s, %q", c.s, e.Route, e.FairKey, err, c.route, c.key)
+		}
+	}
+	for _, s := range []Submission{{Spec: spec, Priority: 11}, {Spec: spec, Priority: -1}, {Spec: spec, FairKey: strings.Repeat("x", MaxFairKey+1)}} {
+		if _, err := Birth(s, nil, 0, noon); err == nil {
+			t.Errorf("priority %d with a key of %d bytes is not refused", s.Priority, len(s.FairKey))
+		}
+	}
+	for value, want := range map[string]string{`{"tenant":"a"}`: "a", `{"tenant":7}`: "7", `{"tenant":null}`: "", `{}`: "", ``: ""} {
+		if got := (&Work{Params: []byte(value)}).valueOf("tenant"); got != want {
+			t.Errorf("the parameter of %s is %q, want %q", value, got, want)
+		}
+	}
+
+	waits := Task{ID: "T", State: Pending, Work: Work{Route: "crawl.5"}}
+	for _, c := range []struct {
+		t    Task
+		p    int
+		want any
+	}{
+		{waits, 9, Reassigned{From: "crawl.5", To: "crawl.9", Reason: "r"}},
+		{waits, 5, nil},
+		{Task{State: Pending, Work: Work{Route: "@n1.5"}}, 9, Reassigned{From: "@n1.5", To: "@n1.9", Reason: "r"}},
+		{Task{State: Running}, 9, ErrNotWaiting},
+		{Task{State: Finished}, 9, ErrEnded},
+	} {
+		e, err := Decide(c.t, Prioritize{Priority: c.p, Reason: "r"}, noon)
+		if refusal, ok := c.want.(error); ok {
+			if !errors.Is(err, refusal) {
+				t.Errorf("%s: %v, want %v", c.t.State, err, refusal)
+			}
+		} else if err != nil || fmt.Sprint(e) != fmt.Sprint(c.want) {
+			t.Errorf("%s to %d: %v, %v; want %v", c.t.Route, c.p, e, err, c.want)
+		}
+	}
+	for state, want := range map[State]error{Pending: nil, Held: nil, Retrying: nil, Running: ErrNotWaiting, Cancelling: ErrNotWaiting, Error: ErrEnded} {
+		if _, err := Decide(Task{State: state}, CancelWaiting{}, noon); !errors.Is(err, want) {
+			t.Errorf("cancelling what waits, of a %s task: %v, want %v", state, err, want)
+		}
+	}
+}
