@@ -25,6 +25,8 @@ type Work struct {
 	StartBy time.Time `json:"start_by,omitzero"`
 	Group   string    `json:"group,omitzero"`
 	Parent  ID        `json:"parent,omitzero"`
+	// Origin is zero for a task that no schedule made.
+	Origin
 }
 
 // Submitted is the birth of a task. If Due is zero, the message that holds it
