@@ -37,8 +37,10 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
-	default:
+	case w.job != "":
 		f.Job = w.job
+	default:
+		f.Schedule = w.schedule
 	}
 	return f, nil
 }
@@ -74,6 +76,10 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	schedule, trigger, made   string
+	tick                      time.Time
+	count                     int
+	ledger                    task.Ledger
 	extra                     map[string]json.RawMessage
 }
 
@@ -106,6 +112,9 @@ func (w *wire) read(data []byte) error {
 	}
 	if l.Ok() && w.job != "" && (w.task != "" || w.node != "") && !known(w.typ) {
 		w.keep("job", appendString(nil, w.job))
+	}
+	if l.Ok() && w.schedule != "" && (w.task != "" || w.node != "" || w.job != "") && !known(w.typ) {
+		w.keep("schedule", appendString(nil, w.schedule))
 	}
 	return l.Error()
 }
@@ -292,6 +301,22 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fSchedule:
+		w.schedule = l.UnsafeString()
+	case fTick:
+		w.tick = instant(l)
+	case fTrigger:
+		w.trigger = l.UnsafeString()
+	case fMade:
+		w.made = l.UnsafeString()
+	case fCount:
+		w.count = signed(l)
+	case fLedger:
+		w.ledger = value[task.Ledger](l)
+		w.ledger.Last = utc(l, w.ledger.Last)
+		for i := range w.ledger.Waiting {
+			w.ledger.Waiting[i].Tick = utc(l, w.ledger.Waiting[i].Tick)
+		}
 	}
 }
 
@@ -374,8 +399,8 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries&fTask != 0 && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "":
-		return errors.New("it has neither task nor node nor job")
+	case w.task == "" && w.node == "" && w.job == "" && w.schedule == "":
+		return errors.New("it has neither task nor node nor job nor schedule")
 	}
 	if w.carries&fRoute != 0 {
 		if w.spec == nil {
@@ -431,6 +456,8 @@ func (w *wire) event() any {
 		return task.JobApplied{Revision: w.revision, Digest: w.digest}
 	case JobRemoved:
 		return task.JobRemoved{Revision: w.revision}
+	case ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued:
+		return w.scheduleEvent()
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
 	case NodeQuarantined:
@@ -447,5 +474,6 @@ func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
 		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent),
+		Origin: task.Origin{Schedule: w.schedule, Tick: w.tick, Trigger: w.trigger},
 	}
 }

@@ -44,6 +44,8 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("task", string(f.Task))
 	case f.Node != "":
 		o.str("node", string(f.Node))
+	case f.Schedule != "":
+		o.str("schedule", f.Schedule)
 	default:
 		o.str("job", f.Job)
 	}
@@ -68,8 +70,9 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
 	_, ofJob := f.Event.(task.JobEvent)
+	_, ofSchedule := f.Event.(task.ScheduleEvent)
 	about := 0
-	for _, name := range []string{string(f.Task), string(f.Node), f.Job} {
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Schedule} {
 		if name != "" {
 			about++
 		}
@@ -80,10 +83,10 @@ func (f *Fact) check(typ Type) error {
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
 	case about == 0:
-		return errors.New("it has neither task nor node nor job")
+		return errors.New("it has neither task nor node nor job nor schedule")
 	case about > 1:
-		return errors.New("it has more than one of task, node and job")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "")):
+		return errors.New("it has more than one of task, node, job and schedule")
+	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofSchedule != (f.Schedule != "")):
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -99,6 +102,9 @@ func (o *object) extra(f *Fact, typ Type) {
 		}
 		if f.Job == "" {
 			own &^= fJob
+		}
+		if f.Schedule == "" {
+			own &^= fSchedule
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
@@ -205,6 +211,8 @@ func (o *object) event(event any) {
 		o.str("digest", e.Digest)
 	case task.JobRemoved:
 		o.seq("revision", e.Revision)
+	case task.ScheduleEvent:
+		o.schedule(e)
 	}
 }
 
@@ -236,6 +244,9 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
+	o.str("schedule", w.Schedule)
+	o.time("tick", w.Tick)
+	o.str("trigger", w.Trigger)
 }
 
 // deadlines are the absolute bounds of a task.

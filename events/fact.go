@@ -37,6 +37,14 @@ const (
 	NodeOffline         Type = "node.offline"
 	JobApplied          Type = "job.applied"
 	JobRemoved          Type = "job.removed"
+	ScheduleApplied     Type = "schedule.applied"
+	ScheduleRemoved     Type = "schedule.removed"
+	SchedulePaused      Type = "schedule.paused"
+	ScheduleResumed     Type = "schedule.resumed"
+	ScheduleFired       Type = "schedule.fired"
+	ScheduleAdmitted    Type = "schedule.admitted"
+	ScheduleSkipped     Type = "schedule.skipped"
+	ScheduleQueued      Type = "schedule.queued"
 	NodeChanged         Type = "node.changed"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
@@ -48,13 +56,14 @@ var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
 	JobApplied, JobRemoved,
+	ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node or the definition of a job.
+// Fact is one thing that has happened to a task, a node, a schedule or the definition of a job.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -62,16 +71,18 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node or Job is what the fact is about; the others are empty.
-	Task task.ID
-	Node node.ID
-	Job  string
+	// Task, Node, Job or Schedule is what the fact is about; the others are empty.
+	Task     task.ID
+	Node     node.ID
+	Job      string
+	Schedule string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a [task.ScheduleEvent]; nil if the
+	// type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -120,6 +131,22 @@ func TypeOf(event any) Type {
 		return JobApplied
 	case task.JobRemoved:
 		return JobRemoved
+	case task.ScheduleApplied:
+		return ScheduleApplied
+	case task.ScheduleRemoved:
+		return ScheduleRemoved
+	case task.SchedulePaused:
+		return SchedulePaused
+	case task.ScheduleResumed:
+		return ScheduleResumed
+	case task.ScheduleFired:
+		return ScheduleFired
+	case task.ScheduleAdmitted:
+		return ScheduleAdmitted
+	case task.ScheduleSkipped:
+		return ScheduleSkipped
+	case task.ScheduleQueued:
+		return ScheduleQueued
 	case node.Changed:
 		return NodeChanged
 	case node.WasQuarantined:
@@ -132,13 +159,15 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's name.
+// About tells what the fact is about: the task's or the node's id, or the name of the job or schedule.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
 		return string(f.Task)
 	case f.Node != "":
 		return string(f.Node)
+	case f.Schedule != "":
+		return f.Schedule
 	}
 	return f.Job
 }
@@ -160,6 +189,12 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindSchedule is a change of a schedule's definition.
+	KindSchedule
+	// KindFire is a timer of a schedule that has fired.
+	KindFire
+	// KindTick is a decision on a tick of a schedule.
+	KindTick
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -177,7 +212,7 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task, Node or Job.
+	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Schedule.
 	Err error
 }
 

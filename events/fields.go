@@ -60,9 +60,15 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fSchedule
+	fTick
+	fTrigger
+	fMade
+	fCount
+	fLedger
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
-	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
+	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent | fSchedule | fTick | fTrigger
 	fReported = fAttempt | fEpoch
 )
 
@@ -87,6 +93,14 @@ var carries = map[Type]field{
 	NodeDraining:        fAny | fNode | fSession | fReason,
 	JobApplied:          fAny | fJob | fRevision | fDigest,
 	JobRemoved:          fAny | fJob | fRevision,
+	ScheduleApplied:     fAny | fSchedule | fRevision | fDigest,
+	ScheduleRemoved:     fAny | fSchedule | fRevision,
+	SchedulePaused:      fAny | fSchedule | fRevision | fReason,
+	ScheduleResumed:     fAny | fSchedule | fRevision | fReason,
+	ScheduleFired:       fAny | fSchedule | fRevision | fTick | fDue | fDetail,
+	ScheduleAdmitted:    fAny | fSchedule | fRevision | fTick | fTrigger | fMade | fDetail | fLedger,
+	ScheduleSkipped:     fAny | fSchedule | fRevision | fTick | fUntil | fCount | fReason | fDetail | fLedger,
+	ScheduleQueued:      fAny | fSchedule | fRevision | fTick | fTrigger | fDetail | fLedger,
 	NodeOffline:         fAny | fNode | fSession | fReason | fLost | fLow,
 	NodeChanged:         fAny | fNode | fReason | fOrder | fGrace,
 	NodeQuarantined:     fAny | fNode | fReason | fUntil,
@@ -95,8 +109,8 @@ var carries = map[Type]field{
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
-// it is about a task, node is not one of them, and job only if it is about neither.
-const unknownCarries = fAny | fTask | fNode | fJob
+// it is about a task, node is not one of them, and job and schedule only if it is about neither.
+const unknownCarries = fAny | fTask | fNode | fJob | fSchedule
 
 // fieldOf returns the field with a name, 0 if none has it.
 func fieldOf(name string) field {
@@ -209,6 +223,18 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "schedule":
+		return fSchedule
+	case "tick":
+		return fTick
+	case "trigger":
+		return fTrigger
+	case "made":
+		return fMade
+	case "count":
+		return fCount
+	case "ledger":
+		return fLedger
 	}
 	return 0
 }
