@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
@@ -49,7 +50,9 @@ func parseCron(expr, name string) (cronFields, error) {
 }
 
 func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
-	s, err := cron.MustNewParser(cronOptions).ParseWithHashKey(expr, name+"\x00")
+	// The parser's own hash tells names that differ in their ends hardly apart.
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	s, err := cron.MustNewParser(cronOptions).ParseWithHashKey(expr, key)
 	if err != nil {
 		return nil, err
 	}

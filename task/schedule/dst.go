@@ -104,6 +104,9 @@ func nextOnClock(match matcher, zone *time.Location, policy string, after time.T
 			h.note = joinNotes(left, h.note)
 			return h, true
 		}
+		if !end.After(t) { // beyond the tables the bounds of a year may be a little off
+			end = t.Add(time.Hour)
+		}
 		t = end
 	}
 	return hit{}, false

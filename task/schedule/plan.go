@@ -208,7 +208,7 @@ func (p *Plan) Next(after time.Time) (Tick, bool) {
 	}
 	if following, more := p.next(t.at); more {
 		// The order of ticks is that of their fires.
-		delay = min(delay, following.at.Sub(t.at)-time.Millisecond)
+		delay %= following.at.Sub(t.at)
 	}
 	tick.Due = tick.At.Add(delay)
 	tick.Note = joinNotes(tick.Note, fmt.Sprintf("delayed by %v (spread, jitter)", delay))
