@@ -3,6 +3,7 @@ package schedule
 import (
 	"crypto/sha256"
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -135,6 +136,11 @@ func nearestWeekday(y int, m time.Month, d, last int) int {
 	return d
 }
 
+// until is how far it is from a value to the next one of a set, or to the end of all values.
+func until(set uint64, value, end int) int {
+	return min(bits.TrailingZeros64(set>>uint(value)), end-value)
+}
+
 // next returns the first time on the wall, not before w and before limit, that
 // matches. The wall's times are written as if they were UTC.
 func (c *cronFields) next(w, limit time.Time) (time.Time, bool) {
@@ -149,11 +155,11 @@ func (c *cronFields) next(w, limit time.Time) (time.Time, bool) {
 		case !c.onDay(y, m, d):
 			w = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
 		case !has(c.hour, w.Hour()):
-			w = w.Truncate(time.Hour).Add(time.Hour)
+			w = w.Truncate(time.Hour).Add(time.Duration(until(c.hour, w.Hour(), 24)) * time.Hour)
 		case !has(c.minute, w.Minute()):
-			w = w.Truncate(time.Minute).Add(time.Minute)
+			w = w.Truncate(time.Minute).Add(time.Duration(until(c.minute, w.Minute(), 60)) * time.Minute)
 		case !has(c.second, w.Second()):
-			w = w.Add(time.Second)
+			w = w.Add(time.Duration(until(c.second, w.Second(), 60)) * time.Second)
 		default:
 			return w, true
 		}
