@@ -15,7 +15,7 @@ func (w *wire) scheduleEvent() any {
 	case ScheduleFired:
 		return task.ScheduleFired{Revision: w.revision, Tick: w.tick, Due: w.due, Detail: w.detail}
 	case ScheduleAdmitted:
-		return task.ScheduleAdmitted{Revision: w.revision, Tick: w.tick, Trigger: w.trigger, Made: task.ID(w.made), Detail: w.detail, Ledger: w.ledger}
+		return task.ScheduleAdmitted{Revision: w.revision, Tick: w.tick, Due: w.due, Trigger: w.trigger, Made: task.ID(w.made), Detail: w.detail, Ledger: w.ledger}
 	case ScheduleSkipped:
 		return task.ScheduleSkipped{Revision: w.revision, Tick: w.tick, Until: w.until, Count: w.count, Reason: w.reason, Detail: w.detail, Ledger: w.ledger}
 	case ScheduleQueued:

@@ -28,6 +28,7 @@ func (o *object) schedule(event task.ScheduleEvent) {
 	case task.ScheduleAdmitted:
 		o.seq("revision", e.Revision)
 		o.time("tick", e.Tick)
+		o.time("due", e.Due)
 		o.str("trigger", e.Trigger)
 		o.str("made", string(e.Made))
 		o.str("detail", e.Detail)

@@ -98,7 +98,7 @@ var carries = map[Type]field{
 	SchedulePaused:      fAny | fSchedule | fRevision | fReason,
 	ScheduleResumed:     fAny | fSchedule | fRevision | fReason,
 	ScheduleFired:       fAny | fSchedule | fRevision | fTick | fDue | fDetail,
-	ScheduleAdmitted:    fAny | fSchedule | fRevision | fTick | fTrigger | fMade | fDetail | fLedger,
+	ScheduleAdmitted:    fAny | fSchedule | fRevision | fTick | fDue | fTrigger | fMade | fDetail | fLedger,
 	ScheduleSkipped:     fAny | fSchedule | fRevision | fTick | fUntil | fCount | fReason | fDetail | fLedger,
 	ScheduleQueued:      fAny | fSchedule | fRevision | fTick | fTrigger | fDetail | fLedger,
 	NodeOffline:         fAny | fNode | fSession | fReason | fLost | fLow,

@@ -43,11 +43,14 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node or a job: the others are empty.
+// chain names the chain of a task, a node, a job or a schedule: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
 	job  string
+	// schedule has two chains: of its definition, and of what was decided on its ticks.
+	schedule string
+	ticks    bool
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -70,12 +73,19 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{f.Task, f.Node, f.Job}
+	kind := KindChain
+	switch f.Event.(type) {
+	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
+		kind = KindTick
+	}
+	c := chain{f.Task, f.Node, f.Job, f.Schedule, kind == KindTick}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
-	kind := KindChain
 	switch {
+	case kind == KindTick:
+	case f.Schedule != "":
+		kind = KindSchedule
 	case f.Node != "":
 		kind = KindNode
 	case f.Job != "":
@@ -217,7 +227,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Schedule: about.schedule}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {

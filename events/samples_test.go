@@ -76,7 +76,7 @@ func full() map[Type]Fact {
 		ScheduleResumed: task.ScheduleResumed{Revision: 10, Reason: "done"},
 		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
 			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
-		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerCatchUp, Made: sampleTask,
+		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
 			Detail: "1h0m0s late, catchup is last", Ledger: ledger},
 		ScheduleSkipped: task.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
 			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},

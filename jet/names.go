@@ -16,20 +16,26 @@ const (
 	DataStream   = "MR_DATA"    // what tasks produce
 	JobsBucket   = "MR_JOBS"    // definitions, with history
 	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
+
+	SchedulesBucket = "MR_SCHEDULES" // definitions of schedules, with history
 )
 
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
-	holdPrefix   = "mr.hold."    // mr.hold.<task>: births that cannot run yet
-	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
-	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
-	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
-	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
-	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
-	dataPrefix   = "mr.data."    // mr.data.<task>: records
-	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
+	queuePrefix  = "mr.queue."    // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
+	holdPrefix   = "mr.hold."     // mr.hold.<task>: births that cannot run yet
+	timerPrefix  = "mr.timer."    // mr.timer.<task>: message schedules of offers
+	chainPrefix  = "mr.task."     // mr.task.<task>: transitions
+	nodePrefix   = "mr.node."     // mr.node.<node>: transitions
+	jobPrefix    = "mr.job."      // mr.job.<job>: changes of its definition
+	schedPrefix  = "mr.schedule." // mr.schedule.<schedule>: changes of its definition
+	cronPrefix   = "mr.cron."     // mr.cron.<schedule>: the message schedule of its next fire
+	firePrefix   = "mr.fire."     // mr.fire.<schedule>: its fires, which the server writes
+	tickPrefix   = "mr.tick."     // mr.tick.<schedule>: what was decided on its ticks
+	outputPrefix = "mr.tasklog."  // mr.tasklog.<task>: output lines
+	dataPrefix   = "mr.data."     // mr.data.<task>: records
+	hintPrefix   = "mr.hint."     // mr.hint.<node>: core messages, "look at this task"
 )
 
 func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string(r) + "." + string(id) }
@@ -41,27 +47,39 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
+	case f.Schedule != "":
+		switch f.Event.(type) {
+		case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
+			return tickPrefix + f.Schedule
+		}
+		return schedPrefix + f.Schedule
 	}
 	return jobPrefix + f.Job
 }
 
-// place reads a subject: what kind of record lies there and whose it is.
-func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
+// place reads a subject: what kind of record lies there and what it is about.
+func place(subject string) (kind events.Kind, about events.Fact) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
-		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
+		return events.KindChain, events.Fact{Task: task.ID(subject[len(chainPrefix):])}
 	case isProbe(subject):
-		return events.KindProbe, "", "", ""
+		return events.KindProbe, about
 	case strings.HasPrefix(subject, queuePrefix):
-		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
+		return events.KindOffer, events.Fact{Task: task.ID(subject[strings.LastIndexByte(subject, '.')+1:])}
 	case strings.HasPrefix(subject, holdPrefix):
-		return events.KindHold, task.ID(subject[len(holdPrefix):]), "", ""
+		return events.KindHold, events.Fact{Task: task.ID(subject[len(holdPrefix):])}
 	case strings.HasPrefix(subject, nodePrefix):
-		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
+		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, jobPrefix):
-		return events.KindJob, "", "", subject[len(jobPrefix):]
+		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, schedPrefix):
+		return events.KindSchedule, events.Fact{Schedule: subject[len(schedPrefix):]}
+	case strings.HasPrefix(subject, firePrefix):
+		return events.KindFire, events.Fact{Schedule: subject[len(firePrefix):]}
+	case strings.HasPrefix(subject, tickPrefix):
+		return events.KindTick, events.Fact{Schedule: subject[len(tickPrefix):]}
 	}
-	return events.KindOther, "", "", ""
+	return events.KindOther, about
 }
 
 // probeToken stands where an offer has its task. No task has such an id.

@@ -54,6 +54,8 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
+	// Schedules are those whose ticks it makes tasks of. Default: none.
+	Schedules Schedules
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
 	// it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
@@ -69,6 +71,9 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	// LoopSchedules looks for schedules without a timer, LoopReleases for ticks that need not wait any longer.
+	LoopSchedules = "schedules"
+	LoopReleases  = "releases"
 )
 
 func (c Config) withDefaults() Config {
@@ -108,6 +113,9 @@ type Scheduler struct {
 	watch           watch
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+
+	waiting       names // schedules of which ticks wait for the tasks of earlier ones
+	scheduleSweep scheduleSweep
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
@@ -130,6 +138,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
+	g.Go(func() error { return s.fire(ctx) })
 	return g.Wait()
 }
 

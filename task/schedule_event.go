@@ -42,8 +42,9 @@ type ScheduleFired struct {
 // ScheduleAdmitted says that a tick gets its task.
 type ScheduleAdmitted struct {
 	Revision uint64
-	Tick     time.Time
-	Trigger  string
+	// Tick is the logical time and Due when it was meant to fire, jitter and spread included.
+	Tick, Due time.Time
+	Trigger   string
 	// Made is the task's id, which follows from schedule and tick.
 	Made   ID
 	Detail string

@@ -12,9 +12,10 @@ const module = "millrace/"
 // plan says which packages of this module each of them may import. What is not
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
-	"task":         {},
-	"task/jobfile": {"task"},
-	"node":         {"task"}, // for the form of names
+	"task":          {},
+	"task/jobfile":  {"task", "task/schedule"},
+	"task/schedule": {"task"},
+	"node":          {"task"}, // for the form of names
 
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
@@ -22,15 +23,15 @@ var plan = map[string][]string{
 	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
-	"scheduler":   {"events", "task", "node"},
+	"scheduler":   {"events", "task", "task/schedule", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 
 	"monitor":        {"metrics", "events", "task", "node"},
 	"worker/process": {"worker", "ipc", "task"},
-	"jet":            {"events", "task", "node"},
-	"client":         {"jet", "events", "task", "node"},
-	"api":            {"client", "projections", "jet", "events", "task", "node"},
+	"jet":            {"events", "task", "task/schedule", "node"},
+	"client":         {"jet", "events", "task", "task/schedule", "node"},
+	"api":            {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
@@ -82,8 +83,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "ipc", "events", "metrics", "verify"}
-	still     = []string{"task", "task/jobfile", "node", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "ipc", "events", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "task/schedule", "node", "metrics", "verify"}
 )
 
 // pkg is a package as the rules see it.

@@ -28,9 +28,9 @@ type Fire struct {
 
 // Owed is a tick on which is to be decided now.
 type Owed struct {
-	Tick    time.Time
-	Trigger string
-	Detail  string
+	Tick, Due time.Time
+	Trigger   string
+	Detail    string
 }
 
 // Missed are ticks that get no task because they have passed.
@@ -52,12 +52,18 @@ type Look struct {
 // Look says what is owed when a fire is handled at now. A fire that came in time is
 // owed, however late it is handled; other ticks that have passed meanwhile, and the
 // fire's own if the server fired late, are treated as [task.Schedule.CatchUp] has it.
-func (p *Plan) Look(f Fire, detail string, now time.Time) Look {
+//
+// Decided is the latest tick on which anything was decided before: neither it nor what
+// comes before it is looked at again, except for the fire's own.
+func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 	var l Look
 	after := f.Tick.Add(-time.Nanosecond)
 	if f.Stored.Sub(f.Due) <= Grace {
-		l.Owed = append(l.Owed, Owed{f.Tick, task.TriggerSchedule, detail})
+		l.Owed = append(l.Owed, Owed{f.Tick, f.Due, task.TriggerSchedule, detail})
 		after = f.Tick
+	}
+	if decided.After(after) {
+		after = decided
 	}
 	passed, next := p.passed(after, now.Add(-Grace))
 	l.Next = next
@@ -82,7 +88,7 @@ func (p *Plan) Look(f Fire, detail string, now time.Time) Look {
 	}
 	for _, t := range passed[first:] {
 		late := now.Sub(t.Due).Truncate(time.Second)
-		l.Owed = append(l.Owed, Owed{t.At, task.TriggerCatchUp, joinNotes(t.Note, fmt.Sprintf("%v late, catchup is %s", late, policy))})
+		l.Owed = append(l.Owed, Owed{t.At, t.Due, task.TriggerCatchUp, joinNotes(t.Note, fmt.Sprintf("%v late, catchup is %s", late, policy))})
 	}
 	return l
 }
@@ -181,13 +187,21 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
 }
 
+// Refuse is the fact that no task can be made for a tick, and why.
+func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, why string) task.ScheduleSkipped {
+	if o.Tick.After(l.Last) {
+		l.Last = o.Tick
+	}
+	return skipped(revision, o, l, task.SkipInvalid, why)
+}
+
 // Release says whether a tick that waited gets its task now; nil if not.
 func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
 	if len(l.Waiting) == 0 || len(l.Open) > 0 {
 		return nil
 	}
 	w := l.Waiting[0]
-	o := Owed{w.Tick, w.Trigger, "it waited for the tasks of earlier ticks"}
+	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier ticks"}
 	if p.Failing(l) {
 		l.Waiting = slices.Clone(l.Waiting[1:])
 		return skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
@@ -231,7 +245,7 @@ func (p *Plan) admit(l task.Ledger, o Owed, revision uint64) task.ScheduleAdmitt
 	if extra := len(l.Open) - task.MaxOpen; extra > 0 {
 		l.Open = l.Open[extra:]
 	}
-	return task.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
+	return task.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Due: o.Due, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
 }
 
 func wait(l task.Ledger, o Owed, revision uint64) task.ScheduleQueued {
