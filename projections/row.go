@@ -74,6 +74,9 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.time("start_by", t.StartBy)
 	d.str("group", t.Group)
 	d.str("parent", string(t.Parent))
+	d.str("schedule", t.Schedule)
+	d.time("tick", t.Tick)
+	d.str("trigger", t.Trigger)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -142,6 +145,12 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Group = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "schedule":
+		t.Schedule = l.UnsafeString()
+	case "tick":
+		t.Tick = instant(l)
+	case "trigger":
+		t.Trigger = l.UnsafeString()
 	case "attempt":
 		t.Attempt = l.Int()
 	case "epoch":

@@ -292,6 +292,8 @@ type Job struct {
 	Params map[string]json.RawMessage `json:"params,omitempty"`
 	// Queue is where its tasks wait. Default [DefaultQueue].
 	Queue string `json:"queue,omitempty"`
+	// Schedule makes a task of the job at its ticks; nil for none. It is a schedule of the job's name.
+	Schedule *Schedule `json:"schedule,omitempty"`
 	Spec
 }
 

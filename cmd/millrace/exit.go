@@ -110,6 +110,8 @@ func faultOf(err error) *fault {
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
+	case errors.Is(err, jet.ErrNoSchedule):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
 	case errors.Is(err, node.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace node ls` lists the nodes there are")}
 	case errors.Is(err, node.ErrRetired):

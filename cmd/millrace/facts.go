@@ -151,6 +151,8 @@ func factDetails(r *events.Record) string {
 		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
 	case task.JobRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
+	case task.ScheduleEvent:
+		return scheduleDetails(e)
 	case node.Changed:
 		return words(e.Order.String(), e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
@@ -194,7 +196,7 @@ func workDetails(w *task.Work) string {
 	if w.Job != "" {
 		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
 	}
-	return words(text, routeText(w.Route))
+	return words(text, routeText(w.Route), originText(w.Origin))
 }
 
 // routeText is a route in words.

@@ -69,6 +69,10 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	if t.Schedule != "" {
+		out.field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
+		out.field("tick", moment(t.Tick, now))
+	}
 	out.field("submitted", moment(t.SubmittedAt, now))
 	if t.Waiting() {
 		out.field("due", moment(t.Due, now))

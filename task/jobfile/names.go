@@ -10,16 +10,17 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
-	"run":     {"argv", "shell", "dir", "env", "stdin"},
-	"timeout": {"pending", "run", "idle", "stop"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
-	"place":   {"mode", "nodes", "no_node", "queue"},
+	"":         {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect", "schedule"},
+	"run":      {"argv", "shell", "dir", "env", "stdin"},
+	"timeout":  {"pending", "run", "idle", "stop"},
+	"retry":    {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"place":    {"mode", "nodes", "no_node", "queue"},
+	"schedule": {"cron", "every", "at", "timezone", "start", "end", "catchup", "catchup_window", "overlap", "depth", "jitter", "spread", "dst", "calendar", "pause_after"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"schedule": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
+	"priority": true, "concurrency": true, "rate": true, "slots": true,
 	"resources": true, "code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
@@ -39,7 +40,8 @@ var foreign = map[string][]string{
 	"command": {"run.argv", "run.shell"}, "cmd": {"run.argv", "run.shell"}, "exec": {"run.argv", "run.shell"}, "script": {"run.shell"},
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
-	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
+	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
+	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
 	"depends": {"needs"}, "depends_on": {"needs"},
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
@@ -71,7 +73,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "timeout", "place", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -30,11 +30,12 @@ func schemaFields(t *testing.T) map[string][]string {
 	forms := top["run"].(object)["oneOf"].([]any)
 	all := map[string][]string{}
 	for path, p := range map[string]object{
-		"":        top,
-		"run":     props(forms[len(forms)-1].(object)),
-		"timeout": props(top["timeout"].(object)),
-		"retry":   props(top["retry"].(object)),
-		"place":   props(top["place"].(object)),
+		"":         top,
+		"run":      props(forms[len(forms)-1].(object)),
+		"timeout":  props(top["timeout"].(object)),
+		"retry":    props(top["retry"].(object)),
+		"place":    props(top["place"].(object)),
+		"schedule": props(top["schedule"].(object)["oneOf"].([]any)[1].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
 	}
@@ -58,11 +59,12 @@ func jobFields(s reflect.Type) (names []string) {
 func TestFieldsAgree(t *testing.T) {
 	schema := schemaFields(t)
 	for path, s := range map[string]reflect.Type{
-		"":        reflect.TypeFor[task.Job](),
-		"run":     reflect.TypeFor[task.Run](),
-		"timeout": reflect.TypeFor[task.Timeout](),
-		"retry":   reflect.TypeFor[task.Retry](),
-		"place":   reflect.TypeFor[task.Place](),
+		"":         reflect.TypeFor[task.Job](),
+		"run":      reflect.TypeFor[task.Run](),
+		"timeout":  reflect.TypeFor[task.Timeout](),
+		"retry":    reflect.TypeFor[task.Retry](),
+		"place":    reflect.TypeFor[task.Place](),
+		"schedule": reflect.TypeFor[task.Schedule](),
 	} {
 		want := jobFields(s)
 		if got := schema[path]; !slices.Equal(got, want) {
@@ -112,11 +114,11 @@ func TestAllFieldsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place} {
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, *job.Schedule} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.
-			if f.Name == "Handler" || f.Name == "Shell" {
+			if f.Name == "Handler" || f.Name == "Shell" || f.Name == "Every" || f.Name == "At" {
 				continue
 			}
 			if v.FieldByIndex(f.Index).IsZero() {
