@@ -106,7 +106,15 @@ type ticker struct {
 	again  bool          // somebody may have dealt with this before
 }
 
-func (t *ticker) ledger() task.Ledger { return schedule.LedgerOf(t.last.Fact.Event) }
+// ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
+// the failures before.
+func (t *ticker) ledger() task.Ledger {
+	l := schedule.LedgerOf(t.last.Fact.Event)
+	if t.last.Stored.Before(t.stored.Since) {
+		l.Failures = 0
+	}
+	return l
+}
 
 // ticker reads a schedule; nil if it does not fire any more.
 func (s *Scheduler) ticker(ctx context.Context, name string) (*ticker, error) {

@@ -10,8 +10,9 @@ import (
 )
 
 // Grace is how late a fire may be without its tick counting as missed. The server
-// fires within a third of a second, so a later one means that it was away.
-const Grace = 30 * time.Second
+// fires within a third of a second, and a change of its leader takes up to 6s; so
+// a later one means that it was away.
+const Grace = 10 * time.Second
 
 // Bounds of what is made up for at once.
 const (
