@@ -267,27 +267,37 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	go func() { running <- s.Run(ctx) }()
 	defer func() { stop(); <-running }()
 
-	lead := 3*time.Second + time.Duration(n)*500*time.Microsecond
-	due := time.Now().Add(lead)
-	var wait sync.WaitGroup
-	names := make(chan int)
-	for range 64 {
-		wait.Go(func() {
-			for i := range names {
-				at := due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n)).UTC()
-				d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{At: at.Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
-				if _, _, err := store.PutSchedule(ctx, d, "test"); err != nil {
-					t.Error(err)
+	// Stored with a tick that is far away, so that all can be set at once to what is near.
+	each := func(do func(i int) error) {
+		var wait sync.WaitGroup
+		numbers := make(chan int)
+		for range 64 {
+			wait.Go(func() {
+				for i := range numbers {
+					if err := do(i); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-		})
+			})
+		}
+		for i := range n {
+			numbers <- i
+		}
+		close(numbers)
+		wait.Wait()
 	}
-	for i := range n {
-		names <- i
-	}
-	close(names)
-	wait.Wait()
-	t.Logf("%d schedules stored %v before they are due", n, time.Until(due))
+	revisions := make([]uint64, n)
+	each(func(i int) (err error) {
+		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+		revisions[i], _, err = store.PutSchedule(ctx, d, "test")
+		return err
+	})
+	due := time.Now().Add(time.Second + time.Duration(n)*500*time.Microsecond)
+	each(func(i int) error {
+		at := due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n))
+		return store.ArmSchedule(ctx, fmt.Sprintf("s%d", i), revisions[i], schedule.Tick{At: at, Due: at}, true)
+	})
+	t.Logf("%d timers set %v before they are due", n, time.Until(due))
 
 	feed, err := store.Follow(ctx, 1)
 	if err != nil {
