@@ -43,11 +43,13 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a job or a schedule: the others are empty.
+// chain names the chain of a task, a node, a job or its breaker, or a schedule: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
 	job  string
+	// breaker says that it is the chain of the job's breaker.
+	breaker bool
 	// schedule has two chains: of its definition, and of what was decided on its ticks.
 	schedule string
 	ticks    bool
@@ -78,7 +80,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
 		kind = KindTick
 	}
-	c := chain{f.Task, f.Node, f.Job, f.Schedule, kind == KindTick}
+	_, breaker := f.Event.(task.BreakerEvent)
+	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, schedule: f.Schedule, ticks: kind == KindTick}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -88,6 +91,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindSchedule
 	case f.Node != "":
 		kind = KindNode
+	case breaker:
+		kind = KindBreaker
 	case f.Job != "":
 		kind = KindJob
 	}
@@ -117,7 +122,7 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	m.tick()
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if !e.Due.IsZero() {
+		if !e.Offers() {
 			return m.store(KindHold, chain{task: f.Task}, raw), nil
 		}
 		return m.offer(f.Task, raw, e.Route), nil
@@ -181,6 +186,17 @@ func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Recor
 		from++
 	}
 	return m.pick(seqs[from:]), nil
+}
+
+// Breaker implements [Reader].
+func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := m.heads[chain{job: job, breaker: true}]
+	if head == 0 {
+		return Record{}, false, nil
+	}
+	return m.records[head-1], true, nil
 }
 
 // Last implements [Reader].
@@ -413,6 +429,14 @@ func (l *memoryLease) Return() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.offer.until = l.m.now()
+	l.m.wake()
+	return nil
+}
+
+func (l *memoryLease) Rest(d time.Duration) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.offer.until = l.m.now().Add(d)
 	l.m.wake()
 	return nil
 }

@@ -22,6 +22,9 @@ func (noView) Waiting(context.Context, string, time.Time, int) ([]task.ID, error
 func (noView) Astray(context.Context, node.ID, string) ([]task.ID, error) { return nil, nil }
 func (noView) Nodes(context.Context) ([]node.Node, uint64, error)         { return nil, 0, nil }
 
+func (noView) Known(context.Context, []task.ID) ([]task.Task, error) { return nil, nil }
+func (noView) Held(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }
+
 func (noBeats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) { return nil, nil }
 func (noBeats) Beating(context.Context, node.ID) (node.Heartbeat, bool, error) {
 	return node.Heartbeat{}, false, nil

@@ -29,6 +29,7 @@ const (
 	chainPrefix  = "mr.task."     // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."     // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."      // mr.job.<job>: changes of its definition
+	breakPrefix  = "mr.breaker."  // mr.breaker.<job>: transitions of its breaker
 	schedPrefix  = "mr.schedule." // mr.schedule.<schedule>: changes of its definition
 	cronPrefix   = "mr.cron."     // mr.cron.<schedule>: the message schedule of its next fire
 	firePrefix   = "mr.fire."     // mr.fire.<schedule>: its fires, which the server writes
@@ -54,6 +55,9 @@ func chainSubject(f *events.Fact) string {
 		}
 		return schedPrefix + f.Schedule
 	}
+	if _, ok := f.Event.(task.BreakerEvent); ok {
+		return breakPrefix + f.Job
+	}
 	return jobPrefix + f.Job
 }
 
@@ -72,6 +76,8 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, jobPrefix):
 		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, breakPrefix):
+		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	case strings.HasPrefix(subject, schedPrefix):
 		return events.KindSchedule, events.Fact{Schedule: subject[len(schedPrefix):]}
 	case strings.HasPrefix(subject, firePrefix):

@@ -38,6 +38,8 @@ type Filter struct {
 	Schedule string
 	// Labels must all be there with these values.
 	Labels map[string]string
+	// Batch is the bulk command that touched the task last.
+	Batch string
 	// Since and Until bound the time of submission: Since itself is in, Until is
 	// not. A task whose id names a time more than a day from its submission may be missed.
 	Since, Until time.Time
@@ -68,6 +70,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Schedule != "" && t.Schedule != f.Schedule {
+		return false
+	}
+	if f.Batch != "" && t.Batch != f.Batch {
 		return false
 	}
 	for k, v := range f.Labels {
@@ -136,6 +141,9 @@ func (f *Filter) conditions(after string) *condition {
 	}
 	for k, v := range f.Labels {
 		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
+	}
+	if f.Batch != "" {
+		c.and("instr(doc, ?)", string(appendString([]byte(`"batch":`), f.Batch)))
 	}
 	if part := plainPart(f.Text); part != "" {
 		pattern := "%" + part + "%"
