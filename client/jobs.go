@@ -3,17 +3,30 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // Apply stores a job under its name. It returns the revision, and whether the
 // job was new or different from what was there. The error names the field that
-// is wrong.
+// is wrong. The schedule that the job has, or no longer has, is stored or removed with it; if that
+// fails, applying the same again does it.
 func (c *Client) Apply(ctx context.Context, j task.Job) (revision uint64, changed bool, err error) {
-	return c.store.PutJob(ctx, j, c.rec.Actor)
+	if j.Schedule != nil {
+		if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
+			return 0, false, fmt.Errorf("job %s: schedule.%w", j.Name, err)
+		}
+	}
+	revision, changed, err = c.store.PutJob(ctx, j, c.rec.Actor)
+	if err != nil {
+		return revision, changed, err
+	}
+	also, err := c.applySchedule(ctx, &j)
+	return revision, changed || also, err
 }
 
 // Job returns a job. The error wraps [jet.ErrNoJob] if there is none.
@@ -24,8 +37,11 @@ func (c *Client) Job(ctx context.Context, name string) (jet.StoredJob, error) {
 // Jobs returns all jobs by name.
 func (c *Client) Jobs(ctx context.Context) ([]jet.StoredJob, error) { return c.store.Jobs(ctx) }
 
-// RemoveJob removes a job; its tasks stay. The error wraps [jet.ErrNoJob] if there is none.
+// RemoveJob removes a job and the schedule that came with it; its tasks stay. The error wraps [jet.ErrNoJob] if there is none.
 func (c *Client) RemoveJob(ctx context.Context, name string) error {
+	if _, err := c.removeScheduleOf(ctx, name); err != nil {
+		return err
+	}
 	return c.store.RemoveJob(ctx, name, c.rec.Actor)
 }
 

@@ -34,6 +34,8 @@ type ListRequest struct {
 	Job    string       `json:"job,omitempty"`
 	Node   string       `json:"node,omitempty"`
 	Queue  string       `json:"queue,omitempty"`
+	// Schedule is which one made the task.
+	Schedule string `json:"schedule,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Batch is the bulk command that touched them last.

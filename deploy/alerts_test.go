@@ -125,6 +125,10 @@ const calm = `load 1m
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s1",job="millrace"} 0+60x34
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s2",job="millrace"} 0x34
   millrace_log_unreadable_total{instance="s1",job="millrace"} 2x34
+  millrace_schedule_missed_total{reason="missed",instance="s1",job="millrace"} 4x34
+  millrace_schedule_missed_total{reason="overlap",instance="s1",job="millrace"} 0+1x34
+  millrace_schedule_lag_seconds_bucket{le="5",instance="s1",job="millrace"} 0+60x34
+  millrace_schedule_lag_seconds_bucket{le="+Inf",instance="s1",job="millrace"} 0+60x34
   millrace_breaker_state{breaker="crawl",instance="s1",job="millrace"} 0 2 2 1 0x30
   millrace_connection_up{connection="millrace worker",instance="w1",job="millrace"} 1 0 1 1x31
   millrace_monitor_failures_total{source="tasks",instance="s1",job="millrace"} 0 1 1 1x31
@@ -158,6 +162,10 @@ var trouble = map[string]struct{ load, want string }{
 	"MillraceReadModelBehind":      {`millrace_read_model_lag_seconds{instance="s1"} 0x20 0+60x14`, `{instance="s1"}`},
 	"MillraceSchedulerStalled": {`millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s1"} 600x34
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s2"} 0x34`, `{loop="sweep"} 1200`},
+	"MillraceScheduleMissed": {`millrace_schedule_missed_total{reason="missed",instance="s1"} 0x25 3x9`, `{reason="missed"}`},
+	"MillraceScheduleLate": {`millrace_schedule_lag_seconds_bucket{le="5",instance="s1"} 0x34
+  millrace_schedule_lag_seconds_bucket{le="10",instance="s1"} 0+60x34
+  millrace_schedule_lag_seconds_bucket{le="+Inf",instance="s1"} 0+60x34`, `{}`},
 	"MillraceLogUnreadable":  {`millrace_log_unreadable_total{instance="s1"} 0x25 1x9`, `{}`},
 	"MillraceConnectionDown": {`millrace_connection_up{connection="millrace worker",instance="w1"} 1x20 0x14`, `{connection="millrace worker", instance="w1"} 0`},
 	"MillraceFiguresMissing": {`millrace_monitor_failures_total{source="tasks",instance="s1"} 0+1x34`, `{instance="s1", source="tasks"} 5`},

@@ -37,10 +37,12 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
-	case w.queue != "" && w.job == "":
+	case w.job != "":
+		f.Job = w.job
+	case w.queue != "":
 		f.Queue = w.queue
 	default:
-		f.Job = w.job
+		f.Schedule = w.schedule
 	}
 	return f, nil
 }
@@ -76,6 +78,10 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	schedule, trigger, made   string
+	tick                      time.Time
+	count                     int
+	ledger                    task.Ledger
 	left                      int
 	retryOf                   string
 	holds                     []string
@@ -119,6 +125,9 @@ func (w *wire) read(data []byte) error {
 	}
 	if l.Ok() && w.queue != "" && (w.task != "" || w.node != "" || w.job != "") && !known(w.typ) {
 		w.keep("queue", appendString(nil, w.queue))
+	}
+	if l.Ok() && w.schedule != "" && (w.task != "" || w.node != "" || w.job != "" || w.queue != "") && !known(w.typ) {
+		w.keep("schedule", appendString(nil, w.schedule))
 	}
 	return l.Error()
 }
@@ -305,6 +314,22 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fSchedule:
+		w.schedule = l.UnsafeString()
+	case fTick:
+		w.tick = instant(l)
+	case fTrigger:
+		w.trigger = l.UnsafeString()
+	case fMade:
+		w.made = l.UnsafeString()
+	case fCount:
+		w.count = signed(l)
+	case fLedger:
+		w.ledger = value[task.Ledger](l)
+		w.ledger.Last = utc(l, w.ledger.Last)
+		for i := range w.ledger.Waiting {
+			w.ledger.Waiting[i].Tick = utc(l, w.ledger.Waiting[i].Tick)
+		}
 	case fLeft:
 		w.left = signed(l)
 	case fRetryOf:
@@ -413,8 +438,8 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "" && w.queue == "":
-		return errors.New("it has neither task nor node nor job nor queue")
+	case w.task == "" && w.node == "" && w.job == "" && w.queue == "" && w.schedule == "":
+		return errors.New("it has neither task nor node, job, queue or schedule")
 	}
 	if w.carries.has(fRoute) {
 		if w.spec == nil {
@@ -490,6 +515,8 @@ func (w *wire) event() any {
 		return task.QueueLimited{Running: w.running, Waiting: w.waiting, Reason: w.reason}
 	case QueuePurged:
 		return task.QueuePurged{Reason: w.reason, Ended: w.ended}
+	case ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued:
+		return w.scheduleEvent()
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
 	case NodeQuarantined:
@@ -507,5 +534,6 @@ func (w *wire) work() task.Work {
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
 		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 		FairKey: w.fairKey,
+		Origin:  task.Origin{Schedule: w.schedule, Tick: w.tick, Trigger: w.trigger},
 	}
 }

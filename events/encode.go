@@ -46,6 +46,8 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("node", string(f.Node))
 	case f.Queue != "":
 		o.str("queue", f.Queue)
+	case f.Schedule != "":
+		o.str("schedule", f.Schedule)
 	default:
 		o.str("job", f.Job)
 	}
@@ -71,11 +73,12 @@ func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
 	_, ofJob := f.Event.(task.JobEvent)
 	_, ofQueue := f.Event.(task.QueueEvent)
+	_, ofSchedule := f.Event.(task.ScheduleEvent)
 	if !ofJob {
 		_, ofJob = f.Event.(task.BreakerEvent)
 	}
 	about := 0
-	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Queue} {
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Queue, f.Schedule} {
 		if name != "" {
 			about++
 		}
@@ -86,10 +89,10 @@ func (f *Fact) check(typ Type) error {
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
 	case about == 0:
-		return errors.New("it has neither task nor node nor job nor queue")
+		return errors.New("it has neither task nor node, job, queue or schedule")
 	case about > 1:
-		return errors.New("it has more than one of task, node, job and queue")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofQueue != (f.Queue != "")):
+		return errors.New("it has more than one of task, node, job, queue and schedule")
+	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofQueue != (f.Queue != "") || ofSchedule != (f.Schedule != "")):
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -108,6 +111,9 @@ func (o *object) extra(f *Fact, typ Type) {
 		}
 		if f.Queue == "" {
 			own = own.without(fQueue)
+		}
+		if f.Schedule == "" {
+			own = own.without(fSchedule)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
@@ -250,6 +256,8 @@ func (o *object) event(event any) {
 	case task.QueuePurged:
 		o.str("reason", e.Reason)
 		o.num("ended", e.Ended)
+	case task.ScheduleEvent:
+		o.schedule(e)
 	}
 }
 
@@ -281,6 +289,9 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
+	o.str("schedule", w.Schedule)
+	o.time("tick", w.Tick)
+	o.str("trigger", w.Trigger)
 	if len(w.Holds) > 0 {
 		o.json("holds", w.Holds)
 	}

@@ -45,7 +45,8 @@ type ExportHeader struct {
 	To uint64 `json:"to,omitempty"`
 }
 
-var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindProbe: "probe", KindQueue: "queue"}
+var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindProbe: "probe",
+	KindQueue: "queue", KindSchedule: "schedule", KindFire: "fire", KindTick: "tick"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {

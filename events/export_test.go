@@ -112,7 +112,7 @@ func TestExportReaderRefuses(t *testing.T) {
 		"another order":    {good + good, "line 2 of the export: sequence 3 comes after 3"},
 		"no sequence":      {`{"kind":"other"}`, "seq or kind is missing"},
 		"no kind":          {`{"seq":1}`, "seq or kind is missing"},
-		"another kind":     {`{"seq":1,"kind":"fire"}`, `the kind is "fire", want one of`},
+		"another kind":     {`{"seq":1,"kind":"smoke"}`, `the kind is "smoke", want one of`},
 		"a later version":  {`{"export":2}`, "use a newer millrace"},
 		"version zero":     {`{"export":0}`, "version 0"},
 		"another header":   {`{"export":1,"from":-1}`, "line 1"},

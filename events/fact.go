@@ -47,6 +47,14 @@ const (
 	QueueResumed        Type = "queue.resumed"
 	QueueLimited        Type = "queue.limited"
 	QueuePurged         Type = "queue.purged"
+	ScheduleApplied     Type = "schedule.applied"
+	ScheduleRemoved     Type = "schedule.removed"
+	SchedulePaused      Type = "schedule.paused"
+	ScheduleResumed     Type = "schedule.resumed"
+	ScheduleFired       Type = "schedule.fired"
+	ScheduleAdmitted    Type = "schedule.admitted"
+	ScheduleSkipped     Type = "schedule.skipped"
+	ScheduleQueued      Type = "schedule.queued"
 	NodeChanged         Type = "node.changed"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
@@ -60,13 +68,14 @@ var Types = []Type{
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
+	ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
 
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node, the definition of a job or its breaker.
+// Fact is one thing that has happened to a task, a node, a schedule, the definition of a job or its breaker.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -74,17 +83,19 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node, Job or Queue is what the fact is about; the others are empty.
-	Task  task.ID
-	Node  node.ID
-	Job   string
-	Queue string
+	// Task, Node, Job, Queue or Schedule is what the fact is about; the others are empty.
+	Task     task.ID
+	Node     node.ID
+	Job      string
+	Queue    string
+	Schedule string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent] or a [task.QueueEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent], a
+	// [task.QueueEvent] or a [task.ScheduleEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -153,6 +164,22 @@ func TypeOf(event any) Type {
 		return QueueLimited
 	case task.QueuePurged:
 		return QueuePurged
+	case task.ScheduleApplied:
+		return ScheduleApplied
+	case task.ScheduleRemoved:
+		return ScheduleRemoved
+	case task.SchedulePaused:
+		return SchedulePaused
+	case task.ScheduleResumed:
+		return ScheduleResumed
+	case task.ScheduleFired:
+		return ScheduleFired
+	case task.ScheduleAdmitted:
+		return ScheduleAdmitted
+	case task.ScheduleSkipped:
+		return ScheduleSkipped
+	case task.ScheduleQueued:
+		return ScheduleQueued
 	case node.Changed:
 		return NodeChanged
 	case node.WasQuarantined:
@@ -165,7 +192,7 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's or queue's name.
+// About tells what the fact is about: the task's or the node's id, or the name of the job, queue or schedule.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
@@ -174,6 +201,8 @@ func (f *Fact) About() string {
 		return string(f.Node)
 	case f.Queue != "":
 		return f.Queue
+	case f.Schedule != "":
+		return f.Schedule
 	}
 	return f.Job
 }
@@ -199,6 +228,12 @@ const (
 	KindQueue
 	// KindBreaker is a transition of a job's breaker.
 	KindBreaker
+	// KindSchedule is a change of a schedule's definition.
+	KindSchedule
+	// KindFire is a timer of a schedule that has fired.
+	KindFire
+	// KindTick is a decision on a tick of a schedule.
+	KindTick
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -216,7 +251,7 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task, Node or Job.
+	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Schedule.
 	Err error
 }
 

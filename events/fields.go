@@ -74,6 +74,12 @@ const (
 	fNeeds
 	fInputs
 	fCode
+	fSchedule
+	fTick
+	fTrigger
+	fMade
+	fCount
+	fLedger
 )
 
 // fields is a set of fields, one bit each. The zero value is empty.
@@ -99,11 +105,12 @@ func (s fields) without(f field) fields {
 var (
 	anyFields    = setOf(fType, fV, fID, fAt, fActor, fCause, fCorr)
 	ofTask       = anyFields.with(fTask)
-	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs, fFairKey)
+	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs, fFairKey, fSchedule, fTick, fTrigger)
 	ofAttempt    = ofTask.with(fAttempt, fEpoch)
 	ofNode       = anyFields.with(fNode)
 	ofDefinition = anyFields.with(fJob)
 	ofQueue      = anyFields.with(fQueue)
+	ofSchedule   = anyFields.with(fSchedule, fRevision)
 )
 
 // carries lists the fields of each type.
@@ -137,6 +144,14 @@ var carries = map[Type]fields{
 	QueueResumed:        ofQueue.with(fReason),
 	QueueLimited:        ofQueue.with(fRunning, fWaiting, fReason),
 	QueuePurged:         ofQueue.with(fReason, fEnded),
+	ScheduleApplied:     ofSchedule.with(fDigest),
+	ScheduleRemoved:     ofSchedule,
+	SchedulePaused:      ofSchedule.with(fReason),
+	ScheduleResumed:     ofSchedule.with(fReason),
+	ScheduleFired:       ofSchedule.with(fTick, fDue, fDetail),
+	ScheduleAdmitted:    ofSchedule.with(fTick, fDue, fTrigger, fMade, fDetail, fLedger),
+	ScheduleSkipped:     ofSchedule.with(fTick, fUntil, fCount, fReason, fDetail, fLedger),
+	ScheduleQueued:      ofSchedule.with(fTick, fTrigger, fDetail, fLedger),
 	NodeOffline:         ofNode.with(fSession, fReason, fLost, fLow),
 	NodeChanged:         ofNode.with(fReason, fOrder, fGrace),
 	NodeQuarantined:     ofNode.with(fReason, fUntil),
@@ -145,8 +160,9 @@ var carries = map[Type]fields{
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
-// it is about a task, node is not one of them, job only if it is about neither, and queue only if it is about nothing else.
-var unknownCarries = anyFields.with(fTask, fNode, fJob, fQueue)
+// it is about a task, node is not one of them, job only if it is about neither, and queue
+// and schedule only if it is about nothing else.
+var unknownCarries = anyFields.with(fTask, fNode, fJob, fQueue, fSchedule)
 
 // fieldOf returns the field with a name, fNone if none has it.
 func fieldOf(name string) field {
@@ -283,6 +299,18 @@ func fieldOf(name string) field {
 		return fInputs
 	case "code":
 		return fCode
+	case "schedule":
+		return fSchedule
+	case "tick":
+		return fTick
+	case "trigger":
+		return fTrigger
+	case "made":
+		return fMade
+	case "count":
+		return fCount
+	case "ledger":
+		return fLedger
 	}
 	return fNone
 }

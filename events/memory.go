@@ -43,7 +43,7 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a queue, a job or its breaker: the others are empty.
+// chain names the chain of a task, a node, a queue, a job or its breaker, or a schedule: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
@@ -51,6 +51,9 @@ type chain struct {
 	// breaker says that it is the chain of the job's breaker.
 	breaker bool
 	queue   string
+	// schedule has two chains: of its definition, and of what was decided on its ticks.
+	schedule string
+	ticks    bool
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -73,13 +76,20 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
+	kind := KindChain
+	switch f.Event.(type) {
+	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
+		kind = KindTick
+	}
 	_, breaker := f.Event.(task.BreakerEvent)
-	c := chain{f.Task, f.Node, f.Job, breaker, f.Queue}
+	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
-	kind := KindChain
 	switch {
+	case kind == KindTick:
+	case f.Schedule != "":
+		kind = KindSchedule
 	case f.Node != "":
 		kind = KindNode
 	case breaker:
@@ -249,7 +259,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {

@@ -43,10 +43,13 @@ func full() map[Type]Fact {
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
 		FairKey: "acme",
+		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
 		Holds:   []string{task.HoldNeeds, task.HoldLimit},
 		Needs:   &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
 		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 	}
+	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
+		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
 		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second)},
@@ -86,6 +89,17 @@ func full() map[Type]Fact {
 		QueueResumed:    task.QueueResumed{Reason: "open again"},
 		QueueLimited:    task.QueueLimited{Running: 4, Waiting: 10_000, Reason: "the licence has four seats"},
 		QueuePurged:     task.QueuePurged{Reason: "wrong input", Ended: 512},
+		ScheduleApplied: task.ScheduleApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		ScheduleRemoved: task.ScheduleRemoved{Revision: 8},
+		SchedulePaused:  task.SchedulePaused{Revision: 9, Reason: "maintenance"},
+		ScheduleResumed: task.ScheduleResumed{Revision: 10, Reason: "done"},
+		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
+			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
+		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
+			Detail: "1h0m0s late, catchup is last", Ledger: ledger},
+		ScheduleSkipped: task.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
+			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},
+		ScheduleQueued: task.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
 }
@@ -124,6 +138,14 @@ func minimal() map[Type]Fact {
 		QueueResumed:        task.QueueResumed{},
 		QueueLimited:        task.QueueLimited{},
 		QueuePurged:         task.QueuePurged{},
+		ScheduleApplied:     task.ScheduleApplied{},
+		ScheduleRemoved:     task.ScheduleRemoved{},
+		SchedulePaused:      task.SchedulePaused{},
+		ScheduleResumed:     task.ScheduleResumed{},
+		ScheduleFired:       task.ScheduleFired{},
+		ScheduleAdmitted:    task.ScheduleAdmitted{},
+		ScheduleSkipped:     task.ScheduleSkipped{},
+		ScheduleQueued:      task.ScheduleQueued{},
 		NodeChanged:         node.Changed{},
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
@@ -142,6 +164,8 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Job = "thumbnail"
 		case task.QueueEvent:
 			f.Queue = "images"
+		case task.ScheduleEvent:
+			f.Schedule = "every-night"
 		default:
 			f.Task = sampleTask
 		}

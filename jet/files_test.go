@@ -145,7 +145,9 @@ func TestSweep(t *testing.T) {
 	common := "in both"
 	kept, lost := pushed(t, s, common, "kept"), pushed(t, s, common, "lost", "and more")
 	soon := time.Now().Add(time.Hour)
-	wanted := func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{kept.Digest: true}, nil }
+	wanted := func(context.Context) (map[files.Digest]bool, error) {
+		return map[files.Digest]bool{kept.Digest: true}, nil
+	}
 	if done := must(s.SweepFiles(ctx, soon, false, wanted))(t); done.Chunks != 0 || len(done.Versions) != 0 || done.Kept != 2 {
 		t.Errorf("a version that was just pushed: %+v", done)
 	}
@@ -318,11 +320,11 @@ func TestFilesWithFewRights(t *testing.T) {
 	t.Parallel()
 	page := string(must(os.ReadFile("../docs/operations.md"))(t))
 	_, accounts, _ := strings.Cut(page, "\n    accounts {")
-	accounts, _, found := strings.Cut(accounts, "\nWhat these do not prevent")
+	accounts, _, found := strings.Cut(accounts, "\n    }\n")
 	if !found {
 		t.Fatal("docs/operations.md has no block of permissions any more")
 	}
-	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\naccounts {%s", t.TempDir(), accounts), make(chan string, 1)))(t)
+	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\naccounts {%s\n}", t.TempDir(), accounts), make(chan string, 1)))(t)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(patience) {

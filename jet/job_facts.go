@@ -27,8 +27,9 @@ const (
 	actorHeader       = "Mr-Actor" // of a definition: who wrote it
 )
 
-// definition is the last message of a job's key; revision 0 if there is none.
+// definition is the last message of the key of a job or schedule; revision 0 if there is none.
 type definition struct {
+	bucket   string
 	name     string
 	body     []byte
 	revision uint64
@@ -37,19 +38,26 @@ type definition struct {
 	removed  bool
 }
 
-func jobKey(name string) string { return "$KV." + JobsBucket + "." + name }
+func jobKey(name string) string { return keySubject(JobsBucket, name) }
+
+func keySubject(bucket, name string) string { return "$KV." + bucket + "." + name }
 
 // definition reads from the leader what lies under a job's name.
 func (s *Store) definition(ctx context.Context, name string) (definition, error) {
-	d := definition{name: name}
-	request, err := json.Marshal(map[string]any{"last_by_subj": jobKey(name)})
+	return s.defined(ctx, JobsBucket, name)
+}
+
+// defined reads from the leader what lies under a name in a bucket of definitions.
+func (s *Store) defined(ctx context.Context, bucket, name string) (definition, error) {
+	d := definition{bucket: bucket, name: name}
+	request, err := json.Marshal(map[string]any{"last_by_subj": keySubject(bucket, name)})
 	if err != nil {
 		return d, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err = patiently(ctx, func(ctx context.Context) error {
-		m, found, err := s.storedMessage(ctx, "KV_"+JobsBucket, request)
+		m, found, err := s.storedMessage(ctx, "KV_"+bucket, request)
 		if err != nil || !found {
 			return err
 		}
@@ -64,7 +72,7 @@ func (s *Store) definition(ctx context.Context, name string) (definition, error)
 // define writes a definition, or its removal, if last is still the revision of
 // its key. Else the error wraps [events.ErrConflict].
 func (s *Store) define(ctx context.Context, d definition, last uint64) (definition, error) {
-	m := &nats.Msg{Subject: jobKey(d.name), Data: d.body, Header: nats.Header{
+	m := &nats.Msg{Subject: keySubject(d.bucket, d.name), Data: d.body, Header: nats.Header{
 		actorHeader: {d.actor}, expectedHeader: {fmt.Sprint(last)},
 	}}
 	if d.removed {
@@ -88,16 +96,27 @@ func (s *Store) tellJob(ctx context.Context, d definition) (bool, error) {
 	if d.removed {
 		f.Event = task.JobRemoved{Revision: d.revision}
 	} else {
-		hash := sha256.Sum256(d.body)
-		f.Event = task.JobApplied{Revision: d.revision, Digest: "sha256:" + hex.EncodeToString(hash[:])}
+		f.Event = task.JobApplied{Revision: d.revision, Digest: d.digest()}
 	}
+	return s.tell(ctx, f, d.revision)
+}
+
+// digest is the hash of a definition as it is stored.
+func (d *definition) digest() string {
+	hash := sha256.Sum256(d.body)
+	return "sha256:" + hex.EncodeToString(hash[:])
+}
+
+// tell records the fact of a revision unless it, or a later one, was told of. It
+// returns whether it had to.
+func (s *Store) tell(ctx context.Context, f *events.Fact, revision uint64) (bool, error) {
 	f.Type = events.TypeOf(f.Event)
 	for {
-		last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": jobPrefix + d.name})
+		last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": chainSubject(f)})
 		if err != nil {
 			return false, err
 		}
-		if revisionOf(&last) >= d.revision {
+		if revisionOf(&last) >= revision {
 			return false, nil
 		}
 		_, err = s.Append(ctx, f, last.Seq)
@@ -117,6 +136,14 @@ func revisionOf(r *events.Record) uint64 {
 	case task.JobApplied:
 		return e.Revision
 	case task.JobRemoved:
+		return e.Revision
+	case task.ScheduleApplied:
+		return e.Revision
+	case task.ScheduleRemoved:
+		return e.Revision
+	case task.SchedulePaused:
+		return e.Revision
+	case task.ScheduleResumed:
 		return e.Revision
 	}
 	return 0

@@ -52,7 +52,7 @@ func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision 
 		if now.revision > 0 && !now.removed && bytes.Equal(now.body, body) {
 			return now.revision, false, nil
 		}
-		next, err := s.define(ctx, definition{name: j.Name, body: body, actor: actor}, now.revision)
+		next, err := s.define(ctx, definition{bucket: JobsBucket, name: j.Name, body: body, actor: actor}, now.revision)
 		if errors.Is(err, events.ErrConflict) {
 			continue // somebody else was faster
 		}
@@ -132,7 +132,7 @@ func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
 		if now.revision == 0 || now.removed {
 			return fmt.Errorf("%w: %q", ErrNoJob, name)
 		}
-		gone, err := s.define(ctx, definition{name: name, actor: actor, removed: true}, now.revision)
+		gone, err := s.define(ctx, definition{bucket: JobsBucket, name: name, actor: actor, removed: true}, now.revision)
 		if errors.Is(err, events.ErrConflict) {
 			continue
 		}

@@ -19,6 +19,8 @@ const (
 	NodesBucket  = "MR_NODES"    // heartbeats, with a TTL
 	FilesStream  = "MR_FILES"    // contents of files, by digest
 	FileRefs     = "MR_FILEREFS" // names of bundles, with history, and artifacts of tasks
+
+	SchedulesBucket = "MR_SCHEDULES" // definitions of schedules, with history
 )
 
 // Subjects. Each is literal per task or node, which is what makes the
@@ -32,6 +34,10 @@ const (
 	jobPrefix    = "mr.job."         // mr.job.<job>: changes of its definition
 	breakPrefix  = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix  = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
+	schedPrefix  = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
+	cronPrefix   = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
+	firePrefix   = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
+	tickPrefix   = "mr.tick."        // mr.tick.<schedule>: what was decided on its ticks
 	outputPrefix = "mr.tasklog."     // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."        // mr.data.<task>: records
 	hintPrefix   = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
@@ -91,6 +97,12 @@ func chainSubject(f *events.Fact) string {
 		return nodePrefix + string(f.Node)
 	case f.Queue != "":
 		return statePrefix + f.Queue
+	case f.Schedule != "":
+		switch f.Event.(type) {
+		case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
+			return tickPrefix + f.Schedule
+		}
+		return schedPrefix + f.Schedule
 	}
 	if _, ok := f.Event.(task.BreakerEvent); ok {
 		return breakPrefix + f.Job
@@ -117,6 +129,12 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
 	case strings.HasPrefix(subject, breakPrefix):
 		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
+	case strings.HasPrefix(subject, schedPrefix):
+		return events.KindSchedule, events.Fact{Schedule: subject[len(schedPrefix):]}
+	case strings.HasPrefix(subject, firePrefix):
+		return events.KindFire, events.Fact{Schedule: subject[len(firePrefix):]}
+	case strings.HasPrefix(subject, tickPrefix):
+		return events.KindTick, events.Fact{Schedule: subject[len(tickPrefix):]}
 	}
 	return events.KindOther, about
 }

@@ -18,7 +18,7 @@ import (
 // that all workers share; that of the plain lane is made when the first of them comes. A
 // node's own route has one that is the node's alone.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
-	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), look: make(chan struct{}, 1), limits: map[string]*queueLimit{}}
+	o := s.newOffers()
 	for _, queue := range queues {
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
@@ -38,6 +38,12 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		return nil, err
 	}
 	return o, nil
+}
+
+func (s *Store) newOffers() *offers {
+	return &offers{
+		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), look: make(chan struct{}, 1), limits: map[string]*queueLimit{},
+	}
 }
 
 func (o *offers) serveLane(ctx context.Context, l task.Lane) error {

@@ -326,7 +326,7 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue:
+	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule:
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
@@ -353,6 +353,12 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindJob
 	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged:
 		return kind == events.KindQueue
+	case events.ScheduleApplied, events.ScheduleRemoved, events.SchedulePaused, events.ScheduleResumed:
+		return kind == events.KindSchedule
+	case events.ScheduleFired:
+		return kind == events.KindFire
+	case events.ScheduleAdmitted, events.ScheduleSkipped, events.ScheduleQueued:
+		return kind == events.KindTick
 	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
 		return kind == events.KindBreaker
 	}

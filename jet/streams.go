@@ -53,7 +53,8 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{{
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">", statePrefix + "*"},
+		Subjects: []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
+			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">"},
 		// A schedule message needs rollups, and both need purge and per-message TTL.
 		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
 		AllowAtomicPublish: true, AllowDirect: true,
@@ -90,6 +91,9 @@ const markerTTL = 10 * time.Minute
 func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{
 		Bucket: JobsBucket, Description: "Millrace: job definitions by name", History: 64,
+		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}, {
+		Bucket: SchedulesBucket, Description: "Millrace: definitions of schedules by name", History: 64,
 		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}, {
 		// No bucket TTL: it would remove the markers that tell of an expiry.

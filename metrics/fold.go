@@ -21,6 +21,8 @@ type Fold struct {
 	names *Queues
 	nodes *nodes
 
+	schedules schedules // guarded by mu
+
 	mu        sync.Mutex
 	counted   uint64            // guarded by mu, like all below; nothing at or before it counts
 	queues    map[string]*queue // by the queue's own name
@@ -61,7 +63,7 @@ func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *F
 		names: names, nodes: newNodes(known), counted: after,
 		queues: map[string]*queue{}, shared: map[string]*queue{},
 		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons),
-		facts: map[events.Type]*uint64{}, expired: newHistogram(waitBounds),
+		facts: map[events.Type]*uint64{}, schedules: newSchedules(), expired: newHistogram(waitBounds),
 	}
 	for _, t := range events.Types {
 		f.facts[t] = new(uint64)
@@ -135,6 +137,9 @@ func (f *Fold) Observe(steps []events.Step) {
 		}
 		f.counted = s.Record.Seq
 		f.fact(s.Record)
+		if s.Record.Kind == events.KindTick {
+			f.schedules.decision(s.Record)
+		}
 		if s.Was.State != s.Is.State || s.Was.Epoch != s.Is.Epoch {
 			f.step(s)
 		}
@@ -286,6 +291,7 @@ func (f *Fold) Collect(emit Emit) {
 	emit(TasksReopened, float64(f.reopened), nil)
 	emit(ResultsLate, float64(f.late), nil)
 	emit(FactsUnreadable, float64(f.unread), nil)
+	f.schedules.collect(emit)
 	f.breakers.collect(emit)
 	f.nodes.collect(emit)
 }

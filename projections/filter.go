@@ -34,6 +34,8 @@ type Filter struct {
 	States []task.State
 	// Job, Node and Queue are exact. Node is who runs or last ran the task.
 	Job, Node, Queue string
+	// Schedule is which one made the task.
+	Schedule string
 	// Labels must all be there with these values.
 	Labels map[string]string
 	// Batch is the bulk command that touched the task last.
@@ -65,6 +67,9 @@ type Page struct {
 // matches decides what the query could not, or only roughly.
 func (f *Filter) matches(t *task.Task) bool {
 	if !f.Since.IsZero() && t.SubmittedAt.Before(f.Since) || !f.Until.IsZero() && !t.SubmittedAt.Before(f.Until) {
+		return false
+	}
+	if f.Schedule != "" && t.Schedule != f.Schedule {
 		return false
 	}
 	if f.Batch != "" && t.Batch != f.Batch {
@@ -130,6 +135,9 @@ func (f *Filter) conditions(after string) *condition {
 	}
 	if f.Queue != "" {
 		c.and("queue = ?", f.Queue)
+	}
+	if f.Schedule != "" {
+		c.and("instr(doc, ?)", string(appendLabel(nil, "schedule", f.Schedule)))
 	}
 	for k, v := range f.Labels {
 		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))

@@ -81,6 +81,9 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("retry_of", string(t.RetryOf))
 	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
+	d.str("schedule", t.Schedule)
+	d.time("tick", t.Tick)
+	d.str("trigger", t.Trigger)
 	d.texts("holds", t.Holds)
 	d.str("fair_key", t.FairKey)
 	if t.Needs != nil {
@@ -167,6 +170,12 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Parent = task.ID(l.UnsafeString())
 	case "fair_key":
 		t.FairKey = l.UnsafeString()
+	case "schedule":
+		t.Schedule = l.UnsafeString()
+	case "tick":
+		t.Tick = instant(l)
+	case "trigger":
+		t.Trigger = l.UnsafeString()
 	case "needs":
 		l.AddError(json.Unmarshal(l.Raw(), &t.Needs))
 	case "inputs":

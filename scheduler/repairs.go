@@ -28,10 +28,12 @@ const (
 	RepairDead Repair = "dead"
 	// RepairJob: a change of a job had not been told in the log.
 	RepairJob Repair = "job"
+	// RepairSchedule: a schedule had no timer, a change of it was not told, or a tick that was to get its task had none.
+	RepairSchedule Repair = "schedule"
 )
 
 // RepairKinds are all kinds.
-var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob}
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob, RepairSchedule}
 
 // repairs counts by kind.
 type repairs struct {

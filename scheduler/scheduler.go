@@ -58,6 +58,8 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
+	// Schedules are those whose ticks it makes tasks of. Default: none.
+	Schedules Schedules
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
 	// when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
@@ -74,6 +76,9 @@ const (
 	LoopPresence = "presence"
 	LoopReact    = "react"
 	LoopBreaker  = "breaker"
+	// LoopSchedules looks for schedules without a timer, LoopReleases for ticks that need not wait any longer.
+	LoopSchedules = "schedules"
+	LoopReleases  = "releases"
 )
 
 func (c Config) withDefaults() Config {
@@ -117,6 +122,9 @@ type Scheduler struct {
 	reactors        []reactor // set once, by New
 	needs           *needs
 	heldAfter       task.ID // where the sweep goes on; its own
+
+	waiting       names // schedules of which ticks wait for the tasks of earlier ones
+	scheduleSweep scheduleSweep
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
@@ -145,6 +153,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
 	g.Go(func() error { return s.release(ctx) })
+	g.Go(func() error { return s.fire(ctx) })
 	return g.Wait()
 }
 

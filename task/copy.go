@@ -37,5 +37,8 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 		return e, err
 	}
 	e.RetryOf, e.Inputs = t.ID, t.Inputs
+	if e.Origin = t.Origin; e.Schedule != "" {
+		e.Trigger = TriggerManual // the tick has its task already
+	}
 	return e, nil
 }

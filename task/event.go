@@ -33,6 +33,8 @@ type Work struct {
 	Needs *Needs `json:"needs,omitzero"`
 	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
 	Inputs json.RawMessage `json:"inputs,omitzero"`
+	// Origin is zero for a task that no schedule made.
+	Origin
 }
 
 // Submitted is the birth of a task. If it is neither due later nor held, the

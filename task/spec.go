@@ -226,6 +226,8 @@ type Job struct {
 	// Fair names the label, or else the parameter, whose value is the fair key of a task:
 	// keys that wait in a queue are served in turn. Default: tasks have none.
 	Fair string `json:"fair,omitempty"`
+	// Schedule makes a task of the job at its ticks; nil for none. It is a schedule of the job's name.
+	Schedule *Schedule `json:"schedule,omitempty"`
 	Spec
 }
 

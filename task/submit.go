@@ -46,6 +46,8 @@ type Submission struct {
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
+	// Origin says which schedule it is made for; zero for none.
+	Origin
 }
 
 // Birth makes the event that a submission becomes. Job is the definition that
@@ -121,6 +123,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		return e, err
 	}
 	e.Parent = s.Parent
+	e.Origin = s.Origin
 	if s.Needs != nil {
 		if err := s.Needs.Validate(); err != nil {
 			return e, err

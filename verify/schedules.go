@@ -1,45 +1,90 @@
 package verify
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
 )
 
-// I-6. No fact of this version speaks of schedules. What the design says of them
-// can be checked already: a `schedule.fired` names schedule, tick and the task
-// that it made, and a birth may name its schedule and tick. One tick, one task.
+// I-6. A tick gets one decision at most, by which it has a task or none, and one task at most: whatever
+// admits a tick names the same one, and the births of a tick are all of that task. A task that
+// somebody asked for by hand has no tick to share. That a birth follows each decision is I-2's
+// concern: a tick that was left out may still get its task by a backfill.
 
-const scheduleFired events.Type = "schedule.fired"
+// tick is one moment of a schedule.
+type tick struct {
+	schedule string
+	at       int64 // nanoseconds since 1970
+}
 
-// tick is one moment of a schedule, as facts spell it.
-type tick struct{ schedule, at string }
+// ticked is what the log says of a tick.
+type ticked struct {
+	made     task.ID // "" if nobody has named a task
+	seq      uint64  // of who named it
+	admitted uint64  // the sequence of the decision that gave it its task, 0 for none
+	skipped  uint64  // likewise of the one that left it out
+}
 
-// fired reads the tick off a fact that names one.
-func (v *Verifier) fired(r *events.Record) {
-	f := &r.Fact
-	if f.Task == "" || f.Extra == nil || f.Type != scheduleFired && f.Type != events.TaskSubmitted {
-		return
-	}
-	var t tick
-	for name, to := range map[string]*string{"schedule": &t.schedule, "tick": &t.at} {
-		if json.Unmarshal(f.Extra[name], to) != nil || *to == "" {
-			return // a later version may mean something else by it
+// ticks checks what a fact says of ticks of schedules.
+func (v *Verifier) ticksOf(r *events.Record) {
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		if e.Schedule != "" && e.Trigger != task.TriggerManual {
+			v.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq)
 		}
+	case task.ScheduleAdmitted:
+		t := v.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
+		switch {
+		case t.admitted > 0:
+			v.twice(r, t.made, e.Tick, t.admitted, "was given a task twice")
+		case t.skipped > 0:
+			v.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
+		}
+		t.admitted = r.Seq
+	case task.ScheduleSkipped:
+		if e.Count > 1 {
+			return // each of them is told apart only by the rules of the schedule
+		}
+		t := v.tick(r.Fact.Schedule, e.Tick)
+		if t.admitted > 0 {
+			v.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
+		}
+		t.skipped = r.Seq
 	}
-	made, known := v.ticks[t]
+}
+
+func (v *Verifier) tick(schedule string, at time.Time) *ticked {
+	key := tick{schedule, at.UnixNano()}
+	t, known := v.ticks[key]
 	if !known {
 		v.checked[OneTask]++
-		v.ticks[t] = task.ID(strings.Clone(string(f.Task)))
-		return
+		t = &ticked{}
+		key.schedule = strings.Clone(schedule) // the record's memory is not ours to keep
+		v.ticks[key] = t
 	}
-	if made != f.Task {
-		id := task.ID(strings.Clone(string(f.Task)))
-		v.find(OneTask, Finding{Task: id, Seqs: []uint64{r.Seq},
-			What: fmt.Sprintf("the tick %s of schedule %s made task %s, and before that task %s", t.at, t.schedule, id, made),
-			Look: fmt.Sprintf("`millrace task events %s` and `millrace task events %s`", made, id)})
+	return t
+}
+
+// named checks that a tick's task is the one that was named before.
+func (v *Verifier) named(schedule string, at time.Time, made task.ID, seq uint64) *ticked {
+	t := v.tick(schedule, at)
+	switch {
+	case t.made == "":
+		t.made, t.seq = task.ID(strings.Clone(string(made))), seq
+	case t.made != made:
+		id := task.ID(strings.Clone(string(made)))
+		v.find(OneTask, Finding{Task: id, Seqs: []uint64{t.seq, seq},
+			What: fmt.Sprintf("the tick %s of schedule %s made task %s, and before that task %s", at.UTC().Format(time.RFC3339Nano), schedule, id, t.made),
+			Look: fmt.Sprintf("`millrace task events %s` and `millrace task events %s`", t.made, id)})
 	}
+	return t
+}
+
+func (v *Verifier) twice(r *events.Record, made task.ID, at time.Time, before uint64, what string) {
+	v.find(OneTask, Finding{Task: made, Seqs: []uint64{before, r.Seq},
+		What: fmt.Sprintf("the tick %s of schedule %s %s", at.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, what),
+		Look: fmt.Sprintf("`millrace events show %d` and `millrace events show %d`", before, r.Seq)})
 }

@@ -71,7 +71,7 @@ type Verifier struct {
 	tasks    *tasks
 	nodes    map[node.ID]node.Node
 	sessions map[sessionKey]*session
-	ticks    map[tick]task.ID
+	ticks    map[tick]*ticked
 	causes   causes
 
 	rowsCame bool // the rows of a read model were compared
@@ -90,7 +90,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, ticks: map[tick]task.ID{},
+		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, ticks: map[tick]*ticked{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -131,13 +131,13 @@ func (v *Verifier) Add(r *events.Record) error {
 		if v.poisoned++; len(v.poison) < maxPoisonSeqs {
 			v.poison = append(v.poison, r.Seq)
 		}
-	case r.Fact.Event == nil && r.Fact.Type != scheduleFired:
+	case r.Fact.Event == nil:
 		v.unknown[events.Type(strings.Clone(string(r.Fact.Type)))]++
 		v.causes.visit(v, r)
 	default:
 		v.facts++
 		v.causes.visit(v, r)
-		v.fired(r)
+		v.ticksOf(r)
 	}
 	if r.Kind == events.KindNode {
 		v.node(r)

@@ -48,6 +48,20 @@ func (a *app) completeJobs(c *cobra.Command, args []string, _ string) ([]string,
 	})
 }
 
+func (a *app) completeSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.complete(c, func(ctx context.Context, cl *client.Client) []string {
+		schedules, _ := cl.Schedules(ctx) // those that can be read
+		names := make([]string, len(schedules))
+		for i := range schedules {
+			names[i] = schedules[i].Name + "\t" + whenText(&schedules[i].When)
+		}
+		return names
+	})
+}
+
 func (a *app) completeTasks(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(c, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.List(ctx, client.ListRequest{Limit: 30})

@@ -115,6 +115,8 @@ func faultOf(err error) *fault {
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
 	case errors.Is(err, jet.ErrSweeping):
 		return &fault{code: exitRefused, err: err}
+	case errors.Is(err, jet.ErrNoSchedule):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
 	case errors.Is(err, node.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace node ls` lists the nodes there are")}
 	case errors.Is(err, node.ErrRetired):

@@ -171,6 +171,8 @@ func factDetails(r *events.Record) string {
 		return words(boundText(e.Running, "run at once"), boundText(e.Waiting, "wait"), e.Reason)
 	case task.QueuePurged:
 		return words(plural(e.Ended, "task")+" cancelled", e.Reason)
+	case task.ScheduleEvent:
+		return scheduleDetails(e)
 	case node.Changed:
 		return words(e.Order.String(), e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
@@ -214,7 +216,7 @@ func workDetails(w *task.Work) string {
 	if w.Job != "" {
 		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
 	}
-	return words(text, routeText(w.Route))
+	return words(text, routeText(w.Route), originText(w.Origin))
 }
 
 // routeText is a route in words.

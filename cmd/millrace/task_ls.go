@@ -75,6 +75,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringVar(&r.Job, "job", "", "of this job")
 	fs.StringVar(&r.Node, "node", "", "run by this node at last")
 	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
+	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
 	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
 	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
@@ -83,6 +84,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
+	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
 }
 
 func stateNames() string {

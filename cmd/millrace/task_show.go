@@ -74,6 +74,10 @@ func taskDetails(t *task.Task, now time.Time) table {
 	out.field("fair key", t.FairKey)
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	if t.Schedule != "" {
+		out.field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
+		out.field("tick", moment(t.Tick, now))
+	}
 	out.field("copy of", string(t.RetryOf))
 	out.field("batch", t.Batch)
 	if t.Needs != nil {

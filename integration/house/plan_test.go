@@ -12,11 +12,12 @@ const module = "millrace/"
 // plan says which packages of this module each of them may import. What is not
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
-	"task":         {},
-	"task/jobfile": {"task"},
-	"node":         {"task"}, // for the form of names
-	"files":        {},
-	"files/tree":   {"files"},
+	"task":          {},
+	"task/jobfile":  {"task", "task/schedule"},
+	"task/schedule": {"task"},
+	"node":          {"task"}, // for the form of names
+	"files":         {},
+	"files/tree":    {"files"},
 
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
@@ -24,7 +25,7 @@ var plan = map[string][]string{
 	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
-	"scheduler":   {"events", "task", "node"},
+	"scheduler":   {"events", "task", "task/schedule", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 
@@ -32,9 +33,9 @@ var plan = map[string][]string{
 	"worker/process": {"worker", "ipc", "task"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task"},
-	"jet":              {"events", "files", "files/tree", "task", "node"},
-	"client":           {"jet", "events", "files", "files/tree", "task", "node"},
-	"api":              {"client", "projections", "jet", "events", "task", "node"},
+	"jet":              {"events", "files", "files/tree", "task", "task/schedule", "node"},
+	"client":           {"jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
@@ -86,8 +87,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "node", "files", "ipc", "events", "metrics", "verify"}
-	still     = []string{"task", "task/jobfile", "node", "files", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "metrics", "verify"}
 )
 
 // pkg is a package as the rules see it.

@@ -10,7 +10,7 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect", "files", "setup", "artifacts"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect", "schedule", "files", "setup", "artifacts"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
@@ -20,11 +20,12 @@ var vocabulary = map[string][]string{
 
 	"files":     {"bundle", "to", "mode"},
 	"artifacts": {"paths", "when"},
+	"schedule":  {"cron", "every", "at", "timezone", "start", "end", "catchup", "catchup_window", "overlap", "depth", "jitter", "spread", "dst", "calendar", "pause_after"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"schedule": true, "concurrency": true, "rate": true, "slots": true,
+	"concurrency": true, "rate": true, "slots": true,
 	"resources": true, "code": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
@@ -44,7 +45,8 @@ var foreign = map[string][]string{
 	"command": {"run.argv", "run.shell"}, "cmd": {"run.argv", "run.shell"}, "exec": {"run.argv", "run.shell"}, "script": {"run.shell"},
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
-	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
+	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
+	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
 	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
@@ -76,7 +78,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "breaker", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

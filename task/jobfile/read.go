@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // Parse reads the jobs of a file, one from each YAML document that is not empty.
@@ -128,6 +129,7 @@ func (r *reader) job(root *node) task.Job {
 		"files":     func(v value) { j.Files = r.files(v) },
 		"setup":     func(v value) { j.Setup = r.lines(v) },
 		"artifacts": func(v value) { j.Artifacts = r.artifacts(v) },
+		"schedule":  func(v value) { j.Schedule = r.schedule(v) },
 		"signal":    func(v value) { j.Signal = r.signal(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
@@ -154,6 +156,14 @@ func (r *reader) priority(v value) int {
 // validate applies the rules that concern more than one value.
 func (r *reader) validate(j *task.Job) {
 	if err := j.Validate(); err != nil {
+		path := r.subject(err.Error())
+		r.add(r.where[path], path, "%s", err)
+	}
+	if j.Schedule == nil {
+		return
+	}
+	if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
+		err = fmt.Errorf("schedule.%w", err)
 		path := r.subject(err.Error())
 		r.add(r.where[path], path, "%s", err)
 	}
@@ -241,6 +251,32 @@ func (r *reader) place(v value) (p task.Place) {
 		"queue":   func(v value) { p.Queue = r.name(v, "queue") },
 	})
 	return p
+}
+
+func (r *reader) schedule(v value) *task.Schedule {
+	var s task.Schedule
+	if v.kind == text { // the form that most schedules need
+		s.Cron = r.line(v)
+		return &s
+	}
+	r.object(v, "a cron expression or a mapping such as {cron: \"30 4 * * *\"}", setters{
+		"cron":           func(v value) { s.Cron = r.line(v) },
+		"every":          func(v value) { s.Every = r.duration(v) },
+		"at":             func(v value) { s.At = r.line(v) },
+		"timezone":       func(v value) { s.Timezone = r.line(v) },
+		"start":          func(v value) { s.Start = r.line(v) },
+		"end":            func(v value) { s.End = r.line(v) },
+		"catchup":        func(v value) { s.CatchUp = r.oneOf(v, task.CatchUps) },
+		"catchup_window": func(v value) { s.CatchUpWindow = r.duration(v) },
+		"overlap":        func(v value) { s.Overlap = r.oneOf(v, task.Overlaps) },
+		"depth":          func(v value) { s.Depth = r.whole(v) },
+		"jitter":         func(v value) { s.Jitter = r.duration(v) },
+		"spread":         func(v value) { s.Spread = r.duration(v) },
+		"dst":            func(v value) { s.DST = r.oneOf(v, task.DSTs) },
+		"calendar":       func(v value) { s.Calendar = r.list(v, r.line) },
+		"pause_after":    func(v value) { s.PauseAfter = r.whole(v) },
+	})
+	return &s
 }
 
 var backoffs = []string{task.BackoffExponential, task.BackoffLinear, task.BackoffFixed}

@@ -39,6 +39,7 @@ func schemaFields(t *testing.T) map[string][]string {
 
 		"files":     props(form(top["files"], 1)),
 		"artifacts": props(form(top["artifacts"], 1)),
+		"schedule":  props(top["schedule"].(object)["oneOf"].([]any)[1].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
 	}
@@ -74,6 +75,7 @@ func TestFieldsAgree(t *testing.T) {
 
 		"files":     reflect.TypeFor[task.Files](),
 		"artifacts": reflect.TypeFor[task.Artifacts](),
+		"schedule":  reflect.TypeFor[task.Schedule](),
 	} {
 		want := jobFields(s)
 		if got := schema[path]; !slices.Equal(got, want) {
@@ -123,11 +125,11 @@ func TestAllFieldsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, *job.Files, *job.Artifacts} {
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, *job.Schedule, *job.Files, *job.Artifacts} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.
-			if f.Name == "Handler" || f.Name == "Shell" {
+			if f.Name == "Handler" || f.Name == "Shell" || f.Name == "Every" || f.Name == "At" {
 				continue
 			}
 			if v.FieldByIndex(f.Index).IsZero() {

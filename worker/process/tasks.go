@@ -57,6 +57,9 @@ func (t *Tasks) environment(a *worker.Attempt) []string {
 	if a.Task.Job != "" {
 		env = append(env, "MILLRACE_JOB="+a.Task.Job)
 	}
+	if a.Task.Schedule != "" {
+		env = append(env, "MILLRACE_SCHEDULE="+a.Task.Schedule, "MILLRACE_TICK="+a.Task.Tick.UTC().Format(time.RFC3339Nano))
+	}
 	if !a.Deadline.IsZero() {
 		env = append(env, "MILLRACE_DEADLINE="+a.Deadline.UTC().Format(time.RFC3339Nano))
 	}

@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// PutSchedule stores a schedule under its name. It returns the revision, and whether it
+// was new or different. One that is paused stays so. The error names the field that is wrong; it
+// wraps [jet.ErrNoJob] if the job that it is to run is not there.
+func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition) (revision uint64, changed bool, err error) {
+	if d.Make.Job != "" {
+		if _, err := c.store.Job(ctx, d.Make.Job); err != nil {
+			return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
+		}
+	}
+	return c.store.PutSchedule(ctx, d, c.rec.Actor)
+}
+
+// Schedule returns a schedule. The error wraps [jet.ErrNoSchedule] if there is none.
+func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
+	return c.store.Schedule(ctx, name)
+}
+
+// Schedules returns all schedules by name, and the errors of those that cannot be read.
+func (c *Client) Schedules(ctx context.Context) ([]schedule.Stored, error) {
+	return c.store.Schedules(ctx)
+}
+
+// RemoveSchedule removes a schedule; its tasks stay. The error wraps [jet.ErrNoSchedule] if there is none.
+func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
+	return c.store.RemoveSchedule(ctx, name, c.rec.Actor)
+}
+
+// PauseSchedule keeps a schedule from firing; false if it was paused already. The error wraps
+// [jet.ErrNoSchedule] if there is none.
+func (c *Client) PauseSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
+	return c.store.PauseSchedule(ctx, name, c.rec.Actor, reason)
+}
+
+// ResumeSchedule lets a schedule fire from now on; false if it was not paused. The error wraps
+// [jet.ErrNoSchedule] if there is none.
+func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
+	return c.store.ResumeSchedule(ctx, name, c.rec.Actor, reason)
+}
+
+// RunSchedule makes a task of a schedule now, whatever its ticks. What over sets replaces what the
+// schedule says; its job and spec are the schedule's.
+func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submission) (Receipt, error) {
+	stored, err := c.store.Schedule(ctx, name)
+	if err != nil {
+		return Receipt{}, err
+	}
+	s := stored.Submission(time.Now(), task.TriggerManual)
+	s.Params, s.Labels = joined(s.Params, over.Params), joined(s.Labels, over.Labels)
+	if over.Queue != "" {
+		s.Queue = over.Queue
+	}
+	return c.Submit(ctx, s)
+}
+
+func joined[V any](first, then map[string]V) map[string]V {
+	if len(then) == 0 {
+		return first
+	}
+	all := make(map[string]V, len(first)+len(then))
+	for k, v := range first {
+		all[k] = v
+	}
+	for k, v := range then {
+		all[k] = v
+	}
+	return all
+}
+
+// RunTick makes the task of one tick of a schedule, of the past most often. A tick that has one
+// already gets no second one: the receipt then is that of the first, and made is false.
+func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (receipt Receipt, made bool, err error) {
+	stored, err := c.store.Schedule(ctx, name)
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	s := stored.Submission(tick, task.TriggerBackfill)
+	records, err := c.store.Task(ctx, s.ID)
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	if len(records) > 0 {
+		return Receipt{ID: s.ID, Seq: records[0].Seq}, false, nil
+	}
+	id, birth, err := c.birth(ctx, s)
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	f := c.rec.Fact(id, birth)
+	seq, err := c.store.PlaceOnce(ctx, f)
+	if errors.Is(err, events.ErrConflict) {
+		return Receipt{ID: id}, false, nil
+	}
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	return Receipt{ID: id, Seq: seq}, true, c.rec.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
+}
+
+// ScheduleFacts returns what the log tells of changes of a schedule, in order.
+func (c *Client) ScheduleFacts(ctx context.Context, name string) ([]events.Record, error) {
+	return c.store.ScheduleFacts(ctx, name)
+}
+
+// TickReport is what became of one tick.
+type TickReport struct {
+	Tick time.Time `json:"tick"`
+	Due  time.Time `json:"due,omitzero"`
+	// Outcome is task (it has one), skipped, waiting, due (it was just now), hole (it passed, and
+	// nothing tells why it has no task) or paused.
+	Outcome string `json:"outcome"`
+	// Why is in words, "" if there is nothing to say.
+	Why string `json:"why,omitempty"`
+	// Task is its task, "" for none, and State that task's.
+	Task    task.ID    `json:"task,omitempty"`
+	State   task.State `json:"state,omitzero"`
+	Trigger string     `json:"trigger,omitempty"`
+}
+
+// Outcomes of ticks.
+const (
+	TickTask    = "task"
+	TickSkipped = "skipped"
+	TickWaiting = "waiting"
+	TickDue     = "due"
+	TickHole    = "hole"
+)
+
+// Ticks compares the ticks that a schedule should have had from a time until now with what the log holds
+// of them: at most so many, the latest.
+func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
+	plan, err := stored.Plan()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if stored.Since.After(since) {
+		since = stored.Since
+	}
+	if stored.Paused != nil {
+		now = stored.Paused.At
+	}
+	expected, _ := plan.Between(since, now, maxExpected)
+	expected = expected[max(0, len(expected)-most):]
+	if len(expected) == 0 {
+		return nil, nil
+	}
+	decisions, err := c.store.Decisions(ctx, stored.Name, expected[0].At.Add(-time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	reports := make([]TickReport, len(expected))
+	for i, t := range expected {
+		if reports[i], err = c.tick(ctx, stored.Name, t, decisions, now); err != nil {
+			return nil, err
+		}
+	}
+	return reports, nil
+}
+
+// maxExpected bounds how many ticks are looked at to find the latest ones.
+const maxExpected = 100_000
+
+func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisions []events.Record, now time.Time) (TickReport, error) {
+	r := TickReport{Tick: t.At, Due: t.Due, Outcome: TickHole, Why: "nothing is known of it"}
+	if t.Due.After(now.Add(-schedule.Grace)) {
+		r.Outcome, r.Why = TickDue, ""
+	}
+	for i := range decisions {
+		if !schedule.Decides(decisions[i].Fact.Event, t.At) {
+			continue
+		}
+		switch e := decisions[i].Fact.Event.(type) {
+		case task.ScheduleAdmitted:
+			r.Outcome, r.Why, r.Trigger = TickTask, e.Detail, e.Trigger
+		case task.ScheduleSkipped:
+			r.Outcome, r.Why = TickSkipped, e.Reason+": "+e.Detail
+		case task.ScheduleQueued:
+			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
+		}
+	}
+	made, err := c.rec.Load(ctx, schedule.TaskID(name, t.At))
+	switch {
+	case errors.Is(err, task.ErrUnknown):
+		if r.Outcome == TickTask {
+			r.Outcome, r.Why = TickHole, "it was to get a task, which is not there"
+		}
+	case err != nil:
+		return r, err
+	default:
+		if r.Outcome != TickTask {
+			r.Outcome, r.Why = TickTask, ""
+		}
+		r.Task, r.State, r.Trigger = made.ID, made.State, made.Trigger
+	}
+	return r, nil
+}
+
+// applySchedule makes the schedule of a job follow its definition.
+func (c *Client) applySchedule(ctx context.Context, j *task.Job) (changed bool, err error) {
+	if j.Schedule != nil {
+		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: task.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
+		return changed, err
+	}
+	return c.removeScheduleOf(ctx, j.Name)
+}
+
+// removeScheduleOf removes the schedule that came with a job, if there is one.
+func (c *Client) removeScheduleOf(ctx context.Context, job string) (changed bool, err error) {
+	stored, err := c.store.Schedule(ctx, job)
+	if errors.Is(err, jet.ErrNoSchedule) || errors.Is(err, jet.ErrBadSchedule) || err == nil && !stored.OfJob {
+		return false, nil
+	}
+	if err == nil {
+		err = c.store.RemoveSchedule(ctx, job, c.rec.Actor)
+	}
+	if errors.Is(err, jet.ErrNoSchedule) {
+		return false, nil // somebody else was faster
+	}
+	return err == nil, err
+}

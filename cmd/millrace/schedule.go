@@ -1,0 +1,472 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+func (a *app) scheduleCommand() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "schedule", Aliases: []string{"schedules", "sched", "sc"},
+		Short: "Schedules: tasks at set times",
+		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin backup
+  millrace schedule add tidy --every 15m --overlap skip -- /usr/local/bin/tidy
+  millrace schedule next nightly -n 10
+  millrace schedule next --cron "30 2 * * *" --timezone Europe/Berlin --from 2026-03-28 -n 3
+  millrace schedule show nightly
+  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
+	})
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
+		a.scheduleNext(), a.scheduleBackfill(), a.scheduleRemove())
+	return c
+}
+
+// whenFlags are the flags that say when a schedule fires.
+type whenFlags struct {
+	task.Schedule
+	every, jitter, spread, window spanFlag
+}
+
+func (f *whenFlags) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.Cron, "cron", "", "`expression` of 5 fields, of 6 with seconds first, or a descriptor such as @daily")
+	fs.Var(&f.every, "every", "at a fixed interval, which never drifts")
+	fs.StringVar(&f.At, "at", "", "once, at a `time` of the zone: \"2026-03-01 12:00\"")
+	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
+	fs.StringVar(&f.Start, "start", "", "nothing fires before this `time`; --every counts from it")
+	fs.StringVar(&f.End, "end", "", "nothing fires after this `time`")
+	fs.StringVar(&f.DST, "dst", "", "when clocks are changed: "+strings.Join(task.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
+	fs.Var(&f.jitter, "jitter", "delay each tick by something up to this")
+	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which the name decides")
+	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
+	_ = c.RegisterFlagCompletionFunc("dst", cobra.FixedCompletions(task.DSTs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// policyFlags are those that say what becomes of ticks.
+func (f *whenFlags) policyFlags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.CatchUp, "catchup", "", "ticks that passed while nothing could fire: "+strings.Join(task.CatchUps, ", ")+" (default last)")
+	fs.Var(&f.window, "catchup-window", "how old those may be (default 24h)")
+	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(task.Overlaps, ", ")+" (default allow)")
+	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
+	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
+	_ = c.RegisterFlagCompletionFunc("catchup", cobra.FixedCompletions(task.CatchUps, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(task.Overlaps, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// when is what the flags say. A zero interval is kept, so that it is refused.
+func (f *whenFlags) when() task.Schedule {
+	s := f.Schedule
+	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = task.Duration(f.every.d), task.Duration(f.jitter.d), task.Duration(f.spread.d), task.Duration(f.window.d)
+	return s
+}
+
+func (a *app) scheduleAdd() *cobra.Command {
+	var o output
+	var w whenFlags
+	var run runFlags
+	var delay spanFlag
+	var file string
+	var dry bool
+	c := &cobra.Command{
+		Use: "add NAME [JOB] [flags] [-- COMMAND ARG...]", Aliases: []string{"create", "set", "put", "apply"},
+		Short: "Store a schedule: of a job, or of a command",
+		Long: `Stores a schedule under a name, or replaces the one that is there; a paused one stays paused. It makes tasks of a
+stored job, which is looked up at each tick, or of a command after "--". One of --cron, --every, --at and --delay says when.
+With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
+		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin --overlap skip backup
+  millrace schedule add pulse --every 10s -- /bin/true
+  millrace schedule add once --delay 2h backup -p full=true`,
+		DisableFlagsInUseLine: true,
+	}
+	w.flags(c)
+	w.policyFlags(c)
+	fs := c.Flags()
+	fs.Var(&delay, "delay", "once, so much later than now")
+	fs.StringArrayVarP(&run.params, "param", "p", nil, "parameter `name=value` of the tasks (repeat it)")
+	fs.StringVar(&run.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&run.labels, "label", "l", nil, "label `name=value` of the tasks (repeat it)")
+	fs.StringVarP(&run.queue, "queue", "q", "", "`queue` in which the tasks wait")
+	fs.StringVar(&run.shell, "shell", "", "run this `line` with sh instead of a job")
+	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
+	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := a.definition(c, &w, &run, &delay, file, args)
+		if err != nil {
+			return err
+		}
+		if err := d.Validate(); err != nil {
+			return misuse(c, "schedule %s: %w", d.Name, err)
+		}
+		d.Anchor = a.now()
+		plan, err := d.Plan()
+		if err != nil {
+			return misuse(c, "%w", err)
+		}
+		if dry {
+			return a.printNext(plan, d.Name, a.now(), 5, o.json())
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		revision, changed, err := cl.PutSchedule(asking, *d)
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
+		}
+		what := "unchanged"
+		if changed {
+			what = "stored"
+		}
+		_, err = fmt.Fprintf(a.out, "schedule %s %s (revision %d)\n", d.Name, what, revision)
+		return err
+	}
+	return c
+}
+
+// definition makes a schedule of the command line.
+func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *spanFlag, file string, args []string) (*schedule.Definition, error) {
+	if file != "" {
+		if len(args) > 0 {
+			return nil, misuse(c, "%q is too much: -f says all", args[0])
+		}
+		return a.definitionFile(c, file)
+	}
+	d := &schedule.Definition{When: w.when()}
+	var argv []string
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		args, argv = args[:dash], args[dash:]
+	}
+	if len(args) == 0 {
+		return nil, misuse(c, "the schedule's name is missing")
+	}
+	d.Name = args[0]
+	job, _, err := splitWords(c, args[1:])
+	if err != nil {
+		return nil, err
+	}
+	if d.Make.Job, d.Make.Spec, err = run.what(job, argv); err != nil {
+		return nil, misuse(c, "%w", err)
+	}
+	if d.Make.Params, err = parseParams(run.paramsIn, run.params, a.in); err != nil {
+		return nil, misuse(c, "%w", err)
+	}
+	if d.Make.Labels, err = parsePairs("label", run.labels); err != nil {
+		return nil, misuse(c, "%w", err)
+	}
+	d.Make.Queue = run.queue
+	if delay.set {
+		if d.When.At != "" {
+			return nil, misuse(c, "--at and --delay are both given; choose one")
+		}
+		d.When.At = a.now().Add(delay.d).UTC().Format(time.RFC3339)
+	}
+	return d, nil
+}
+
+// splitWords takes at most one word.
+func splitWords(c *cobra.Command, args []string) (word string, rest []string, err error) {
+	if len(args) > 1 {
+		return "", nil, misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
+	}
+	if len(args) == 1 {
+		word = args[0]
+	}
+	return word, nil, nil
+}
+
+func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(io.LimitReader(a.in, maxJobFile))
+	} else {
+		data, err = readJobFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, misuse(c, "%s: %w", file, err)
+	}
+	var d schedule.Definition
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return nil, misuse(c, "%s: %w", file, err)
+	}
+	if d.OfJob || d.Paused != nil || !d.Anchor.IsZero() || !d.Since.IsZero() {
+		return nil, misuse(c, "%s: of_job, paused, anchor and since are the store's; leave them out", file)
+	}
+	return &d, nil
+}
+
+// whenText is when a schedule fires, in few words.
+func whenText(s *task.Schedule) string {
+	switch {
+	case s.Cron != "":
+		return s.Cron
+	case s.Every != 0:
+		return "every " + s.Every.String()
+	}
+	return "at " + s.At
+}
+
+func whatText(d *schedule.Definition) string {
+	if d.Make.Job != "" {
+		return "job " + d.Make.Job
+	}
+	return d.Make.Spec.Text()
+}
+
+func (a *app) scheduleList() *cobra.Command {
+	var o output
+	var names bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the schedules, and when each fires next", Args: takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		all, broken := cl.Schedules(asking)
+		if all == nil {
+			all = []schedule.Stored{}
+		}
+		switch {
+		case broken != nil && len(all) == 0:
+			return broken
+		case o.json():
+			err = a.writeJSON(all)
+		case names:
+			for i := range all {
+				fmt.Fprintln(a.out, all[i].Name)
+			}
+		default:
+			err = a.print(a.scheduleTable(all))
+		}
+		return errors.Join(err, broken)
+	}
+	return c
+}
+
+func (a *app) scheduleTable(all []schedule.Stored) table {
+	t := table{header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "NEXT", "RUNS"}, foot: []string{plural(len(all), "schedule")}}
+	for i := range all {
+		s := &all[i]
+		dst := s.When.DST
+		next := "never"
+		if plan, err := s.Plan(); err == nil {
+			dst = plan.Policy()
+			if tick, ok := plan.Next(a.now()); ok {
+				next = moment(tick.Due, a.now())
+			}
+		}
+		if s.Paused != nil {
+			next = "paused: " + s.Paused.Reason
+		}
+		t.add(plain(s.Name), plain(whenText(&s.When)), plain(cmp.Or(s.When.Timezone, "UTC")), plain(dst),
+			plain(cmp.Or(s.When.Overlap, task.OverlapAllow)), plain(next), plain(cut(whatText(&s.Definition), 60)))
+	}
+	return t
+}
+
+// shownSchedule is a schedule as `schedule show` has it in JSON.
+type shownSchedule struct {
+	schedule.Stored
+	Next    []schedule.Tick     `json:"next"`
+	Ticks   []client.TickReport `json:"ticks"`
+	Holes   int                 `json:"holes"`
+	Changes []shownFact         `json:"changes"`
+}
+
+func (a *app) scheduleShow() *cobra.Command {
+	var o output
+	var since string
+	var limit int
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info", "describe"},
+		Short: "Show a schedule, what became of its ticks and which come next",
+		Long: `Shows a schedule: the ticks that it should have had and what the log holds of each, and the next ones. A tick that
+has passed without a task, and of which nothing tells why, is a hole.`,
+		Args: takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+	}
+	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
+	c.Flags().IntVar(&limit, "limit", 20, "how many of those, the latest")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		from, err := parsePast(since, a.now())
+		if err != nil {
+			return misuse(c, "--since: %w", err)
+		}
+		if limit < 1 || limit > 1000 {
+			return misuse(c, "--limit is %d, want 1 to 1000", limit)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		shown := shownSchedule{Next: []schedule.Tick{}}
+		if shown.Stored, err = cl.Schedule(asking, args[0]); err != nil {
+			return err
+		}
+		if shown.Ticks, err = cl.Ticks(asking, &shown.Stored, from, limit); err != nil {
+			return err
+		}
+		changes, err := cl.ScheduleFacts(asking, args[0])
+		if err != nil {
+			return err
+		}
+		shown.Changes = showFacts(changes)
+		for _, t := range shown.Ticks {
+			if t.Outcome == client.TickHole {
+				shown.Holes++
+			}
+		}
+		plan, err := shown.Plan()
+		if err != nil {
+			return err
+		}
+		for after := a.now(); len(shown.Next) < 3; {
+			tick, ok := plan.Next(after)
+			if !ok {
+				break
+			}
+			shown.Next, after = append(shown.Next, tick), tick.At
+		}
+		if o.json() {
+			if shown.Ticks == nil {
+				shown.Ticks = []client.TickReport{}
+			}
+			return a.writeJSON(shown)
+		}
+		if _, err := fmt.Fprint(a.out, changeLines(changes)); err != nil {
+			return err
+		}
+		if err := a.print(a.scheduleDetails(&shown, plan)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.out); err != nil {
+			return err
+		}
+		return a.print(a.tickTable(&shown, plan))
+	}
+	return c
+}
+
+func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) table {
+	t := table{title: "Schedule " + s.Name}
+	if s.Paused != nil {
+		t.field("paused", fmt.Sprintf("%s by %s: %s", moment(s.Paused.At, a.now()), s.Paused.Actor, s.Paused.Reason))
+	}
+	t.field("when", whenText(&s.When))
+	t.field("zone", plan.Zone().String())
+	t.field("dst", plan.Policy())
+	t.field("start", s.When.Start)
+	t.field("end", s.When.End)
+	t.field("calendar", strings.Join(s.When.Calendar, "; "))
+	for name, d := range map[string]task.Duration{"jitter": s.When.Jitter, "spread": s.When.Spread} {
+		if d > 0 {
+			t.field(name, d.String())
+		}
+	}
+	t.field("overlap", cmp.Or(s.When.Overlap, task.OverlapAllow))
+	t.field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, task.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow)))
+	if s.When.PauseAfter > 0 {
+		t.field("pause after", plural(s.When.PauseAfter, "failure"))
+	}
+	t.field("runs", whatText(&s.Definition))
+	t.field("revision", fmt.Sprintf("%d, stored %s", s.Revision, moment(s.Changed, a.now())))
+	return t
+}
+
+// tickTable lays out what became of ticks, and the next ones.
+func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) table {
+	t := table{header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"},
+		foot: []string{fmt.Sprintf("%s, %s", plural(len(s.Ticks), "tick"), plural(s.Holes, "hole"))}}
+	for _, k := range s.Ticks {
+		became := plain(k.Outcome)
+		if k.Outcome == client.TickHole {
+			became = cell{k.Outcome, red}
+		}
+		state := plain("")
+		if k.Task != "" {
+			state = stateCell(k.State)
+		}
+		t.add(plain(zoned(k.Tick, plan)), became, plain(string(k.Task)), state, plain(k.Trigger), plain(k.Why))
+	}
+	for _, n := range s.Next {
+		became := "to come"
+		if s.Paused != nil {
+			became = "paused"
+		}
+		t.add(plain(zoned(n.At, plan)), dim(became), plain(""), plain(""), plain(""), plain(n.Note))
+	}
+	return t
+}
+
+// zoned is a tick on the clock of its schedule's zone.
+func zoned(t time.Time, plan *schedule.Plan) string {
+	return t.In(plan.Zone()).Format("2006-01-02 15:04:05 -07:00")
+}
+
+// scheduleDetails is what a fact of a schedule says, in words.
+func scheduleDetails(event task.ScheduleEvent) string {
+	switch e := event.(type) {
+	case task.ScheduleApplied:
+		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
+	case task.ScheduleRemoved:
+		return fmt.Sprintf("revision %d", e.Revision)
+	case task.SchedulePaused:
+		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
+	case task.ScheduleResumed:
+		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
+	case task.ScheduleFired:
+		return words(by("tick", e.Tick), e.Detail)
+	case task.ScheduleAdmitted:
+		return words(by("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
+	case task.ScheduleSkipped:
+		if e.Count > 1 {
+			return words(fmt.Sprintf("%s from %s to %s", plural(e.Count, "tick"), clock(e.Tick), clock(e.Until)), e.Reason, e.Detail)
+		}
+		return words(by("tick", e.Tick), e.Reason, e.Detail)
+	case task.ScheduleQueued:
+		return words(by("tick", e.Tick), e.Trigger, e.Detail)
+	}
+	return ""
+}
+
+func originText(o task.Origin) string {
+	if o.Schedule == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s of schedule %s, tick %s", o.Trigger, o.Schedule, clock(o.Tick))
+}

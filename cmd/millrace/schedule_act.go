@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+func (a *app) schedulePause() *cobra.Command {
+	return a.scheduleToggle("pause", []string{"disable", "stop"}, "Keep schedules from firing", "paused", (*client.Client).PauseSchedule)
+}
+
+func (a *app) scheduleResume() *cobra.Command {
+	return a.scheduleToggle("resume", []string{"enable", "unpause"}, "Let schedules fire again, from now on", "resumed", (*client.Client).ResumeSchedule)
+}
+
+func (a *app) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: takes(1, -1, "schedule"), ValidArgsFunction: a.completeSchedules,
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.eachSchedule(c, args, func(ctx context.Context, cl *client.Client, name string) error {
+			changed, err := do(cl, ctx, name, reason)
+			if err != nil {
+				return err
+			}
+			what := done
+			if !changed {
+				what = "unchanged"
+			}
+			_, err = fmt.Fprintf(a.out, "schedule %s %s\n", name, what)
+			return err
+		})
+	}
+	return c
+}
+
+func (a *app) eachSchedule(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
+	cl, err := a.connect(c.Context())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for _, name := range names {
+		asking, cancel := a.asking(c.Context())
+		err := do(asking, cl, name)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) scheduleRemove() *cobra.Command {
+	var yes, dry bool
+	c := &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove schedules; their tasks stay",
+		Args: takes(1, -1, "schedule"), ValidArgsFunction: a.completeSchedules,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !yes && !dry {
+			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), "schedule"), strings.Join(args, ", "))); err != nil {
+				return err
+			}
+		}
+		return a.eachSchedule(c, args, func(ctx context.Context, cl *client.Client, name string) error {
+			if dry {
+				if _, err := cl.Schedule(ctx, name); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.out, "schedule %s would be removed\n", name)
+				return err
+			}
+			if err := cl.RemoveSchedule(ctx, name); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(a.out, "schedule %s removed\n", name)
+			return err
+		})
+	}
+	return c
+}
+
+func (a *app) scheduleRun() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
+		Long: `Makes a task of a schedule now, whatever its ticks, also while it is paused. The task names the schedule; its tick is
+the time of the call. It does not count for the schedule's overlap.`,
+		Args: takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+	}
+	fs := c.Flags()
+	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` over those of the schedule (repeat it)")
+	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
+	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in")
+	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		over := task.Submission{Queue: f.queue}
+		var err error
+		if over.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
+			return misuse(c, "%w", err)
+		}
+		if over.Labels, err = parsePairs("label", f.labels); err != nil {
+			return misuse(c, "%w", err)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		receipt, err := cl.RunSchedule(asking, args[0], over)
+		switch {
+		case err != nil:
+			return err
+		case f.follow:
+			return a.follow(c.Context(), cl, receipt.ID, f.json())
+		case f.wait:
+			return a.waitAll(c.Context(), cl, []task.ID{receipt.ID}, f.json())
+		case f.json():
+			return a.writeJSON(receipt)
+		}
+		_, err = fmt.Fprintln(a.out, receipt.ID)
+		return err
+	}
+	return c
+}
+
+func (a *app) scheduleBackfill() *cobra.Command {
+	var o output
+	var from, to string
+	var parallel int
+	var dry, yes bool
+	c := &cobra.Command{
+		Use: "backfill NAME --from TIME --to TIME", Aliases: []string{"replay"},
+		Short: "Make the tasks of the ticks of some time, so many at once",
+		Long: `Makes the tasks of the ticks from one time to another, both included, the oldest first and at most --max-parallel at once; it
+waits for them, and so needs to keep running. A tick that has a task gets no second one, so what was interrupted goes on
+when it is called again.`,
+		Example: `  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4 --dry-run`,
+		Args:    takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+	}
+	fs := c.Flags()
+	fs.StringVar(&from, "from", "", "first `time`, of the schedule's zone if it names none")
+	fs.StringVar(&to, "to", "", "last `time` (default now)")
+	fs.IntVar(&parallel, "max-parallel", 1, "how many tasks at once, at most 1000")
+	fs.BoolVar(&dry, "dry-run", false, "list the ticks; make nothing")
+	fs.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if from == "" {
+			return misuse(c, "--from is missing")
+		}
+		if parallel < 1 || parallel > 1000 {
+			return misuse(c, "--max-parallel is %d, want 1 to 1000", parallel)
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		stored, err := cl.Schedule(asking, args[0])
+		if err != nil {
+			return err
+		}
+		ticks, err := a.pastTicks(c, &stored, from, to)
+		if err != nil {
+			return err
+		}
+		if dry {
+			if o.json() {
+				return a.writeJSON(ticks)
+			}
+			for _, t := range ticks {
+				if _, err := fmt.Fprintf(a.out, "%s %s\n", t.At.Format(time.RFC3339), t.Note); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if !yes {
+			if err := a.confirm(c, fmt.Sprintf("make tasks of %s of schedule %s?", plural(len(ticks), "tick"), stored.Name)); err != nil {
+				return err
+			}
+		}
+		return a.backfill(c.Context(), cl, stored.Name, ticks, parallel, o.json())
+	}
+	return c
+}
+
+// maxBackfill bounds the ticks of one call.
+const maxBackfill = 100_000
+
+// pastTicks are the ticks of a schedule between two times, as far as they have passed.
+func (a *app) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to string) ([]schedule.Tick, error) {
+	// Ticks before the schedule was stored are asked for, too.
+	plan, err := stored.Plan()
+	if err != nil {
+		return nil, err
+	}
+	now := a.now().In(plan.Zone())
+	first, err := parseAbsolute(from, now)
+	if err != nil {
+		return nil, misuse(c, "--from: %w", err)
+	}
+	if stored.When.Every > 0 && stored.When.Start == "" && first.Before(stored.Anchor) {
+		every := stored.When.Every.Std()
+		anchor := stored.Anchor.Truncate(time.Second)
+		if plan, err = schedule.Compile(stored.Name, stored.When, anchor.Add(-anchor.Sub(first)/every*every-every)); err != nil {
+			return nil, err
+		}
+	}
+	last := now
+	if to != "" {
+		if last, err = parseAbsolute(to, now); err != nil {
+			return nil, misuse(c, "--to: %w", err)
+		}
+	}
+	if last.After(now) {
+		last = now
+	}
+	if last.Before(first) {
+		return nil, misuse(c, "--to is before --from")
+	}
+	ticks, more := plan.Between(first.Add(-time.Nanosecond), last, maxBackfill)
+	if more {
+		return nil, misuse(c, "there are more than %d ticks; choose a shorter time", maxBackfill)
+	}
+	return ticks, nil
+}
+
+// backfilled is what became of one tick.
+type backfilled struct {
+	Tick time.Time `json:"tick"`
+	Task task.ID   `json:"task"`
+	Made bool      `json:"made"`
+}
+
+// backfill makes the tasks of ticks, at most so many at once.
+func (a *app) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) error {
+	all := []backfilled{}
+	var open []task.ID
+	made := 0
+	for _, t := range ticks {
+		for len(open) >= parallel {
+			var err error
+			if open, err = stillOpen(ctx, cl, open); err != nil {
+				return fmt.Errorf("%d of %d ticks have their tasks; call it again to go on: %w", len(all), len(ticks), err)
+			}
+		}
+		asking, cancel := a.asking(ctx)
+		receipt, isNew, err := cl.RunTick(asking, name, t.At)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%d of %d ticks have their tasks; call it again to go on: %w", len(all), len(ticks), err)
+		}
+		if isNew {
+			made++
+			open = append(open, receipt.ID)
+		}
+		all = append(all, backfilled{t.At, receipt.ID, isNew})
+		if asJSON {
+			continue
+		}
+		what := "made"
+		if !isNew {
+			what = "there already"
+		}
+		if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.At.Format(time.RFC3339), receipt.ID, what); err != nil {
+			return err
+		}
+	}
+	for len(open) > 0 {
+		var err error
+		if open, err = stillOpen(ctx, cl, open); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return a.writeJSON(all)
+	}
+	a.note("%s, %s made", plural(len(ticks), "tick"), plural(made, "task"))
+	return nil
+}
+
+// stillOpen waits a moment and returns those tasks that have not ended.
+func stillOpen(ctx context.Context, cl *client.Client, ids []task.ID) ([]task.ID, error) {
+	select {
+	case <-ctx.Done():
+		return ids, ctx.Err()
+	case <-time.After(100 * time.Millisecond):
+	}
+	var open []task.ID
+	for _, id := range ids {
+		t, err := cl.Task(ctx, id)
+		if err != nil && !errors.Is(err, task.ErrUnknown) {
+			return ids, err
+		}
+		if !t.State.Terminal() {
+			open = append(open, id)
+		}
+	}
+	return open, nil
+}

@@ -1,0 +1,327 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/events"
+	"millrace/jet"
+	"millrace/scheduler"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// openLog opens a log on a server of its own, in this process.
+func openLog(t testing.TB) *jet.Store {
+	t.Helper()
+	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir(), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	nc, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err := jet.Open(t.Context(), nc, jet.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return store
+}
+
+// mortal is a log that is cut off after so many writes, before or after the last of them is
+// done: as for a scheduler that is killed there.
+type mortal struct {
+	*jet.Store
+	left  *atomic.Int64 // writes until the end
+	lost  bool          // the last write is done, and its answer lost
+	wrote *atomic.Int64 // writes in all
+}
+
+var errKilled = errors.New("killed")
+
+func (m mortal) write(do func() error) error {
+	m.wrote.Add(1)
+	switch left := m.left.Add(-1); {
+	case left > 0:
+		return do()
+	case left == 0 && m.lost:
+		_ = do() // nobody is there to hear
+	}
+	return errKilled
+}
+
+func (m mortal) Append(ctx context.Context, f *events.Fact, last uint64) (seq uint64, err error) {
+	err = m.write(func() (err error) { seq, err = m.Store.Append(ctx, f, last); return err })
+	return seq, err
+}
+
+func (m mortal) PlaceOnce(ctx context.Context, f *events.Fact) (seq uint64, err error) {
+	err = m.write(func() (err error) { seq, err = m.Store.PlaceOnce(ctx, f); return err })
+	return seq, err
+}
+
+func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, tick schedule.Tick, replace bool) error {
+	return m.write(func() error { return m.Store.ArmSchedule(ctx, name, revision, tick, replace) })
+}
+
+func (m mortal) Gone(err error) bool { return errors.Is(err, jet.ErrNoSchedule) }
+
+func (m mortal) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
+	return task.Job{}, 0, scheduler.ErrNoTask
+}
+
+// livesFor is a log for a scheduler that is killed at its n-th write.
+func livesFor(store *jet.Store, n int64, lost bool) mortal {
+	m := mortal{Store: store, left: new(atomic.Int64), wrote: new(atomic.Int64), lost: lost}
+	m.left.Store(n)
+	return m
+}
+
+func schedulerOn(m mortal) *scheduler.Scheduler {
+	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Log: zerolog.Nop()})
+}
+
+// fire writes a fire into the log as the server does, and returns it.
+func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.Record {
+	t.Helper()
+	stored, err := store.Schedule(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.ArmSchedule(t.Context(), name, stored.Revision, schedule.Tick{At: tick, Due: tick}, true); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(patience)
+	for {
+		r, err := store.LastFire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, ok := r.Fact.Event.(task.ScheduleFired); ok && f.Tick.Equal(tick) {
+			r.Stored = tick // as if the server had been in time
+			return r
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s has not fired", name)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Wherever a scheduler is killed between a fire, its task and the next timer, another one does the
+// rest, and nothing twice: one decision, one birth, one timer.
+func TestSchedulersDieAnywhere(t *testing.T) {
+	t.Parallel()
+	store := openLog(t)
+	ctx := t.Context()
+	now := time.Now().Truncate(time.Hour)
+	for _, lost := range []bool{false, true} {
+		for n := int64(1); ; n++ {
+			name := fmt.Sprintf("s%d-%t", n, lost)
+			d := schedule.Definition{Name: name, When: task.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+			if _, _, err := store.PutSchedule(ctx, d, "test"); err != nil {
+				t.Fatal(err)
+			}
+			fire := fired(t, store, name, now)
+			first := livesFor(store, n, lost)
+			died := schedulerOn(first).Fired(ctx, &fire, false) != nil
+			if err := schedulerOn(livesFor(store, 1<<40, false)).Fired(ctx, &fire, true); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			wantOneTask(t, store, name, now)
+			if !died {
+				break // it came to its end
+			}
+			if n > 20 {
+				t.Fatal("there is no end of writes")
+			}
+		}
+	}
+}
+
+// wantOneTask checks that a tick has one decision, one birth, and a timer after it.
+func wantOneTask(t *testing.T, store *jet.Store, name string, tick time.Time) {
+	t.Helper()
+	decisions, err := store.Decisions(t.Context(), name, tick.Add(-time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := 0
+	for _, r := range decisions {
+		if schedule.Decides(r.Fact.Event, tick) {
+			decided++
+		}
+	}
+	births, err := store.Task(t.Context(), schedule.TaskID(name, tick))
+	if err != nil {
+		t.Fatal(err)
+	}
+	armed, err := store.ArmedSchedules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decided != 1 || len(births) != 1 || !armed[name] {
+		t.Errorf("%s: %d decisions, %d births, timer %t; want one of each", name, decided, len(births), armed[name])
+	}
+}
+
+// Any number of schedulers may deal with one fire at once.
+func TestManySchedulersOneTask(t *testing.T) {
+	t.Parallel()
+	store := openLog(t)
+	now := time.Now().Truncate(time.Hour)
+	d := schedule.Definition{Name: "busy", When: task.Schedule{Cron: "0 * * * *", Overlap: "skip"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
+		t.Fatal(err)
+	}
+	fire := fired(t, store, "busy", now)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if err := schedulerOn(livesFor(store, 1<<40, false)).Fired(context.WithoutCancel(t.Context()), &fire, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	wantOneTask(t, store, "busy", now)
+}
+
+// Killed with everything, a server finds what its schedules have missed, and makes one task of each tick.
+func TestSchedulesOverAnOutage(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	server := p.server()
+	p.worker("w")
+	p.run("schedule", "add", "pulse", "--every", "1s", "--catchup", "all", "--", "true")
+	c := p.connect()
+	ticks := func(least int) func() bool {
+		return func() bool {
+			stored, err := c.Schedule(p.Context(), "pulse")
+			if err != nil {
+				return false
+			}
+			reports, err := c.Ticks(p.Context(), &stored, stored.Since, 1000)
+			made := 0
+			for _, r := range reports {
+				if r.State == task.Finished {
+					made++
+				}
+			}
+			return err == nil && made >= least
+		}
+	}
+	p.until("it has fired", ticks(2))
+	server.kill()
+	p.server()
+	p.worker("w2")
+	c = p.connect()
+	p.until("it fires again", ticks(6))
+	p.run("schedule", "pause", "pulse")
+	stored, err := c.Schedule(p.Context(), "pulse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := c.Ticks(p.Context(), &stored, stored.Since, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last ones may still be on their way.
+	reports = reports[:max(0, len(reports)-15)]
+	for _, r := range reports {
+		if r.Outcome != "task" {
+			t.Errorf("the tick %s became %s: %s", r.Tick, r.Outcome, r.Why)
+		}
+	}
+	p.run("verify", "--rule", "I-6")
+}
+
+// With -long, so many schedules are due at once.
+const dueAtOnce = 20_000
+
+// Never early, and soon: what is measured is from when a tick is due to when the log has its task's birth.
+func TestManySchedulesDueAtOnce(t *testing.T) {
+	t.Parallel()
+	n := 200
+	if *long {
+		n = dueAtOnce
+	}
+	store := openLog(t)
+	ctx, stop := context.WithCancel(t.Context())
+	running := make(chan error, 1)
+	m := livesFor(store, 1<<40, false)
+	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Log: zerolog.Nop()})
+	go func() { running <- s.Run(ctx) }()
+	defer func() { stop(); <-running }()
+
+	// Stored with a tick that is far away, so that all can be set at once to what is near.
+	each := func(do func(i int) error) {
+		var wait sync.WaitGroup
+		numbers := make(chan int)
+		for range 64 {
+			wait.Go(func() {
+				for i := range numbers {
+					if err := do(i); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for i := range n {
+			numbers <- i
+		}
+		close(numbers)
+		wait.Wait()
+	}
+	revisions := make([]uint64, n)
+	each(func(i int) (err error) {
+		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+		revisions[i], _, err = store.PutSchedule(ctx, d, "test")
+		return err
+	})
+	due := time.Now().Add(time.Second + time.Duration(n)*500*time.Microsecond)
+	each(func(i int) error {
+		at := due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n))
+		return store.ArmSchedule(ctx, fmt.Sprintf("s%d", i), revisions[i], schedule.Tick{At: at, Due: at}, true)
+	})
+	t.Logf("%d timers set %v before they are due", n, time.Until(due))
+
+	feed, err := store.Follow(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	var late []time.Duration
+	for len(late) < n {
+		records, err := feed.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range records {
+			e, ok := records[i].Fact.Event.(task.Submitted)
+			if !ok {
+				continue
+			}
+			after := records[i].Stored.Sub(e.Tick)
+			if after < 0 {
+				t.Errorf("schedule %s was %v early", e.Schedule, -after)
+			}
+			late = append(late, after)
+		}
+	}
+	slices.Sort(late)
+	t.Logf("%d schedules due within 4s: births p50 %v, p99 %v, max %v after their ticks", n, late[n/2], late[n*99/100], late[n-1])
+}

@@ -1,0 +1,162 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// ArmSchedule has the server fire a tick of a schedule when it is due, within 0.3 s and
+// never before. A schedule has one timer: with replace it is set anew, without it
+// one that is there stays.
+func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error {
+	f := &events.Fact{
+		// A tick that fires twice is the same fact.
+		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: t.Due, Schedule: name, Type: events.ScheduleFired,
+		Event: task.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
+	}
+	body, err := events.Encode(nil, f)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: cronPrefix + name, Data: body, Header: nats.Header{
+		events.TypeHeader:    {string(f.Type)},
+		scheduleHeader:       {"@at " + t.Due.UTC().Format(time.RFC3339Nano)},
+		scheduleTargetHeader: {firePrefix + name},
+	}}
+	if !replace {
+		m.Header[expectedHeader] = []string{"0"}
+	}
+	for {
+		_, err := s.publish(ctx, m)
+		switch {
+		case err == nil, errors.Is(err, events.ErrConflict): // there is one
+			return nil
+		case errors.Is(err, events.ErrUnknown) && ctx.Err() == nil: // one timer is left however often it is set
+		default:
+			return fmt.Errorf("set the timer of schedule %s: %w", name, err)
+		}
+	}
+}
+
+// DisarmSchedule removes the timer of a schedule.
+func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
+	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(cronPrefix+name)); err != nil {
+		return fmt.Errorf("remove the timer of schedule %s: %w", name, err)
+	}
+	return nil
+}
+
+// ArmedSchedules are the names of the schedules that have a timer.
+func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
+	info, err := s.log.Info(ctx, jetstream.WithSubjectFilter(cronPrefix+">"))
+	if err != nil {
+		return nil, fmt.Errorf("list the timers of schedules: %w", err)
+	}
+	armed := make(map[string]bool, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		armed[subject[len(cronPrefix):]] = true
+	}
+	return armed, nil
+}
+
+// LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
+func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": tickPrefix + name})
+	return r, err
+}
+
+// LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
+func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": firePrefix + name})
+	return r, err
+}
+
+// Decisions returns the decisions on ticks of a schedule that the log took from a time on.
+func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
+	return s.readSince(ctx, tickPrefix+name, since)
+}
+
+// ScheduleFires returns the fires of a schedule that the log took from a time on.
+func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
+	return s.readSince(ctx, firePrefix+name, since)
+}
+
+// readSince reads the records of a literal subject that the log took from a time on.
+func (s *Store) readSince(ctx context.Context, subject string, since time.Time) ([]events.Record, error) {
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil || !found || end.Stored.Before(since) {
+		return nil, err
+	}
+	first, found, err := s.leaderGet(ctx, map[string]any{"start_time": since.UTC(), "next_by_subj": subject})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, nil
+	}
+	return s.readSubject(ctx, subject, first.Seq-1)
+}
+
+// PlaceOnce is [Store.Place] for a birth of which the id was not drawn: if anything
+// lies on its subject already, the error wraps [events.ErrConflict] and nothing is recorded.
+func (s *Store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
+	m, err := placement(f)
+	if err != nil {
+		return 0, err
+	}
+	defer m.free()
+	m.expect(0)
+	for {
+		seq, err := s.publish(ctx, &m.Msg)
+		switch {
+		case err == nil:
+			return seq, nil
+		case errors.Is(err, events.ErrUnknown) && ctx.Err() == nil: // again; if it is there, the next answer says so
+		default:
+			return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+		}
+	}
+}
+
+// Of the consumer of fires, which all schedulers share: a fire that nobody has dealt
+// with in fireWait goes to another one.
+const (
+	fireConsumer = "schedules"
+	fireWait     = 5 * time.Second
+)
+
+// Fires hands out fires of schedules, each to one of those who ask, until it
+// is acknowledged.
+func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
+	o := s.newOffers()
+	err := o.serve(ctx, task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}, fireConsumer, s.ensureFires)
+	if err != nil {
+		o.Close()
+		return nil, fmt.Errorf("consumer of fires: %w", err)
+	}
+	return o, nil
+}
+
+// ensureFires makes the consumer of fires if there is none, and tells whether it did.
+func (s *Store) ensureFires(ctx context.Context) (made bool, err error) {
+	_, err = s.js.Consumer(ctx, LogStream, fireConsumer)
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, err
+	}
+	_, err = s.log.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: fireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
+		FilterSubject: firePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
+		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1024,
+		Metadata: map[string]string{"millrace": "1"},
+	})
+	return err == nil, err
+}

@@ -1,0 +1,409 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// Schedules is what a scheduler needs to make tasks of the ticks of schedules. Beyond
+// it, decisions are appended to the log like any other fact.
+type Schedules interface {
+	// Fires hands out the fires of timers, each to one scheduler until it is acknowledged.
+	Fires(ctx context.Context) (events.Offers, error)
+	// Schedule returns a definition; Gone tells of its error whether there is none, or none that can be read.
+	Schedule(ctx context.Context, name string) (schedule.Stored, error)
+	Gone(err error) bool
+	// Schedules returns all definitions, and the errors of those that cannot be read. While SchedulesSeq
+	// returns the same, they are the same.
+	Schedules(ctx context.Context) ([]schedule.Stored, error)
+	SchedulesSeq(ctx context.Context) (uint64, error)
+	// JobToRun returns a job and its revision. The error wraps [ErrNoTask] if there is none that can be run.
+	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
+	// LastDecision and LastFire return the latest record of a schedule's, of sequence 0 if there is none.
+	LastDecision(ctx context.Context, name string) (events.Record, error)
+	LastFire(ctx context.Context, name string) (events.Record, error)
+	// Decisions returns those that the log took from a time on.
+	Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error)
+	// PlaceOnce places a birth. The error wraps [events.ErrConflict] if it is there already.
+	PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error)
+	// ArmSchedule sets the timer of a tick; without replace, one that is there stays.
+	ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error
+	// ArmedSchedules are those that have a timer.
+	ArmedSchedules(ctx context.Context) (map[string]bool, error)
+	// PauseSchedule keeps a schedule from firing.
+	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
+	// TellSchedules tells the log of changes of definitions of which nobody has.
+	TellSchedules(ctx context.Context, before time.Time) (int, error)
+	// Hint tells a node to look at a task.
+	Hint(n node.ID, id task.ID) error
+}
+
+// ErrNoTask means that no task can be made of a schedule's definition.
+var ErrNoTask = errors.New("no task can be made")
+
+// fireHands is how many fires a scheduler deals with at once. What takes its time is
+// the way to the server and back.
+const fireHands = 192
+
+// fire deals with fires until ctx ends.
+func (s *Scheduler) fire(ctx context.Context) error {
+	if s.cfg.Schedules == nil {
+		return nil
+	}
+	var fires events.Offers
+	for pause := time.Second; ; {
+		var err error
+		if fires, err = s.cfg.Schedules.Fires(ctx); err == nil {
+			break
+		}
+		s.log.Warn().Err(err).Msg("fires of schedules cannot be had now; trying again")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+	defer fires.Close()
+	var g errgroup.Group
+	for range fireHands {
+		g.Go(func() error {
+			for ctx.Err() == nil {
+				offer, err := fires.Next(ctx)
+				if err != nil {
+					return nil // ctx has ended, or the connection was closed for good
+				}
+				if err := s.Fired(ctx, &offer.Record, offer.Deliveries > 1); err != nil {
+					if ctx.Err() == nil {
+						s.log.Warn().Err(err).Str("schedule", offer.Fact.Schedule).Msg("a fire could not be dealt with; it comes again")
+					}
+					continue
+				}
+				_ = offer.Ack() // if that is lost, it comes again and finds nothing to do
+			}
+			return nil
+		})
+	}
+	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.SweepSchedules); return nil })
+	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.ReleaseTicks); return nil })
+	return g.Wait()
+}
+
+// ticker is one schedule while something of it is dealt with.
+type ticker struct {
+	s      *Scheduler
+	stored schedule.Stored
+	plan   *schedule.Plan
+	last   events.Record // the latest decision
+	again  bool          // somebody may have dealt with this before
+}
+
+// ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
+// the failures before.
+func (t *ticker) ledger() task.Ledger {
+	l := schedule.LedgerOf(t.last.Fact.Event)
+	if t.last.Stored.Before(t.stored.Since) {
+		l.Failures = 0
+	}
+	return l
+}
+
+// ticker reads a schedule; nil if it does not fire any more.
+func (s *Scheduler) ticker(ctx context.Context, name string) (*ticker, error) {
+	stored, err := s.cfg.Schedules.Schedule(ctx, name)
+	if err != nil && s.cfg.Schedules.Gone(err) || err == nil && stored.Paused != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &ticker{s: s, stored: stored}
+	if t.plan, err = stored.Plan(); err != nil {
+		return nil, nil // it was good when it was read
+	}
+	t.last, err = s.cfg.Schedules.LastDecision(ctx, name)
+	return t, err
+}
+
+// Fired deals with one fire: it decides on its tick and on those that have passed since, makes
+// their tasks, and sets the timer of the next. Each step may be repeated, and any number of
+// schedulers may do it at once: a tick is decided on by compare-and-set, a task's id follows from its tick,
+// and a timer that is there stays.
+func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) error {
+	f, ok := r.Fact.Event.(task.ScheduleFired)
+	if !ok {
+		return nil // the read model lists what cannot be read
+	}
+	t, err := s.ticker(ctx, r.Fact.Schedule)
+	if err != nil || t == nil {
+		return err
+	}
+	t.again = again
+	if again {
+		if err := t.repeat(ctx, f.Tick); err != nil {
+			return err
+		}
+	}
+	decided := t.ledger().Last
+	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
+		return t.arm(ctx, later(t.stored.Since, decided)) // of a definition that is no more
+	}
+	look := t.plan.Look(schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}, f.Detail, decided, s.rec.Now())
+	for _, m := range look.Missed {
+		if err := t.skip(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, o := range look.Owed {
+		if err := t.decide(ctx, o); err != nil {
+			return err
+		}
+	}
+	if t.plan.Failing(t.ledger()) {
+		reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
+		s.log.Warn().Str("schedule", t.stored.Name).Msg("schedule is paused: " + reason)
+		_, err := s.cfg.Schedules.PauseSchedule(ctx, t.stored.Name, s.rec.Actor, reason)
+		return err
+	}
+	if look.Next == nil {
+		return nil
+	}
+	return s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *look.Next, false)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// arm sets the timer of the first tick after a time.
+func (t *ticker) arm(ctx context.Context, after time.Time) error {
+	next, ok := t.plan.Next(after)
+	if !ok {
+		return nil
+	}
+	return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, false)
+}
+
+// clockSlack is by how much clocks of servers may differ: what follows from a tick was stored
+// no earlier than that before it.
+const clockSlack = time.Minute
+
+// repeat does again what follows from the decisions since a tick: who made them may
+// have died in between.
+func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
+	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if err := t.follow(ctx, records[i].Fact.Event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decided tells whether there is a decision on a tick.
+func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
+	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
+	for i := range records {
+		if schedule.Decides(records[i].Fact.Event, tick) {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// skip records that ticks have passed.
+func (t *ticker) skip(ctx context.Context, m schedule.Missed) error {
+	for {
+		done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision))
+		if done || err != nil {
+			return err
+		}
+		if !m.Until.After(t.ledger().Last) {
+			return nil // somebody else did
+		}
+	}
+}
+
+// decide records what becomes of a tick, and does what follows.
+func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
+	for {
+		if !o.Tick.After(t.ledger().Last) {
+			if there, err := t.decided(ctx, o.Tick); there || err != nil {
+				return err
+			}
+		}
+		ledger, err := t.observe(ctx)
+		if err != nil {
+			return err
+		}
+		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
+		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
+			_, err := t.s.birth(ctx, &t.stored, admitted)
+			if errors.Is(err, ErrNoTask) {
+				t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", o.Tick).Msg("a tick gets no task")
+				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, err.Error())}
+			} else if err != nil {
+				return err
+			}
+		}
+		done := false
+		for _, d := range decisions {
+			if done, err = t.record(ctx, d); !done || err != nil {
+				break
+			}
+			if err = t.follow(ctx, d); err != nil {
+				break
+			}
+		}
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// observe is the ledger without the tasks that have ended since.
+func (t *ticker) observe(ctx context.Context) (task.Ledger, error) {
+	ledger := t.ledger()
+	if !t.plan.Watches() {
+		return ledger, nil
+	}
+	var ended []schedule.Ended
+	for _, id := range ledger.Open {
+		now, err := t.s.rec.Load(ctx, id)
+		switch {
+		case errors.Is(err, task.ErrUnknown):
+			// It was decided on and its birth is still to come, or could not be made.
+			if since := t.s.rec.Now().Sub(t.last.Stored); since > bornWithin {
+				ended = append(ended, schedule.Ended{ID: id})
+			}
+		case err != nil:
+			return ledger, err
+		case now.State.Terminal():
+			ended = append(ended, schedule.Ended{ID: id, Failed: now.State == task.Error || now.State == task.Abnormal})
+		}
+	}
+	return schedule.Observe(ledger, ended), nil
+}
+
+// bornWithin is how long after its decision a task may still be born.
+const bornWithin = time.Minute
+
+// record appends a decision where the one before was the latest. If it was not, that is read
+// and the result is false.
+func (t *ticker) record(ctx context.Context, e task.ScheduleEvent) (bool, error) {
+	now := t.s.rec.Now()
+	f := &events.Fact{ID: t.s.rec.NewID(now), At: now, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, Event: e}
+	seq, err := t.s.rec.Log.Append(ctx, f, t.last.Seq)
+	if err == nil {
+		t.last = events.Record{Seq: seq, Stored: now, Kind: events.KindTick, Fact: *f}
+		return true, nil
+	}
+	if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
+		return false, err
+	}
+	last, readErr := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
+	if readErr != nil {
+		return false, errors.Join(err, readErr)
+	}
+	t.last = last
+	return last.Fact.ID == f.ID, nil
+}
+
+// follow does what follows from a decision. Doing it twice is harmless.
+func (t *ticker) follow(ctx context.Context, decision any) error {
+	e, ok := decision.(task.ScheduleEvent)
+	if !ok {
+		return nil
+	}
+	switch e := e.(type) {
+	case task.ScheduleAdmitted:
+		f, err := t.s.birth(ctx, &t.stored, e)
+		if errors.Is(err, ErrNoTask) {
+			t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.s.bear(ctx, f); err != nil {
+			return err
+		}
+	case task.ScheduleQueued:
+		t.s.waiting.add(t.stored.Name)
+	}
+	var errs []error
+	for _, id := range t.plan.Cancels(e) {
+		errs = append(errs, t.s.cancel(ctx, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap))
+	}
+	return errors.Join(errs...)
+}
+
+// birth makes the fact by which a tick gets its task. The error wraps [ErrNoTask] if none can be made.
+func (s *Scheduler) birth(ctx context.Context, stored *schedule.Stored, e task.ScheduleAdmitted) (*events.Fact, error) {
+	submission := stored.Submission(e.Tick, e.Trigger)
+	var job *task.Job
+	var revision uint64
+	if submission.Job != "" {
+		j, rev, err := s.cfg.Schedules.JobToRun(ctx, submission.Job)
+		if err != nil {
+			return nil, err
+		}
+		job, revision = &j, rev
+	}
+	born, err := task.Birth(submission, job, revision, s.rec.Now())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoTask, err)
+	}
+	return s.rec.Fact(submission.ID, born), nil
+}
+
+// bear places a birth unless it is there, and whatever must follow it.
+func (s *Scheduler) bear(ctx context.Context, f *events.Fact) error {
+	seq, err := s.cfg.Schedules.PlaceOnce(ctx, f)
+	if errors.Is(err, events.ErrConflict) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: f.Event.(task.Event)}))
+}
+
+// cancel asks for a task's end, as a person would.
+func (s *Scheduler) cancel(ctx context.Context, id task.ID, reason string) error {
+	t, err := s.rec.Load(ctx, id)
+	if errors.Is(err, task.ErrUnknown) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, event, err := s.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	switch {
+	case errors.Is(err, task.ErrEnded):
+		return nil
+	case err != nil:
+		return err
+	}
+	switch event.(type) {
+	case task.CancelRequested:
+		return s.cfg.Schedules.Hint(node.ID(t.Node), id)
+	case task.CancelConfirmed:
+		return s.rec.Log.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// names is a set of schedules.
+type names struct {
+	mu  sync.Mutex
+	set map[string]bool // guarded by mu
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.set == nil {
+		n.set = map[string]bool{}
+	}
+	n.set[name] = true
+}
+
+func (n *names) drop(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.set, name)
+}
+
+func (n *names) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.set))
+}
+
+// ReleaseTicks looks once whether ticks that wait for the tasks of earlier ones can have theirs.
+func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
+	var errs []error
+	for _, name := range s.waiting.all() {
+		errs = append(errs, s.releaseTicks(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
+	t, err := s.ticker(ctx, name)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		s.waiting.drop(name) // the sweep finds it when it fires again
+		return nil
+	}
+	for {
+		ledger, err := t.observe(ctx)
+		if err != nil {
+			return err
+		}
+		if len(ledger.Waiting) == 0 {
+			s.waiting.drop(name)
+			return nil
+		}
+		decision := t.plan.Release(ledger, t.stored.Revision)
+		if decision == nil {
+			return nil
+		}
+		done, err := t.record(ctx, decision)
+		if err == nil && done {
+			err = t.follow(ctx, decision)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Paces of [Scheduler.SweepSchedules].
+const (
+	// schedulesEvery is how often definitions are compared with the log, and schedules whose ticks
+	// wait are looked for; other schedulers may have died.
+	schedulesEvery = time.Minute
+	// unarmedFor is how long a schedule may have no timer: a fire is being dealt with.
+	unarmedFor = 20 * time.Second
+)
+
+// scheduleSweep is what the sweep of schedules remembers; it is for one goroutine.
+type scheduleSweep struct {
+	seq     uint64 // of the definitions
+	plans   []planned
+	unarmed map[string]time.Time // since when they were found without a timer
+	looked  time.Time            // when all was compared
+}
+
+type planned struct {
+	schedule.Stored
+	plan *schedule.Plan
+}
+
+// SweepSchedules looks once for schedules whose timer is missing, and now and then for changes
+// that were not told and ticks that nobody has made the task of. It is for one goroutine.
+func (s *Scheduler) SweepSchedules(ctx context.Context) error {
+	w := &s.scheduleSweep
+	now := s.rec.Now()
+	errs := []error{s.readPlans(ctx)}
+	armed, err := s.cfg.Schedules.ArmedSchedules(ctx)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	unarmed := map[string]time.Time{}
+	for i := range w.plans {
+		p := &w.plans[i]
+		if armed[p.Name] || p.Paused != nil {
+			continue
+		}
+		if _, more := p.plan.Next(now.Add(-schedule.Grace)); !more {
+			if _, ever := p.plan.Next(p.Since); !ever {
+				continue // its end has passed
+			}
+		}
+		since, known := w.unarmed[p.Name]
+		if !known {
+			since = now
+		}
+		if now.Sub(since) < unarmedFor {
+			unarmed[p.Name] = since
+			continue
+		}
+		errs = append(errs, s.rearm(ctx, p.Name))
+	}
+	w.unarmed = unarmed
+	if now.Sub(w.looked) >= schedulesEvery {
+		w.looked = now
+		told, err := s.cfg.Schedules.TellSchedules(ctx, now.Add(-schedulesEvery/2))
+		s.repairs.add(RepairSchedule, told)
+		errs = append(errs, err, s.sweepTicks(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Scheduler) readPlans(ctx context.Context) error {
+	w := &s.scheduleSweep
+	seq, err := s.cfg.Schedules.SchedulesSeq(ctx)
+	if err != nil || seq == w.seq && seq > 0 {
+		return err
+	}
+	all, err := s.cfg.Schedules.Schedules(ctx)
+	if all == nil && err != nil {
+		return err
+	}
+	w.plans = w.plans[:0]
+	for _, stored := range all {
+		if plan, err := stored.Plan(); err == nil {
+			w.plans = append(w.plans, planned{stored, plan})
+		}
+	}
+	w.seq = seq
+	return nil // those that cannot be read are listed to who asks for them
+}
+
+// rearm sets the timer of a schedule that has none, unless a fire of it is still to be dealt with.
+func (s *Scheduler) rearm(ctx context.Context, name string) error {
+	t, err := s.ticker(ctx, name)
+	if err != nil || t == nil {
+		return err
+	}
+	fire, err := s.cfg.Schedules.LastFire(ctx, name)
+	if err != nil {
+		return err
+	}
+	after := later(t.stored.Since, t.ledger().Last)
+	if f, ok := fire.Fact.Event.(task.ScheduleFired); ok && f.Tick.After(after) {
+		if _, is := t.plan.Is(f.Tick); is {
+			return nil // it lies with the consumer of fires, which hands it out again
+		}
+	}
+	if _, more := t.plan.Next(after); !more {
+		return nil
+	}
+	s.repairs.add(RepairSchedule, 1)
+	s.log.Warn().Str("schedule", name).Msg("schedule has no timer; the sweep sets it")
+	return t.arm(ctx, after)
+}
+
+// sweepTicks looks at the latest decision of each schedule that heeds its earlier tasks: whether
+// ticks wait, and whether the task of the latest was made.
+func (s *Scheduler) sweepTicks(ctx context.Context) error {
+	var errs []error
+	for i := range s.scheduleSweep.plans {
+		p := &s.scheduleSweep.plans[i]
+		if !p.plan.Watches() || p.Paused != nil {
+			continue
+		}
+		last, err := s.cfg.Schedules.LastDecision(ctx, p.Name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if len(schedule.LedgerOf(last.Fact.Event).Waiting) > 0 {
+			s.waiting.add(p.Name)
+		}
+		errs = append(errs, s.sweepTick(ctx, p, &last))
+	}
+	return errors.Join(errs...)
+}
+
+// sweepTick makes the task of a tick that was decided on some time ago, if nobody has.
+func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Record) error {
+	e, ok := last.Fact.Event.(task.ScheduleAdmitted)
+	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > bornWithin+schedulesEvery {
+		return nil
+	}
+	_, err := s.rec.Load(ctx, e.Made)
+	if !errors.Is(err, task.ErrUnknown) {
+		return err
+	}
+	s.repairs.add(RepairSchedule, 1)
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan, last: *last}
+	return t.follow(ctx, e)
+}

@@ -1,0 +1,174 @@
+package schedule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// window is a part of the calendar in which nothing fires. What is not set holds always.
+type window struct {
+	text       string
+	from, to   int // dates as year·10000 + month·100 + day, without the year if yearly
+	yearly     bool
+	weekdays   uint64
+	begin, end int // minutes of the day; end is not in
+}
+
+// parseWindow reads parts separated by spaces: dates (2026-12-24, 2026-12-24..2026-12-26, or
+// 12-24..01-02 for every year), weekdays (sat,sun or mon-fri) and times (22:00-06:00).
+func parseWindow(text string) (window, error) {
+	w := window{text: text}
+	parts := strings.Fields(text)
+	if len(parts) == 0 {
+		return w, fmt.Errorf("calendar: a window is empty")
+	}
+	var dates, days, times bool
+	for _, part := range parts {
+		var err error
+		var twice *bool
+		switch {
+		case strings.Contains(part, ":"):
+			twice, err = &times, w.readTimes(part)
+		case part[0] >= '0' && part[0] <= '9':
+			twice, err = &dates, w.readDates(part)
+		default:
+			twice, err = &days, w.readDays(part)
+		}
+		if err == nil && *twice {
+			err = fmt.Errorf("a window has one part of each kind")
+		}
+		*twice = true
+		if err != nil {
+			return w, fmt.Errorf("calendar: %q in %q: %w", part, text, err)
+		}
+	}
+	return w, nil
+}
+
+func (w *window) readTimes(part string) error {
+	from, to, ok := strings.Cut(part, "-")
+	begin, err := time.Parse("15:04", from)
+	if err == nil && to != "24:00" {
+		var end time.Time
+		end, err = time.Parse("15:04", to)
+		w.end = end.Hour()*60 + end.Minute()
+	} else {
+		w.end = 24 * 60
+	}
+	w.begin = begin.Hour()*60 + begin.Minute()
+	if !ok || err != nil || w.begin == w.end {
+		return fmt.Errorf("want times such as 22:00-06:00")
+	}
+	return nil
+}
+
+func (w *window) readDates(part string) error {
+	from, to, isRange := strings.Cut(part, "..")
+	if !isRange {
+		to = from
+	}
+	layout := "2006-01-02"
+	if len(from) == len("01-02") {
+		// The year is a leap year, so that 02-29 is a date.
+		w.yearly, from, to = true, "2000-"+from, "2000-"+to
+	}
+	begin, err1 := time.Parse(layout, from)
+	end, err2 := time.Parse(layout, to)
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("want dates such as 2026-12-24..2026-12-26, or 12-24 for every year")
+	}
+	if end.Before(begin) && !w.yearly {
+		return fmt.Errorf("it ends before it begins")
+	}
+	w.from, w.to = w.dateOf(begin), w.dateOf(end)
+	return nil
+}
+
+func (w *window) dateOf(t time.Time) int {
+	d := int(t.Month())*100 + t.Day()
+	if !w.yearly {
+		d += t.Year() * 10000
+	}
+	return d
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func weekday(s string) (int, error) {
+	s = strings.ToLower(s)
+	for i, name := range weekdays {
+		if s == name || s == strings.ToLower(time.Weekday(i).String()) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("want weekdays such as sat,sun or mon-fri")
+}
+
+func (w *window) readDays(part string) error {
+	for item := range strings.SplitSeq(part, ",") {
+		from, to, isRange := strings.Cut(item, "-")
+		if !isRange {
+			to = from
+		}
+		a, err := weekday(from)
+		if err != nil {
+			return err
+		}
+		b, err := weekday(to)
+		if err != nil {
+			return err
+		}
+		for d := a; ; d = (d + 1) % 7 {
+			w.weekdays |= 1 << uint(d)
+			if d == b {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// covers tells whether a time on the wall lies in the window. What goes over midnight
+// belongs to the day on which it begins.
+func (w *window) covers(t time.Time) bool {
+	day := t
+	if w.begin != w.end {
+		minute := t.Hour()*60 + t.Minute()
+		switch {
+		case w.begin < w.end:
+			if minute < w.begin || minute >= w.end {
+				return false
+			}
+		case minute < w.end:
+			day = t.AddDate(0, 0, -1)
+		case minute < w.begin:
+			return false
+		}
+	}
+	if w.weekdays != 0 && w.weekdays&(1<<uint(day.Weekday())) == 0 {
+		return false
+	}
+	if w.from == 0 {
+		return true
+	}
+	date := w.dateOf(day)
+	if w.from > w.to { // over the turn of the year
+		return date >= w.from || date <= w.to
+	}
+	return w.from <= date && date <= w.to
+}
+
+// clears is the first time on the wall, after one that the window covers, that it may not
+// cover: the end of its times or of the day.
+func (w *window) clears(t time.Time) time.Time {
+	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+	end := midnight.Add(time.Duration(w.end) * time.Minute)
+	if w.begin != w.end && end.After(t) {
+		return end
+	}
+	return midnight.AddDate(0, 0, 1)
+}
+
+func (w *window) String() string { return strconv.Quote(w.text) }

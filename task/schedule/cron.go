@@ -1,0 +1,168 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
+)
+
+// cronFields are an expression as sets: bit n stands for the value n. They are
+// matched against a clock on the wall; which instant that is, is not their concern.
+type cronFields struct {
+	second, minute, hour, dom, month, dow uint64
+	lasts                                 []cron.DomConstraint
+	nths                                  []cron.DowConstraint
+	anyDom, anyDow, anyHour               bool
+}
+
+// star is the bit by which the parser marks a field that was left open.
+const star = 1 << 63
+
+var fieldNames = []string{"second", "minute", "hour", "day of month", "month", "day of week"}
+
+const cronOptions = cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
+	cron.Descriptor | cron.Hash | cron.Extended
+
+// parseCron reads an expression. H in it stands for values that name decides.
+func parseCron(expr, name string) (cronFields, error) {
+	expr = strings.TrimSpace(expr)
+	switch {
+	case strings.Contains(expr, "TZ="):
+		return cronFields{}, fmt.Errorf("cron is %q: the zone belongs to timezone", expr)
+	case strings.HasPrefix(strings.ToLower(expr), "@every"):
+		return cronFields{}, fmt.Errorf("cron is %q: an interval belongs to every", expr)
+	}
+	if fields := strings.Fields(expr); !strings.HasPrefix(expr, "@") && len(fields) != 5 && len(fields) != 6 {
+		return cronFields{}, fmt.Errorf("cron is %q, with %d fields; want 5 (minute hour day-of-month month day-of-week), 6 with seconds first, or a descriptor such as @daily", expr, len(fields))
+	}
+	s, err := parseSpec(expr, name)
+	if err != nil {
+		return cronFields{}, blame(expr, name, err)
+	}
+	return cronFields{
+		second: s.Second, minute: s.Minute, hour: s.Hour, dom: s.Dom, month: s.Month, dow: s.Dow,
+		lasts: s.DomConstraints, nths: s.DowConstraints,
+		anyDom: s.Dom&star != 0, anyDow: s.Dow&star != 0, anyHour: s.Hour&star != 0,
+	}, nil
+}
+
+func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
+	// The parser's own hash tells names that differ in their ends hardly apart.
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	s, err := cron.MustNewParser(cronOptions).ParseWithHashKey(expr, key)
+	if err != nil {
+		return nil, err
+	}
+	spec, ok := s.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("%q is no time of a calendar", expr)
+	}
+	return spec, nil
+}
+
+// blame names the field that an expression fails on.
+func blame(expr, name string, err error) error {
+	fields := strings.Fields(expr)
+	if strings.HasPrefix(expr, "@") {
+		return fmt.Errorf("cron is %q: want @yearly, @monthly, @weekly, @daily, @hourly or an expression of 5 or 6 fields", expr)
+	}
+	first := len(fieldNames) - len(fields)
+	for i, f := range fields {
+		alone := []string{"*", "*", "*", "*", "*", "*"}
+		alone[first+i] = f
+		if _, err := parseSpec(strings.Join(alone, " "), name); err != nil {
+			return fmt.Errorf("cron is %q: field %d (%s) is %q: %w", expr, i+1, fieldNames[first+i], f, err)
+		}
+	}
+	return fmt.Errorf("cron is %q: %w", expr, err)
+}
+
+func has(set uint64, value int) bool { return set&(1<<uint(value)) != 0 }
+
+// onDay tells whether a day matches. Where both kinds of days are restricted,
+// either is enough.
+func (c *cronFields) onDay(y int, m time.Month, d int) bool {
+	weekday := int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday())
+	dom := has(c.dom, d)
+	for _, l := range c.lasts {
+		dom = dom || lastMatches(l, y, m, d)
+	}
+	dow := has(c.dow, weekday)
+	for _, n := range c.nths {
+		dow = dow || n.Weekday%7 == weekday && (n.N == (d+6)/7 || n.N < 0 && d+7 > daysIn(y, m))
+	}
+	if c.anyDom || c.anyDow {
+		return dom && dow
+	}
+	return dom || dow
+}
+
+func daysIn(y int, m time.Month) int { return time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day() }
+
+// lastMatches tells of L, L-n, LW and nW whether they mean a day.
+func lastMatches(c cron.DomConstraint, y int, m time.Month, d int) bool {
+	last := daysIn(y, m)
+	switch c.Type {
+	case cron.DomLast:
+		return d == last
+	case cron.DomLastOffset:
+		return d == last-c.N
+	case cron.DomLastWeekday:
+		return d == nearestWeekday(y, m, last, last)
+	case cron.DomNearestWeekday:
+		return c.N <= last && d == nearestWeekday(y, m, c.N, last)
+	}
+	return false
+}
+
+// nearestWeekday is the day from Monday to Friday nearest to d, within the month.
+func nearestWeekday(y int, m time.Month, d, last int) int {
+	switch time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday() {
+	case time.Saturday:
+		if d == 1 {
+			return 3
+		}
+		return d - 1
+	case time.Sunday:
+		if d == last {
+			return d - 2
+		}
+		return d + 1
+	}
+	return d
+}
+
+// until is how far it is from a value to the next one of a set, or to the end of all values.
+func until(set uint64, value, end int) int {
+	return min(bits.TrailingZeros64(set>>uint(value)), end-value)
+}
+
+// next returns the first time on the wall, not before w and before limit, that
+// matches. The wall's times are written as if they were UTC.
+func (c *cronFields) next(w, limit time.Time) (time.Time, bool) {
+	if w.Nanosecond() > 0 {
+		w = w.Truncate(time.Second).Add(time.Second)
+	}
+	for w.Before(limit) {
+		y, m, d := w.Date()
+		switch {
+		case !has(c.month, int(m)):
+			w = time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC)
+		case !c.onDay(y, m, d):
+			w = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
+		case !has(c.hour, w.Hour()):
+			w = w.Truncate(time.Hour).Add(time.Duration(until(c.hour, w.Hour(), 24)) * time.Hour)
+		case !has(c.minute, w.Minute()):
+			w = w.Truncate(time.Minute).Add(time.Duration(until(c.minute, w.Minute(), 60)) * time.Minute)
+		case !has(c.second, w.Second()):
+			w = w.Add(time.Duration(until(c.second, w.Second(), 60)) * time.Second)
+		default:
+			return w, true
+		}
+	}
+	return time.Time{}, false
+}

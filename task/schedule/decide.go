@@ -1,0 +1,285 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/task"
+)
+
+// Grace is how late a fire may be without its tick counting as missed. The server
+// fires within a third of a second, and a change of its leader takes up to 6s; so
+// a later one means that it was away.
+const Grace = 10 * time.Second
+
+// Bounds of what is made up for at once.
+const (
+	MaxCatchUp = 1000    // tasks; the newest ticks get them
+	maxCounted = 200_000 // ticks; of more, only the newest are looked at
+)
+
+// Fire is a timer that has fired.
+type Fire struct {
+	Tick, Due time.Time
+	// Stored is when the log took it.
+	Stored time.Time
+}
+
+// Owed is a tick on which is to be decided now.
+type Owed struct {
+	Tick, Due time.Time
+	Trigger   string
+	Detail    string
+}
+
+// Missed are ticks that get no task because they have passed.
+type Missed struct {
+	From, Until time.Time
+	Count       int
+	Reason      string
+	Detail      string
+}
+
+// Look is what follows from a fire: ticks that get no task, ticks on which to decide,
+// and the one for which the next timer is to be set, nil if there is none.
+type Look struct {
+	Missed []Missed
+	Owed   []Owed
+	Next   *Tick
+}
+
+// Look says what is owed when a fire is handled at now. A fire that came in time is
+// owed, however late it is handled; other ticks that have passed meanwhile, and the
+// fire's own if the server fired late, are treated as [task.Schedule.CatchUp] has it.
+//
+// Decided is the latest tick on which anything was decided before: neither it nor what
+// comes before it is looked at again, except for the fire's own.
+func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
+	var l Look
+	after := f.Tick.Add(-time.Nanosecond)
+	if f.Stored.Sub(f.Due) <= Grace {
+		l.Owed = append(l.Owed, Owed{f.Tick, f.Due, task.TriggerSchedule, detail})
+		after = f.Tick
+	}
+	if decided.After(after) {
+		after = decided
+	}
+	passed, next := p.passed(after, now.Add(-Grace))
+	l.Next = next
+	window := cmp.Or(p.CatchUpWindow.Std(), task.DefaultCatchUpWindow)
+	young := slices.IndexFunc(passed, func(t Tick) bool { return !t.At.Before(now.Add(-window)) })
+	if young < 0 {
+		young = len(passed)
+	}
+	policy := cmp.Or(p.CatchUp, task.CatchUpLast)
+	first := len(passed) // of those that are made up for
+	switch policy {
+	case task.CatchUpLast:
+		first = max(young, len(passed)-1)
+	case task.CatchUpAll:
+		first = max(young, len(passed)-MaxCatchUp)
+	}
+	if policy != task.CatchUpNone {
+		l.miss(passed[:min(young, first)], task.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
+		l.miss(passed[min(young, first):first], task.SkipMissed, "catchup is "+policy)
+	} else {
+		l.miss(passed, task.SkipMissed, "catchup is none")
+	}
+	for _, t := range passed[first:] {
+		late := now.Sub(t.Due).Truncate(time.Second)
+		l.Owed = append(l.Owed, Owed{t.At, t.Due, task.TriggerCatchUp, joinNotes(t.Note, fmt.Sprintf("%v late, catchup is %s", late, policy))})
+	}
+	return l
+}
+
+func (l *Look) miss(ticks []Tick, reason, detail string) {
+	if len(ticks) > 0 {
+		l.Missed = append(l.Missed, Missed{ticks[0].At, ticks[len(ticks)-1].At, len(ticks), reason, detail})
+	}
+}
+
+// passed are the ticks after a time that were due at another, and the first that was not.
+func (p *Plan) passed(after, by time.Time) (ticks []Tick, next *Tick) {
+	for {
+		t, ok := p.Next(after)
+		if !ok {
+			return ticks, nil
+		}
+		if t.Due.After(by) {
+			return ticks, &t
+		}
+		if len(ticks) >= maxCounted { // the newest half is kept
+			ticks = append(ticks[:0], ticks[maxCounted/2:]...)
+		}
+		ticks = append(ticks, t)
+		after = t.At
+	}
+}
+
+// Ended says of a task how it ended.
+type Ended struct {
+	ID     task.ID
+	Failed bool
+}
+
+// Observe takes the tasks out of the ledger that have ended, in the order given, and
+// counts those that failed.
+func Observe(l task.Ledger, ended []Ended) task.Ledger {
+	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
+	for _, e := range ended {
+		i := slices.Index(l.Open, e.ID)
+		if i < 0 {
+			continue
+		}
+		l.Open = slices.Delete(l.Open, i, i+1)
+		if e.Failed {
+			l.Failures++
+		} else {
+			l.Failures = 0
+		}
+	}
+	return l
+}
+
+// Watches tells whether decisions of the schedule depend on its earlier tasks.
+func (p *Plan) Watches() bool {
+	return p.PauseAfter > 0 || cmp.Or(p.Overlap, task.OverlapAllow) != task.OverlapAllow
+}
+
+// Failing tells whether so many tasks in a row have failed that the schedule is to be paused.
+func (p *Plan) Failing(l task.Ledger) bool { return p.PauseAfter > 0 && l.Failures >= p.PauseAfter }
+
+// Decide says what a tick becomes, given what is known of earlier ones: one fact, or
+// two if a tick that waited has to make room. The ledger of the last is the schedule's from then on.
+func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEvent {
+	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
+	if o.Tick.After(l.Last) {
+		l.Last = o.Tick
+	}
+	busy := len(l.Open) > 0 || len(l.Waiting) > 0
+	overlap := cmp.Or(p.Overlap, task.OverlapAllow)
+	switch {
+	case p.Failing(l):
+		return []task.ScheduleEvent{skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
+	case overlap == task.OverlapAllow || !busy:
+		return []task.ScheduleEvent{p.admit(l, o, revision)}
+	case overlap == task.OverlapReplace:
+		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: %d earlier tasks are cancelled", len(l.Open)))
+		return []task.ScheduleEvent{p.admit(l, o, revision)}
+	case overlap == task.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, task.DefaultDepth):
+		return []task.ScheduleEvent{wait(l, o, revision)}
+	case overlap == task.OverlapCancelOld:
+		var events []task.ScheduleEvent
+		for _, w := range l.Waiting {
+			l.Waiting = l.Waiting[1:]
+			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, task.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
+		}
+		return append(events, wait(l, o, revision))
+	}
+	why := "overlap is " + overlap
+	if len(l.Open) > 0 {
+		why += ": task " + string(l.Open[0]) + " has not ended"
+	}
+	if len(l.Waiting) > 0 {
+		why += fmt.Sprintf(", and %d ticks wait", len(l.Waiting))
+	}
+	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
+}
+
+// Refuse is the fact that no task can be made for a tick, and why.
+func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, why string) task.ScheduleSkipped {
+	if o.Tick.After(l.Last) {
+		l.Last = o.Tick
+	}
+	return skipped(revision, o, l, task.SkipInvalid, why)
+}
+
+// Release says whether a tick that waited gets its task now; nil if not.
+func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
+	if len(l.Waiting) == 0 || len(l.Open) > 0 {
+		return nil
+	}
+	w := l.Waiting[0]
+	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier ticks"}
+	if p.Failing(l) {
+		l.Waiting = slices.Clone(l.Waiting[1:])
+		return skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
+	}
+	l.Waiting = slices.Clone(l.Waiting[1:])
+	return p.admit(l, o, revision)
+}
+
+// Skip is the fact of ticks that have passed.
+func (m Missed) Skip(l task.Ledger, revision uint64) task.ScheduleEvent {
+	if m.Until.After(l.Last) {
+		l.Last = m.Until
+	}
+	e := task.ScheduleSkipped{Revision: revision, Tick: m.From, Reason: m.Reason, Detail: m.Detail, Ledger: l}
+	if m.Count > 1 {
+		e.Until, e.Count = m.Until, m.Count
+	}
+	return e
+}
+
+// Cancels are the tasks that a decision asks to end.
+func (p *Plan) Cancels(e task.ScheduleEvent) []task.ID {
+	switch e := e.(type) {
+	case task.ScheduleAdmitted:
+		if p.Overlap == task.OverlapReplace {
+			return slices.DeleteFunc(slices.Clone(e.Ledger.Open), func(id task.ID) bool { return id == e.Made })
+		}
+	case task.ScheduleQueued:
+		if p.Overlap == task.OverlapCancelOld {
+			return e.Ledger.Open
+		}
+	}
+	return nil
+}
+
+func (p *Plan) admit(l task.Ledger, o Owed, revision uint64) task.ScheduleAdmitted {
+	id := TaskID(p.name, o.Tick)
+	if !slices.Contains(l.Open, id) {
+		l.Open = append(l.Open, id)
+	}
+	if extra := len(l.Open) - task.MaxOpen; extra > 0 {
+		l.Open = l.Open[extra:]
+	}
+	return task.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Due: o.Due, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
+}
+
+func wait(l task.Ledger, o Owed, revision uint64) task.ScheduleQueued {
+	l.Waiting = append(slices.Clone(l.Waiting), task.WaitingTick{Tick: o.Tick, Trigger: o.Trigger})
+	return task.ScheduleQueued{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Detail: o.Detail, Ledger: l}
+}
+
+func skipped(revision uint64, o Owed, l task.Ledger, reason, detail string) task.ScheduleSkipped {
+	return task.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
+}
+
+// LedgerOf is what the schedule must remember after a decision.
+func LedgerOf(e any) task.Ledger {
+	switch e := e.(type) {
+	case task.ScheduleAdmitted:
+		return e.Ledger
+	case task.ScheduleSkipped:
+		return e.Ledger
+	case task.ScheduleQueued:
+		return e.Ledger
+	}
+	return task.Ledger{}
+}
+
+// Decides tells whether a decision is about a tick.
+func Decides(e any, tick time.Time) bool {
+	switch e := e.(type) {
+	case task.ScheduleAdmitted:
+		return e.Tick.Equal(tick)
+	case task.ScheduleQueued:
+		return e.Tick.Equal(tick)
+	case task.ScheduleSkipped:
+		return e.Tick.Equal(tick) || !e.Until.IsZero() && tick.After(e.Tick) && !tick.After(e.Until)
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task"
+)
+
+// Definition is a schedule as it is stored: when, and what.
+type Definition struct {
+	// Name is 1 to 64 letters, digits, '_' or '-'.
+	Name string `json:"name"`
+	// When says when tasks are made.
+	When task.Schedule `json:"schedule"`
+	// Make is what is submitted at each tick: a job, which is looked up at each tick, or a spec. Its
+	// id, delay, at and origin must be empty.
+	Make task.Submission `json:"task"`
+	// OfJob is whether the schedule came with the job of its name, and goes with it.
+	OfJob bool `json:"of_job,omitempty"`
+	// Anchor is from when [task.Schedule.Every] is counted without a start. The store sets it.
+	Anchor time.Time `json:"anchor,omitzero"`
+	// Since is when the definition became what it is, or was resumed: earlier ticks are not owed. The store sets it.
+	Since time.Time `json:"since,omitzero"`
+	// Paused says why nothing fires; nil if it does.
+	Paused *Pause `json:"paused,omitempty"`
+}
+
+// Pause is why a schedule does not fire.
+type Pause struct {
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Stored is a definition as it lies in the store.
+type Stored struct {
+	Definition
+	// Revision grows with every change of any schedule.
+	Revision uint64    `json:"revision"`
+	Changed  time.Time `json:"changed"`
+}
+
+// Plan makes the definition ready to tell its ticks.
+func (d *Definition) Plan() (*Plan, error) { return Compile(d.Name, d.When, d.Anchor) }
+
+// Validate refuses a definition that could not be stored and names the field.
+func (d *Definition) Validate() error {
+	if err := task.ValidName("schedule", d.Name); err != nil {
+		return err
+	}
+	if err := Validate(d.Name, d.When); err != nil {
+		return err
+	}
+	m := &d.Make
+	switch {
+	case m.ID != "" || m.Delay != 0 || !m.At.IsZero() || m.Origin != (task.Origin{}):
+		return errors.New("task: id, delay, at and the origin follow from the tick; leave them out")
+	case (m.Job != "") == (m.Spec != nil):
+		return errors.New("task: set job, or spec with run or handler")
+	case m.Job != "":
+		return task.ValidName("job", m.Job)
+	}
+	// What a spec becomes is checked as a submission is.
+	if _, err := task.Birth(*m, nil, 0, time.Time{}); err != nil {
+		return fmt.Errorf("task: %w", err)
+	}
+	return nil
+}
+
+// Submission is what to submit for a tick.
+func (d *Definition) Submission(tick time.Time, trigger string) task.Submission {
+	s := d.Make
+	s.Origin = task.Origin{Schedule: d.Name, Tick: tick.UTC(), Trigger: trigger}
+	if trigger != task.TriggerManual {
+		s.ID = TaskID(d.Name, tick)
+	}
+	return s
+}

@@ -1,0 +1,326 @@
+package schedule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // so that every machine knows every zone
+
+	"millrace/task"
+)
+
+// Tick is one moment of a schedule.
+type Tick struct {
+	// At is the logical time, by which the tick is known.
+	At time.Time `json:"tick"`
+	// Due is when it fires: At and what spread and jitter add.
+	Due time.Time `json:"due"`
+	// Note says in words which rules were at work, "" for none.
+	Note string `json:"note,omitempty"`
+}
+
+// Plan is a definition made ready to tell its ticks. It is never modified, so it
+// is safe for concurrent use.
+type Plan struct {
+	name string
+	task.Schedule
+	fields     cronFields
+	zone       *time.Location
+	policy     string
+	only       hit // of At
+	anchor     time.Time
+	start, end time.Time // end is in; zero for no bound
+	windows    []window
+}
+
+// Compile checks a definition. Anchor is from when Every is counted if there is no
+// Start. The error begins with the name of the field that is wrong.
+func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
+	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
+	if err := p.words(); err != nil {
+		return nil, err
+	}
+	if err := p.bounds(); err != nil {
+		return nil, err
+	}
+	for _, text := range s.Calendar {
+		w, err := parseWindow(text)
+		if err != nil {
+			return nil, err
+		}
+		p.windows = append(p.windows, w)
+	}
+	if err := p.when(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Validate is [Compile] for who only wants to know whether a definition is good.
+func Validate(name string, s task.Schedule) error {
+	_, err := Compile(name, s, time.Unix(0, 0))
+	return err
+}
+
+func (p *Plan) words() error {
+	for _, w := range []struct {
+		field, value string
+		words        []string
+	}{{"catchup", p.CatchUp, task.CatchUps}, {"overlap", p.Overlap, task.Overlaps}, {"dst", p.DST, task.DSTs}} {
+		if w.value != "" && !slices.Contains(w.words, w.value) {
+			return fmt.Errorf("%s is %q, want one of %s", w.field, w.value, strings.Join(w.words, ", "))
+		}
+	}
+	for _, d := range []struct {
+		field string
+		value task.Duration
+	}{{"every", p.Every}, {"jitter", p.Jitter}, {"spread", p.Spread}, {"catchup_window", p.CatchUpWindow}} {
+		if d.value < 0 {
+			return fmt.Errorf("%s is %v, want 0 or more", d.field, d.value)
+		}
+	}
+	switch {
+	case p.Depth < 0 || p.Depth > task.MaxDepth:
+		return fmt.Errorf("depth is %d, want 1 to %d", p.Depth, task.MaxDepth)
+	case p.PauseAfter < 0:
+		return fmt.Errorf("pause_after is %d, want 0 or more", p.PauseAfter)
+	}
+	return nil
+}
+
+func (p *Plan) bounds() (err error) {
+	if p.Timezone == "Local" {
+		return errors.New("timezone is Local, which differs from machine to machine: want an IANA name such as Europe/Berlin")
+	}
+	if p.zone, err = time.LoadLocation(cmp.Or(p.Timezone, "UTC")); err != nil {
+		return fmt.Errorf("timezone is %q, want an IANA name such as Europe/Berlin", p.Timezone)
+	}
+	if p.start, err = p.instant("start", p.Start); err != nil {
+		return err
+	}
+	if p.end, err = p.instant("end", p.End); err != nil {
+		return err
+	}
+	if !p.end.IsZero() && p.end.Before(p.start) {
+		return fmt.Errorf("end is %s, which is before start", p.End)
+	}
+	return nil
+}
+
+// wallLayouts are the forms of times that are read on the clock of a zone.
+var wallLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
+
+// instant reads a moment. The zero time stands for none.
+func (p *Plan) instant(field, text string) (time.Time, error) {
+	h, err := p.moment(field, text)
+	return h.at, err
+}
+
+func (p *Plan) moment(field, text string) (hit, error) {
+	if text == "" {
+		return hit{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return hit{at: t.UTC()}, nil
+	}
+	for _, layout := range wallLayouts {
+		w, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		only := func(from, limit time.Time) (time.Time, bool) { return w, !w.Before(from) && w.Before(limit) }
+		policy := cmp.Or(p.DST, task.DSTOnce)
+		if field != "at" {
+			policy = task.DSTOnce // a bound is always somewhere
+		}
+		h, ok := nextOnClock(only, p.zone, policy, w.Add(-48*time.Hour))
+		if !ok {
+			return hit{}, fmt.Errorf("%s is %q, which the clock of %s leaves out; choose another time, or another dst than %s", field, text, p.zone, policy)
+		}
+		return h, nil
+	}
+	return hit{}, fmt.Errorf("%s is %q, want RFC 3339 (2026-03-01T12:00:00Z) or a time of the zone (2026-03-01 12:00)", field, text)
+}
+
+// when reads the one of cron, every and at that is set.
+func (p *Plan) when() (err error) {
+	set := 0
+	for _, there := range []bool{p.Cron != "", p.Every != 0, p.At != ""} {
+		if there {
+			set++
+		}
+	}
+	switch {
+	case set == 0:
+		return errors.New("cron, every and at are all missing: one of them says when it fires")
+	case set > 1:
+		return errors.New("cron, every and at: only one of them can be set")
+	case p.Every > 0 && p.Every.Std() < task.MinEvery:
+		return fmt.Errorf("every is %v, want at least %v", p.Every, task.MinEvery)
+	case p.Every%task.Duration(time.Millisecond) != 0:
+		return fmt.Errorf("every is %v, want whole milliseconds", p.Every)
+	}
+	p.policy = cmp.Or(p.DST, task.DSTOnce)
+	switch {
+	case p.Cron != "":
+		if p.fields, err = parseCron(p.Cron, p.name); err != nil {
+			return err
+		}
+		if p.DST == "" && p.fields.anyHour {
+			p.policy = task.DSTTwice
+		}
+		// 2000 begins a cycle of the calendar, so whatever never comes after it never comes.
+		if _, ever := p.fields.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2045, 1, 1, 0, 0, 0, 0, time.UTC)); !ever {
+			return fmt.Errorf("cron is %q, which never comes: no year has such a day", p.Cron)
+		}
+	case p.At != "":
+		if p.only, err = p.moment("at", p.At); err != nil {
+			return err
+		}
+	default:
+		if !p.start.IsZero() {
+			p.anchor = p.start
+		}
+	}
+	return nil
+}
+
+// Zone is the zone whose clock the schedule follows.
+func (p *Plan) Zone() *time.Location { return p.zone }
+
+// Policy is what the schedule does when clocks are changed.
+func (p *Plan) Policy() string { return p.policy }
+
+// Next returns the first tick after a time, by its logical time; false if there is none any more.
+func (p *Plan) Next(after time.Time) (Tick, bool) {
+	t, ok := p.next(after)
+	if !ok {
+		return Tick{}, false
+	}
+	tick := Tick{At: t.at, Due: t.at, Note: t.note}
+	delay := p.delay(t.at)
+	if delay <= 0 {
+		return tick, true
+	}
+	if following, more := p.next(t.at); more {
+		// The order of ticks is that of their fires.
+		delay %= following.at.Sub(t.at)
+	}
+	tick.Due = tick.At.Add(delay)
+	tick.Note = joinNotes(tick.Note, fmt.Sprintf("delayed by %v (spread, jitter)", delay))
+	return tick, true
+}
+
+// Is tells whether a time is one of the schedule's ticks, and returns that.
+func (p *Plan) Is(at time.Time) (Tick, bool) {
+	t, ok := p.Next(at.Add(-time.Nanosecond))
+	return t, ok && t.At.Equal(at)
+}
+
+// Between returns the ticks after one time and up to another, that included, at most so
+// many, and whether there are more.
+func (p *Plan) Between(after, until time.Time, most int) (ticks []Tick, more bool) {
+	for {
+		t, ok := p.Next(after)
+		if !ok || t.At.After(until) {
+			return ticks, false
+		}
+		if len(ticks) == most {
+			return ticks, true
+		}
+		ticks = append(ticks, t)
+		after = t.At
+	}
+}
+
+// maxBlackouts bounds how many windows in a row one look passes over.
+const maxBlackouts = 20_000
+
+// next is Next without delays.
+func (p *Plan) next(after time.Time) (hit, bool) {
+	if !p.start.IsZero() && after.Before(p.start) {
+		after = p.start.Add(-time.Nanosecond)
+	}
+	notes := ""
+	for range maxBlackouts {
+		h, ok := p.raw(after)
+		if !ok || !p.end.IsZero() && h.at.After(p.end) {
+			return hit{}, false
+		}
+		w := p.blackout(h.at)
+		if w == nil {
+			h.note = joinNotes(h.note, notes)
+			return h, true
+		}
+		notes = "calendar: earlier ticks are left out by " + w.String()
+		after = h.at
+		if clear := p.clears(h.at, w); clear.Add(-time.Second).After(after) {
+			after = clear.Add(-time.Second)
+		}
+	}
+	return hit{}, false
+}
+
+// clears is an instant before which a window covers everything from t on.
+func (p *Plan) clears(t time.Time, w *window) time.Time {
+	s := spanAt(t, p.zone)
+	clear := s.instant(w.clears(s.wall(t)))
+	if !s.end.IsZero() && clear.After(s.end) {
+		return s.end // beyond a change of clocks, look again
+	}
+	return clear
+}
+
+func (p *Plan) blackout(t time.Time) *window {
+	if len(p.windows) == 0 {
+		return nil
+	}
+	wall := spanAt(t, p.zone).wall(t)
+	for i := range p.windows {
+		if p.windows[i].covers(wall) {
+			return &p.windows[i]
+		}
+	}
+	return nil
+}
+
+// raw is the next moment that cron, every or at names.
+func (p *Plan) raw(after time.Time) (hit, bool) {
+	switch {
+	case p.Cron != "":
+		return nextOnClock(p.fields.next, p.zone, p.policy, after)
+	case p.At != "":
+		return p.only, p.only.at.After(after)
+	}
+	every := p.Every.Std()
+	if after.Before(p.anchor) {
+		return hit{at: p.anchor}, true
+	}
+	// Whole seconds apart, for Sub is too narrow for some centuries.
+	n := after.Sub(p.anchor)/every + 1
+	return hit{at: p.anchor.Add(n * every)}, true
+}
+
+// delay is what spread and jitter add to a tick.
+func (p *Plan) delay(at time.Time) time.Duration {
+	return share(p.Spread.Std(), p.name) + share(p.Jitter.Std(), p.name+at.UTC().Format(time.RFC3339Nano))
+}
+
+// share is a part of d, in whole milliseconds, that a key decides.
+func share(d time.Duration, key string) time.Duration {
+	ms := uint64(d / time.Millisecond)
+	if ms == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // a hash takes everything
+	sum := h.Sum64()
+	sum ^= sum >> 33 // the low bits of this hash alone are not even
+	sum *= 0xff51afd7ed558ccd
+	sum ^= sum >> 33
+	return time.Duration(sum%ms) * time.Millisecond
+}

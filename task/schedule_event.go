@@ -1,0 +1,113 @@
+package task
+
+import "time"
+
+// ScheduleEvent is a fact about a schedule: of its definition, of a timer that
+// fired, or of what was decided on a tick. The set is closed.
+type ScheduleEvent interface{ isScheduleEvent() }
+
+// ScheduleApplied says that a definition was stored under the schedule's name.
+type ScheduleApplied struct {
+	// Revision is that of the store of definitions.
+	Revision uint64
+	// Digest is "sha256:" and the hash of the definition as it is stored.
+	Digest string
+}
+
+// ScheduleRemoved says that the definition was removed; its tasks stay.
+type ScheduleRemoved struct{ Revision uint64 }
+
+// SchedulePaused says that nothing fires until the schedule is resumed.
+type SchedulePaused struct {
+	Revision uint64
+	Reason   string
+}
+
+// ScheduleResumed says that ticks from then on fire again.
+type ScheduleResumed struct {
+	Revision uint64
+	Reason   string
+}
+
+// ScheduleFired says that a tick's time has come. The server writes it.
+type ScheduleFired struct {
+	// Revision is that of the definition by which the timer was set.
+	Revision uint64
+	// Tick is the logical time and Due when the fire was meant to come, jitter and spread included.
+	Tick, Due time.Time
+	// Detail says which rules were at work, "" for none.
+	Detail string
+}
+
+// ScheduleAdmitted says that a tick gets its task.
+type ScheduleAdmitted struct {
+	Revision uint64
+	// Tick is the logical time and Due when it was meant to fire, jitter and spread included.
+	Tick, Due time.Time
+	Trigger   string
+	// Made is the task's id, which follows from schedule and tick.
+	Made   ID
+	Detail string
+	Ledger Ledger
+}
+
+// ScheduleSkipped says that a tick, or all from Tick to Until, get no task.
+type ScheduleSkipped struct {
+	Revision uint64
+	Tick     time.Time
+	// Until is the last tick left out and Count how many there are, if more than one.
+	Until  time.Time
+	Count  int
+	Reason string
+	Detail string
+	Ledger Ledger
+}
+
+// ScheduleQueued says that a tick waits for the tasks of earlier ones.
+type ScheduleQueued struct {
+	Revision uint64
+	Tick     time.Time
+	Trigger  string
+	Detail   string
+	Ledger   Ledger
+}
+
+// Reasons why a tick gets no task.
+const (
+	SkipOverlap = "overlap" // tasks of earlier ticks have not ended
+	SkipMissed  = "missed"  // it passed while nothing could fire
+	SkipWindow  = "window"  // it is older than the catch-up window
+	SkipFailing = "failing" // too many tasks in a row have failed
+	SkipInvalid = "invalid" // no task can be made of the definition
+)
+
+// Ledger is what a schedule must remember from one decision to the next. Each
+// decision carries it, so the latest one tells all.
+type Ledger struct {
+	// Last is the latest tick on which anything was decided.
+	Last time.Time `json:"last,omitzero"`
+	// Open are the tasks of earlier ticks that were not seen to have ended, at most [MaxOpen].
+	Open []ID `json:"open,omitempty"`
+	// Waiting are the ticks that wait for those, the oldest first.
+	Waiting []WaitingTick `json:"waiting,omitempty"`
+	// Failures counts tasks that failed since the last one that did not.
+	Failures int `json:"failures,omitempty"`
+}
+
+// WaitingTick is a tick whose task is made later.
+type WaitingTick struct {
+	Tick    time.Time `json:"tick"`
+	Trigger string    `json:"trigger"`
+}
+
+// MaxOpen bounds [Ledger.Open]. With [OverlapAllow] the oldest are forgotten.
+const MaxOpen = 64
+
+func (ScheduleApplied) isScheduleEvent()  {}
+func (ScheduleRemoved) isScheduleEvent()  {}
+func (SchedulePaused) isScheduleEvent()   {}
+func (ScheduleResumed) isScheduleEvent()  {}
+func (ScheduleFired) isScheduleEvent()    {}
+func (ScheduleAdmitted) isScheduleEvent() {}
+func (ScheduleSkipped) isScheduleEvent()  {}
+func (ScheduleQueued) isScheduleEvent()   {}
