@@ -117,7 +117,7 @@ func TestUntoldChangesAreTold(t *testing.T) {
 	s := newStore(t, Layout{})
 	ctx := within(t)
 	body := must(json.Marshal(testJob("a")))(t)
-	first := must(s.define(ctx, definition{name: "a", body: body, actor: "ada"}, 0))(t)
+	first := must(s.define(ctx, definition{bucket: JobsBucket, name: "a", body: body, actor: "ada"}, 0))(t)
 	if n, err := s.TellJobs(ctx, first.stored.Add(-time.Minute)); n != 0 || err != nil {
 		t.Errorf("told of %d changes that are younger than asked for, %v", n, err)
 	}
@@ -126,7 +126,7 @@ func TestUntoldChangesAreTold(t *testing.T) {
 			t.Errorf("told of %d changes, %v; want %d", n, err, want)
 		}
 	}
-	gone := must(s.define(ctx, definition{name: "a", actor: "bob", removed: true}, first.revision))(t)
+	gone := must(s.define(ctx, definition{bucket: JobsBucket, name: "a", actor: "bob", removed: true}, first.revision))(t)
 	if _, _, err := s.PutJob(ctx, testJob("a"), "cleo"); err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ type ticker struct {
 	stored schedule.Stored
 	plan   *schedule.Plan
 	last   events.Record // the latest decision
-	again  bool          // somebody may have dealt with this before
+	born   *events.Fact  // the birth that was made last, to be placed
 }
 
 // ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
@@ -118,17 +118,11 @@ func (t *ticker) ledger() task.Ledger {
 
 // ticker reads a schedule; nil if it does not fire any more.
 func (s *Scheduler) ticker(ctx context.Context, name string) (*ticker, error) {
-	stored, err := s.cfg.Schedules.Schedule(ctx, name)
-	if err != nil && s.cfg.Schedules.Gone(err) || err == nil && stored.Paused != nil {
-		return nil, nil
-	}
-	if err != nil {
+	p, err := s.planOf(ctx, name)
+	if err != nil || p.plan == nil {
 		return nil, err
 	}
-	t := &ticker{s: s, stored: stored}
-	if t.plan, err = stored.Plan(); err != nil {
-		return nil, nil // it was good when it was read
-	}
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan}
 	t.last, err = s.cfg.Schedules.LastDecision(ctx, name)
 	return t, err
 }
@@ -146,7 +140,6 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 	if err != nil || t == nil {
 		return err
 	}
-	t.again = again
 	if again {
 		if err := t.repeat(ctx, f.Tick); err != nil {
 			return err
@@ -252,7 +245,7 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 		}
 		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
 		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
-			_, err := t.s.birth(ctx, &t.stored, admitted)
+			t.born, err = t.s.birth(ctx, &t.stored, admitted)
 			if errors.Is(err, ErrNoTask) {
 				t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", o.Tick).Msg("a tick gets no task")
 				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, err.Error())}
@@ -331,7 +324,11 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	}
 	switch e := e.(type) {
 	case task.ScheduleAdmitted:
-		f, err := t.s.birth(ctx, &t.stored, e)
+		f := t.born
+		var err error
+		if f == nil || f.Task != e.Made {
+			f, err = t.s.birth(ctx, &t.stored, e)
+		}
 		if errors.Is(err, ErrNoTask) {
 			t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
 			return nil

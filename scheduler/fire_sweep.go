@@ -161,6 +161,7 @@ func (s *Scheduler) readPlans(ctx context.Context) error {
 		}
 	}
 	w.seq = seq
+	s.warmPlans(seq, w.plans)
 	return nil // those that cannot be read are listed to who asks for them
 }
 

@@ -125,6 +125,7 @@ type Scheduler struct {
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
+	plans         plans
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
