@@ -74,6 +74,9 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	removed                   []string // of labels: those whose value is null
+	children                  task.Children
+	state                     task.State
 	extra                     map[string]json.RawMessage
 }
 
@@ -248,9 +251,7 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 	case fSlots:
 		w.slots = signed(l)
 	case fLabels:
-		if v := value[map[string]string](l); len(v) > 0 {
-			w.labels = v
-		}
+		w.readLabels(l)
 	case fQueues:
 		if v := value[[]string](l); len(v) > 0 {
 			w.queues = v
@@ -292,7 +293,47 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fChildren:
+		w.children = value[task.Children](l)
+	case fState:
+		w.state = value[task.State](l)
 	}
+}
+
+// readLabels reads names and values. In a change of labels null removes one.
+func (w *wire) readLabels(l *jlexer.Lexer) {
+	text := l.Raw()
+	if !l.Ok() {
+		return
+	}
+	if w.carries == carries[NodeLabelled] && bytes.Contains(text, []byte("null")) {
+		var all map[string]*string
+		l.AddError(json.Unmarshal(text, &all))
+		for name, value := range all {
+			if value == nil {
+				w.removed = append(w.removed, name)
+			}
+		}
+	}
+	var labels map[string]string
+	l.AddError(json.Unmarshal(text, &labels))
+	if len(labels) > 0 {
+		w.labels = labels
+	}
+}
+
+func (w *wire) labelChanges() map[string]*string {
+	if len(w.labels) == 0 {
+		return nil
+	}
+	changes := make(map[string]*string, len(w.labels))
+	for name, value := range w.labels {
+		changes[name] = &value
+	}
+	for _, name := range w.removed {
+		changes[name] = nil
+	}
+	return changes
 }
 
 type errTwice string
@@ -386,6 +427,9 @@ func (w *wire) check() error {
 	if w.carries&fTo != 0 {
 		return task.Route(w.to).Validate()
 	}
+	if w.typ == TaskConcluded && !w.state.Terminal() {
+		return fmt.Errorf("%s has no state in which a task ends", w.typ)
+	}
 	return nil
 }
 
@@ -417,6 +461,10 @@ func (w *wire) event() any {
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
+	case TaskExpanded:
+		return task.Expanded{Children: w.children}
+	case TaskConcluded:
+		return task.Concluded{State: w.state, Reason: w.reason, Message: w.message, Result: w.result}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:
@@ -433,6 +481,8 @@ func (w *wire) event() any {
 		return task.JobRemoved{Revision: w.revision}
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
+	case NodeLabelled:
+		return node.Labelled{Labels: w.labelChanges(), Reason: w.reason}
 	case NodeQuarantined:
 		return node.WasQuarantined{Reason: w.reason, Until: w.until}
 	case NodeReleased:

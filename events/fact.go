@@ -30,6 +30,8 @@ const (
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
+	TaskExpanded        Type = "task.expanded"
+	TaskConcluded       Type = "task.concluded"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -38,6 +40,7 @@ const (
 	JobApplied          Type = "job.applied"
 	JobRemoved          Type = "job.removed"
 	NodeChanged         Type = "node.changed"
+	NodeLabelled        Type = "node.labelled"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
 	NodeRetired         Type = "node.retired"
@@ -47,8 +50,10 @@ const (
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskExpanded, TaskConcluded,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
+	NodeLabelled,
 }
 
 // Version is the version of the schema of every type there is.
@@ -106,6 +111,10 @@ func TypeOf(event any) Type {
 		return TaskReassigned
 	case task.Reopened:
 		return TaskReopened
+	case task.Expanded:
+		return TaskExpanded
+	case task.Concluded:
+		return TaskConcluded
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -122,6 +131,8 @@ func TypeOf(event any) Type {
 		return JobRemoved
 	case node.Changed:
 		return NodeChanged
+	case node.Labelled:
+		return NodeLabelled
 	case node.WasQuarantined:
 		return NodeQuarantined
 	case node.WasReleased:

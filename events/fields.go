@@ -60,6 +60,8 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fChildren
+	fState
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -81,6 +83,9 @@ var carries = map[Type]field{
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
 	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
 	TaskReopened:        fAny | fTask | fReason,
+	TaskExpanded:        fAny | fTask | fChildren,
+	TaskConcluded:       fAny | fTask | fState | fReason | fMessage | fResult,
+	NodeLabelled:        fAny | fNode | fLabels | fReason,
 	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
 	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
 	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
@@ -209,6 +214,10 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "children":
+		return fChildren
+	case "state":
+		return fState
 	}
 	return 0
 }

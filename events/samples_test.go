@@ -21,7 +21,7 @@ const (
 
 // full has a fact of each type with every field set.
 func full() map[Type]Fact {
-	exit := 3
+	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
@@ -30,7 +30,10 @@ func full() map[Type]Fact {
 			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Idle: task.Duration(30 * time.Second), Stop: task.Duration(5 * time.Second)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory}},
-			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
+			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
+				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
+				Count: 2, Spread: "rack", Late: task.LateInclude},
+			Slots: 2,
 
 			OnDisconnect: task.DisconnectContinue,
 		},
@@ -54,6 +57,10 @@ func full() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
+		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",
+			Result: json.RawMessage(`{"error":1,"finished":1}`)},
+		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -88,6 +95,9 @@ func minimal() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
+		TaskExpanded:        task.Expanded{},
+		TaskConcluded:       task.Concluded{State: task.Finished},
+		NodeLabelled:        node.Labelled{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},

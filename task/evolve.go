@@ -71,7 +71,18 @@ func Evolve(t Task, r Recorded) Task {
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
 			t.Exit, t.Result, t.Usage = nil, nil, nil
-			t.wait(Pending, e.Reason, time.Time{}, r)
+			if t.Spec.Parental() {
+				t.bear(r)
+			} else {
+				t.wait(Pending, e.Reason, time.Time{}, r)
+			}
+		}
+	case Expanded:
+		t.expanded(e)
+	case Concluded:
+		if t.Live() && t.Epoch == 0 && e.State.Terminal() {
+			t.Result = e.Result
+			t.end(e.State, e.Reason, e.Message, r)
 		}
 	}
 	return t
@@ -82,7 +93,9 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 		return // the same birth again, after an answer was lost
 	}
 	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
-	if e.Due.IsZero() {
+	if t.Spec.Parental() {
+		t.bear(r)
+	} else if e.Due.IsZero() {
 		t.enter(Pending, "", "", r)
 		t.Offered = true
 	} else {

@@ -32,6 +32,11 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Place replaces parts of the spec's place: those of mode, nodes, each, labels and count
+	// together if any of them is set, each of the others by itself.
+	Place *Place `json:"place,omitempty"`
+	// Slots replaces the spec's slots, if set.
+	Slots int `json:"slots,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -71,15 +76,14 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if err := ValidName("queue", queue); err != nil {
 		return e, err
 	}
-	e.Route = QueueRoute(queue, DefaultPriority)
-	if e.Spec.Place.Targeted() {
-		e.Route = NodeRoute(e.Spec.Place.Nodes[0], DefaultPriority)
-		if e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
-			spec := *e.Spec
-			spec.Place.Queue = queue
-			e.Spec = &spec
-		}
+	if e.Spec.placed() && e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
+		spec := *e.Spec
+		spec.Place.Queue = queue
+		e.Spec = &spec
+	} else if e.Spec.placed() {
+		queue = e.Spec.Place.Queue
 	}
+	e.Route = e.Spec.homeRoute(queue, DefaultPriority)
 	var defaults map[string]json.RawMessage
 	if job != nil {
 		defaults = job.Params
@@ -131,7 +135,31 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	if s.Place != nil {
+		spec.Place = spec.Place.with(s.Place)
+	}
+	if s.Slots != 0 {
+		spec.Slots = s.Slots
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0
+}
+
+// with returns the place with what is set in another one put in the stead of its own.
+func (p Place) with(set *Place) Place {
+	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
+		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
+	}
+	if len(set.Avoid) > 0 {
+		p.Avoid = set.Avoid
+	}
+	for _, text := range []struct{ is, to *string }{
+		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue},
+	} {
+		if *text.to != "" {
+			*text.is = *text.to
+		}
+	}
+	return p
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {
