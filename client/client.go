@@ -109,6 +109,11 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		}
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
+	if err == nil && birth.Spec.Parental() {
+		if _, err = c.expand(ctx, id); err != nil {
+			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
+		}
+	}
 	return Receipt{ID: id, Seq: seq}, err
 }
 
@@ -147,6 +152,18 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	_, birth, err := c.birth(ctx, s)
 	if err != nil {
 		return err
+	}
+	if birth.Spec.Parental() {
+		for ; n > 0; n-- {
+			receipt, err := c.Submit(ctx, s)
+			if err != nil {
+				return err
+			}
+			if each != nil {
+				each(receipt)
+			}
+		}
+		return nil
 	}
 	var first error
 	for n > 0 && first == nil {
@@ -206,6 +223,9 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	}
 	switch event.(type) {
 	case task.CancelRequested:
+		if t.Epoch == 0 {
+			return t, c.cancelChildren(ctx, &t)
+		}
 		err = c.store.Hint(node.ID(t.Node), id)
 	case task.CancelConfirmed:
 		err = c.store.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
@@ -219,6 +239,11 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
+	}
+	if t.Spec.Parental() && t.State.Terminal() { // first, or it would end with them at once
+		if err := c.retryChildren(ctx, &t, reason); err != nil {
+			return t, fmt.Errorf("retry the children of task %s: %w", id, err)
+		}
 	}
 	t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: reason})
 	if err != nil {

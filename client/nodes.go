@@ -76,6 +76,12 @@ func (c *Client) OrderNode(ctx context.Context, id node.ID, order node.Order, re
 	return c.changeNode(ctx, id, node.Change{Order: order, Reason: reason, Grace: task.Duration(grace)})
 }
 
+// LabelNode changes labels of a node, whatever its worker says of itself: a value sets
+// one, nil removes it. The error is as that of [Client.OrderNode].
+func (c *Client) LabelNode(ctx context.Context, id node.ID, labels map[string]*string, reason string) (node.Node, error) {
+	return c.changeNode(ctx, id, node.Label{Labels: labels, Reason: reason})
+}
+
 // ReleaseNode ends a node's quarantine. The error is as that of [Client.OrderNode].
 func (c *Client) ReleaseNode(ctx context.Context, id node.ID, reason string) (node.Node, error) {
 	return c.changeNode(ctx, id, node.Release{Reason: reason})

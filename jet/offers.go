@@ -2,7 +2,9 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,24 +22,7 @@ import (
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
 	o := &offers{store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1)}
 	for i, queue := range queues {
-		name, ensure := consumerName(queue), func(ctx context.Context) (bool, error) { return s.ensureQueue(ctx, queue) }
-		if id, ok := task.NodeOf(queue); ok {
-			o.own = newOwnRoute(s, node.ID(id))
-			name, ensure = nodeConsumer(o.own.node), o.own.ensure
-		}
-		if _, err := ensure(ctx); err != nil {
-			o.Close()
-			return nil, err
-		}
-		revive := func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, readTimeout)
-			defer cancel()
-			if made, err := ensure(ctx); made && err == nil { // if it fails, the puller comes again
-				o.interrupted("the consumer " + name + " was lost and has been made again")
-			}
-		}
-		take := func(m *nats.Msg) bool { return o.take(i, m) }
-		p, err := newPuller(s.nc, LogStream, name, pullAtOnce, take, revive)
+		p, err := o.pullerOf(ctx, queue)
 		if err != nil {
 			o.Close()
 			return nil, err
@@ -55,6 +40,75 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	return o, nil
 }
 
+// pullerOf makes a puller of a queue, and its consumer if there is none.
+func (o *offers) pullerOf(ctx context.Context, queue string) (*puller, error) {
+	s := o.store
+	name, ensure := consumerName(queue), func(ctx context.Context) (bool, error) { return s.ensureQueue(ctx, queue) }
+	if id, ok := task.NodeOf(queue); ok {
+		o.own = newOwnRoute(s, node.ID(id))
+		name, ensure = nodeConsumer(o.own.node), o.own.ensure
+	}
+	if _, err := ensure(ctx); err != nil {
+		return nil, err
+	}
+	revive := func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		if made, err := ensure(ctx); made && err == nil { // if it fails, the puller comes again
+			o.interrupted("the consumer " + name + " was lost and has been made again")
+		}
+	}
+	var p *puller
+	made := make(chan struct{})
+	take := func(m *nats.Msg) bool { <-made; return o.take(p, m) }
+	var err error
+	p, err = newPuller(s.nc, LogStream, name, pullAtOnce, take, revive)
+	close(made)
+	return p, err
+}
+
+// Also implements [events.Offers].
+func (o *offers) Also(ctx context.Context, queues []string) error {
+	o.also.Lock() // one change at a time
+	defer o.also.Unlock()
+	var errs []error
+	kept := map[string]*puller{}
+	for _, queue := range queues {
+		p := o.more[queue]
+		if p == nil {
+			var err error
+			if p, err = o.pullerOf(ctx, queue); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			o.mu.Lock()
+			o.pullers = append(slices.Clip(o.pullers), p)
+			n := len(o.waiting)
+			o.mu.Unlock()
+			p.want(n)
+		}
+		kept[queue] = p
+	}
+	for queue, p := range o.more {
+		if kept[queue] != nil {
+			continue
+		}
+		o.mu.Lock()
+		o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(other *puller) bool { return other == p })
+		o.mu.Unlock()
+		p.drain()
+	}
+	o.more = kept
+	return errors.Join(errs...)
+}
+
+// all are the pullers there are now. The slice is never modified.
+func (o *offers) all() []*puller {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pullers
+}
+
 // interrupted tells whoever looks after the node. One word that was not heard yet
 // stands for any number of them.
 func (o *offers) interrupted(reason string) {
@@ -69,7 +123,7 @@ func (o *offers) Broken() <-chan events.Break { return o.broken }
 
 // Trouble implements [events.Offers].
 func (o *offers) Trouble() error {
-	for _, p := range o.pullers {
+	for _, p := range o.all() {
 		if err := p.trouble(); err != nil {
 			return err
 		}
@@ -97,6 +151,14 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) (made bool, err e
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": queue},
 	}
 	c, err := s.js.Consumer(ctx, LogStream, cfg.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) && task.IsSelectorQueue(queue) {
+		from, what, err := s.selectorFrom(ctx, queue)
+		if err != nil {
+			return false, fmt.Errorf("consumer of %s: %w", queue, err)
+		}
+		cfg.Description = "Millrace: offers for " + what + "; an ack wait is a lease"
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+	}
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
 	}
@@ -114,14 +176,19 @@ func (s *Store) ensureQueue(ctx context.Context, queue string) (made bool, err e
 
 // offers hands what the pullers bring to whoever waits.
 type offers struct {
-	store   *Store
-	pullers []*puller
-	own     *ownRoute // nil without one
-	once    sync.Once
-	closed  chan struct{}
-	broken  chan events.Break
+	store  *Store
+	own    *ownRoute // nil without one
+	once   sync.Once
+	closed chan struct{}
+	broken chan events.Break
 
-	mu      sync.Mutex
+	also sync.Mutex
+	more map[string]*puller // guarded by also; those that [offers.Also] has added, by queue
+
+	mu sync.Mutex
+	// pullers are replaced, never modified, so that who has read them under mu may go on
+	// with them: that is how each wish reaches the same pullers as its withdrawal. Guarded by mu.
+	pullers []*puller
 	waiting []*waiter // guarded by mu; as many as each puller wants messages
 }
 
@@ -134,8 +201,9 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
 	o.waiting = append(o.waiting, w)
+	pullers := o.pullers
 	o.mu.Unlock()
-	o.want(1)
+	want(pullers, nil, 1)
 	select {
 	case offer := <-w.got:
 		waiters.Put(w)
@@ -143,13 +211,14 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	case <-ctx.Done():
 	case <-o.closed:
 	}
-	if !o.leave(w) {
+	pullers, waited := o.leave(w)
+	if !waited {
 		// It came at the same moment.
 		offer := <-w.got
 		waiters.Put(w)
 		return offer, nil
 	}
-	o.want(-1)
+	want(pullers, nil, -1)
 	waiters.Put(w)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -157,28 +226,33 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	return nil, fmt.Errorf("offers: %w", nats.ErrConnectionClosed)
 }
 
-func (o *offers) want(n int) {
-	for _, p := range o.pullers {
-		p.want(n)
+// want tells all pullers but one how many more messages can be taken.
+func want(pullers []*puller, but *puller, n int) {
+	for _, p := range pullers {
+		if p != but {
+			p.want(n)
+		}
 	}
 }
 
-func (o *offers) leave(w *waiter) bool {
+// leave returns the pullers of which nothing is wanted any more for w; false if w is
+// not waiting.
+func (o *offers) leave(w *waiter) ([]*puller, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, other := range o.waiting {
 		if other == w {
 			o.waiting = append(o.waiting[:i], o.waiting[i+1:]...)
-			return true
+			return o.pullers, true
 		}
 	}
-	return false
+	return nil, false
 }
 
 // take gives an offer to somebody who waits. If nobody waits it goes back
 // to the server at once, for somebody who can start it.
-func (o *offers) take(from int, m *nats.Msg) bool {
-	mine := o.own != nil && o.pullers[from] == o.own.pull
+func (o *offers) take(from *puller, m *nats.Msg) bool {
+	mine := o.own != nil && from == o.own.pull
 	if mine {
 		o.own.came()
 		if isProbe(m.Subject) {
@@ -195,6 +269,7 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 	if n := len(o.waiting); n > 0 {
 		w, o.waiting = o.waiting[n-1], o.waiting[:n-1]
 	}
+	pullers := o.pullers
 	o.mu.Unlock()
 	if w == nil {
 		if !mine || !o.own.reclaims() {
@@ -203,11 +278,7 @@ func (o *offers) take(from int, m *nats.Msg) bool {
 		return false
 	}
 	// The other queues were asked for the same place.
-	for i, p := range o.pullers {
-		if i != from {
-			p.want(-1)
-		}
-	}
+	want(pullers, from, -1)
 	w.got <- offer
 	return true
 }
@@ -226,7 +297,7 @@ func (o *offers) offer(m *nats.Msg) *events.Offer {
 func (o *offers) Close() {
 	o.once.Do(func() {
 		close(o.closed)
-		for _, p := range o.pullers {
+		for _, p := range o.all() {
 			p.drain()
 		}
 	})

@@ -122,11 +122,11 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	o := offersOf(t, s, "a")
 	w := &waiter{got: make(chan *events.Offer, 1)}
 	o.waiting = append(o.waiting, w)
-	o.want(1)
-	o.leave(w)
+	want(o.all(), nil, 1)
+	pullers, _ := o.leave(w)
 	id := submit(t, s, "a")
 	eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
-	o.want(-1)
+	want(pullers, nil, -1)
 	offer := next(t, o)
 	if offer.Fact.Task != id {
 		t.Errorf("got the offer of task %s, want %s", offer.Fact.Task, id)

@@ -323,7 +323,7 @@ func (o *offers) probe(ctx context.Context) error {
 // unmute asks those consumers again that did not answer a moment ago, without
 // waiting for their time: the server is there.
 func (o *offers) unmute() {
-	for _, p := range o.pullers {
+	for _, p := range o.all() {
 		p.mu.Lock()
 		mute := p.mute
 		p.mu.Unlock()

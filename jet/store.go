@@ -23,6 +23,8 @@ type Store struct {
 	ackWait time.Duration
 	jobs    jetstream.KeyValue
 	nodes   jetstream.KeyValue
+
+	declared declared
 }
 
 var _ events.Log = (*Store)(nil)

@@ -39,6 +39,9 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 
 // Place implements [events.Placer].
 func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	if err := s.declareOf(ctx, f); err != nil {
+		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err
@@ -58,6 +61,9 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	for i, f := range facts {
+		if errs[i] = s.declareOf(ctx, f); errs[i] != nil {
+			continue
+		}
 		m, err := placement(f)
 		if err != nil {
 			errs[i] = err
@@ -83,10 +89,21 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 	}
 }
 
+// declareOf declares the route of a birth or offer before anything lies there.
+func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		return s.declareFor(ctx, &e.Work)
+	case task.Queued:
+		return s.declareFor(ctx, &e.Work)
+	}
+	return nil
+}
+
 func placement(f *events.Fact) (*message, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if !e.Due.IsZero() {
+		if e.Held() {
 			return newMessage(holdPrefix+string(f.Task), f)
 		}
 		return newMessage(offerSubject(e.Route, f.Task), f)
@@ -102,6 +119,9 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	e, ok := f.Event.(task.Queued)
 	if !ok {
 		return fmt.Errorf("arm: %s is no offer", f.Type)
+	}
+	if err := s.declareFor(ctx, &e.Work); err != nil {
+		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
 	}
 	body, err := events.Encode(nil, f)
 	if err != nil {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,6 +103,42 @@ func (n *Node) standsAside() (Rule, string) {
 		return RuleCordoned, n.Standing.Words()
 	}
 	return RuleUnproved, "it has not proved yet that work reaches it"
+}
+
+// WantOfTask is what a task asks of nodes where it waits at present.
+func WantOfTask(t *task.Task) Want {
+	queue, needs := t.Asks()
+	on, own := t.Route.Node()
+	if !own {
+		return Want{Queue: queue, Needs: needs}
+	}
+	w := Want{Nodes: []string{on}}
+	if t.Spec != nil && slices.Contains(t.Spec.Place.Nodes, on) {
+		w = WantOf(t.Spec, "")
+	}
+	return w
+}
+
+// Verdict says whether a node may claim a task, and if not, why.
+type Verdict struct {
+	Node ID `json:"node"`
+	// Rule excludes it; "" if it may.
+	Rule Rule `json:"rule,omitempty"`
+	// Why is the rule in words.
+	Why string `json:"why,omitempty"`
+}
+
+// Eligible judges all nodes, those that may claim the task first.
+func Eligible(nodes []Node, w Want) []Verdict {
+	all := make([]Verdict, len(nodes))
+	for i := range nodes {
+		rule, why := nodes[i].Excluded(w)
+		all[i] = Verdict{nodes[i].ID, rule, why}
+	}
+	slices.SortFunc(all, func(a, b Verdict) int {
+		return cmp.Or(cmp.Compare(min(len(a.Rule), 1), min(len(b.Rule), 1)), cmp.Compare(a.Node, b.Node))
+	})
+	return all
 }
 
 // Choose picks count of the nodes, which all may claim the task, and returns their

@@ -28,10 +28,12 @@ const (
 	RepairDead Repair = "dead"
 	// RepairJob: a change of a job had not been told in the log.
 	RepairJob Repair = "job"
+	// RepairChild: a parent lacked a child, and whoever submitted it had not made it.
+	RepairChild Repair = "child"
 )
 
 // RepairKinds are all kinds.
-var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob}
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob, RepairChild}
 
 // repairs counts by kind.
 type repairs struct {

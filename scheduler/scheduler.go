@@ -26,6 +26,12 @@ type View interface {
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
+	// Parents returns the parents that have not ended, at most limit.
+	Parents(ctx context.Context, limit int) ([]task.ID, error)
+	// States returns the states of tasks, and the sequence that reflects; what is not known is not there.
+	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error)
+	// Busy tells whether a route has tasks that have not ended.
+	Busy(ctx context.Context, route string) (bool, error)
 }
 
 // Jobs tells the log of changes of definitions of which nobody has.
@@ -52,6 +58,8 @@ type Config struct {
 	Settling time.Duration
 	// Deliveries are asked about offers that were given up. Default: nobody is.
 	Deliveries Deliveries
+	// Selectors are told what routes of selectors stand for, if nobody has. Default: nobody is.
+	Selectors Selectors
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
@@ -106,6 +114,7 @@ type Scheduler struct {
 	missing, missed map[task.ID]miss
 	presence        presence
 	watch           watch
+	families        families
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 }
@@ -114,7 +123,8 @@ type Scheduler struct {
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	return &Scheduler{
-		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
+		families: families{poke: make(chan struct{}, 1)},
+		cfg:      cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
@@ -129,6 +139,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
+	g.Go(func() error { return s.followParents(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
 	return g.Wait()
 }
@@ -177,7 +188,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepParents(ctx), s.sweepOthers(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -214,6 +225,9 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	}
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
+		if err := s.learn(ctx, q, now, w); err != nil {
+			return err
+		}
 		if w.serving(q) > 0 {
 			if err := s.sweepIdle(ctx, q, now); err != nil {
 				return err
@@ -229,6 +243,12 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		unserved[q] = since
 		w.unserved[q] = since
 		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); own {
+			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
+				return err
+			}
+			continue
+		}
+		if task.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been seen before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}

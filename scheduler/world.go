@@ -13,11 +13,13 @@ type World struct {
 	seen  time.Time
 	// unserved are queues that nobody serves, and since when that is known.
 	unserved map[string]time.Time
+	// selectors are what routes of selectors ask of nodes, as far as a task there was seen.
+	selectors map[string]node.Want
 }
 
 // NewWorld is the world as these nodes make it, seen now.
 func NewWorld(nodes []node.Node, now time.Time) *World {
-	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}}
+	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, selectors: map[string]node.Want{}}
 	for _, n := range nodes {
 		w.nodes[n.ID] = n
 	}
@@ -26,6 +28,9 @@ func NewWorld(nodes []node.Node, now time.Time) *World {
 
 // serving counts the nodes that take new work from a queue.
 func (w *World) serving(queue string) int {
+	if task.IsSelectorQueue(queue) {
+		return w.matching(w.selectors[queue])
+	}
 	count := 0
 	for _, n := range w.nodes {
 		if n.Serves(queue) {
@@ -35,9 +40,24 @@ func (w *World) serving(queue string) int {
 	return count
 }
 
+// matching counts the nodes that take new work of this kind.
+func (w *World) matching(want node.Want) int {
+	count := 0
+	for _, n := range w.nodes {
+		if rule, _ := n.Excluded(want); rule == "" {
+			count++
+		}
+	}
+	return count
+}
+
 // Around is what the duty of a task depends on besides the task.
 func (w *World) Around(t *task.Task) task.Surroundings {
 	queue := t.Route.Queue()
+	if t.Route.Selected() {
+		served, needs := t.Asks()
+		w.selectors[queue] = node.Want{Queue: served, Needs: needs}
+	}
 	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Seen: w.seen}
 	if on, own := t.Route.Node(); own && around.Serving == 0 {
 		around.Unserved = w.nodes[node.ID(on)].Since // of a node that never was, zero

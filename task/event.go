@@ -27,13 +27,16 @@ type Work struct {
 	Parent  ID        `json:"parent,omitzero"`
 }
 
-// Submitted is the birth of a task. If Due is zero, the message that holds it
-// is the first offer.
+// Submitted is the birth of a task. Unless it is [Submitted.Held], the message that
+// holds it is the first offer.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time
 }
+
+// Held tells whether the birth is no offer: it is not due yet, or it is a parent's.
+func (e *Submitted) Held() bool { return !e.Due.IsZero() || e.Spec.Parental() }
 
 // Queued is a later offer of a task: its due time has come, or there is another attempt.
 type Queued struct {

@@ -72,6 +72,9 @@ func Evolve(t Task, r Recorded) Task {
 			t.Failures, t.Losses = 0, 0
 			t.Exit, t.Result, t.Usage = nil, nil, nil
 			if t.Spec.Parental() {
+				if t.short() != "" { // its nodes are looked for anew
+					t.Children = nil
+				}
 				t.bear(r)
 			} else {
 				t.wait(Pending, e.Reason, time.Time{}, r)

@@ -63,9 +63,9 @@ var ErrNoParent = errors.New("the task has no children")
 // what its children are: it is running until the last of them has ended.
 func (s *Spec) Parental() bool { return s != nil && s.Place.fans() }
 
-// placed tells whether tasks of the spec wait somewhere else than in a plain queue,
+// Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
 // or make others do so.
-func (s *Spec) placed() bool {
+func (s *Spec) Placed() bool {
 	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Cost() > 1
 }
 

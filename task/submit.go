@@ -76,11 +76,11 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if err := ValidName("queue", queue); err != nil {
 		return e, err
 	}
-	if e.Spec.placed() && e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
+	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
 		spec := *e.Spec
 		spec.Place.Queue = queue
 		e.Spec = &spec
-	} else if e.Spec.placed() {
+	} else if e.Spec.Placed() {
 		queue = e.Spec.Place.Queue
 	}
 	e.Route = e.Spec.homeRoute(queue, DefaultPriority)

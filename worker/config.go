@@ -30,6 +30,8 @@ type Store interface {
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
 	// WatchNode calls changed when something may have happened to the node.
 	WatchNode(id node.ID, changed func()) (stop func(), err error)
+	// Declared and OnDeclared say what the routes of selectors stand for.
+	events.Declarer
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l task.Lines) error
 	Keep(ctx context.Context, r task.Records) error

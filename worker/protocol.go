@@ -20,6 +20,9 @@ type Protocol struct {
 	Recorder *events.Recorder
 	Node     node.ID
 	Session  string
+	// Labels are those by which tasks choose nodes, as the node has them at this
+	// moment. Nil for none.
+	Labels func() map[string]string
 }
 
 // Claim asks to run the task of an offer. If it returns true the task is this
@@ -49,8 +52,14 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		}
 		t = known
 	}
-	t, event, err := p.Recorder.Do(ctx, t, task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after})
+	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
+	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
+		claim.Labels = p.Labels()
+	}
+	t, event, err := p.Recorder.Do(ctx, t, claim)
 	switch {
+	case errors.Is(err, task.ErrUnfit):
+		return t, false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return t, false, p.done(ctx, t, o)
 	case err != nil:

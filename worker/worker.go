@@ -29,6 +29,7 @@ type Worker struct {
 	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	gate     *gate
+	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
@@ -50,6 +51,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 		},
 	}
 	w.store = countedBeats{store, &w.counts}
+	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
+	w.labels.Store(&map[string]string{})
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)

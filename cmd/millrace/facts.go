@@ -137,6 +137,12 @@ func factDetails(r *events.Record) string {
 		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
 	case task.Reopened:
 		return e.Reason
+	case task.Expanded:
+		return cut(fmt.Sprintf("into %d at sequence %d: %s", len(e.Names), e.AtSeq, strings.Join(e.Names, ", ")), 200)
+	case task.Concluded:
+		return words(e.State.String(), e.Message)
+	case node.Labelled:
+		return words(labelChanges(e.Labels), e.Reason)
 	case node.Registered:
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:

@@ -26,6 +26,7 @@ type runFlags struct {
 	pending  spanFlag
 	nodes    []string
 	noNode   string
+	place    placeFlags
 	retries  int
 	id       string
 	group    string
@@ -67,6 +68,7 @@ output and the task at the end.`,
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+	f.place.flags(fs)
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
@@ -124,6 +126,9 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 		s.Retries = &f.retries
 	}
 	s.Nodes, s.NoNode = f.nodes, f.noNode
+	if err := f.place.put(&s); err != nil {
+		return refuse(err)
+	}
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
 	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
 	switch {

@@ -91,7 +91,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Selectors: deciding,
 		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
@@ -101,6 +101,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}
 	decider := scheduler.New(deciding, view, beats, config)
 	p.figures.watchRepairs(decider)
+	projector.Observer = observers{projector.Observer, decider}
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(decider.Run)

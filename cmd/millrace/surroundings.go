@@ -15,12 +15,12 @@ import (
 	"millrace/task"
 )
 
-// surroundings finds what the duty of a task depends on. If no millrace server
+// surroundings finds what the duty of a task depends on, and the nodes. If no millrace server
 // answers it looks at the nodes whose heartbeat lives, and returns what it knows
 // together with an error that wraps [jet.ErrNoService].
-func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Surroundings, error) {
+func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Surroundings, []node.Node, error) {
 	if t.State.Terminal() {
-		return task.Surroundings{}, nil
+		return task.Surroundings{}, nil, nil
 	}
 	page, err := c.Nodes(ctx, client.NodeListRequest{})
 	if err == nil {
@@ -28,10 +28,10 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return around(t, nodes, time.Now()), nil
+		return around(t, nodes, time.Now()), nodes, nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
-		return task.Surroundings{}, err
+		return task.Surroundings{}, nil, err
 	}
 	also := []node.ID{node.ID(t.Node)}
 	if on, own := t.Route.Node(); own {
@@ -39,9 +39,9 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	}
 	nodes, found := livingNodes(ctx, c, also)
 	if found != nil {
-		return task.Surroundings{}, found
+		return task.Surroundings{}, nil, found
 	}
-	return around(t, nodes, time.Now()), err
+	return around(t, nodes, time.Now()), nodes, err
 }
 
 // livingNodes folds the nodes whose heartbeat lives, and some more.
@@ -75,9 +75,10 @@ func around(t *task.Task, nodes []node.Node, now time.Time) task.Surroundings {
 	if _, own := t.Route.Node(); own || s.Serving > 0 {
 		return s
 	}
-	for i := range nodes { // until when the last node that serves the queue did
-		if n := &nodes[i]; slices.Contains(n.Queues, t.Route.Queue()) && n.Since.After(s.Unserved) {
-			s.Unserved = n.Since
+	want := node.WantOfTask(t)
+	for i := range nodes { // until when the last node that could claim it did
+		if rule, _ := nodes[i].Excluded(want); rule.Passing() && nodes[i].Since.After(s.Unserved) {
+			s.Unserved = nodes[i].Since
 		}
 	}
 	return s

@@ -69,6 +69,9 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	if t.Children != nil {
+		out.field("children", cut(fmt.Sprintf("%d: %s (as of sequence %d)", len(t.Children.Names), strings.Join(t.Children.Names, ", "), t.Children.AtSeq), 200))
+	}
 	out.field("submitted", moment(t.SubmittedAt, now))
 	if t.Waiting() {
 		out.field("due", moment(t.Due, now))
@@ -95,6 +98,12 @@ func specFields(out *table, s *task.Spec) {
 	if p := s.Place; p.Targeted() {
 		out.field("nodes", strings.Join(p.Nodes, ", "))
 		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+	} else if needs := s.Needs(); len(needs) > 0 {
+		out.field("nodes with", needs.String())
+		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+	}
+	if s.Cost() > 1 {
+		out.field("slots", fmt.Sprint(s.Cost()))
 	}
 	if s.Retry.Max > 0 {
 		out.field("retries", fmt.Sprintf("up to %d", s.Retry.Max))

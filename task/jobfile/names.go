@@ -10,21 +10,21 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "slots", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
-	"place":   {"mode", "nodes", "no_node", "queue"},
+	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"schedule": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
+	"schedule": true, "priority": true, "concurrency": true, "rate": true,
 	"resources": true, "code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
-	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
+	"place.sticky": true,
 	"retry.avoid_node": true, "retry.budget": true,
 }
 
