@@ -12,9 +12,8 @@ type Declarer interface {
 	// Declared lists the routes that somebody has put an offer on, and what they ask
 	// of nodes. It may lag a little.
 	Declared(ctx context.Context) ([]task.Declaration, error)
-	// OnDeclared calls changed when there may be another one, until stop is called.
-	// Words can be lost.
-	OnDeclared(changed func()) (stop func(), err error)
+	// OnDeclared calls heard with each that is declared, until stop is called. Words can be lost.
+	OnDeclared(heard func(task.Declaration)) (stop func(), err error)
 }
 
 // declare notes the route of an offer if it is that of a selector.
@@ -33,8 +32,8 @@ func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
 	}
 	d.Queue, d.Needs = t.Asks()
 	m.declared = append(m.declared, d)
-	for _, changed := range m.watchers {
-		go changed()
+	for _, heard := range m.watchers {
+		go heard(d)
 	}
 }
 
@@ -46,15 +45,15 @@ func (m *Memory) Declared(context.Context) ([]task.Declaration, error) {
 }
 
 // OnDeclared implements [Declarer].
-func (m *Memory) OnDeclared(changed func()) (stop func(), err error) {
+func (m *Memory) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.watchers == nil {
-		m.watchers = map[int]func(){}
+		m.watchers = map[int]func(task.Declaration){}
 	}
 	n := m.watched
 	m.watched++
-	m.watchers[n] = changed
+	m.watchers[n] = heard
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -28,9 +28,9 @@ type Memory struct {
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
 
-	declared []task.Declaration // guarded by mu
-	watchers map[int]func()     // guarded by mu; of declarations
-	watched  int                // guarded by mu; how many watchers there have been
+	declared []task.Declaration             // guarded by mu
+	watchers map[int]func(task.Declaration) // guarded by mu; of declarations
+	watched  int                            // guarded by mu; how many watchers there have been
 }
 
 type memoryOffer struct {

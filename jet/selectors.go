@@ -138,8 +138,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 			return nil, fmt.Errorf("read the declarations of selectors: %w", err)
 		}
 		for _, m := range found {
-			var d task.Declaration
-			if m.Header.Get("KV-Operation") == "" && json.Unmarshal(m.Data, &d) == nil && selectorPrefix+d.Route()[1:] == added(m, jetstream.SubjectHeader) {
+			if d, ok := declaration(added(m, jetstream.SubjectHeader), m); ok {
 				all = append(all, d)
 			}
 		}
@@ -154,14 +153,24 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 	}
 }
 
-// OnDeclared calls changed whenever something may have been declared, until stop is
-// called. Words can be lost; look at all of them now and then as well.
-func (s *Store) OnDeclared(changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(selectorPrefix+">", func(*nats.Msg) { changed() })
+// OnDeclared calls heard with what is declared, until stop is called. That may be before a
+// reader finds it. Words can be lost; look at all of them now and then as well.
+func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(selectorPrefix+">", func(m *nats.Msg) {
+		if d, ok := declaration(m.Subject, m); ok {
+			heard(d)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch the declarations of selectors: %w", err)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}
+
+// declaration reads a message of the bucket; false if it says that one was removed, or is none of ours.
+func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
+	ok = m.Header.Get("KV-Operation") == "" && json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
+	return d, ok && selectorPrefix+d.Route()[1:] == subject
 }
 
 // Retract removes a declaration as it was seen, and the consumer of its route. If

@@ -62,11 +62,11 @@ func (p *presence) live(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer stop()
-	declared := make(chan struct{}, 1)
-	stopDeclared, err := w.store.OnDeclared(func() {
+	declared := make(chan task.Declaration, heardAtOnce)
+	stopDeclared, err := w.store.OnDeclared(func(d task.Declaration) {
 		select {
-		case declared <- struct{}{}:
-		default:
+		case declared <- d:
+		default: // the look at all of them finds it
 		}
 	})
 	if err != nil {
@@ -86,9 +86,8 @@ func (p *presence) live(ctx context.Context) error {
 			p.broke(b)
 		case <-tick.C:
 		case <-poke:
-		case <-declared:
-			p.routes.stale = true
-			p.choose(ctx)
+		case d := <-declared:
+			p.hear(ctx, d)
 			continue
 		case <-soon.C:
 		}
