@@ -74,6 +74,7 @@ func (p *presence) live(ctx context.Context) error {
 	}
 	defer stopDeclared()
 	p.routes.stale = true // one may have come since the first look
+	p.choose(ctx)
 	tick := time.NewTicker(w.cfg.Beat)
 	defer tick.Stop()
 	soon := time.NewTimer(p.next())
