@@ -320,6 +320,9 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		w.nodes[id] = events.FoldNode(id, records)
 		around = w.Around(&t)
 	}
+	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
+		return nil // for how long is known only to the look at all queues
+	}
 	duty := task.Owes(t, around, s.cfg.Settings)
 	if duty.Look || !duty.Overdue(now) {
 		return nil
