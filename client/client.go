@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		}
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
-	if err == nil && birth.Spec.Parental() {
+	if err == nil && birth.Spec.Parental() && len(birth.Holds) == 0 {
 		if _, err = c.expand(ctx, id); err != nil {
 			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
 		}
@@ -248,6 +249,28 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: reason})
 	if err != nil {
 		return t, fmt.Errorf("retry task %s: %w", id, err)
+	}
+	return t, c.rec.Settle(ctx, t)
+}
+
+// Signal gives the signal that a task waits for, with data (JSON, or nil), which it is
+// told. The error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
+func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	var signal *task.Signal
+	if t.Spec != nil {
+		signal = t.Spec.Signal
+	}
+	inputs, err := signal.Inputs(c.rec.Actor, data)
+	if err != nil {
+		return t, fmt.Errorf("signal task %s: %w: %w", id, ErrInvalid, err)
+	}
+	t, _, err = c.rec.Do(ctx, t, task.Unhold{Hold: task.HoldSignal, Reason: reason, Inputs: inputs})
+	if err != nil {
+		return t, fmt.Errorf("signal task %s: %w", id, err)
 	}
 	return t, c.rec.Settle(ctx, t)
 }

@@ -15,6 +15,7 @@ const (
 	ListSubject     = "mr.api.task.list"
 	CancelSubject   = "mr.api.task.cancel"
 	ReleaseSubject  = "mr.api.task.release"
+	SignalSubject   = "mr.api.task.signal"
 	NodeListSubject = "mr.api.node.list"
 	DeadListSubject = "mr.api.dead.list"
 

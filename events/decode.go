@@ -45,7 +45,7 @@ func Decode(data []byte) (Fact, error) {
 
 // wire holds the fields of all types; each type uses some of them.
 type wire struct {
-	carries, seen             field
+	carries, seen             fields
 	typ                       Type
 	id, task, node            string
 	actor, cause, corr        string
@@ -77,6 +77,10 @@ type wire struct {
 	removed                   []string // of labels: those whose value is null
 	children                  task.Children
 	state                     task.State
+	holds                     []string
+	hold, code                string
+	needs                     *task.Needs
+	inputs                    json.RawMessage
 	extra                     map[string]json.RawMessage
 }
 
@@ -89,10 +93,10 @@ func (w *wire) read(data []byte) error {
 	for l.Ok() && !l.IsDelim('}') {
 		key := l.UnsafeFieldName(false)
 		l.WantColon()
-		if w.carries == 0 { // the first field, which in all that we write is the type
+		if w.carries == (fields{}) { // the first field, which in all that we write is the type
 			w.begin(data)
 		}
-		if f := fieldOf(key) & w.carries; f != 0 {
+		if f := fieldOf(key); w.carries.has(f) {
 			w.field(f, key, l)
 		} else {
 			w.unknown(key, l)
@@ -167,12 +171,12 @@ func (w *wire) keep(key string, v json.RawMessage) {
 }
 
 func (w *wire) field(f field, key string, l *jlexer.Lexer) {
-	if w.seen&f != 0 {
+	if w.seen.has(f) {
 		l.AddError(errTwice(key))
 		return
 	}
-	w.seen |= f
-	if l.IsNull() && f&(fResult|fSaid) == 0 {
+	w.seen = w.seen.with(f)
+	if l.IsNull() && f != fResult && f != fSaid {
 		l.Skip()
 		return
 	}
@@ -297,6 +301,18 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.children = value[task.Children](l)
 	case fState:
 		w.state = value[task.State](l)
+	case fHolds:
+		if v := value[[]string](l); len(v) > 0 {
+			w.holds = v
+		}
+	case fHold:
+		w.hold = l.UnsafeString()
+	case fCode:
+		w.code = l.UnsafeString()
+	case fNeeds:
+		w.needs = value[*task.Needs](l)
+	case fInputs:
+		w.inputs = raw(l)
 	}
 }
 
@@ -413,18 +429,18 @@ func (w *wire) check() error {
 		return errors.New("it has no id")
 	case w.at.IsZero():
 		return errors.New("it has no time (at)")
-	case w.task == "" && w.carries&fTask != 0 && known(w.typ):
+	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
 	case w.task == "" && w.node == "" && w.job == "":
 		return errors.New("it has neither task nor node nor job")
 	}
-	if w.carries&fRoute != 0 {
+	if w.carries.has(fRoute) {
 		if w.spec == nil {
 			return fmt.Errorf("%s has no spec", w.typ)
 		}
 		return task.Route(w.route).Validate()
 	}
-	if w.carries&fTo != 0 {
+	if w.carries.has(fTo) {
 		return task.Route(w.to).Validate()
 	}
 	if w.typ == TaskConcluded && !w.state.Terminal() {
@@ -454,7 +470,7 @@ func (w *wire) event() any {
 	case TaskCancelRequested:
 		return task.CancelRequested{Reason: w.reason, Deadline: w.deadline}
 	case TaskCancelled:
-		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
+		return task.CancelConfirmed{Reason: w.reason, Code: w.code, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
@@ -465,6 +481,8 @@ func (w *wire) event() any {
 		return task.Expanded{Children: w.children}
 	case TaskConcluded:
 		return task.Concluded{State: w.state, Reason: w.reason, Message: w.message, Result: w.result}
+	case TaskUnheld:
+		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:
@@ -496,6 +514,6 @@ func (w *wire) event() any {
 func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
-		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent),
+		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 	}
 }

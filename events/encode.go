@@ -95,14 +95,14 @@ func (o *object) extra(f *Fact, typ Type) {
 	if !ok {
 		own = unknownCarries
 		if f.Task != "" {
-			own &^= fNode
+			own = own.without(fNode)
 		}
 		if f.Job == "" {
-			own &^= fJob
+			own = own.without(fJob)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
-		if fieldOf(k)&own != 0 {
+		if own.has(fieldOf(k)) {
 			o.fail(fmt.Errorf("the extra field %q is one of the type's own", k))
 			return
 		}
@@ -156,6 +156,7 @@ func (o *object) event(event any) {
 		o.time("deadline", e.Deadline)
 	case task.CancelConfirmed:
 		o.str("reason", e.Reason)
+		o.str("code", e.Code)
 		o.seq("epoch", e.Epoch)
 		o.exit(e.Exit)
 	case task.GivenUp:
@@ -180,6 +181,10 @@ func (o *object) event(event any) {
 		if !e.State.Terminal() {
 			o.fail(fmt.Errorf("a parent does not end as %s", e.State))
 		}
+	case task.Unheld:
+		o.str("hold", e.Hold)
+		o.str("reason", e.Reason)
+		o.raw("inputs", e.Inputs)
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -249,6 +254,13 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
+	if len(w.Holds) > 0 {
+		o.json("holds", w.Holds)
+	}
+	if w.Needs != nil {
+		o.json("needs", w.Needs)
+	}
+	o.raw("inputs", w.Inputs)
 }
 
 // deadlines are the absolute bounds of a task.

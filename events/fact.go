@@ -32,6 +32,7 @@ const (
 	TaskReopened        Type = "task.reopened"
 	TaskExpanded        Type = "task.expanded"
 	TaskConcluded       Type = "task.concluded"
+	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -49,7 +50,7 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened, TaskUnheld,
 	TaskExpanded, TaskConcluded,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
@@ -115,6 +116,8 @@ func TypeOf(event any) Type {
 		return TaskExpanded
 	case task.Concluded:
 		return TaskConcluded
+	case task.Unheld:
+		return TaskUnheld
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:

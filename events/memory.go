@@ -111,7 +111,7 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	m.tick()
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if e.Held() {
+		if !e.Offers() {
 			return m.store(KindHold, chain{task: f.Task}, raw), nil
 		}
 		return m.offer(f.Task, raw, e.Route), nil

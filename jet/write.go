@@ -103,7 +103,7 @@ func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
 func placement(f *events.Fact) (*message, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if e.Held() {
+		if !e.Offers() {
 			return newMessage(holdPrefix+string(f.Task), f)
 		}
 		return newMessage(offerSubject(e.Route, f.Task), f)

@@ -104,8 +104,11 @@ func (h *history) event(id task.ID) task.Event {
 	case 12:
 		return task.GivenUp{Reason: task.ReasonLost, Detail: h.text()}
 	}
-	if h.IntN(2) == 0 {
+	switch h.IntN(3) {
+	case 0:
 		return task.AttemptLate{Epoch: epoch, Said: h.json()}
+	case 1:
+		return task.Unheld{Hold: task.HoldNeeds, Reason: h.text()}
 	}
 	return task.Reopened{Reason: h.text()}
 }

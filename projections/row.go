@@ -38,6 +38,11 @@ func deadlineOf(t *task.Task) time.Time {
 	switch t.State {
 	case task.Scheduled, task.Retrying:
 		return t.Due
+	case task.Held:
+		if by := t.SignalBy(); !by.IsZero() {
+			return by
+		}
+		return t.StartBy
 	case task.Pending:
 		if !t.Offered {
 			return t.Since
@@ -76,6 +81,15 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.time("start_by", t.StartBy)
 	d.str("group", t.Group)
 	d.str("parent", string(t.Parent))
+	d.texts("holds", t.Holds)
+	if t.Needs != nil {
+		text, err := json.Marshal(t.Needs)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.raw("needs", text)
+	}
+	d.raw("inputs", t.Inputs)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -151,6 +165,12 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Group = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "needs":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Needs))
+	case "inputs":
+		t.Inputs = l.Raw()
+	case "holds":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Holds))
 	case "attempt":
 		t.Attempt = l.Int()
 	case "epoch":
@@ -278,6 +298,19 @@ func (d *doc) labels(labels map[string]string) {
 
 func appendLabel(b []byte, k, v string) []byte {
 	return appendString(append(appendString(b, k), ':'), v)
+}
+
+func (d *doc) texts(k string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	d.key(k)
+	sep := byte('[')
+	for _, s := range list {
+		d.b = appendString(append(d.b, sep), s)
+		sep = ','
+	}
+	d.b = append(d.b, ']')
 }
 
 func (d *doc) usage(u *task.Usage) {

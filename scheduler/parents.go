@@ -18,8 +18,10 @@ import (
 type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
-	poke    chan struct{}        // made with the scheduler; holds one
+	poke    chan struct{}        // holds one
 }
+
+func newFamilies() *families { return &families{poke: make(chan struct{}, 1)} }
 
 func (f *families) touch(id task.ID) {
 	f.mu.Lock()
@@ -39,21 +41,18 @@ func (f *families) take() []task.ID {
 	return ids
 }
 
-// Observe is told what the log says as it becomes part of the read model: the ends of
-// children, and what is asked of parents. It is an observer of a projector; what it
-// is not told the sweep finds.
-func (s *Scheduler) Observe(steps []events.Step) {
-	for i := range steps {
-		is, was := &steps[i].Is, &steps[i].Was
-		if is.State == was.State {
-			continue
-		}
-		if is.Parent != "" && is.State.Terminal() {
-			s.families.touch(is.Parent)
-		}
-		if is.Epoch == 0 && (is.State == task.Running || is.State == task.Cancelling) {
-			s.families.touch(steps[i].Record.Fact.Task)
-		}
+// observe notes the ends of children, and what becomes of parents. What it is not
+// told the sweep finds.
+func (f *families) observe(step *events.Step) {
+	is := &step.Is
+	if is.State == step.Was.State {
+		return
+	}
+	if is.Parent != "" && is.State.Terminal() {
+		f.touch(is.Parent)
+	}
+	if is.Epoch == 0 && (is.State == task.Running || is.State == task.Cancelling) {
+		f.touch(step.Record.Fact.Task)
 	}
 }
 

@@ -22,6 +22,8 @@ type View interface {
 	Queues(ctx context.Context) ([]string, error)
 	// Waiting returns tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// Held returns held tasks, in the order of their ids, after the one given.
+	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
@@ -114,17 +116,21 @@ type Scheduler struct {
 	missing, missed map[task.ID]miss
 	presence        presence
 	watch           watch
-	families        families
+	families        *families
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	reactors        []reactor // set once, by New
+	needs           *needs
+	heldAfter       task.ID // where the sweep goes on; its own
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
+	needs, parents := newNeeds(), newFamilies()
 	return &Scheduler{
-		families: families{poke: make(chan struct{}, 1)},
-		cfg:      cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
+		needs: needs, families: parents, reactors: []reactor{needs, parents},
+		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
@@ -141,6 +147,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.followParents(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
+	g.Go(func() error { return s.release(ctx) })
 	return g.Wait()
 }
 
@@ -188,7 +195,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepParents(ctx), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepParents(ctx), s.sweepOthers(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -342,7 +349,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)

@@ -99,6 +99,10 @@ func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time,
 	})
 }
 
+func (w *testWorld) Held(ctx context.Context, after task.ID, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.State == task.Held && t.ID > after })
+}
+
 func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
 	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
 }

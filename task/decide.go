@@ -175,6 +175,10 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 			return nil, ErrNoParent
 		}
 		return Concluded(c), nil
+	case Unhold:
+		return unhold(t, c)
+	case Skip:
+		return skip(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.Route == t.shared()) {
 			return nil, ErrShared

@@ -83,8 +83,7 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 		}
 		return liveDuty(t, around, s)
 	}
-	return Duty{Who: "operator", What: "cancel it: nothing in this version holds tasks", By: t.Since.Add(s.StartDeadline),
-		Else: "it ends as abnormal/expired", Command: Expire{Detail: "start timeout: held for longer than " + s.StartDeadline.String()}}
+	return heldDuty(t, around, s)
 }
 
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {

@@ -25,18 +25,21 @@ type Work struct {
 	StartBy time.Time `json:"start_by,omitzero"`
 	Group   string    `json:"group,omitzero"`
 	Parent  ID        `json:"parent,omitzero"`
+	// Holds are what has to open before the task is offered. Empty in an offer.
+	Holds []string `json:"holds,omitzero"`
+	// Needs are the tasks that have to end before it may run; nil for none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
+	Inputs json.RawMessage `json:"inputs,omitzero"`
 }
 
-// Submitted is the birth of a task. Unless it is [Submitted.Held], the message that
-// holds it is the first offer.
+// Submitted is the birth of a task. If it is neither due later nor held, nor
+// a parent's, the message that holds it is the first offer.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time
 }
-
-// Held tells whether the birth is no offer: it is not due yet, or it is a parent's.
-func (e *Submitted) Held() bool { return !e.Due.IsZero() || e.Spec.Parental() }
 
 // Queued is a later offer of a task: its due time has come, or there is another attempt.
 type Queued struct {
@@ -137,6 +140,8 @@ type CancelRequested struct {
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
 	Reason string
+	// Code is the reason's code; "" for [ReasonUser].
+	Code string
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64
 	Exit  *int

@@ -53,7 +53,11 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
-			t.end(Cancelled, ReasonUser, e.Reason, r)
+			code := e.Code
+			if code == "" {
+				code = ReasonUser
+			}
+			t.end(Cancelled, code, e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -67,17 +71,19 @@ func Evolve(t Task, r Recorded) Task {
 				t.Since, t.Message = r.At, e.Reason
 			}
 		}
+	case Unheld:
+		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
 			t.Exit, t.Result, t.Usage = nil, nil, nil
-			if t.Spec.Parental() {
+			t.wait(Pending, e.Reason, time.Time{}, r)
+			t.holdAgain(r)
+			if t.Spec.Parental() && t.State == Pending {
 				if t.short() != "" { // its nodes are looked for anew
 					t.Children = nil
 				}
 				t.bear(r)
-			} else {
-				t.wait(Pending, e.Reason, time.Time{}, r)
 			}
 		}
 	case Expanded:
@@ -96,12 +102,15 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 		return // the same birth again, after an answer was lost
 	}
 	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
-	if t.Spec.Parental() {
+	switch {
+	case t.Spec.Parental() && len(e.Holds) == 0:
 		t.bear(r)
-	} else if e.Due.IsZero() {
+	case e.Offers():
 		t.enter(Pending, "", "", r)
 		t.Offered = true
-	} else {
+	case len(e.Holds) > 0:
+		t.enter(Held, e.Holds[0], "", r)
+	default:
 		t.enter(Scheduled, "", "", r)
 	}
 }
@@ -119,6 +128,9 @@ func (t *Task) queued(e Queued, r Recorded) {
 		return // a stale offer, or one more of the same turn
 	}
 	reason, message := t.Reason, t.Message
+	if t.State == Held {
+		reason, message, t.Holds = "", e.Reason, nil
+	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
 	if e.Due.After(t.Since) {

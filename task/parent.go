@@ -94,8 +94,10 @@ func Child(parent *Task, name string) Submitted {
 	spec := *parent.Spec
 	place := Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
 	spec.Place = place
+	spec.Signal = nil
 	w := parent.Work
-	w.Spec, w.Parent = &spec, parent.ID
+	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
+	w.Holds = w.holds()
 	w.Route = spec.homeRoute(parent.sharedName(), parent.Route.Priority())
 	return Submitted{Work: w, Due: parent.Due}
 }

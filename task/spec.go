@@ -25,6 +25,8 @@ type Spec struct {
 	Place Place `json:"place,omitzero"`
 	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
 	Slots int `json:"slots,omitempty"`
+	// Signal is a word from outside that has to come before the task may run; nil for none.
+	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
@@ -208,6 +210,9 @@ func (s *Spec) Validate() error {
 	}
 	if s.Slots < 0 || s.Slots > MaxSlots {
 		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
+	}
+	if err := s.Signal.validate(); err != nil {
+		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
 		return fmt.Errorf("on_disconnect is %q, want %s or %s", s.OnDisconnect, DisconnectStop, DisconnectContinue)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,10 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
+	// Needs are tasks that have to end first. Default: none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *Signal `json:"signal,omitzero"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -105,15 +110,21 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Group = s.Group
 	}
 	e.Parent = s.Parent
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs = s.Needs
+	}
+	e.Holds = e.holds()
+	if e.Spec.Parental() { // the limits are those of its children
+		e.Holds = slices.DeleteFunc(e.Holds, func(h string) bool { return h == HoldLimit })
+	}
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 {
-		from := now
-		if e.Due.After(now) {
-			from = e.Due
-		}
-		e.StartBy = from.Add(p)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
+		e.StartBy = later(now, e.Due).Add(p)
 	}
 	return e, nil
 }
@@ -135,13 +146,16 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
 	if s.Place != nil {
 		spec.Place = spec.Place.with(s.Place)
 	}
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Signal != nil
 }
 
 // with returns the place with what is set in another one put in the stead of its own.

@@ -121,6 +121,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.moved(v, r)
 		}
+	case task.Unheld:
+		if s.lives(v, r) {
+			s.moved(v, r)
+		}
 	case task.CancelRequested:
 		if s.lives(v, r) && !s.parental() {
 			s.askedToStop(v, r)
@@ -176,14 +180,14 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		v.checked[OneEnd]++
 	}
 	s.born = true
-	s.byOthers = s.byOthers || s.turn == 0
-	if !e.Due.IsZero() && !e.Spec.Parental() {
+	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
+	if e.Spec.Parental() {
+		return // it is no offer, and none follows
+	}
+	if !e.Offers() {
 		v.checked[NoScheduler]++
 		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
 		return
-	}
-	if e.Spec.Parental() {
-		return // it is no offer, and none follows
 	}
 	s.undue = true
 	if s.end == 0 {

@@ -106,7 +106,7 @@ func factDetails(r *events.Record) string {
 	}
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
-		return words(workDetails(&e.Work), due(e.Due), by("start by", e.StartBy))
+		return words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), by("start by", e.StartBy))
 	case task.Queued:
 		return words(e.Reason, due(e.Due))
 	case task.AttemptStarted:
@@ -143,6 +143,8 @@ func factDetails(r *events.Record) string {
 		return words(e.State.String(), e.Message)
 	case node.Labelled:
 		return words(labelChanges(e.Labels), e.Reason)
+	case task.Unheld:
+		return words(e.Hold+" opened", e.Reason)
 	case node.Registered:
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:
@@ -209,6 +211,13 @@ func routeText(r task.Route) string {
 		return "for node " + on
 	}
 	return "queue " + r.Queue()
+}
+
+func holdsText(holds []string) string {
+	if len(holds) == 0 {
+		return ""
+	}
+	return "held: " + strings.Join(holds, ", ")
 }
 
 func due(at time.Time) string { return by("due", at) }

@@ -98,7 +98,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	}
 	names := metrics.NewQueues()
 	fold := metrics.NewFold(last, known, slices.Sorted(maps.Keys(counts)), names)
-	projector.Observer = fold
+	projector.Observers = append(projector.Observers, fold)
 	beats := metrics.NewBeats()
 	loops := metrics.NewLoops(scheduler.LoopSweep, scheduler.LoopPresence, scheduler.LoopReact)
 	config.Looked = loops.Looked

@@ -37,6 +37,28 @@ any node that serves it can take them. What runs already goes on where it is.`,
 	}, (*client.Client).Release)
 }
 
+func (a *app) taskSignal() *cobra.Command {
+	var data string
+	var body []byte
+	c := &cobra.Command{
+		Use: "signal ID...", Aliases: []string{"approve"},
+		Short: "Give tasks the signal that they wait for",
+		Long: `Lets tasks go on that wait for a word from outside (signal in a job, run --signal):
+an approval, or news that something has come. What --data says they find in
+MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
+	}
+	c.Flags().StringVar(&data, "data", "", "what comes with it, `JSON|@file|-`")
+	return a.actCommand(c, func(cl *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error) {
+		if body == nil && data != "" { // once, for "-" can be read once
+			var err error
+			if body, err = paramsBody(data, a.in); err != nil {
+				return task.Task{}, fmt.Errorf("--data: %w", err)
+			}
+		}
+		return cl.Signal(ctx, id, body, reason)
+	})
+}
+
 // actCommand makes a command that does something to each of several tasks. What
 // cannot be done to one keeps nothing from the others.
 func (a *app) actCommand(c *cobra.Command, do func(*client.Client, context.Context, task.ID, string) (task.Task, error)) *cobra.Command {

@@ -72,6 +72,10 @@ func taskDetails(t *task.Task, now time.Time) table {
 	if t.Children != nil {
 		out.field("children", cut(fmt.Sprintf("%d: %s (as of sequence %d)", len(t.Children.Names), strings.Join(t.Children.Names, ", "), t.Children.AtSeq), 200))
 	}
+	if t.Needs != nil {
+		out.field("needs", t.Needs.String())
+		out.field("was told", cut(string(t.Inputs), 400))
+	}
 	out.field("submitted", moment(t.SubmittedAt, now))
 	if t.Waiting() {
 		out.field("due", moment(t.Due, now))

@@ -40,11 +40,11 @@ func causeFirst(s story) error {
 func (c *causes) visit(r *events.Record) error {
 	if birth, ok := r.Fact.Event.(task.Submitted); ok {
 		if !c.born {
-			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Due.IsZero()
+			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Offers()
 		}
 		c.born = true
 		c.dues = append(c.dues, birth.Due)
-		if birth.Due.IsZero() {
+		if birth.Offers() {
 			c.offers[r.Seq] = task.Queued{Attempt: 1}
 		}
 		return nil
@@ -96,6 +96,8 @@ func (c *causes) visit(r *events.Record) error {
 		c.open = false
 	case task.Reopened:
 		c.waits(r.Seq, time.Time{})
+	case task.Unheld:
+		c.waits(r.Seq, c.due)
 	}
 	return nil
 }

@@ -10,10 +10,11 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "slots", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"signal":  {"name", "timeout", "on_timeout"},
 	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 }
 
@@ -24,7 +25,7 @@ var reserved = map[string]bool{
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
-	"place.sticky": true,
+	"place.sticky":     true,
 	"retry.avoid_node": true, "retry.budget": true,
 }
 
@@ -40,7 +41,7 @@ var foreign = map[string][]string{
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
-	"depends": {"needs"}, "depends_on": {"needs"},
+	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},

@@ -123,6 +123,8 @@ func (r *reader) job(root *node) task.Job {
 		"place":       func(v value) { j.Place = r.place(v) },
 		"slots":       func(v value) { j.Slots = r.atLeastOne(v) },
 
+		"signal": func(v value) { j.Signal = r.signal(v) },
+
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
@@ -194,6 +196,20 @@ func (r *reader) retry(v value) (t task.Retry) {
 		"not_on":    func(v value) { t.NotOn = r.list(v, class) },
 	})
 	return t
+}
+
+func (r *reader) signal(v value) *task.Signal {
+	var s task.Signal
+	if v.kind == text {
+		s.Name = r.name(v, "signal")
+		return &s
+	}
+	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", setters{
+		"name":       func(v value) { s.Name = r.name(v, "signal") },
+		"timeout":    func(v value) { s.Timeout = r.duration(v) },
+		"on_timeout": func(v value) { s.OnTimeout = r.oneOf(v, task.SignalPolicies) },
+	})
+	return &s
 }
 
 func (r *reader) place(v value) (p task.Place) {

@@ -72,6 +72,9 @@ func (t *Tasks) environment(a *worker.Attempt) []string {
 	if len(a.Task.Params) > 0 {
 		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
 	}
+	if len(a.Task.Inputs) > 0 {
+		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
+	}
 	for k, v := range a.Task.Spec.Run.Env {
 		env = append(env, k+"="+v)
 	}
