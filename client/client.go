@@ -111,7 +111,8 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
 	if err == nil && birth.Spec.Parental() && len(birth.Holds) == 0 {
-		if _, err = c.expand(ctx, id); err != nil {
+		born := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: time.Now(), Event: birth})
+		if _, err = c.expand(ctx, born); err != nil {
 			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
 		}
 	}

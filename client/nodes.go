@@ -13,6 +13,8 @@ import (
 // NodeListRequest asks for the nodes.
 type NodeListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
+	// Bare asks for the nodes alone: not how much they run, nor when they last beat.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // NodePage is all nodes.

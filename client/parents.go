@@ -18,11 +18,9 @@ const atOnce = 16
 
 // expand finds the children of a new parent and makes them. If the process dies on the
 // way, a scheduler does the rest. It returns the parent as it is then.
-func (c *Client) expand(ctx context.Context, id task.ID) (task.Task, error) {
-	t, err := c.rec.Load(ctx, id)
-	if err != nil {
-		return t, err
-	}
+func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
+	id := t.ID
+	var err error
 	if t.Children == nil {
 		var nodes []node.Node
 		var at uint64
@@ -59,7 +57,7 @@ func (c *Client) expand(ctx context.Context, id task.ID) (task.Task, error) {
 // KnownNodes are the nodes as they were at a sequence of the log: as a millrace
 // server has them, or, if none answers, those whose heartbeat lives.
 func (c *Client) KnownNodes(ctx context.Context) ([]node.Node, uint64, error) {
-	page, err := c.Nodes(ctx, NodeListRequest{})
+	page, err := c.Nodes(ctx, NodeListRequest{Bare: true})
 	if err == nil {
 		nodes := make([]node.Node, len(page.Nodes))
 		for i := range page.Nodes {

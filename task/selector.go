@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -304,7 +305,13 @@ func (s Selector) MarshalJSON() ([]byte, error) {
 	for i, r := range s {
 		parts[i] = r.String()
 	}
-	return json.Marshal(parts)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // a search finds what was typed
+	if err := e.Encode(parts); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 // UnmarshalJSON reads a list of texts, one text, or a mapping from labels to values.
