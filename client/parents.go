@@ -45,7 +45,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	c.store.PlaceAll(ctx, facts, func(i int, seq uint64, err error) {
 		birth := facts[i].Event.(task.Submitted)
 		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
-			seq, err = c.rec.Submit(ctx, facts[i].Task, birth)
+			_, err = c.rec.Submit(ctx, facts[i].Task, birth)
 		} else if err == nil && !birth.Due.IsZero() {
 			err = c.rec.Settle(ctx, task.Evolve(task.Task{ID: facts[i].Task}, task.Recorded{Seq: seq, At: facts[i].At, Event: birth}))
 		}
