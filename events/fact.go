@@ -29,9 +29,14 @@ const (
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
+	TaskPostponed       Type = "task.postponed"
 	TaskReopened        Type = "task.reopened"
 	TaskExpanded        Type = "task.expanded"
 	TaskConcluded       Type = "task.concluded"
+	BreakerOpened       Type = "breaker.opened"
+	BreakerHalfOpened   Type = "breaker.half_opened"
+	BreakerTried        Type = "breaker.tried"
+	BreakerClosed       Type = "breaker.closed"
 	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
@@ -50,8 +55,9 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened, TaskUnheld,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	TaskExpanded, TaskConcluded,
+	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 	NodeLabelled,
@@ -60,7 +66,7 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node or the definition of a job.
+// Fact is one thing that has happened to a task, a node, the definition of a job or its breaker.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -77,7 +83,7 @@ type Fact struct {
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a [task.BreakerEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -110,12 +116,22 @@ func TypeOf(event any) Type {
 		return TaskAbnormal
 	case task.Reassigned:
 		return TaskReassigned
+	case task.Postponed:
+		return TaskPostponed
 	case task.Reopened:
 		return TaskReopened
 	case task.Expanded:
 		return TaskExpanded
 	case task.Concluded:
 		return TaskConcluded
+	case task.BreakerOpened:
+		return BreakerOpened
+	case task.BreakerHalfOpened:
+		return BreakerHalfOpened
+	case task.BreakerTried:
+		return BreakerTried
+	case task.BreakerClosed:
+		return BreakerClosed
 	case task.Unheld:
 		return TaskUnheld
 	case node.Registered:
@@ -174,6 +190,8 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindBreaker is a transition of a job's breaker.
+	KindBreaker
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -201,7 +219,7 @@ func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindPro
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {
 	e, _ := r.Fact.Event.(task.Event)
-	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
 }
 
 // Node returns the record as package node takes it.

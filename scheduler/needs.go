@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,15 +23,27 @@ type needs struct {
 	wake chan struct{} // there is somebody to look at
 
 	mu      sync.Mutex
-	waiting map[task.ID][]task.ID        // guarded by mu; what a held task needs
+	waiting map[task.ID]*held            // guarded by mu; those that are held
 	wanted  map[task.ID]map[task.ID]bool // guarded by mu; by whom a task is needed
 	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
 	look    map[task.ID]bool             // guarded by mu; held tasks to look at
+	births  int                          // guarded by mu; how many are kept in waiting
 }
+
+// held is a task that waits for others.
+type held struct {
+	of []task.ID // those, once it is known how far each of them has come
+	// birth is the task as it was born, if that is all that has happened to it and
+	// there is room for it: so it need not be read again.
+	birth *task.Task
+}
+
+// maxBirths is how many births are kept in memory, at about 1 kB each.
+const maxBirths = 50_000
 
 func newNeeds() *needs {
 	return &needs{
-		wake: make(chan struct{}, 1), waiting: map[task.ID][]task.ID{}, wanted: map[task.ID]map[task.ID]bool{},
+		wake: make(chan struct{}, 1), waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
 		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
 	}
 }
@@ -45,7 +58,7 @@ func (n *needs) observe(s *events.Step) {
 	defer n.mu.Unlock()
 	switch {
 	case s.Is.State == task.Held:
-		n.add(id)
+		n.hold(id, s.Record)
 	case s.Was.State == task.Held:
 		n.forget(id)
 	}
@@ -65,6 +78,23 @@ func (n *needs) observe(s *events.Step) {
 	for waiter := range by {
 		n.add(waiter)
 	}
+}
+
+// hold notes that a task is held, if it may be by what it needs. It is called with mu held.
+func (n *needs) hold(id task.ID, r *events.Record) {
+	e, born := r.Fact.Event.(task.Submitted)
+	if born && e.Needs == nil {
+		return
+	}
+	h := &held{}
+	if born && n.births < maxBirths {
+		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
+		h.birth = &t
+		n.births++
+	}
+	n.forget(id)
+	n.waiting[id] = h
+	n.add(id)
 }
 
 // lookAt asks for tasks to be looked at.
@@ -95,7 +125,14 @@ func (n *needs) done(id task.ID) {
 // forget is called with mu held.
 func (n *needs) forget(id task.ID) {
 	delete(n.look, id)
-	for _, of := range n.waiting[id] {
+	h := n.waiting[id]
+	if h == nil {
+		return
+	}
+	if h.birth != nil {
+		n.births--
+	}
+	for _, of := range h.of {
 		delete(n.wanted[of], id)
 		if len(n.wanted[of]) == 0 {
 			delete(n.wanted, of)
@@ -114,28 +151,45 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
+// known returns a held task as it was born, nil if that is not kept.
+func (n *needs) known(id task.ID) *task.Task {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.waiting[id]; h != nil {
+		return h.birth
+	}
+	return nil
+}
+
 // await notes what a held task needs, so that no end of it is missed from now on,
-// and returns those of its needs of which nothing is known.
+// and returns those of its needs of which nothing is known. The second time it
+// returns none: whatever has happened to them since, observe was told.
 func (n *needs) await(t *task.Task) (missing []task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of := make([]task.ID, len(t.Needs.Of))
+	h := n.waiting[t.ID]
+	if h == nil {
+		h = &held{}
+		n.waiting[t.ID] = h
+	}
+	if h.of != nil {
+		return nil
+	}
+	h.of = make([]task.ID, len(t.Needs.Of))
 	for i, need := range t.Needs.Of {
-		of[i] = need.Task
+		h.of[i] = need.Task
 		if n.wanted[need.Task] == nil {
 			n.wanted[need.Task] = map[task.ID]bool{}
 		}
 		n.wanted[need.Task][t.ID] = true
-		_, held := n.waiting[need.Task] // so it has not ended
-		if n.ended[need.Task] == nil && !held {
+		if n.ended[need.Task] == nil && n.waiting[need.Task] == nil { // who waits has not ended
 			missing = append(missing, need.Task)
 		}
 	}
-	n.waiting[t.ID] = of
 	return missing
 }
 
-// found notes how far a task has come that was read from the log.
+// found notes how far a task has come.
 func (n *needs) found(t *task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -177,11 +231,22 @@ func (s *Scheduler) release(ctx context.Context) error {
 			return nil
 		case <-s.needs.wake:
 		}
-		if err := s.Release(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("cannot look at a held task; the sweep will")
+		err := s.Release(ctx)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("cannot look at a held task; trying again")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(releaseAgain):
 		}
 	}
 }
+
+// releaseAgain is how long after an error held tasks are looked at again.
+const releaseAgain = time.Second
 
 // Release looks once at the held tasks for which something has happened that it was
 // told of, and lets those go that have got what they need.
@@ -191,6 +256,8 @@ func (s *Scheduler) Release(ctx context.Context) error {
 	for _, id := range s.needs.take() {
 		g.Go(func() error {
 			if err := s.considerNow(ctx, id); err != nil {
+				s.needs.done(id) // what was noted of it may not be all
+				s.needs.lookAt(id)
 				return fmt.Errorf("task %s: %w", id, err)
 			}
 			return nil
@@ -217,15 +284,18 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 
 // considerNow looks at a held task because something has happened.
 func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
-	t, err := s.loadHeld(ctx, id)
-	if err != nil {
-		return err
-	}
+	t := s.needs.known(id)
 	if t == nil {
-		s.needs.done(id)
-		return nil
+		var err error
+		if t, err = s.loadHeld(ctx, id); err != nil {
+			return err
+		}
+		if t == nil {
+			s.needs.done(id)
+			return nil
+		}
 	}
-	if err := s.loadEnds(ctx, s.needs.await(t)); err != nil {
+	if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
 		return err
 	}
 	return s.judge(ctx, t)
@@ -243,16 +313,17 @@ func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error
 	return &t, nil
 }
 
-// loadEnds reads how far tasks have come that others need.
-func (s *Scheduler) loadEnds(ctx context.Context, ids []task.ID) error {
-	for _, id := range ids {
-		t, err := s.rec.Load(ctx, id)
-		if err != nil && !errors.Is(err, task.ErrUnknown) { // it may be born yet
-			return err
-		}
-		s.needs.found(&t)
+// lookUp finds out how far tasks have come that others need. The read model does for
+// that: whatever is not part of it yet, observe will be told.
+func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	return nil
+	tasks, err := s.view.Known(ctx, ids)
+	for i := range tasks {
+		s.needs.found(&tasks[i])
+	}
+	return err
 }
 
 // judge lets a held task go, or ends it, if what is known of its needs says so.
@@ -273,13 +344,14 @@ func (s *Scheduler) judge(ctx context.Context, t *task.Task) error {
 		command = task.Unhold{Hold: task.HoldNeeds, Reason: why, Inputs: inputs}
 	}
 	now, _, err := s.rec.Do(ctx, *t, command)
-	if err == nil {
+	faster := errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld)
+	if err == nil || faster {
 		s.needs.done(t.ID)
 	}
-	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
-		return nil // somebody was faster, and makes its offer
-	case err != nil:
+	if faster {
+		return nil // and makes its offer
+	}
+	if err != nil {
 		return err
 	}
 	return s.rec.Settle(ctx, now)
@@ -313,7 +385,7 @@ func (s *Scheduler) sweepHeld(ctx context.Context) error {
 			of[i] = need.Task
 		}
 		read += len(of)
-		if err := s.loadEnds(ctx, of); err != nil {
+		if err := s.lookUp(ctx, of); err != nil {
 			return err
 		}
 		ends, _ := s.needs.ends(t)

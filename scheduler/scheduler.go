@@ -24,6 +24,8 @@ type View interface {
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
 	// Held returns held tasks, in the order of their ids, after the one given.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
+	// Known returns those of the tasks of which something is known, in any order.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
@@ -64,8 +66,8 @@ type Config struct {
 	Selectors Selectors
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
-	// it is over. Default: nobody is.
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
+	// when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
@@ -79,6 +81,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopBreaker  = "breaker"
 )
 
 func (c Config) withDefaults() Config {
@@ -119,6 +122,7 @@ type Scheduler struct {
 	families        *families
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	breakers        breakers
 	reactors        []reactor // set once, by New
 	needs           *needs
 	heldAfter       task.ID // where the sweep goes on; its own
@@ -128,12 +132,14 @@ type Scheduler struct {
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	needs, parents := newNeeds(), newFamilies()
-	return &Scheduler{
+	s := &Scheduler{
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
+	s.reactors = append(s.reactors, &s.breakers)
+	return s
 }
 
 // Run keeps the deadlines until ctx ends, and then returns nil; an error if it
@@ -143,6 +149,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.followParents(ctx) })

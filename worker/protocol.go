@@ -23,6 +23,12 @@ type Protocol struct {
 	// Labels are those by which tasks choose nodes, as the node has them at this
 	// moment. Nil for none.
 	Labels func() map[string]string
+	// Others tells whether another node takes work of the task's kind. Default: none does.
+	Others func(ctx context.Context, t *task.Task) bool
+	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
+	Chance func() float64
+
+	circuits circuits
 }
 
 // Claim asks to run the task of an offer. If it returns true the task is this
@@ -32,18 +38,20 @@ type Protocol struct {
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
 	t := task.Task{ID: o.Fact.Task}
 	var after uint64
+	first := true // no attempt was made before
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 	case task.Queued:
-		after = e.After
+		after, first = e.After, e.Attempt == 1
 	default:
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
 		return t, false, o.Ack()
 	}
-	if after == 0 && o.Deliveries == 1 {
-		// Whoever waits since its birth, even if a timer has offered it, has no
-		// chain, and the claim checks just that: what the offer carries is enough.
+	if first && o.Deliveries == 1 {
+		// Whoever waits for its first attempt has failed at nothing yet, and its chain
+		// ends where its turn began: the claim checks just that, and what the offer
+		// carries is enough.
 		t = task.Evolve(t, o.Task())
 	} else {
 		known, err := p.Recorder.Load(ctx, o.Fact.Task)
@@ -52,11 +60,24 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		}
 		t = known
 	}
+	if p.leaves(ctx, &t) {
+		return t, false, o.Rest(restFor(o.Deliveries))
+	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels = p.Labels()
 	}
-	t, event, err := p.Recorder.Do(ctx, t, claim)
+	var command task.Command = claim
+	if t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
+		hold, err := p.admit(ctx, &t)
+		if err != nil {
+			return t, false, err
+		}
+		if hold != nil {
+			command = hold
+		}
+	}
+	t, event, err := p.Recorder.Do(ctx, t, command)
 	switch {
 	case errors.Is(err, task.ErrUnfit):
 		return t, false, o.Return()
