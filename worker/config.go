@@ -50,7 +50,7 @@ type Config struct {
 	Queues []string
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
-	// Labels describe the node; they are shown and kept in the log.
+	// Labels describe the node: tasks choose it by them. An operator can change them later.
 	Labels map[string]string
 	// Beat is how often it says that it lives, and NodeTTL after which silence
 	// it counts as gone; at least 1s, and more than twice Beat. Defaults 5s and 15s.
