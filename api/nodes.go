@@ -22,11 +22,18 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := time.Now()
+	if r.Bare {
+		page := client.NodePage{Nodes: make([]client.NodeView, len(nodes)), Seq: seq}
+		for i := range nodes {
+			page.Nodes[i] = client.ViewNode(nodes[i], now, s.Nodes)
+		}
+		return page, nil
+	}
 	beats, err := s.Client.Store().Alive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
 	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
 	for _, n := range nodes {
 		running, err := s.View.OnNode(ctx, n.ID)

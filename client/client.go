@@ -124,6 +124,12 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		return Receipt{}, err
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
+	if err == nil && birth.Spec.Parental() && len(birth.Holds) == 0 {
+		born := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: time.Now(), Event: birth})
+		if _, err = c.expand(ctx, born); err != nil {
+			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
+		}
+	}
 	return Receipt{ID: id, Seq: seq}, err
 }
 
@@ -169,6 +175,18 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	_, birth, err := c.birth(ctx, s)
 	if err != nil {
 		return err
+	}
+	if birth.Spec.Parental() {
+		for ; n > 0; n-- {
+			receipt, err := c.Submit(ctx, s)
+			if err != nil {
+				return err
+			}
+			if each != nil {
+				each(receipt)
+			}
+		}
+		return nil
 	}
 	for n > 0 && err == nil {
 		room, full := c.room(ctx, &birth)
@@ -271,6 +289,9 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 	}
 	switch event.(type) {
 	case task.CancelRequested:
+		if t.Epoch == 0 {
+			return t, c.cancelChildren(ctx, &t)
+		}
 		err = c.store.Hint(node.ID(t.Node), t.ID)
 	case task.CancelConfirmed:
 		if was.State != task.Pending || !was.Offered { // else it has no timer
@@ -286,6 +307,11 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
+	}
+	if t.Spec.Parental() && t.State.Terminal() { // first, or it would end with them at once
+		if err := c.retryChildren(ctx, &t, reason); err != nil {
+			return t, fmt.Errorf("retry the children of task %s: %w", id, err)
+		}
 	}
 	t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: reason})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 // NodeListRequest asks for the nodes.
 type NodeListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
+	// Bare asks for the nodes alone: not how much they run, nor when they last beat.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // NodePage is all nodes.
@@ -74,6 +76,12 @@ func (c *Client) OrderNode(ctx context.Context, id node.ID, order node.Order, re
 		return node.Node{ID: id}, fmt.Errorf("grace is %v, want none below zero", grace)
 	}
 	return c.changeNode(ctx, id, node.Change{Order: order, Reason: reason, Grace: task.Duration(grace)})
+}
+
+// LabelNode changes labels of a node, whatever its worker says of itself: a value sets
+// one, nil removes it. The error is as that of [Client.OrderNode].
+func (c *Client) LabelNode(ctx context.Context, id node.ID, labels map[string]*string, reason string) (node.Node, error) {
+	return c.changeNode(ctx, id, node.Label{Labels: labels, Reason: reason})
 }
 
 // ReleaseNode ends a node's quarantine. The error is as that of [Client.OrderNode].

@@ -82,6 +82,9 @@ type wire struct {
 	tick                      time.Time
 	count                     int
 	ledger                    task.Ledger
+	removed                   []string // of labels: those whose value is null
+	children                  task.Children
+	state                     task.State
 	left                      int
 	retryOf                   string
 	holds                     []string
@@ -270,9 +273,7 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 	case fSlots:
 		w.slots = signed(l)
 	case fLabels:
-		if v := value[map[string]string](l); len(v) > 0 {
-			w.labels = v
-		}
+		w.readLabels(l)
 	case fQueues:
 		if v := value[[]string](l); len(v) > 0 {
 			w.queues = v
@@ -330,6 +331,10 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		for i := range w.ledger.Waiting {
 			w.ledger.Waiting[i].Tick = utc(l, w.ledger.Waiting[i].Tick)
 		}
+	case fChildren:
+		w.children = value[task.Children](l)
+	case fState:
+		w.state = value[task.State](l)
 	case fLeft:
 		w.left = signed(l)
 	case fRetryOf:
@@ -357,6 +362,42 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 	case fInputs:
 		w.inputs = raw(l)
 	}
+}
+
+// readLabels reads names and values. In a change of labels null removes one.
+func (w *wire) readLabels(l *jlexer.Lexer) {
+	text := l.Raw()
+	if !l.Ok() {
+		return
+	}
+	if w.carries == carries[NodeLabelled] && bytes.Contains(text, []byte("null")) {
+		var all map[string]*string
+		l.AddError(json.Unmarshal(text, &all))
+		for name, value := range all {
+			if value == nil {
+				w.removed = append(w.removed, name)
+			}
+		}
+	}
+	var labels map[string]string
+	l.AddError(json.Unmarshal(text, &labels))
+	if len(labels) > 0 {
+		w.labels = labels
+	}
+}
+
+func (w *wire) labelChanges() map[string]*string {
+	if len(w.labels) == 0 {
+		return nil
+	}
+	changes := make(map[string]*string, len(w.labels))
+	for name, value := range w.labels {
+		changes[name] = &value
+	}
+	for _, name := range w.removed {
+		changes[name] = nil
+	}
+	return changes
 }
 
 type errTwice string
@@ -450,6 +491,9 @@ func (w *wire) check() error {
 	if w.carries.has(fTo) {
 		return task.Route(w.to).Validate()
 	}
+	if w.typ == TaskConcluded && !w.state.Terminal() {
+		return fmt.Errorf("%s has no state in which a task ends", w.typ)
+	}
 	return nil
 }
 
@@ -491,6 +535,10 @@ func (w *wire) event() any {
 		return task.BreakerClosed{Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
+	case TaskExpanded:
+		return task.Expanded{Children: w.children}
+	case TaskConcluded:
+		return task.Concluded{State: w.state, Reason: w.reason, Message: w.message, Result: w.result}
 	case TaskUnheld:
 		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case NodeRegistered:
@@ -519,6 +567,8 @@ func (w *wire) event() any {
 		return w.scheduleEvent()
 	case NodeChanged:
 		return node.Changed{Order: w.order, Reason: w.reason, Grace: w.grace}
+	case NodeLabelled:
+		return node.Labelled{Labels: w.labelChanges(), Reason: w.reason}
 	case NodeQuarantined:
 		return node.WasQuarantined{Reason: w.reason, Until: w.until}
 	case NodeReleased:

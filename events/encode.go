@@ -192,6 +192,16 @@ func (o *object) event(event any) {
 		o.time("due", e.Due)
 	case task.Reopened:
 		o.str("reason", e.Reason)
+	case task.Expanded:
+		o.json("children", e.Children)
+	case task.Concluded:
+		o.str("state", e.State.String())
+		o.str("reason", e.Reason)
+		o.str("message", e.Message)
+		o.raw("result", e.Result)
+		if !e.State.Terminal() {
+			o.fail(fmt.Errorf("a parent does not end as %s", e.State))
+		}
 	case task.BreakerOpened:
 		o.str("reason", e.Reason)
 		o.time("until", e.Until)
@@ -232,6 +242,9 @@ func (o *object) event(event any) {
 		o.order(e.Order)
 		o.str("reason", e.Reason)
 		o.duration("grace", e.Grace)
+	case node.Labelled:
+		o.json("labels", e.Labels)
+		o.str("reason", e.Reason)
 	case node.WasQuarantined:
 		o.str("reason", e.Reason)
 		o.time("until", e.Until)

@@ -31,6 +31,8 @@ const (
 	TaskReassigned      Type = "task.reassigned"
 	TaskPostponed       Type = "task.postponed"
 	TaskReopened        Type = "task.reopened"
+	TaskExpanded        Type = "task.expanded"
+	TaskConcluded       Type = "task.concluded"
 	BreakerOpened       Type = "breaker.opened"
 	BreakerHalfOpened   Type = "breaker.half_opened"
 	BreakerTried        Type = "breaker.tried"
@@ -56,6 +58,7 @@ const (
 	ScheduleSkipped     Type = "schedule.skipped"
 	ScheduleQueued      Type = "schedule.queued"
 	NodeChanged         Type = "node.changed"
+	NodeLabelled        Type = "node.labelled"
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
 	NodeRetired         Type = "node.retired"
@@ -65,11 +68,13 @@ const (
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
+	TaskExpanded, TaskConcluded,
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
 	ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
+	NodeLabelled,
 }
 
 // Version is the version of the schema of every type there is.
@@ -132,6 +137,10 @@ func TypeOf(event any) Type {
 		return TaskPostponed
 	case task.Reopened:
 		return TaskReopened
+	case task.Expanded:
+		return TaskExpanded
+	case task.Concluded:
+		return TaskConcluded
 	case task.BreakerOpened:
 		return BreakerOpened
 	case task.BreakerHalfOpened:
@@ -182,6 +191,8 @@ func TypeOf(event any) Type {
 		return ScheduleQueued
 	case node.Changed:
 		return NodeChanged
+	case node.Labelled:
+		return NodeLabelled
 	case node.WasQuarantined:
 		return NodeQuarantined
 	case node.WasReleased:

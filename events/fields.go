@@ -62,6 +62,8 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fChildren
+	fState
 	fLeft
 	fRetryOf
 	fHolds
@@ -134,6 +136,9 @@ var carries = map[Type]fields{
 	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
 	BreakerClosed:       ofDefinition.with(fReason),
 	TaskUnheld:          ofTask.with(fHold, fReason, fInputs),
+	TaskExpanded:        ofTask.with(fChildren),
+	TaskConcluded:       ofTask.with(fState, fReason, fMessage, fResult),
+	NodeLabelled:        ofNode.with(fLabels, fReason),
 	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
 	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
@@ -275,6 +280,10 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "children":
+		return fChildren
+	case "state":
+		return fState
 	case "left":
 		return fLeft
 	case "retry_of":

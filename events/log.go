@@ -103,6 +103,11 @@ type Offerer interface {
 type Offers interface {
 	// Next waits for one offer. Who calls it must be able to start the task.
 	Next(ctx context.Context) (*Offer, error)
+	// Also has Next bring offers of these routes, too: it pulls from them, and no more from
+	// those that an earlier call named and this one does not. What they brought is
+	// handed out or goes back. The routes given to [Offerer.Offers] stay. If one cannot be
+	// had the others are, and the error says why.
+	Also(ctx context.Context, queues []string) error
 	// Prove puts something that is no offer on the node's own route, and returns
 	// when something from there has come through, on the way that offers take. It
 	// tries until then, or until ctx ends. Without an own route it is an error.

@@ -27,6 +27,10 @@ type Memory struct {
 	offers  []*memoryOffer          // guarded by mu; not yet acked, in order
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
+
+	declared []task.Declaration             // guarded by mu
+	watchers map[int]func(task.Declaration) // guarded by mu; of declarations
+	watched  int                            // guarded by mu; how many watchers there have been
 }
 
 type memoryOffer struct {
@@ -249,6 +253,7 @@ func (m *Memory) pick(seqs []uint64) []Record {
 }
 
 func (m *Memory) offer(id task.ID, raw []byte, route task.Route) uint64 {
+	m.declare(id, raw, route)
 	seq := m.store(KindOffer, chain{task: id}, raw)
 	m.offers = append(m.offers, &memoryOffer{seq: seq, queue: route.Queue()})
 	return seq
@@ -360,6 +365,16 @@ func (f *memoryFeed) Close() {}
 type MemoryOffers struct {
 	m      *Memory
 	queues []string
+	also   []string // guarded by m.mu
+}
+
+// Also implements [Offers].
+func (o *MemoryOffers) Also(_ context.Context, queues []string) error {
+	o.m.mu.Lock()
+	defer o.m.mu.Unlock()
+	o.also = slices.Clone(queues)
+	o.m.wake()
+	return nil
 }
 
 // Weigh implements [Offers]. This log hands offers out in the order in which they came.
@@ -393,7 +408,7 @@ func (o *MemoryOffers) take() *Offer {
 	m.tick()
 	now := m.now()
 	for _, offer := range m.offers {
-		if !slices.Contains(o.queues, offer.queue) || offer.deliveries > 0 && now.Before(offer.until) {
+		if !slices.Contains(o.queues, offer.queue) && !slices.Contains(o.also, offer.queue) || offer.deliveries > 0 && now.Before(offer.until) {
 			continue
 		}
 		offer.deliveries++

@@ -21,7 +21,7 @@ const (
 
 // full has a fact of each type with every field set.
 func full() map[Type]Fact {
-	exit := 3
+	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
@@ -31,7 +31,10 @@ func full() map[Type]Fact {
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
-			Place:   task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
+			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
+				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
+				Count: 2, Spread: "rack", Late: task.LateInclude},
+			Slots: 2,
 
 			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
 			OnDisconnect: task.DisconnectContinue,
@@ -67,11 +70,15 @@ func full() map[Type]Fact {
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
-		BreakerOpened:       task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
-		BreakerHalfOpened:   task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
-		BreakerTried:        task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
-		BreakerClosed:       task.BreakerClosed{Reason: "2 of 2 trials finished"},
-		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
+		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
+		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",
+			Result: json.RawMessage(`{"error":1,"finished":1}`)},
+		NodeLabelled:      node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
+		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened: task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:      task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:     task.BreakerClosed{Reason: "2 of 2 trials finished"},
+		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -122,6 +129,9 @@ func minimal() map[Type]Fact {
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskPostponed:       task.Postponed{},
 		TaskReopened:        task.Reopened{},
+		TaskExpanded:        task.Expanded{},
+		TaskConcluded:       task.Concluded{State: task.Finished},
+		NodeLabelled:        node.Labelled{},
 		BreakerOpened:       task.BreakerOpened{},
 		BreakerHalfOpened:   task.BreakerHalfOpened{},
 		BreakerTried:        task.BreakerTried{},

@@ -29,6 +29,8 @@ type Glance struct {
 	// Node and Session name who runs or last ran it.
 	Node, Session string
 	Epoch         uint64
+	// Parent is the task of which it is a child.
+	Parent task.ID
 	// Since is when the state began, StartedAt when the current or latest attempt did.
 	Since, StartedAt time.Time
 }
@@ -42,6 +44,6 @@ func GlanceAt(t *task.Task) Glance {
 	return Glance{
 		Job: t.Job, Breaker: breaker,
 		State: t.State, Reason: t.Reason, Queue: t.Route.Queue(), Node: t.Node, Session: t.Session,
-		Epoch: t.Epoch, Since: t.Since, StartedAt: t.StartedAt,
+		Epoch: t.Epoch, Parent: t.Parent, Since: t.Since, StartedAt: t.StartedAt,
 	}
 }

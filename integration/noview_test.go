@@ -23,6 +23,11 @@ func (noView) Astray(context.Context, node.ID, string) ([]task.ID, error) { retu
 func (noView) Nodes(context.Context) ([]node.Node, uint64, error)         { return nil, 0, nil }
 
 func (noView) Known(context.Context, []task.ID) ([]task.Task, error) { return nil, nil }
+func (noView) Parents(context.Context, int) ([]task.ID, error)       { return nil, nil }
+func (noView) Busy(context.Context, string) (bool, error)            { return false, nil }
+func (noView) States(context.Context, []task.ID) (map[task.ID]task.State, uint64, error) {
+	return nil, 0, nil
+}
 func (noView) Held(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }
 
 func (noBeats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) { return nil, nil }

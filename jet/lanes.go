@@ -88,6 +88,14 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 		cfg.FilterSubject = lanePrefix(l) + "*"
 		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
 	}
+	if task.IsSelectorQueue(l.Queue) {
+		from, what, err := s.selectorFrom(ctx, l.Queue)
+		if err != nil {
+			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
+		}
+		cfg.Description = "Millrace: offers for " + what + "; an ack wait is a lease"
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+	}
 	bound(&cfg, &q, time.Now())
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {

@@ -21,12 +21,14 @@ const (
 	FileRefs     = "MR_FILEREFS" // names of bundles, with history, and artifacts of tasks
 
 	SchedulesBucket = "MR_SCHEDULES" // definitions of schedules, with history
+
+	SelectorsBucket = "MR_SELECTORS" // what routes of selectors stand for
 )
 
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
+	queuePrefix  = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>
 	holdPrefix   = "mr.hold."        // mr.hold.<task>: births that cannot run yet
 	timerPrefix  = "mr.timer."       // mr.timer.<task>: message schedules of offers
 	chainPrefix  = "mr.task."        // mr.task.<task>: transitions
@@ -157,11 +159,17 @@ const nodeConsumerPrefix = "MR_NODE_"
 
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
-// consumerName is the durable consumer of a queue, shared by all who serve it, or
-// the one of a node's own route.
+// selectorConsumerPrefix begins the name of the consumer of a selector's route.
+const selectorConsumerPrefix = "MR_SELECT_"
+
+// consumerName is the durable consumer of a queue or of a selector's route, shared by
+// all who serve it, or the one of a node's own route.
 func consumerName(queue string) string {
 	if node, own := task.NodeOf(queue); own {
 		return nodeConsumerPrefix + node
+	}
+	if task.IsSelectorQueue(queue) {
+		return selectorConsumerPrefix + queue[1:]
 	}
 	return "queue_" + queue
 }

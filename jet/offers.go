@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,10 +24,10 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
-			err = o.serve(ctx, task.Lane{}, nodeConsumer(o.own.node), o.own.ensure)
+			_, err = o.serve(ctx, task.Lane{}, nodeConsumer(o.own.node), o.own.ensure)
 		} else {
 			o.queues = append(o.queues, queue)
-			err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+			_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
 		}
 		if err != nil {
 			o.Close()
@@ -46,14 +47,14 @@ func (s *Store) newOffers() *offers {
 	}
 }
 
-func (o *offers) serveLane(ctx context.Context, l task.Lane) error {
+func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
 	return o.serve(ctx, l, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
 }
 
 // serve begins to pull from a consumer; the lane of the node's own route is zero.
-func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure func(context.Context) (bool, error)) error {
+func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure func(context.Context) (bool, error)) (*source, error) {
 	if _, err := ensure(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	src := &source{lane: l}
 	revive := func(ctx context.Context) {
@@ -68,7 +69,7 @@ func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure fun
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
 	p, err := newPuller(o.store.nc, LogStream, name, pullAtOnce, take, revive)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	src.pull = p
 	if l == (task.Lane{}) {
@@ -93,7 +94,46 @@ func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure fun
 		}
 		p.mu.Unlock()
 	}
-	return nil
+	return src, nil
+}
+
+// Also implements [events.Offers].
+func (o *offers) Also(ctx context.Context, queues []string) error {
+	o.also.Lock() // one change at a time
+	defer o.also.Unlock()
+	var errs []error
+	kept := map[string]*source{}
+	for _, queue := range queues {
+		src := o.more[queue]
+		if src == nil {
+			var err error
+			if src, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority}); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		kept[queue] = src
+	}
+	for queue, src := range o.more {
+		if kept[queue] == nil {
+			o.drop(src)
+		}
+	}
+	o.more = kept
+	return errors.Join(errs...)
+}
+
+// drop pulls no more from a source. What it brought is handed out or goes back.
+func (o *offers) drop(src *source) {
+	o.mu.Lock()
+	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
+	o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(p *puller) bool { return p == src.pull })
+	do := o.remeter()
+	o.mu.Unlock()
+	do()
+	o.bare(src, false) // whoever asks there asks elsewhere
+	src.ask.close()
+	src.pull.drain()
 }
 
 // interrupted tells whoever looks after the node. One word that was not heard yet
@@ -136,8 +176,11 @@ type offers struct {
 	look   chan struct{}  // holds one: there may be another lane
 	watch  sync.WaitGroup // ends with closed
 
+	also sync.Mutex
+	more map[string]*source // guarded by also; those that [offers.Also] has added, by queue
+
 	mu sync.Mutex
-	// sources and pullers only grow, and a slice that was read stays as it is. Guarded by mu.
+	// sources and pullers are replaced, so a slice that was read stays as it is. Guarded by mu.
 	sources []*source
 	pullers []*puller
 	waiting []*waiter  // guarded by mu
@@ -536,7 +579,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 		if known {
 			continue
 		}
-		if err := o.serveLane(ctx, l); err != nil {
+		if _, err := o.serveLane(ctx, l); err != nil {
 			return err
 		}
 	}

@@ -347,7 +347,7 @@ func belongs(kind events.Kind, t events.Type) bool {
 	case events.TaskQueued:
 		return kind == events.KindOffer
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
-		events.NodeQuarantined, events.NodeReleased, events.NodeRetired:
+		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled:
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob

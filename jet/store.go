@@ -25,6 +25,8 @@ type Store struct {
 	jobs    jetstream.KeyValue
 	nodes   jetstream.KeyValue
 	lanes   sync.Map // of [task.Lane]; special ones that were seen to have a consumer
+
+	declared declared
 }
 
 var _ events.Log = (*Store)(nil)

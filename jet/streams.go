@@ -100,6 +100,9 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
 		LimitMarkerTTL: markerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}, {
+		Bucket: SelectorsBucket, Description: "Millrace: what the routes of selectors stand for", History: 1,
+		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}, l.fileRefs()}
 }
 

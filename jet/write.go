@@ -42,6 +42,9 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	if err := s.openLaneOf(ctx, f); err != nil {
 		return 0, err
 	}
+	if err := s.declareOf(ctx, f); err != nil {
+		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err
@@ -61,6 +64,9 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	for i, f := range facts {
+		if errs[i] = s.declareOf(ctx, f); errs[i] != nil {
+			continue
+		}
 		err := s.openLaneOf(ctx, f)
 		var m *message
 		if err == nil {
@@ -90,6 +96,17 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 	}
 }
 
+// declareOf declares the route of a birth or offer before anything lies there.
+func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		return s.declareFor(ctx, &e.Work)
+	case task.Queued:
+		return s.declareFor(ctx, &e.Work)
+	}
+	return nil
+}
+
 func placement(f *events.Fact) (*message, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
@@ -112,6 +129,9 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	}
 	if err := s.openLaneOf(ctx, f); err != nil {
 		return err
+	}
+	if err := s.declareFor(ctx, &e.Work); err != nil {
+		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
 	}
 	body, err := events.Encode(nil, f)
 	if err != nil {

@@ -222,7 +222,7 @@ func (f *Fold) attempt(s *events.Step) {
 }
 
 func wasLive(s *events.Step) bool {
-	return s.Was.State == task.Running || s.Was.State == task.Cancelling
+	return s.Was.Epoch > 0 && (s.Was.State == task.Running || s.Was.State == task.Cancelling) // a parent has no attempt
 }
 
 func reasonOf(s *events.Step) string {

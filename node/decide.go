@@ -144,6 +144,8 @@ func Decide(n Node, c Command) (Event, error) {
 			return nil, err
 		}
 		return Changed(c), nil
+	case Label:
+		return n.label(c)
 	case Judge:
 		if !n.registered() {
 			return nil, nil

@@ -14,6 +14,11 @@ func Evolve(n Node, r Recorded) Node {
 		}
 		n.end(r, true) // a session that did not say goodbye
 		n.Session, n.Profile, n.Started = e.Session, e.Profile, r.At
+		n.OwnLabels = nil
+		if n.Relabels != nil {
+			n.OwnLabels = e.Labels
+			n.addLabels()
+		}
 		n.Leaving, n.LeavingReason = false, ""
 		n.Took, n.Kept, n.Stopped, n.Connection = 0, 0, 0, 0
 		n.link(r, Offline, firstReason)
@@ -50,6 +55,10 @@ func Evolve(n Node, r Recorded) Node {
 				n.Standing = Standing{Order: e.Order, Reason: e.Reason, By: r.Actor, Grace: e.Grace, Since: r.At}
 			}
 			n.stand(r, false)
+		}
+	case Labelled:
+		if n.registered() {
+			n.relabel(e.Labels)
 		}
 	case WasQuarantined:
 		if n.registered() {

@@ -127,6 +127,10 @@ type Node struct {
 	// Session names the process's life; it is new at each start.
 	Session string `json:"session"`
 	Profile
+	// Relabels are the labels that an operator has set, or removed (nil), whatever the
+	// worker says, and OwnLabels what it says if there are any; Labels are the sum.
+	Relabels  map[string]*string `json:"relabels,omitempty"`
+	OwnLabels map[string]string  `json:"own_labels,omitempty"`
 	// Head is the sequence of the last fact: what the next one must expect.
 	Head uint64 `json:"head"`
 	// Since is when the present state began, Started when the session did.

@@ -49,11 +49,13 @@ func deadlineOf(t *task.Task) time.Time {
 		}
 		return t.StartBy
 	case task.Running:
-		if t.Spec != nil && t.Spec.Timeout.Run > 0 {
+		if t.Spec != nil && t.Spec.Timeout.Run > 0 && t.Epoch > 0 {
 			return t.StartedAt.Add(t.Spec.Timeout.Run.Std() + t.Spec.Timeout.Grace() + task.StopMargin)
 		}
 	case task.Cancelling:
-		return t.CancelBy
+		if t.Epoch > 0 { // a parent's children have deadlines of their own
+			return t.CancelBy
+		}
 	}
 	return time.Time{}
 }
@@ -120,6 +122,13 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	}
 	d.raw("result", t.Result)
 	d.usage(t.Usage)
+	if t.Children != nil {
+		children, err := json.Marshal(t.Children)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.raw("children", children)
+	}
 	return append(d.b, '}'), nil
 }
 
@@ -227,6 +236,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Result = l.Raw()
 	case "usage":
 		t.Usage = usage(l)
+	case "children":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Children))
 	default:
 		l.SkipRecursive()
 	}

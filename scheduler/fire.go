@@ -336,7 +336,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 		if err != nil {
 			return err
 		}
-		if err := t.s.bear(ctx, f); err != nil {
+		if err := t.s.bearTick(ctx, f); err != nil {
 			return err
 		}
 	case task.ScheduleQueued:
@@ -368,8 +368,8 @@ func (s *Scheduler) birth(ctx context.Context, stored *schedule.Stored, e task.S
 	return s.rec.Fact(submission.ID, born), nil
 }
 
-// bear places a birth unless it is there, and whatever must follow it.
-func (s *Scheduler) bear(ctx context.Context, f *events.Fact) error {
+// bearTick places a birth unless it is there, and whatever must follow it.
+func (s *Scheduler) bearTick(ctx context.Context, f *events.Fact) error {
 	seq, err := s.cfg.Schedules.PlaceOnce(ctx, f)
 	if errors.Is(err, events.ErrConflict) {
 		return nil

@@ -201,7 +201,7 @@ func (s *Scheduler) reap(ctx context.Context) error {
 	}
 	for {
 		wait := reapEvery
-		if err := s.Reap(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(s.Reap(ctx), s.ReapSelectors(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Warn().Err(err).Msg("what is left of retired nodes cannot be removed now; trying again in a minute")
 			wait = time.Minute
 		}

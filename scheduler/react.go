@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"millrace/node"
@@ -18,6 +19,7 @@ type watch struct {
 type standing struct {
 	state   node.State
 	session string
+	labels  string
 }
 
 // afterglow is how long after a change of a node its tasks are looked at again
@@ -31,7 +33,7 @@ const afterglow = time.Second
 // sweep would do a few seconds later, and the two may run side by side. It is
 // for one goroutine.
 func (s *Scheduler) React(ctx context.Context) error {
-	nodes, _, err := s.view.Nodes(ctx)
+	nodes, at, err := s.view.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,7 +43,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 	var errs []error
 	came := false
 	for _, n := range nodes {
-		is := standing{n.State, n.Session}
+		is := standing{n.State, n.Session, fmt.Sprint(n.Labels)}
 		was, known := s.watch.nodes[n.ID]
 		if known && was == is {
 			seen[n.ID] = is
@@ -61,7 +63,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 	}
 	s.watch.nodes = seen
 	if came {
-		errs = append(errs, s.reactToArrival(ctx, w))
+		errs = append(errs, s.reactToArrival(ctx, w), s.include(ctx, nodes, at))
 	}
 	return errors.Join(errs...)
 }
@@ -79,7 +81,7 @@ func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
 		return err
 	}
 	for _, q := range queues {
-		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); !own || w.serving(q) > 0 {
+		if _, own := task.NodeOf(q); !own || w.serving(q) > 0 {
 			continue
 		}
 		if err := s.sweepRoute(ctx, q, w.seen, w, false); err != nil {

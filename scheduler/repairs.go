@@ -30,10 +30,12 @@ const (
 	RepairJob Repair = "job"
 	// RepairSchedule: a schedule had no timer, a change of it was not told, or a tick that was to get its task had none.
 	RepairSchedule Repair = "schedule"
+	// RepairChild: a parent lacked a child, and whoever submitted it had not made it.
+	RepairChild Repair = "child"
 )
 
 // RepairKinds are all kinds.
-var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob, RepairSchedule}
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob, RepairChild, RepairSchedule}
 
 // repairs counts by kind.
 type repairs struct {

@@ -30,6 +30,12 @@ type View interface {
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
+	// Parents returns the parents that have not ended, at most limit.
+	Parents(ctx context.Context, limit int) ([]task.ID, error)
+	// States returns the states of tasks, and the sequence that reflects; what is not known is not there.
+	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error)
+	// Busy tells whether a route has tasks that have not ended.
+	Busy(ctx context.Context, route string) (bool, error)
 }
 
 // Jobs tells the log of changes of definitions of which nobody has.
@@ -56,6 +62,8 @@ type Config struct {
 	Settling time.Duration
 	// Deliveries are asked about offers that were given up. Default: nobody is.
 	Deliveries Deliveries
+	// Selectors are told what routes of selectors stand for, if nobody has. Default: nobody is.
+	Selectors Selectors
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
 	// Schedules are those whose ticks it makes tasks of. Default: none.
@@ -116,6 +124,7 @@ type Scheduler struct {
 	missing, missed map[task.ID]miss
 	presence        presence
 	watch           watch
+	families        *families
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 	breakers        breakers
@@ -131,9 +140,9 @@ type Scheduler struct {
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
-	needs := newNeeds()
+	needs, parents := newNeeds(), newFamilies()
 	s := &Scheduler{
-		needs: needs, reactors: []reactor{needs},
+		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
@@ -152,6 +161,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
+	g.Go(func() error { return s.followParents(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
 	g.Go(func() error { return s.release(ctx) })
 	g.Go(func() error { return s.fire(ctx) })
@@ -202,7 +212,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepParents(ctx), s.sweepOthers(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -243,6 +253,9 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		if err != nil {
 			return err
 		}
+		if err := s.learn(ctx, q, now, w); err != nil {
+			return err
+		}
 		if w.serving(q) > 0 {
 			if err := s.sweepIdle(ctx, q, now); err != nil {
 				return err
@@ -258,6 +271,12 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		unserved[q] = since
 		w.unserved[q] = since
 		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); own {
+			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
+				return err
+			}
+			continue
+		}
+		if task.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been seen before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}
@@ -328,6 +347,9 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		}
 		w.nodes[id] = events.FoldNode(id, records)
 		around = w.Around(&t)
+	}
+	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
+		return nil // for how long is known only to the look at all queues
 	}
 	duty := task.Owes(t, around, s.cfg.Settings)
 	if duty.Look || !duty.Overdue(now) {

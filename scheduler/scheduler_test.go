@@ -118,6 +118,26 @@ func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]t
 	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
 }
 
+func (w *testWorld) Parents(ctx context.Context, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 })
+}
+
+func (w *testWorld) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
+	states := map[task.ID]task.State{}
+	for _, id := range ids {
+		if now, err := w.rec.Load(ctx, id); err == nil {
+			states[id] = now.State
+		}
+	}
+	last, err := w.Last(ctx)
+	return states, last, err
+}
+
+func (w *testWorld) Busy(ctx context.Context, route string) (bool, error) {
+	ids, err := w.pick(ctx, func(t *task.Task) bool { return t.Route.Queue() == route && !t.State.Terminal() })
+	return len(ids) > 0, err
+}
+
 func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var nodes []node.Node
 	for id := range w.beats() {

@@ -15,11 +15,13 @@ type World struct {
 	unserved map[string]time.Time
 	// paused are the queues that are, as far as somebody has looked.
 	paused map[string]*task.Pause
+	// selectors are what routes of selectors ask of nodes, as far as a task there was seen.
+	selectors map[string]node.Want
 }
 
 // NewWorld is the world as these nodes make it, seen now.
 func NewWorld(nodes []node.Node, now time.Time) *World {
-	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, paused: map[string]*task.Pause{}}
+	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, paused: map[string]*task.Pause{}, selectors: map[string]node.Want{}}
 	for _, n := range nodes {
 		w.nodes[n.ID] = n
 	}
@@ -31,6 +33,9 @@ func (w *World) Tell(q task.Queue) { w.paused[q.Name] = q.PausedAt(w.seen) }
 
 // serving counts the nodes that take new work from a queue.
 func (w *World) serving(queue string) int {
+	if task.IsSelectorQueue(queue) {
+		return w.matching(w.selectors[queue])
+	}
 	count := 0
 	for _, n := range w.nodes {
 		if n.Serves(queue) {
@@ -40,9 +45,24 @@ func (w *World) serving(queue string) int {
 	return count
 }
 
+// matching counts the nodes that take new work of this kind.
+func (w *World) matching(want node.Want) int {
+	count := 0
+	for _, n := range w.nodes {
+		if rule, _ := n.Excluded(want); rule == "" {
+			count++
+		}
+	}
+	return count
+}
+
 // Around is what the duty of a task depends on besides the task.
 func (w *World) Around(t *task.Task) task.Surroundings {
 	queue := t.Route.Queue()
+	if t.Route.Selected() {
+		served, needs := t.Asks()
+		w.selectors[queue] = node.Want{Queue: served, Needs: needs}
+	}
 	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Paused: w.paused[queue], Seen: w.seen}
 	if on, own := t.Route.Node(); own && around.Serving == 0 {
 		around.Unserved = w.nodes[node.ID(on)].Since // of a node that never was, zero

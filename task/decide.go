@@ -31,6 +31,9 @@ var (
 	ErrNotWaiting = errors.New("the task is not waiting")
 	// ErrElsewhere: the task waits somewhere else than it was thought to.
 	ErrElsewhere = errors.New("the task has been moved")
+	// ErrUnfit: the node is not one that the task asks for, or is not any more. The
+	// offer goes back, for somebody who is.
+	ErrUnfit = errors.New("the node does not match what the task asks for")
 	// ErrShared: the task is not meant for certain nodes, or is not any more.
 	ErrShared = errors.New("the task is in a shared queue already")
 )
@@ -43,6 +46,8 @@ type Claim struct {
 	Node, Session string
 	// Offer is the sequence of the offer and After the turn it was made for.
 	Offer, After uint64
+	// Labels are those that the node has at this moment.
+	Labels map[string]string
 }
 
 // Finish reports success of the attempt with this epoch.
@@ -172,6 +177,16 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return GivenUp(c), nil
 	case Reassign:
 		return reassign(t, c)
+	case Expand:
+		return expand(t, c)
+	case Conclude:
+		if t.State.Terminal() {
+			return nil, ErrEnded
+		}
+		if !t.Live() || t.Epoch != 0 {
+			return nil, ErrNoParent
+		}
+		return Concluded(c), nil
 	case Postpone:
 		return postpone(t, c)
 	case Unhold:
@@ -189,7 +204,7 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 	case Skip:
 		return skip(t, c)
 	case Unbind:
-		if _, own := t.Route.Node(); !own && t.Waiting() {
+		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.Route == t.shared()) {
 			return nil, ErrShared
 		}
 		return reassign(t, Reassign{From: t.Route, To: t.shared(), Reason: c.Reason})
@@ -236,9 +251,17 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
 			return GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
 		}
+		if t.Spec.Cost() > 1 || t.Route.Selected() {
+			return fits(t, c, start)
+		}
 		return start, nil
 	case c.Offer != t.Offer:
 		return nil, ErrStale
+	}
+	if t.Route.Selected() {
+		if _, err := fits(t, c, start); err != nil {
+			return nil, err // whoever takes it over must match, too
+		}
 	}
 	// The offer under which the attempt holds its lease has come to somebody
 	// else: the lease has run out.
@@ -252,12 +275,29 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 	return start, nil
 }
 
+// fits starts the attempt if the node is one that the task asks for. On a node's own
+// route nobody else could take the offer, so the task ends if it never fits there.
+func fits(t Task, c Claim, start AttemptStarted) (Event, error) {
+	if _, needs := t.Asks(); len(needs) > 0 {
+		if ok, why := needs.Match(c.Labels); !ok {
+			return nil, fmt.Errorf("%w: %s", ErrUnfit, why)
+		}
+		return start, nil
+	}
+	if ok, why := t.Spec.room().Match(c.Labels); !ok {
+		return GivenUp{Reason: ReasonUnplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
+	}
+	return start, nil
+}
+
 func cancel(t Task, c Cancel, now time.Time) (Event, error) {
 	switch {
 	case t.State == Cancelled || t.State == Cancelling:
 		return nil, nil
 	case t.State.Terminal():
 		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case t.State == Running && t.Epoch == 0:
+		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.grace() + 2*StopMargin)}, nil // its children have theirs
 	case t.State == Running:
 		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.grace() + StopMargin)}, nil
 	}

@@ -80,6 +80,9 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 		}
 		return pendingDuty(t, around, s)
 	case Running, Cancelling:
+		if t.Epoch == 0 {
+			return parentDuty(t, around, s)
+		}
 		return liveDuty(t, around, s)
 	}
 	return heldDuty(t, around, s)
@@ -88,6 +91,9 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	if on, own := t.Route.Node(); own {
 		return placeDuty(t, on, around, s)
+	}
+	if t.Route.Selected() {
+		return selectorDuty(t, around, s)
 	}
 	queue := t.Route.Queue()
 	if p := around.Paused; p != nil {

@@ -37,8 +37,8 @@ type Work struct {
 	Origin
 }
 
-// Submitted is the birth of a task. If it is neither due later nor held, the
-// message that holds it is the first offer.
+// Submitted is the birth of a task. If it is neither due later nor held, nor
+// a parent's, the message that holds it is the first offer.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.

@@ -92,6 +92,19 @@ func Evolve(t Task, r Recorded) Task {
 			t.Exit, t.Result, t.Usage = nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
 			t.holdAgain(r)
+			if t.Spec.Parental() && t.State == Pending {
+				if t.short() != "" { // its nodes are looked for anew
+					t.Children = nil
+				}
+				t.bear(r)
+			}
+		}
+	case Expanded:
+		t.expanded(e)
+	case Concluded:
+		if t.Live() && t.Epoch == 0 && e.State.Terminal() {
+			t.Result = e.Result
+			t.end(e.State, e.Reason, e.Message, r)
 		}
 	}
 	return t
@@ -103,6 +116,8 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 	}
 	t.Work, t.Due, t.RetryOf, t.SubmittedAt = e.Work, e.Due, e.RetryOf, r.At
 	switch {
+	case t.Spec.Parental() && len(e.Holds) == 0:
+		t.bear(r)
 	case e.Offers():
 		t.enter(Pending, "", "", r)
 		t.Offered = true

@@ -57,7 +57,7 @@ func (w *Work) holds() []string {
 }
 
 // Offers tells whether the birth is the first offer as well.
-func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 }
+func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
 func unhold(t Task, c Unhold) (Event, error) {
 	switch {
@@ -101,6 +101,8 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	switch {
 	case len(t.Holds) > 0:
 		t.Reason, t.Since = t.Holds[0], r.At
+	case t.Spec.Parental(): // its children are offered
+		t.bear(r)
 	case t.Due.After(r.At):
 		t.enter(Scheduled, "", e.Reason, r)
 	default:

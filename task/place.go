@@ -14,14 +14,36 @@ import (
 // is known of that node: nothing is bound to a list that was read earlier. Where
 // it waits is changed by facts only ([Reassigned]), when that node takes no new
 // work: to the first of the others that does, else as NoNode says.
+//
+// A task that asks for labels, avoids nodes or costs more than one slot is born on
+// the route of a selector ([SelectorRoute]), from which only nodes pull that
+// match; and the claim holds the node's labels of that moment against it once more.
+//
+// A task for each of several nodes is a parent ([Spec.Parental]).
 type Place struct {
-	// Mode is any or nodes. Default: nodes if Nodes are named, else any.
+	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
 	Mode string `json:"mode,omitempty"`
 	// Nodes are those that may run it, the preferred first. At most [MaxPlaceNodes].
 	Nodes []string `json:"nodes,omitempty"`
-	// NoNode is what happens while none of Nodes takes new work. Default expire.
+	// Each asks for one task on each of Nodes instead of one on any of them.
+	Each bool `json:"each,omitempty"`
+	// Labels choose nodes among those that serve the queue. Default: all of them.
+	Labels Selector `json:"labels,omitempty"`
+	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
+	Avoid []string `json:"avoid,omitempty"`
+	// Count asks for so many tasks on different nodes that match. Default: one
+	// task, and no parent. At most [MaxChildren].
+	Count int `json:"count,omitempty"`
+	// Spread is a label over whose values those nodes are spread. Default: nodes
+	// are taken in the order of their names.
+	Spread string `json:"spread,omitempty"`
+	// Late says what a task for all nodes does about nodes that come while it is
+	// open: [LateIgnore], the default, or [LateInclude].
+	Late string `json:"late,omitempty"`
+	// NoNode is what happens while no node that it is meant for takes new work. Default expire.
 	NoNode string `json:"no_node,omitempty"`
-	// Queue is the shared queue to which it is released or falls back. Default: the job's.
+	// Queue is the shared queue to which it is released or falls back, and which nodes
+	// chosen by labels must serve. Default: the job's.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -29,7 +51,20 @@ type Place struct {
 const (
 	PlaceAny   = "any"
 	PlaceNodes = "nodes"
+	PlaceAll   = "all"
 )
+
+// PlaceModes lists them.
+var PlaceModes = []string{PlaceAny, PlaceNodes, PlaceAll}
+
+// What a task for all nodes does about nodes that come later.
+const (
+	LateIgnore  = "ignore"  // it is for those that took work when it was expanded
+	LateInclude = "include" // as long as it has not ended, each that comes gets its own
+)
+
+// Lates lists them.
+var Lates = []string{LateIgnore, LateInclude}
 
 // What happens to a task while none of its nodes takes new work.
 const (
@@ -53,33 +88,48 @@ const MaxPlaceNodes = 64
 // Targeted tells whether the task is meant for certain nodes.
 func (p *Place) Targeted() bool { return len(p.Nodes) > 0 }
 
+// selective tells whether nodes are chosen by what they are.
+func (p *Place) selective() bool { return len(p.Labels)+len(p.Avoid) > 0 }
+
+// fans tells whether it asks for a task on each of several nodes.
+func (p *Place) fans() bool { return p.Mode == PlaceAll || p.Each || p.Count > 0 }
+
 func (p *Place) validate() error {
-	switch p.Mode {
-	case "", PlaceAny, PlaceNodes:
-	case "all":
-		return errors.New("place.mode is \"all\", which this version does not support: submit a task for each node")
-	default:
-		return fmt.Errorf("place.mode is %q, want %s or %s", p.Mode, PlaceAny, PlaceNodes)
+	if p.Mode != "" && !slices.Contains(PlaceModes, p.Mode) {
+		return fmt.Errorf("place.mode is %q, want one of %s", p.Mode, strings.Join(PlaceModes, ", "))
 	}
 	switch {
 	case p.Mode == PlaceNodes && len(p.Nodes) == 0:
 		return errors.New("place.nodes: name at least one node, or leave place.mode out")
 	case p.Mode == PlaceAny && len(p.Nodes) > 0:
 		return errors.New("place.mode is \"any\", and place.nodes names some; leave one of them out")
-	case len(p.Nodes) > MaxPlaceNodes:
-		return fmt.Errorf("place.nodes: %d nodes, want at most %d", len(p.Nodes), MaxPlaceNodes)
+	case len(p.Nodes) > 0 && p.selective():
+		return errors.New("place.nodes names nodes, and place.labels or place.avoid chooses them; leave one of them out")
+	case p.Each && len(p.Nodes) == 0:
+		return errors.New("place.each asks for a task on each of place.nodes, and none are named")
+	case p.Count < 0 || p.Count > MaxChildren:
+		return fmt.Errorf("place.count is %d, want 1 to %d", p.Count, MaxChildren)
+	case p.Count > 0 && (p.Mode == PlaceAll || len(p.Nodes) > 0):
+		return errors.New("place.count takes so many of the nodes that match; leave place.nodes and mode all out, or name the nodes with place.each")
+	case p.Spread != "" && p.Count == 0:
+		return errors.New("place.spread says over which label place.count nodes are spread; set place.count")
+	case p.Late != "" && !slices.Contains(Lates, p.Late):
+		return fmt.Errorf("place.late is %q, want %s or %s", p.Late, LateIgnore, LateInclude)
+	case p.Late != "" && (p.Mode != PlaceAll || len(p.Nodes) > 0):
+		return errors.New("place.late is for a task on all nodes; set place.mode to all and name none")
 	case p.NoNode != "" && !slices.Contains(NoNodes, p.NoNode):
 		return fmt.Errorf("place.no_node is %q, want one of %s", p.NoNode, strings.Join(NoNodes, ", "))
-	case p.NoNode != "" && len(p.Nodes) == 0:
-		return errors.New("place.no_node says what to do without place.nodes, and none are named")
+	case p.NoNode != "" && len(p.Nodes) == 0 && !p.selective() && !p.fans():
+		return errors.New("place.no_node says what to do without the nodes that place chooses, and it chooses none: set nodes, labels, avoid, count or mode all")
 	}
-	for i, n := range p.Nodes {
-		if err := ValidName("node", n); err != nil {
-			return fmt.Errorf("place.nodes: %w", err)
-		}
-		if slices.Contains(p.Nodes[:i], n) {
-			return fmt.Errorf("place.nodes: %q is named twice", n)
-		}
+	if err := p.Labels.Validate(); err != nil {
+		return fmt.Errorf("place.%w", err)
+	}
+	if err := validNodes("place.nodes", p.Nodes); err != nil {
+		return err
+	}
+	if err := validNodes("place.avoid", p.Avoid); err != nil {
+		return err
 	}
 	if p.Queue != "" {
 		if err := ValidName("queue", p.Queue); err != nil {
@@ -89,11 +139,48 @@ func (p *Place) validate() error {
 	return nil
 }
 
-// shared is the route of the shared queue to which a task is released.
-func (t *Task) shared() Route {
-	queue := DefaultQueue
+func validNodes(field string, nodes []string) error {
+	if len(nodes) > MaxPlaceNodes {
+		return fmt.Errorf("%s: %d nodes, want at most %d", field, len(nodes), MaxPlaceNodes)
+	}
+	for i, n := range nodes {
+		if err := ValidName("node", n); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		if slices.Contains(nodes[:i], n) {
+			return fmt.Errorf("%s: %q is named twice", field, n)
+		}
+	}
+	return nil
+}
+
+// homeRoute is where a task of a spec is born that waits in this queue by itself.
+func (s *Spec) homeRoute(queue string, priority int) Route {
+	switch {
+	case s.Parental():
+		return QueueRoute(queue, priority) // its children have routes; nobody claims it
+	case s.Place.Targeted():
+		return NodeRoute(s.Place.Nodes[0], priority)
+	case s.Place.selective() || s.Cost() > 1:
+		return SelectorRoute(queue, s.Needs(), priority)
+	}
+	return QueueRoute(queue, priority)
+}
+
+// sharedName is the queue to which a task is released.
+func (t *Task) sharedName() string {
 	if t.Spec != nil && t.Spec.Place.Queue != "" {
-		queue = t.Spec.Place.Queue
+		return t.Spec.Place.Queue
+	}
+	return DefaultQueue
+}
+
+// shared is the route to which a task is released: that queue, or in it those nodes
+// that have enough slots.
+func (t *Task) shared() Route {
+	queue := t.sharedName()
+	if room := t.Spec.room(); len(room) > 0 {
+		return SelectorRoute(queue, room, t.Route.Priority())
 	}
 	return QueueRoute(queue, t.Route.Priority())
 }
@@ -106,10 +193,7 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 			Who: "node " + on, What: fmt.Sprintf("claim it as soon as one of its slots is free: it is meant for node %s", on),
 		})
 	}
-	since := t.Since
-	if around.Unserved.After(since) {
-		since = around.Unserved
-	}
+	since := unservedSince(t, around)
 	for _, able := range around.Able {
 		if able != on {
 			to := NodeRoute(able, t.Route.Priority())
@@ -120,26 +204,63 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 			}
 		}
 	}
+	whom, named := "node "+on, on
+	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
+		named = strings.Join(t.Spec.Place.Nodes, ", ")
+	}
+	if t.Spec != nil && len(t.Spec.Place.Nodes) > 1 {
+		whom = "one of the nodes " + named
+	}
+	return noNodeDuty(t, since, named, Duty{
+		Who: "operator", What: fmt.Sprintf("bring %s back, or release the task: no node that it is meant for takes work since %s", whom, clock(since)),
+	}, around, s)
+}
+
+// selectorDuty says who must act on a task that is offered to whoever matches its selector.
+func selectorDuty(t Task, around Surroundings, s Settings) Duty {
+	queue, needs := t.Asks()
+	if around.Serving > 0 {
+		return awaited(t, around, s, Duty{
+			Who: "worker", What: fmt.Sprintf("one of the %d nodes that serve queue %q and match %q claims it as soon as a slot is free", around.Serving, queue, needs),
+		})
+	}
+	since := unservedSince(t, around)
+	return noNodeDuty(t, since, needs.String(), Duty{
+		Who: "operator", What: fmt.Sprintf("bring up a node that serves queue %q and matches %q, or release the task: since %s none takes work; `millrace plan %s` names each node with its reason",
+			queue, needs, clock(since), t.ID),
+	}, around, s)
+}
+
+// unservedSince is since when a task has waited without anybody to claim it.
+func unservedSince(t Task, around Surroundings) time.Time {
+	if around.Unserved.After(t.Since) {
+		return around.Unserved
+	}
+	return t.Since
+}
+
+// noNodeDuty is what the task's policy makes of a wait in which no node that it is meant
+// for takes work; named says in words which these are.
+func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundings, s Settings) Duty {
 	var p Place
 	if t.Spec != nil {
 		p = t.Spec.Place
 	}
-	whom := "node " + on
-	if len(p.Nodes) > 1 {
-		whom = "one of the nodes " + strings.Join(p.Nodes, ", ")
+	policy := p.NoNode
+	if policy == NoNodeFallback && t.Route == t.shared() {
+		policy = NoNodeExpire // it has fallen back, and may go nowhere else
 	}
-	d := Duty{Who: "operator", What: fmt.Sprintf("bring %s back, or release the task: no node that it is meant for takes work since %s", whom, clock(since))}
-	switch p.NoNode {
+	switch policy {
 	case NoNodeFallback:
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.shared().Queue(), clock(since)),
+			Who: "scheduler", What: fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.sharedName(), clock(since)),
 			By: since, Else: "the sweep of any scheduler moves it",
 			Command: Reassign{From: t.Route, To: t.shared(), Reason: "no node that it is meant for takes new work: fallback"},
 		}
 	case NoNodeFail:
 		d.By = since.Add(s.Slack)
 		d.Else = "it ends as abnormal/unplaceable"
-		d.Command = GiveUp{Reason: ReasonUnplaced, Detail: "no node that it is meant for takes work: " + strings.Join(p.Nodes, ", ")}
+		d.Command = GiveUp{Reason: ReasonUnplaced, Detail: "no node that it is meant for takes work: " + named}
 		return d
 	case NoNodeWait:
 		return awaited(t, around, s, d)

@@ -114,7 +114,15 @@ func TestPlaceValidate(t *testing.T) {
 	many := make([]string, MaxPlaceNodes+1)
 	for want, p := range map[string]Place{
 		"":                             {Mode: PlaceNodes, Nodes: []string{"a", "b"}, NoNode: NoNodeWait, Queue: "q"},
-		"does not support":             {Mode: "all"},
+		"place.labels or place.avoid":  {Nodes: []string{"a"}, Avoid: []string{"b"}},
+		"none are named":               {Each: true},
+		"place.count is -1":            {Count: -1},
+		"place.count takes so many":    {Mode: PlaceAll, Count: 2},
+		"set place.count":              {Spread: "rack"},
+		`place.late is "never"`:        {Mode: PlaceAll, Late: "never"},
+		"place.late is for":            {Late: LateIgnore},
+		"place.labels: mem":            {Labels: Selector{{"mem", OpGreater, []string{"much"}}}},
+		`place.avoid: "b" is named`:    {Avoid: []string{"b", "b"}},
 		`place.mode is "some"`:         {Mode: "some"},
 		"name at least one node":       {Mode: PlaceNodes},
 		"leave one of them out":        {Mode: PlaceAny, Nodes: []string{"a"}},
@@ -122,11 +130,21 @@ func TestPlaceValidate(t *testing.T) {
 		`"a" is named twice`:           {Nodes: []string{"a", "b", "a"}},
 		"at most 64":                   {Nodes: many},
 		`place.no_node is "pray"`:      {Nodes: []string{"a"}, NoNode: "pray"},
-		"none are named":               {NoNode: NoNodeWait},
+		"it chooses none":              {NoNode: NoNodeWait},
 		`place.queue: queue name "@a"`: {Nodes: []string{"a"}, Queue: "@a"},
 	} {
 		s := Spec{Handler: "x", Place: p}
 		checkError(t, want, s.Validate(), want)
+	}
+	for _, p := range []Place{
+		{Mode: PlaceAll, Labels: Selector{{"gpu", OpExists, nil}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
+		{Mode: PlaceAll, Nodes: []string{"a", "b"}},
+		{Nodes: []string{"a"}, Each: true},
+		{Count: 3, Spread: "rack"},
+		{Labels: Selector{{"zone", OpIn, []string{"eu"}}}, NoNode: NoNodeFallback},
+	} {
+		s := Spec{Handler: "x", Place: p}
+		checkError(t, "valid", s.Validate(), "")
 	}
 }
 

@@ -17,13 +17,17 @@ const (
 const DefaultQueue = "default"
 
 // Route says where an offer goes: "<queue>.<priority>", for example
-// "default.5", or "@<node>.<priority>" for one node and nobody else. It is
+// "default.5", or "@<node>.<priority>" for one node and nobody else, or
+// "~<hash>.<priority>" for those nodes of a queue that a selector chooses. It is
 // spelled the same in facts, in subjects and on the command line. A queue's name
 // never begins with a sign, so no queue is taken for a node.
 type Route string
 
-// nodeSign begins the routes of nodes.
-const nodeSign = '@'
+// nodeSign begins the routes of nodes, selectorSign those of selectors.
+const (
+	nodeSign     = '@'
+	selectorSign = '~'
+)
 
 // QueueRoute is the route of a queue at a priority.
 func QueueRoute(queue string, priority int) Route {
@@ -55,7 +59,23 @@ func NodeOf(queue string) (string, bool) {
 	return queue[1:], true
 }
 
-// Queue is the queue's name, or what [NodeQueue] says of a node.
+// SelectorRoute is the route of the nodes of a queue that a selector chooses.
+func SelectorRoute(queue string, s Selector, priority int) Route {
+	return Route(SelectorQueue(queue, s) + "." + strconv.Itoa(priority))
+}
+
+// SelectorQueue is what stands in such a route in place of a queue. It is the same
+// for all selectors with the same requirements.
+func SelectorQueue(queue string, s Selector) string { return string(selectorSign) + hashed(queue, s) }
+
+// Selected tells whether it is the route of a selector.
+func (r Route) Selected() bool { return IsSelectorQueue(string(r)) }
+
+// IsSelectorQueue tells whether a queue part is one that [SelectorQueue] returns.
+func IsSelectorQueue(queue string) bool { return queue != "" && queue[0] == selectorSign }
+
+// Queue is the queue's name, or what [NodeQueue] says of a node or [SelectorQueue]
+// of a selector.
 func (r Route) Queue() string {
 	name, _, _ := strings.Cut(string(r), ".")
 	return name
@@ -88,11 +108,14 @@ func (r Route) Validate() error {
 }
 
 // ValidQueue refuses what can be no part of a route before its priority: neither
-// a queue's name nor what [NodeQueue] returns. Names that users give to queues are
+// a queue's name nor what [NodeQueue] or [SelectorQueue] returns. Names that users give to queues are
 // checked by [ValidName], which knows no sign.
 func ValidQueue(queue string) error {
 	if queue != "" && queue[0] == nodeSign {
 		return ValidName("node", queue[1:])
+	}
+	if IsSelectorQueue(queue) {
+		return ValidName("selector", queue[1:])
 	}
 	return ValidName("queue", queue)
 }

@@ -25,6 +25,8 @@ type Spec struct {
 	Breaker *Breaker `json:"breaker,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
+	Slots int `json:"slots,omitempty"`
 	// Signal is a word from outside that has to come before the task may run; nil for none.
 	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
@@ -56,6 +58,17 @@ var Disconnects = []string{DisconnectStop, DisconnectContinue}
 // Continues tells whether an attempt goes on while its worker is disconnected. A spec that
 // is not known stops.
 func (s *Spec) Continues() bool { return s != nil && s.OnDisconnect == DisconnectContinue }
+
+// MaxSlots bounds [Spec.Slots].
+const MaxSlots = 1024
+
+// Cost is Slots or its default.
+func (s *Spec) Cost() int {
+	if s == nil {
+		return 1
+	}
+	return max(s.Slots, 1)
+}
 
 // Run describes a child process. Exactly one of Argv and Shell is set.
 type Run struct {
@@ -133,6 +146,9 @@ func (s *Spec) Validate() error {
 	}
 	if err := s.Place.validate(); err != nil {
 		return err
+	}
+	if s.Slots < 0 || s.Slots > MaxSlots {
+		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
 	}
 	if err := s.Breaker.validate(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,11 @@ type Submission struct {
 	// FairKey is whose task it is: keys that wait in a queue are served in turn. It replaces what
 	// the job's fair says. At most [MaxFairKey] bytes. Default: none.
 	FairKey string `json:"fair_key,omitempty"`
+	// Place replaces parts of the spec's place: those of mode, nodes, each, labels and count
+	// together if any of them is set, each of the others by itself.
+	Place *Place `json:"place,omitempty"`
+	// Slots replaces the spec's slots, if set.
+	Slots int `json:"slots,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -91,15 +97,14 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if err != nil {
 		return e, err
 	}
-	e.Route = QueueRoute(queue, priority)
-	if e.Spec.Place.Targeted() {
-		e.Route = NodeRoute(e.Spec.Place.Nodes[0], priority)
-		if e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
-			spec := *e.Spec
-			spec.Place.Queue = queue
-			e.Spec = &spec
-		}
+	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
+		spec := *e.Spec
+		spec.Place.Queue = queue
+		e.Spec = &spec
+	} else if e.Spec.Placed() {
+		queue = e.Spec.Place.Queue
 	}
+	e.Route = e.Spec.homeRoute(queue, priority)
 	var defaults map[string]json.RawMessage
 	if job != nil {
 		defaults = job.Params
@@ -131,6 +136,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Needs = s.Needs
 	}
 	e.Holds = e.holds()
+	if e.Spec.Parental() { // the limits are those of its children
+		e.Holds = slices.DeleteFunc(e.Holds, func(h string) bool { return h == HoldLimit })
+	}
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
@@ -163,7 +171,31 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Signal != nil {
 		spec.Signal = s.Signal
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Files != nil || s.Signal != nil
+	if s.Place != nil {
+		spec.Place = spec.Place.with(s.Place)
+	}
+	if s.Slots != 0 {
+		spec.Slots = s.Slots
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil
+}
+
+// with returns the place with what is set in another one put in the stead of its own.
+func (p Place) with(set *Place) Place {
+	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
+		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
+	}
+	if len(set.Avoid) > 0 {
+		p.Avoid = set.Avoid
+	}
+	for _, text := range []struct{ is, to *string }{
+		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue},
+	} {
+		if *text.to != "" {
+			*text.is = *text.to
+		}
+	}
+	return p
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -65,6 +65,9 @@ type Task struct {
 	// CancelBy is when a cancelling task must be gone.
 	CancelBy time.Time `json:"cancel_by,omitzero"`
 
+	// Children are those of a parent; nil before it was expanded, and of any other task.
+	Children *Children `json:"children,omitzero"`
+
 	Exit   *int            `json:"exit,omitzero"`
 	Result json.RawMessage `json:"result,omitzero"`
 	Usage  *Usage          `json:"usage,omitzero"`

@@ -27,7 +27,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.leave(s.openOn, s.open, false, s.id)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
 	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
-	v.enter(s.openOn, r.Seq)
+	v.enter(s.openOn, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
 }
 
 func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) bool {

@@ -52,7 +52,7 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 // place an offer, which needs no scheduler, it belongs to I-10, else to I-1.
 func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now time.Time) {
 	duty := task.Owes(*k, around, v.cfg.Settings)
-	if duty.By.IsZero() {
+	if duty.By.IsZero() || duty.Look { // a look ends nothing
 		return
 	}
 	rule, limit := Deadlines, duty.By.Add(v.cfg.Margin)
@@ -107,6 +107,24 @@ func (v *Verifier) queues() map[string]queue {
 func (v *Verifier) around(k *task.Task, queues map[string]queue) task.Surroundings {
 	q := queues[k.Route.Queue()]
 	around := task.Surroundings{Serving: q.serving, Unserved: q.unserved}
+	on, own := k.Route.Node()
+	switch {
+	case own:
+		if n, ok := v.nodes[node.ID(on)]; ok && n.Serves(k.Route.Queue()) {
+			around.Serving = 1
+		} else if ok {
+			around.Unserved = n.Since
+		}
+	case k.Route.Selected():
+		queue, needs := k.Asks()
+		for _, n := range v.nodes {
+			if rule, _ := n.Excluded(node.Want{Queue: queue, Needs: needs}); rule == "" {
+				around.Serving++
+			} else if rule.Passing() && n.Since.After(around.Unserved) {
+				around.Unserved = n.Since
+			}
+		}
+	}
 	if n, ok := v.nodes[node.ID(k.Node)]; ok && k.Live() {
 		switch {
 		case n.Session != k.Session:

@@ -50,14 +50,16 @@ func (v *Verifier) register(id, name string, slots int) {
 	}
 }
 
-// enter opens an epoch on a session.
-func (v *Verifier) enter(key sessionKey, epoch uint64) {
+// enter opens an epoch on a session, which takes so many of its slots.
+func (v *Verifier) enter(key sessionKey, epoch uint64, cost int) {
 	s, ok := v.sessions[key]
 	if !ok {
 		return
 	}
 	v.checked[Limits]++
-	s.open = append(s.open, epoch)
+	for range cost {
+		s.open = append(s.open, epoch)
+	}
 	if len(s.open) > s.slots && len(s.crowds) < maxCrowds {
 		s.crowds = append(s.crowds, crowd{at: epoch, undecided: slices.Clone(s.open)})
 	}
@@ -74,14 +76,16 @@ func (v *Verifier) leave(key sessionKey, epoch uint64, own bool, of task.ID) {
 	for i := range s.crowds {
 		c := &s.crowds[i]
 		before := len(c.undecided)
-		if c.undecided = slices.DeleteFunc(c.undecided, is); len(c.undecided) < before && own {
-			c.sure = append(c.sure, epoch)
+		if c.undecided = slices.DeleteFunc(c.undecided, is); own {
+			for range before - len(c.undecided) {
+				c.sure = append(c.sure, epoch)
+			}
 		}
 		if len(c.sure) > s.slots {
 			c.alreadyAbove = true
 			name := v.tasks.words.list[key.node]
 			v.find(Limits, Finding{Node: node.ID(name), Task: of, Seqs: slices.Clone(c.sure),
-				What: fmt.Sprintf("at %d the session %s of node %s ran %d attempts, and it has %d slots", c.at, v.tasks.words.list[key.session], name, len(c.sure), s.slots),
+				What: fmt.Sprintf("at %d the session %s of node %s ran attempts in %d slots, and it has %d", c.at, v.tasks.words.list[key.session], name, len(c.sure), s.slots),
 				Look: "`millrace node show " + name + "`, and `millrace events show` of each epoch"})
 		}
 	}

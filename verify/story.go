@@ -130,12 +130,16 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 			s.moved(v, r)
 		}
 	case task.CancelRequested:
-		if s.lives(v, r) {
+		if s.lives(v, r) && !s.parental() {
 			s.askedToStop(v, r)
 		}
 	case task.CancelConfirmed:
 		if s.lives(v, r) {
 			s.cancelled(v, e, r)
+		}
+	case task.Concluded:
+		if s.lives(v, r) {
+			s.over(r)
 		}
 	case task.GivenUp:
 		if s.lives(v, r) {
@@ -163,6 +167,12 @@ func (s *story) lives(v *Verifier, r *events.Record) bool {
 	return false
 }
 
+// parental tells whether the task lives by its children: no attempt of it ever starts.
+func (s *story) parental() bool {
+	live := s.now.state == task.Running || s.now.state == task.Cancelling
+	return live && s.now.epoch == 0
+}
+
 // over ends the life of the task.
 func (s *story) over(r *events.Record) {
 	s.end, s.open, s.cut = r.Seq, 0, false
@@ -175,6 +185,9 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	}
 	s.born = true
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
+	if e.Spec.Parental() {
+		return // it is no offer, and none follows
+	}
 	if !e.Offers() {
 		v.checked[NoScheduler]++
 		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
@@ -228,6 +241,9 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 		return
 	}
 	s.end, s.result, s.cut, s.told, s.asked = 0, false, false, 0, false
+	if s.parental() {
+		return
+	}
 	s.waits(v, r, time.Time{})
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type tasks struct {
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[task.Timeout]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -45,22 +46,34 @@ func (w *words) number(s string) uint32 {
 	return n
 }
 
-// timeouts are those of specs, the only part on which deadlines depend.
-// 0 is no spec.
+// timeouts are those of specs, and where tasks may run: the only parts on which
+// deadlines depend. 0 is no spec.
 type timeouts struct {
-	index map[task.Timeout]uint32
+	index map[specKey]uint32
 	list  []*task.Spec
+}
+
+// specKey tells specs apart by these parts. Nearly all have no place.
+type specKey struct {
+	timeout task.Timeout
+	slots   int
+	place   string
 }
 
 func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	n, ok := w.index[spec.Timeout]
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots}
+	if spec.Placed() {
+		place, _ := json.Marshal(spec.Place) // it came from JSON
+		key.place = string(place)
+	}
+	n, ok := w.index[key]
 	if !ok {
-		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout})
+		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place})
 		n = uint32(len(w.list))
-		w.index[spec.Timeout] = n
+		w.index[key] = n
 	}
 	return n
 }

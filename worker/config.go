@@ -32,6 +32,8 @@ type Store interface {
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
 	// WatchNode calls changed when something may have happened to the node.
 	WatchNode(id node.ID, changed func()) (stop func(), err error)
+	// Declared and OnDeclared say what the routes of selectors stand for.
+	events.Declarer
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l task.Lines) error
 	Keep(ctx context.Context, r task.Records) error
@@ -51,7 +53,7 @@ type Config struct {
 	Weights map[string]int
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
-	// Labels describe the node; they are shown and kept in the log.
+	// Labels describe the node: tasks choose it by them. An operator can change them later.
 	Labels map[string]string
 	// Beat is how often it says that it lives, and NodeTTL after which silence
 	// it counts as gone; at least 1s, and more than twice Beat. Defaults 5s and 15s.

@@ -29,6 +29,16 @@ func (g *gate) set(open bool) {
 	}
 }
 
+// kick has those who have entered come again, if the gate is open.
+func (g *gate) kick() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		g.shut()
+		g.ctx, g.shut = context.WithCancel(context.Background())
+	}
+}
+
 // enter waits until the gate is open. It returns a context that ends when the
 // gate shuts, and false if ctx ends before that.
 func (g *gate) enter(ctx context.Context) (context.Context, bool) {

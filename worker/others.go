@@ -14,7 +14,7 @@ import (
 // the task's policy is to avoid that, and another node could take it.
 func (p *Protocol) leaves(ctx context.Context, t *task.Task) bool {
 	until, ok := t.Shuns(string(p.Node))
-	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, t.Route.Queue())
+	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, t)
 }
 
 // restFor is how long an offer that is left to others rests, so that it does
@@ -36,7 +36,7 @@ type others struct {
 	self  node.ID
 
 	mu    sync.Mutex
-	known map[string]answer // guarded by mu; by queue
+	known map[string]answer // guarded by mu; by the queue part of the route
 }
 
 type answer struct {
@@ -44,9 +44,11 @@ type answer struct {
 	at     time.Time
 }
 
-// serve tells whether another node that beats takes new work from a queue. If that
-// cannot be found out it says no, and the task starts here rather than nowhere.
-func (o *others) serve(ctx context.Context, queue string) bool {
+// serve tells whether another node that beats takes new work of the task's kind: from its
+// queue, or chosen by its selector. If that cannot be found out it says no, and the
+// task starts here rather than nowhere.
+func (o *others) serve(ctx context.Context, t *task.Task) bool {
+	queue := t.Route.Queue()
 	now := o.log.Now()
 	o.mu.Lock()
 	a, ok := o.known[queue]
@@ -54,7 +56,7 @@ func (o *others) serve(ctx context.Context, queue string) bool {
 	if ok && now.Sub(a.at) < othersFresh {
 		return a.served
 	}
-	a = answer{o.look(ctx, queue), now}
+	a = answer{o.look(ctx, node.WantOfTask(t)), now}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {
@@ -64,7 +66,7 @@ func (o *others) serve(ctx context.Context, queue string) bool {
 	return a.served
 }
 
-func (o *others) look(ctx context.Context, queue string) bool {
+func (o *others) look(ctx context.Context, want node.Want) bool {
 	alive, err := o.alive(ctx)
 	if err != nil {
 		return false
@@ -74,8 +76,10 @@ func (o *others) look(ctx context.Context, queue string) bool {
 			continue
 		}
 		n, err := o.log.LoadNode(ctx, id)
-		if err == nil && n.Session == beat.Session && n.Serves(queue) {
-			return true
+		if err == nil && n.Session == beat.Session {
+			if rule, _ := n.Excluded(want); rule == "" {
+				return true
+			}
 		}
 	}
 	return false

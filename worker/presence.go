@@ -29,6 +29,7 @@ type presence struct {
 	beaten        time.Time // when the last heartbeat was stored
 	silent        bool      // it does not beat, because nothing can be fetched
 	told          bool      // Ready was called
+	routes        routes
 }
 
 // register begins the node's session and brings it online and, if that can be
@@ -61,6 +62,19 @@ func (p *presence) live(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer stop()
+	declared := make(chan task.Declaration, heardAtOnce)
+	stopDeclared, err := w.store.OnDeclared(func(d task.Declaration) {
+		select {
+		case declared <- d:
+		default: // the look at all of them finds it
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer stopDeclared()
+	p.routes.stale = true // one may have come since the first look
+	p.choose(ctx)
 	tick := time.NewTicker(w.cfg.Beat)
 	defer tick.Stop()
 	soon := time.NewTimer(p.next())
@@ -73,6 +87,9 @@ func (p *presence) live(ctx context.Context) error {
 			p.broke(b)
 		case <-tick.C:
 		case <-poke:
+		case d := <-declared:
+			p.hear(ctx, d)
+			continue
 		case <-soon.C:
 		}
 		switch err := p.attend(ctx); {
@@ -95,6 +112,7 @@ func (p *presence) broke(b events.Break) {
 	p.w.gate.set(false)
 	p.connection++
 	p.reason, p.since, p.presented = b.Reason, b.At, false
+	p.routes.stale = true
 	p.beaten = time.Time{}
 	p.w.log.Info().Str("reason", b.Reason).Msg("proving anew that work reaches this node")
 }
@@ -108,6 +126,9 @@ func (p *presence) next() time.Duration {
 	wait := p.w.cfg.Beat
 	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
 	if p.node.Link == node.Online && p.node.Quarantine == nil {
+		until(now.Add(proveAgain))
+	}
+	if p.routes.stale {
 		until(now.Add(proveAgain))
 	}
 	if q := p.node.Quarantine; q != nil && q.Until.After(now) {
@@ -154,6 +175,7 @@ func (p *presence) attend(ctx context.Context) error {
 			w.log.Warn().Err(err).Msg("this node takes no work: it has not proved yet that work reaches it; trying again")
 		}
 	}
+	p.choose(ctx)
 	w.gate.set(p.node.Takes())
 	p.giveBack()
 	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {

@@ -20,8 +20,11 @@ type Protocol struct {
 	Recorder *events.Recorder
 	Node     node.ID
 	Session  string
-	// Others tells whether another node takes work from a queue. Default: none does.
-	Others func(ctx context.Context, queue string) bool
+	// Labels are those by which tasks choose nodes, as the node has them at this
+	// moment. Nil for none.
+	Labels func() map[string]string
+	// Others tells whether another node takes work of the task's kind. Default: none does.
+	Others func(ctx context.Context, t *task.Task) bool
 	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
 	Chance func() float64
 
@@ -60,7 +63,11 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	if p.leaves(ctx, &t) {
 		return t, false, o.Rest(restFor(o.Deliveries))
 	}
-	var command task.Command = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
+	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
+	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
+		claim.Labels = p.Labels()
+	}
+	var command task.Command = claim
 	if t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
 		hold, err := p.admit(ctx, &t)
 		if err != nil {
@@ -72,6 +79,8 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	}
 	t, event, err := p.Recorder.Do(ctx, t, command)
 	switch {
+	case errors.Is(err, task.ErrUnfit):
+		return t, false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return t, false, p.done(ctx, t, o)
 	case err != nil:

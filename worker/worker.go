@@ -29,6 +29,8 @@ type Worker struct {
 	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	gate     *gate
+	room     room
+	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
 	log      zerolog.Logger
 
 	renewing   atomic.Bool
@@ -51,6 +53,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 	}
 	w.protocol.Chance = rand.Float64
 	w.store = countedBeats{store, &w.counts}
+	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
+	w.labels.Store(&map[string]string{})
 	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
@@ -128,6 +132,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // slot runs one task after the other.
 func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 	for {
+		w.room.stand(pulling)
 		open, ok := w.gate.enter(pulling)
 		if !ok {
 			return
@@ -142,7 +147,11 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 				_ = offer.Return() // else it comes again when its lease has run out
 			}
 		case err == nil:
-			w.serve(attempts, offer)
+			if cost := costOf(offer); cost > 1 && cost <= w.cfg.Slots {
+				w.serveLarge(pulling, attempts, offer, cost)
+			} else {
+				w.serve(attempts, offer)
+			}
 		case open.Err() == nil:
 			w.log.Error().Err(err).Msg("no offers can be had; trying again")
 			sleep(open, time.Second)

@@ -139,6 +139,12 @@ func factDetails(r *events.Record) string {
 		return words(by("until", e.Due), e.Detail)
 	case task.Reopened:
 		return e.Reason
+	case task.Expanded:
+		return cut(fmt.Sprintf("into %d at sequence %d: %s", len(e.Names), e.AtSeq, strings.Join(e.Names, ", ")), 200)
+	case task.Concluded:
+		return words(e.State.String(), e.Message)
+	case node.Labelled:
+		return words(labelChanges(e.Labels), e.Reason)
 	case task.BreakerOpened:
 		return words(e.Reason, by("until", e.Until))
 	case task.BreakerHalfOpened:

@@ -23,7 +23,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeEvents(), a.nodeWait(),
 		a.nodeOrder("drain", node.OrderDrain), a.nodeOrder("undrain", node.OrderServe),
 		a.nodeOrder("cordon", node.OrderCordon), a.nodeOrder("uncordon", node.OrderServe),
-		a.nodeRelease(), a.nodeRetire())
+		a.nodeLabel(), a.nodeRelease(), a.nodeRetire())
 	return c
 }
 

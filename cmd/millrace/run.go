@@ -26,6 +26,7 @@ type runFlags struct {
 	pending  spanFlag
 	nodes    []string
 	noNode   string
+	place    placeFlags
 	needs    []string
 	rule     string
 	signal   string
@@ -76,6 +77,7 @@ output and the task at the end.`,
 	fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+	f.place.flags(fs)
 	fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
 	fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
 	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
@@ -151,6 +153,9 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 		}
 	}
 	s.Priority, s.FairKey = f.priority, f.fairKey
+	if err := f.place.put(&s); err != nil {
+		return refuse(err)
+	}
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
 	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
 	switch {

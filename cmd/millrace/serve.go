@@ -91,7 +91,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding},
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding}, Selectors: deciding,
 		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {

@@ -15,16 +15,16 @@ import (
 	"millrace/task"
 )
 
-// surroundings finds what the duty of a task depends on. If no millrace server
+// surroundings finds what the duty of a task depends on, and the nodes. If no millrace server
 // answers it looks at the nodes whose heartbeat lives, and returns what it knows
 // together with an error that wraps [jet.ErrNoService].
-func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Surroundings, error) {
+func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Surroundings, []node.Node, error) {
 	if t.State.Terminal() {
-		return task.Surroundings{}, nil
+		return task.Surroundings{}, nil, nil
 	}
 	said, err := saidOf(ctx, c, t)
 	if err != nil {
-		return task.Surroundings{}, err
+		return task.Surroundings{}, nil, err
 	}
 	page, err := c.Nodes(ctx, client.NodeListRequest{})
 	if err == nil {
@@ -32,10 +32,10 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return around(t, nodes, said, time.Now()), nil
+		return around(t, nodes, said, time.Now()), nodes, nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
-		return task.Surroundings{}, err
+		return task.Surroundings{}, nil, err
 	}
 	also := []node.ID{node.ID(t.Node)}
 	if on, own := t.Route.Node(); own {
@@ -43,9 +43,9 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	}
 	nodes, found := livingNodes(ctx, c, also)
 	if found != nil {
-		return task.Surroundings{}, found
+		return task.Surroundings{}, nil, found
 	}
-	return around(t, nodes, said, time.Now()), err
+	return around(t, nodes, said, time.Now()), nodes, err
 }
 
 // saidOf is what operators have said about the queue in which a task waits.
@@ -90,9 +90,10 @@ func around(t *task.Task, nodes []node.Node, said task.Queue, now time.Time) tas
 	if _, own := t.Route.Node(); own || s.Serving > 0 {
 		return s
 	}
-	for i := range nodes { // until when the last node that serves the queue did
-		if n := &nodes[i]; slices.Contains(n.Queues, t.Route.Queue()) && n.Since.After(s.Unserved) {
-			s.Unserved = n.Since
+	want := node.WantOfTask(t)
+	for i := range nodes { // until when the last node that could claim it did
+		if rule, _ := nodes[i].Excluded(want); rule.Passing() && nodes[i].Since.After(s.Unserved) {
+			s.Unserved = nodes[i].Since
 		}
 	}
 	return s

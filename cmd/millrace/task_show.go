@@ -78,6 +78,9 @@ func taskDetails(t *task.Task, now time.Time) table {
 		out.field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
 		out.field("tick", moment(t.Tick, now))
 	}
+	if t.Children != nil {
+		out.field("children", cut(fmt.Sprintf("%d: %s (as of sequence %d)", len(t.Children.Names), strings.Join(t.Children.Names, ", "), t.Children.AtSeq), 200))
+	}
 	out.field("copy of", string(t.RetryOf))
 	out.field("batch", t.Batch)
 	if t.Needs != nil {
@@ -110,6 +113,12 @@ func specFields(out *table, s *task.Spec) {
 	if p := s.Place; p.Targeted() {
 		out.field("nodes", strings.Join(p.Nodes, ", "))
 		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+	} else if needs := s.Needs(); len(needs) > 0 {
+		out.field("nodes with", needs.String())
+		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+	}
+	if s.Cost() > 1 {
+		out.field("slots", fmt.Sprint(s.Cost()))
 	}
 	if s.Retry.Max > 0 {
 		out.field("retries", retryWords(&s.Retry))

@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -32,6 +33,11 @@ type explanation struct {
 	Overdue bool `json:"overdue,omitempty"`
 	// Enforced is whether a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
+	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
+	// of a task that waits for one.
+	Nodes []node.Verdict `json:"nodes,omitempty"`
+	// Children counts those of a parent.
+	Children string `json:"children,omitempty"`
 	// Facts are those that led to the state.
 	Facts []shownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
@@ -84,11 +90,22 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 		return nil, err
 	}
 	t, decisive := decisiveFacts(id, records)
-	around, err := surroundings(ctx, c, &t)
+	around, nodes, err := surroundings(ctx, c, &t)
 	if err != nil && !errors.Is(err, jet.ErrNoService) {
 		return nil, err
 	}
-	return explainTask(&t, decisive, around, rules, err == nil, a.now()), nil
+	e := explainTask(&t, decisive, around, rules, err == nil, a.now())
+	if t.State == task.Pending {
+		e.Nodes = node.Eligible(nodes, node.WantOfTask(&t))
+	}
+	if t.Children != nil {
+		states, err := c.Children(ctx, &t)
+		if err != nil {
+			return nil, err
+		}
+		e.Children = t.Progress(states).String()
+	}
+	return e, nil
 }
 
 // explainTask puts together what is known.
@@ -157,6 +174,8 @@ func whyTable(e *explanation, now time.Time) table {
 			t.add(dim("but"), cell{"no millrace server answers, so nobody enforces deadlines: start `millrace server`", yellow})
 		}
 	}
+	t.field("children", e.Children)
+	verdicts(&t, e.Nodes, string(e.Task))
 	for i := range e.decisive {
 		r := &e.decisive[i]
 		name := ""

@@ -79,7 +79,11 @@ func brief(t *task.Task) string {
 	case task.Scheduled, task.Retrying:
 		words = append(words, "until "+clock(t.Due))
 	case task.Running, task.Cancelling:
-		words = append(words, "on "+t.Node)
+		if t.Epoch > 0 {
+			words = append(words, "on "+t.Node)
+		} else if t.Children != nil {
+			words = append(words, fmt.Sprintf("as %d children", len(t.Children.Names)))
+		}
 	}
 	if t.Attempt > 1 && t.Live() {
 		words = append(words, fmt.Sprintf("(attempt %d)", t.Attempt))

@@ -143,6 +143,27 @@ func (v *view) Astray(_ context.Context, id node.ID, session string) ([]task.ID,
 	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session }), err
 }
 
+func (v *view) Parents(_ context.Context, limit int) ([]task.ID, error) {
+	err := v.ask("list parents")
+	return v.those(limit, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 }), err
+}
+
+func (v *view) States(_ context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
+	err := v.ask("look at states")
+	states := map[task.ID]task.State{}
+	for _, id := range ids {
+		if t, ok := v.fold.tasks[id]; ok {
+			states[id] = t.State
+		}
+	}
+	return states, v.fold.seq, err
+}
+
+func (v *view) Busy(_ context.Context, route string) (bool, error) {
+	err := v.ask("look whether " + route + " is in use")
+	return len(v.those(1, func(t *task.Task) bool { return t.Route.Queue() == route && !t.State.Terminal() })) > 0, err
+}
+
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {
 	err := v.ask("list nodes")
 	var nodes []node.Node

@@ -10,13 +10,13 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect", "schedule", "files", "setup", "artifacts"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "schedule", "files", "setup", "artifacts"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":  {"name", "timeout", "on_timeout"},
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
-	"place":   {"mode", "nodes", "no_node", "queue"},
+	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 
 	"files":     {"bundle", "to", "mode"},
 	"artifacts": {"paths", "when"},
@@ -25,12 +25,12 @@ var vocabulary = map[string][]string{
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"concurrency": true, "rate": true, "slots": true,
+	"concurrency": true, "rate": true,
 	"resources": true, "code": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
-	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
+	"place.sticky": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.

@@ -125,6 +125,7 @@ func (r *reader) job(root *node) task.Job {
 		"retry":       func(v value) { j.Retry = r.retry(v) },
 		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
+		"slots":       func(v value) { j.Slots = r.atLeastOne(v) },
 
 		"files":     func(v value) { j.Files = r.files(v) },
 		"setup":     func(v value) { j.Setup = r.lines(v) },
@@ -245,8 +246,14 @@ func (r *reader) signal(v value) *task.Signal {
 
 func (r *reader) place(v value) (p task.Place) {
 	r.object(v, "a mapping such as {nodes: [node-1]}", setters{
-		"mode":    func(v value) { p.Mode = r.oneOf(v, []string{task.PlaceAny, task.PlaceNodes}) },
+		"mode":    func(v value) { p.Mode = r.oneOf(v, task.PlaceModes) },
 		"nodes":   func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"each":    func(v value) { p.Each = r.flag(v) },
+		"labels":  func(v value) { p.Labels = r.selector(v) },
+		"avoid":   func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"count":   func(v value) { p.Count = r.atLeastOne(v) },
+		"spread":  func(v value) { p.Spread = r.line(v) },
+		"late":    func(v value) { p.Late = r.oneOf(v, task.Lates) },
 		"no_node": func(v value) { p.NoNode = r.oneOf(v, task.NoNodes) },
 		"queue":   func(v value) { p.Queue = r.name(v, "queue") },
 	})

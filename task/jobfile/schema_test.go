@@ -132,7 +132,11 @@ func TestAllFieldsAreRead(t *testing.T) {
 			if f.Name == "Handler" || f.Name == "Shell" || f.Name == "Every" || f.Name == "At" {
 				continue
 			}
-			if v.FieldByIndex(f.Index).IsZero() {
+			// Some fields of a place exclude each other: one of the documents has them.
+			set := slices.ContainsFunc(jobs, func(j task.Job) bool {
+				return v.Type() == reflect.TypeFor[task.Place]() && !reflect.ValueOf(j.Place).FieldByIndex(f.Index).IsZero()
+			})
+			if !set && v.FieldByIndex(f.Index).IsZero() {
 				t.Errorf("%v.%s is not set by all.yaml", v.Type(), f.Name)
 			}
 		}

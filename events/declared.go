@@ -1,0 +1,62 @@
+package events
+
+import (
+	"context"
+	"slices"
+
+	"millrace/task"
+)
+
+// Declarer says what the routes of selectors stand for.
+type Declarer interface {
+	// Declared lists the routes that somebody has put an offer on, and what they ask
+	// of nodes. It may lag a little.
+	Declared(ctx context.Context) ([]task.Declaration, error)
+	// OnDeclared calls heard with each that is declared, until stop is called. Words can be lost.
+	OnDeclared(heard func(task.Declaration)) (stop func(), err error)
+}
+
+// declare notes the route of an offer if it is that of a selector.
+func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
+	if !route.Selected() || slices.ContainsFunc(m.declared, func(d task.Declaration) bool { return d.Route() == route.Queue() }) {
+		return
+	}
+	f, err := Decode(raw)
+	if err != nil {
+		return
+	}
+	t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: 1, At: f.At, Event: f.Event.(task.Event)})
+	d := task.Declaration{From: uint64(len(m.records)) + 1, At: m.now()}
+	if q, ok := f.Event.(task.Queued); ok {
+		t.Work = q.Work
+	}
+	d.Queue, d.Needs = t.Asks()
+	m.declared = append(m.declared, d)
+	for _, heard := range m.watchers {
+		go heard(d)
+	}
+}
+
+// Declared implements [Declarer].
+func (m *Memory) Declared(context.Context) ([]task.Declaration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.declared), nil
+}
+
+// OnDeclared implements [Declarer].
+func (m *Memory) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.watchers == nil {
+		m.watchers = map[int]func(task.Declaration){}
+	}
+	n := m.watched
+	m.watched++
+	m.watchers[n] = heard
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watchers, n)
+	}, nil
+}

@@ -1,0 +1,98 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// enrol has nodes in the log and beating that no process stands behind.
+func (p *place) enrol(c *client.Client, n int) {
+	p.Helper()
+	rec := &events.Recorder{Log: c.Store(), Now: time.Now, NewID: events.NewID}
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range n {
+		g.Go(func() error {
+			id, session := node.ID(fmt.Sprintf("n%03d", i)), fmt.Sprintf("s%d", i)
+			if err := c.Store().Beat(p.Context(), id, node.Heartbeat{Session: session, At: time.Now()}, 10*time.Minute); err != nil {
+				return err
+			}
+			for _, command := range []node.Command{
+				node.Register{Session: session, Profile: node.Profile{Queues: []string{"default"}, Slots: 1, Probes: true, Labels: map[string]string{"rack": fmt.Sprint(i % 7)}}},
+				node.Beat{Session: session, Connection: 1}, node.Prove{Session: session, Connection: 1},
+			} {
+				if _, _, err := rec.DoNode(p.Context(), id, command); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// A task for all nodes has a child on each of them within a second after it was
+// submitted, even on 500, and its cancel reaches all of them.
+func TestFanOut(t *testing.T) {
+	t.Parallel()
+	nodes := 60
+	if *long {
+		nodes = 500
+	}
+	p := newPlace(t, 2*time.Second)
+	p.server()
+	c := p.connect()
+	p.enrol(c, nodes)
+	p.until("the read model knows all nodes", func() bool {
+		known, _, err := c.KnownNodes(p.Context())
+		ready := 0
+		for i := range known {
+			if known[i].Takes() {
+				ready++
+			}
+		}
+		return err == nil && ready == nodes
+	})
+	began := time.Now()
+	if err := c.SubmitMany(p.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: "nobody"}, nodes, nil); err != nil {
+		t.Fatal(err)
+	}
+	plain := time.Since(began)
+	began = time.Now()
+	receipt, err := c.Submit(p.Context(), task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, NoNode: task.NoNodeWait}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("%d children in %v; so many plain tasks take %v", nodes, took, plain)
+	if took > max(time.Second, 20*plain) { // the machine may be busy with something else
+		t.Errorf("%d children took %v, want at most 1s; so many plain tasks take %v", nodes, took, plain)
+	}
+	parent := p.state(c, receipt.ID)
+	if parent.Children == nil || len(parent.Children.Names) != nodes || parent.Children.AtSeq == 0 {
+		t.Fatalf("its children are %+v", parent.Children)
+	}
+	states, err := c.Children(p.Context(), &parent)
+	if err != nil || parent.Progress(states)[task.Pending] != nodes {
+		t.Errorf("%s, %v", parent.Progress(states), err)
+	}
+	began = time.Now()
+	if _, err := c.Cancel(p.Context(), receipt.ID, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("cancelled in %v", time.Since(began))
+	if end := p.await(c, receipt.ID, task.Cancelled); string(end.Result) != fmt.Sprintf(`{"cancelled":%d}`, nodes) {
+		t.Errorf("it ended with %s", end.Result)
+	}
+	t.Logf("the parent has ended after %v", time.Since(began))
+}

@@ -1,0 +1,223 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/task"
+)
+
+// Times of a declaration.
+const (
+	declareAgain = 10 * time.Minute // after that a writer looks whether it is still there
+	declareTouch = time.Hour        // a declaration older than that is written anew
+)
+
+const (
+	selectorPrefix = "$KV." + SelectorsBucket + "."
+	selectorStream = "KV_" + SelectorsBucket
+)
+
+// declared remembers which routes of selectors this process has declared lately, so
+// that an offer costs no look.
+type declared struct {
+	mu sync.Mutex
+	at map[string]time.Time // guarded by mu; by queue part
+}
+
+func (d *declared) lately(route string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.at[route]) < declareAgain
+}
+
+func (d *declared) note(route string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.at == nil || len(d.at) > 10_000 {
+		d.at = map[string]time.Time{}
+	}
+	d.at[route] = time.Now()
+}
+
+// declareFor declares the route of an offer if it is that of a selector.
+func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
+	if !w.Route.Selected() || s.declared.lately(w.Route.Queue()) {
+		return nil
+	}
+	queue, needs := w.Asks()
+	return s.Declare(ctx, task.Declaration{Queue: queue, Needs: needs})
+}
+
+// Declare tells nodes what a route of a selector stands for. To do it again is harmless.
+func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
+	route := d.Route()
+	if s.declared.lately(route) {
+		return nil
+	}
+	key := route[1:]
+	kv, err := s.selectorBucket(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := s.Last(ctx)
+	if err != nil {
+		return err
+	}
+	d.From, d.At = last+1, time.Now().UTC()
+	for {
+		now, err := kv.Get(ctx, key)
+		var body []byte
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			if body, err = json.Marshal(d); err == nil {
+				_, err = kv.Create(ctx, key, body)
+			}
+		case err == nil:
+			var is task.Declaration
+			if json.Unmarshal(now.Value(), &is) == nil && is.Route() == route {
+				if time.Since(is.At) < declareTouch {
+					s.declared.note(route)
+					return nil
+				}
+				d.From = is.From
+			}
+			if body, err = json.Marshal(d); err == nil {
+				_, err = kv.Update(ctx, key, body, now.Revision())
+			}
+		}
+		switch {
+		case err == nil:
+			s.declared.note(route)
+			return nil
+		case fasterThan(err):
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond): // for a replica that lags
+				continue
+			}
+		}
+		return fmt.Errorf("declare what %s stands for: %w", route, err)
+	}
+}
+
+// fasterThan tells whether a write of a key failed because of somebody else's.
+func fasterThan(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == codeWriteInFlight
+}
+
+// selectorBucket is the bucket of declarations. A server of an earlier version has not made it.
+func (s *Store) selectorBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	kv, err := s.js.KeyValue(ctx, SelectorsBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, fmt.Errorf("bucket %s: start `millrace server` of this version once, which makes it: %w", SelectorsBucket, err)
+	}
+	return kv, err
+}
+
+// Declared lists what is declared. A replica that lags may answer; it is empty
+// where no server of this version has been yet.
+func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
+	var all []task.Declaration
+	for from := uint64(1); ; {
+		found, err := s.batchGet(ctx, selectorStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + ">"})
+		if err != nil {
+			if errors.Is(err, errNoStream) || errors.Is(err, nats.ErrNoResponders) {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("read the declarations of selectors: %w", err)
+		}
+		for _, m := range found {
+			if d, ok := declaration(added(m, jetstream.SubjectHeader), m); ok {
+				all = append(all, d)
+			}
+		}
+		if len(found) < maxBatch {
+			return all, nil
+		}
+		last, err := strconv.ParseUint(added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read the declarations of selectors: a message without a sequence: %w", err)
+		}
+		from = last + 1
+	}
+}
+
+// OnDeclared calls heard with what is declared, until stop is called. That may be before a
+// reader finds it. Words can be lost; look at all of them now and then as well.
+func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(selectorPrefix+">", func(m *nats.Msg) {
+		if d, ok := declaration(m.Subject, m); ok {
+			heard(d)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch the declarations of selectors: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}
+
+// declaration reads a message of the bucket; false if it says that one was removed, or is none of ours.
+func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
+	ok = m.Header.Get("KV-Operation") == "" && json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
+	return d, ok && selectorPrefix+d.Route()[1:] == subject
+}
+
+// Retract removes a declaration as it was seen, and the consumer of its route. If
+// somebody has declared it anew since, it stays.
+func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
+	route := d.Route()
+	kv, err := s.selectorBucket(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := kv.Get(ctx, route[1:])
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	var is task.Declaration
+	if err == nil && (json.Unmarshal(now.Value(), &is) != nil || !is.At.Equal(d.At)) {
+		return nil
+	}
+	if err == nil {
+		err = kv.Purge(ctx, route[1:], jetstream.LastRevision(now.Revision()))
+	}
+	if err == nil {
+		err = s.log.DeleteConsumer(ctx, consumerName(route))
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("remove the route %s: %w", route, err)
+	}
+	return nil
+}
+
+// selectorFrom is where the consumer of a selector's route begins: all that lies
+// there came later. If nobody has declared it, it begins with the log.
+func (s *Store) selectorFrom(ctx context.Context, route string) (from uint64, description string, err error) {
+	kv, err := s.selectorBucket(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	e, err := kv.Get(ctx, strings.TrimPrefix(route, "~"))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 1, "nobody has declared what for", nil
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	var d task.Declaration
+	if err := json.Unmarshal(e.Value(), &d); err != nil {
+		return 1, "its declaration cannot be read", nil
+	}
+	return max(d.From, 1), fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs), nil
+}

@@ -1,0 +1,129 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+func selectorWork(t testing.TB, text string) task.Submitted {
+	t.Helper()
+	labels, err := task.ParseSelector(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Labels: labels}}}, nil, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func born(t testing.TB, s *Store, e task.Submitted) task.ID {
+	t.Helper()
+	id := task.ID(events.NewID(time.Now()))
+	f := &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TaskSubmitted, Task: id, Event: e}
+	if _, err := s.Place(within(t), f); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Whoever puts an offer on a selector's route says what it stands for, once, and whoever
+// listens hears it.
+func TestSelectorsAreDeclared(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	heard := make(chan task.Declaration, 10)
+	stop, err := s.OnDeclared(func(d task.Declaration) { heard <- d })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	submit(t, s, "before")
+	e := selectorWork(t, "zone=eu,mem>=16")
+	born(t, s, e)
+	born(t, s, selectorWork(t, "mem>=16, zone in (eu)"))
+	all, err := s.Declared(within(t))
+	if err != nil || len(all) != 1 || all[0].Route() != e.Route.Queue() || all[0].From != 2 || all[0].Queue != "default" {
+		t.Fatalf("declared: %+v, %v", all, err)
+	}
+	select {
+	case d := <-heard:
+		if d.Route() != e.Route.Queue() {
+			t.Errorf("heard of %s", d.Route())
+		}
+	case <-within(t).Done():
+		t.Fatal("nobody was told")
+	}
+	if err := s.Retract(within(t), task.Declaration{Queue: all[0].Queue, Needs: all[0].Needs, At: all[0].At.Add(-time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := s.Declared(within(t)); len(again) != 1 {
+		t.Error("a word that was said anew since was taken back")
+	}
+	for range 2 {
+		if err := s.Retract(within(t), all[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, _ := s.Declared(within(t)); len(again) != 0 {
+		t.Errorf("still there: %+v", again)
+	}
+}
+
+// Routes come and go while somebody waits, and no offer is lost.
+func TestAlso(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := offersOf(t, s, "default", "@n1")
+	got := make(chan *events.Offer, 1)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	go func() {
+		if offer, err := o.Next(ctx); err == nil {
+			got <- offer
+		}
+	}()
+	eventually(t, "somebody waits", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
+	e, other := selectorWork(t, "zone=eu"), selectorWork(t, "gpu")
+	id := born(t, s, e)
+	if err := o.Also(within(t), []string{e.Route.Queue(), other.Route.Queue()}); err != nil {
+		t.Fatal(err)
+	}
+	offer := <-got
+	if offer.Fact.Task != id {
+		t.Fatalf("got the offer of %s, want %s", offer.Fact.Task, id)
+	}
+	if err := offer.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, o)
+	if err := o.Also(within(t), []string{other.Route.Queue()}); err != nil {
+		t.Fatal(err)
+	}
+	born(t, s, e) // nobody pulls it
+	next1, next2 := born(t, s, other), submit(t, s, "default")
+	for range 2 {
+		offer := next(t, o)
+		if offer.Fact.Task != next1 && offer.Fact.Task != next2 {
+			t.Errorf("got the offer of %s, whose route was given up", offer.Fact.Task)
+		}
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	short, end := context.WithTimeout(within(t), 200*time.Millisecond)
+	defer end()
+	if offer, err := o.Next(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v", offer, err)
+	}
+	if err := o.Also(within(t), []string{"a b"}); err == nil {
+		t.Error("a route that is none was taken")
+	}
+	settled(t, o)
+}

@@ -1,0 +1,196 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/task"
+)
+
+// Want is what a task asks of a node.
+type Want struct {
+	// Queue must be served; "" if only names count.
+	Queue string
+	// Nodes are the only ones that may run it; none for all.
+	Nodes []string
+	// Needs must choose the node's labels.
+	Needs task.Selector
+}
+
+// WantOf is what the spec of a task in a queue asks of nodes, wherever it waits at present.
+func WantOf(spec *task.Spec, queue string) Want {
+	if spec == nil {
+		return Want{Queue: queue}
+	}
+	w := Want{Queue: queue, Nodes: spec.Place.Nodes, Needs: spec.Needs()}
+	if len(w.Nodes) > 0 {
+		w.Queue = "" // the own route of a node asks for no queue
+	}
+	return w
+}
+
+// Rule is what excludes a node from a task.
+type Rule string
+
+// The rules. The first ones are about what the node is, the others about how it
+// stands at present.
+const (
+	RuleName    Rule = "name"    // the task names other nodes
+	RuleAvoid   Rule = "avoid"   // the task avoids it
+	RuleQueue   Rule = "queue"   // it does not serve the queue
+	RuleLabel   Rule = "label"   // its labels are not those that are asked for
+	RuleSlots   Rule = "slots"   // the task takes more slots than it has
+	RuleRetired Rule = "retired" // it will not come back
+
+	RuleOffline     Rule = "offline"
+	RuleDraining    Rule = "draining"
+	RuleQuarantined Rule = "quarantined"
+	RuleCordoned    Rule = "cordoned"
+	RuleUnproved    Rule = "unproved" // it beats, and has not proved yet that work reaches it
+)
+
+// Passing tells whether the rule is about how the node stands, and not about what it is.
+func (r Rule) Passing() bool {
+	switch r {
+	case RuleOffline, RuleDraining, RuleQuarantined, RuleCordoned, RuleUnproved:
+		return true
+	}
+	return false
+}
+
+// Excluded returns the rule that keeps a task from the node, and why in words; ""
+// if the node may claim it. Busy slots exclude nobody: the task waits for one.
+func (n *Node) Excluded(w Want) (Rule, string) {
+	if n.State == Retired || n.State == Unknown {
+		return RuleRetired, "it is " + n.State.String()
+	}
+	if len(w.Nodes) > 0 && !slices.Contains(w.Nodes, string(n.ID)) {
+		return RuleName, "the task is for " + strings.Join(w.Nodes, ", ")
+	}
+	if w.Queue != "" && !slices.Contains(n.Queues, w.Queue) && w.Queue != n.ID.Queue() {
+		return RuleQueue, fmt.Sprintf("it does not serve queue %q, but %s", w.Queue, strings.Join(n.Queues, ", "))
+	}
+	if len(w.Needs) > 0 {
+		labels := n.Selectable()
+		if r := w.Needs.Refuses(labels); r != nil {
+			_, why := w.Needs.Match(labels)
+			switch {
+			case r.Key == task.LabelSlots:
+				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)
+			case r.Key == task.LabelNode && r.Op == task.OpNotIn:
+				return RuleAvoid, "the task avoids it"
+			}
+			return RuleLabel, why
+		}
+	}
+	return n.standsAside()
+}
+
+// standsAside is the rule by which the node takes no new work at all; "" if it does.
+func (n *Node) standsAside() (Rule, string) {
+	switch {
+	case n.Takes():
+		return "", ""
+	case n.State == Draining:
+		return RuleDraining, n.Reason
+	case n.State == Quarantined:
+		return RuleQuarantined, n.Reason
+	case n.State == Offline:
+		return RuleOffline, n.Reason
+	case n.Standing.Order == OrderCordon:
+		return RuleCordoned, n.Standing.Words()
+	}
+	return RuleUnproved, "it has not proved yet that work reaches it"
+}
+
+// WantOfTask is what a task asks of nodes where it waits at present.
+func WantOfTask(t *task.Task) Want {
+	queue, needs := t.Asks()
+	on, own := t.Route.Node()
+	if !own {
+		return Want{Queue: queue, Needs: needs}
+	}
+	w := Want{Nodes: []string{on}}
+	if t.Spec != nil && slices.Contains(t.Spec.Place.Nodes, on) {
+		w = WantOf(t.Spec, "")
+	}
+	return w
+}
+
+// Verdict says whether a node may claim a task, and if not, why.
+type Verdict struct {
+	Node ID `json:"node"`
+	// Rule excludes it; "" if it may.
+	Rule Rule `json:"rule,omitempty"`
+	// Why is the rule in words.
+	Why string `json:"why,omitempty"`
+}
+
+// Eligible judges all nodes, those that may claim the task first.
+func Eligible(nodes []Node, w Want) []Verdict {
+	all := make([]Verdict, len(nodes))
+	for i := range nodes {
+		rule, why := nodes[i].Excluded(w)
+		all[i] = Verdict{nodes[i].ID, rule, why}
+	}
+	slices.SortFunc(all, func(a, b Verdict) int {
+		return cmp.Or(cmp.Compare(min(len(a.Rule), 1), min(len(b.Rule), 1)), cmp.Compare(a.Node, b.Node))
+	})
+	return all
+}
+
+// Choose picks count of the nodes, which all may claim the task, and returns their
+// names and those of the rest. They are taken in the order of their names; with a
+// label to spread over, one for each of its values in turn.
+func Choose(nodes []Node, count int, spread string) (names, spares []string) {
+	groups := map[string][]string{}
+	var order []string
+	for i := range nodes {
+		value := ""
+		if spread != "" {
+			value = nodes[i].Labels[spread]
+		}
+		if _, ok := groups[value]; !ok {
+			order = append(order, value)
+		}
+		groups[value] = append(groups[value], string(nodes[i].ID))
+	}
+	slices.Sort(order)
+	var turn []string
+	for taken := true; taken; {
+		taken = false
+		for _, value := range order {
+			if group := groups[value]; len(group) > 0 {
+				slices.Sort(group)
+				turn, groups[value], taken = append(turn, group[0]), group[1:], true
+			}
+		}
+	}
+	count = min(max(count, 0), len(turn))
+	return turn[:count:count], turn[count:]
+}
+
+// Expand finds the children of a parent among the nodes as they were at a sequence.
+func Expand(t *task.Task, nodes []Node, at uint64) task.Expand {
+	place := &t.Spec.Place
+	c := task.Children{AtSeq: at}
+	if len(place.Nodes) > 0 { // whatever is known of them
+		c.Names = place.Nodes
+		return task.Expand{Children: c}
+	}
+	want := WantOf(t.Spec, t.Route.Queue())
+	var able []Node
+	for i := range nodes {
+		if rule, _ := nodes[i].Excluded(want); rule == "" {
+			able = append(able, nodes[i])
+		}
+	}
+	count := len(able)
+	if place.Count > 0 {
+		count = place.Count
+	}
+	c.Names, c.Spares = Choose(able, count, place.Spread)
+	return task.Expand{Children: c}
+}

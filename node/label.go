@@ -1,0 +1,97 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"millrace/task"
+)
+
+// Label changes labels of a node, whatever its worker says of itself: a value sets
+// one, nil removes it. It holds over restarts of the worker.
+type Label struct {
+	Labels map[string]*string
+	Reason string
+}
+
+// Labelled says that labels were changed.
+type Labelled struct {
+	Labels map[string]*string
+	Reason string
+}
+
+func (Label) isCommand()  {}
+func (Labelled) isEvent() {}
+
+// label decides which of the changes are any.
+func (n *Node) label(c Label) (Event, error) {
+	if err := n.exists(); err != nil {
+		return nil, err
+	}
+	changes := map[string]*string{}
+	for name, value := range c.Labels {
+		if value != nil {
+			pair := task.Selector{{Key: name, Op: task.OpIn, Values: []string{*value}}}
+			if err := pair.Validate(); err != nil {
+				return nil, err
+			}
+		}
+		if name == task.LabelNode || name == task.LabelSlots {
+			return nil, fmt.Errorf("the label %q is the node's own word: %w", name, ErrOwnLabel)
+		}
+		now, is := n.Labels[name]
+		if is != (value != nil) || is && now != *value {
+			changes[name] = value
+		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	return Labelled{Labels: changes, Reason: c.Reason}, nil
+}
+
+// ErrOwnLabel refuses to change a label that follows from what the node is.
+var ErrOwnLabel = errors.New("nobody can change it")
+
+// relabel notes changes, and what all of them add up to.
+func (n *Node) relabel(changes map[string]*string) {
+	if n.Relabels == nil {
+		n.OwnLabels = n.Labels
+	}
+	all := maps.Clone(n.Relabels)
+	if all == nil {
+		all = map[string]*string{}
+	}
+	maps.Copy(all, changes)
+	n.Relabels = all
+	n.addLabels()
+}
+
+// addLabels puts the labels together: what the worker says, and what was changed.
+func (n *Node) addLabels() {
+	if n.Relabels == nil {
+		return
+	}
+	labels := maps.Clone(n.OwnLabels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for name, value := range n.Relabels {
+		if value == nil {
+			delete(labels, name)
+		} else {
+			labels[name] = *value
+		}
+	}
+	n.Labels = labels
+}
+
+// Selectable are the labels by which tasks choose: those of the node, its name and its slots.
+func (n *Node) Selectable() map[string]string {
+	labels := make(map[string]string, len(n.Labels)+2)
+	maps.Copy(labels, n.Labels)
+	labels[task.LabelNode], labels[task.LabelSlots] = string(n.ID), strconv.Itoa(n.Slots)
+	return labels
+}

@@ -1,0 +1,61 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"millrace/task"
+)
+
+// Parents returns the parents that have not ended, in the order of their ids, at
+// most limit of them. They run on no node.
+func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list parents", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = '' ORDER BY id LIMIT ?",
+		int64(task.Running), int64(task.Cancelling), limit)
+}
+
+// statesAtOnce is how many tasks one query asks for.
+const statesAtOnce = 250
+
+// States returns the states of tasks, and the sequence that reflects. What is not
+// known is not there.
+func (s *Store) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
+	states := make(map[task.ID]task.State, len(ids))
+	var at uint64
+	err := s.view(ctx, "look at the states of tasks", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		for len(ids) > 0 {
+			n := min(len(ids), statesAtOnce)
+			args := make([]any, n)
+			for i, id := range ids[:n] {
+				args[i] = string(id)
+			}
+			ids = ids[n:]
+			var id task.ID
+			var state task.State
+			query := "SELECT id, state FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
+			if err := each(ctx, tx, query, args, []any{&id, &state}, func() error {
+				if state != task.Unknown {
+					states[id] = state
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return states, at, err
+}
+
+// Busy tells whether a queue, or a route in its place, has tasks that have not ended.
+func (s *Store) Busy(ctx context.Context, queue string) (bool, error) {
+	busy := false
+	ended := fmt.Sprintf("%d, %d, %d, %d", task.Finished, task.Error, task.Cancelled, task.Abnormal)
+	err := s.view(ctx, "look whether a route is in use", func(tx *sql.Tx, _ uint64) error {
+		return tx.QueryRowContext(ctx, "SELECT count(*) > 0 FROM counts WHERE queue = ? AND n > 0 AND state NOT IN ("+ended+")", queue).Scan(&busy)
+	})
+	return busy, err
+}

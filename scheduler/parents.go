@@ -1,0 +1,232 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// families are the parents to which something has happened, as the log told.
+type families struct {
+	mu      sync.Mutex
+	touched map[task.ID]struct{} // guarded by mu
+	poke    chan struct{}        // holds one
+}
+
+func newFamilies() *families { return &families{poke: make(chan struct{}, 1)} }
+
+func (f *families) touch(id task.ID) {
+	f.mu.Lock()
+	if f.touched == nil {
+		f.touched = map[task.ID]struct{}{}
+	}
+	f.touched[id] = struct{}{}
+	f.mu.Unlock()
+	poke(f.poke)
+}
+
+func (f *families) take() []task.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(f.touched))
+	f.touched = nil
+	return ids
+}
+
+// observe notes the ends of children, and what becomes of parents. What it is not
+// told the sweep finds.
+func (f *families) observe(step *events.Step) {
+	is := &step.Is
+	if is.State == step.Was.State {
+		return
+	}
+	if is.Parent != "" && is.State.Terminal() {
+		f.touch(is.Parent)
+	}
+	if is.Epoch == 0 && (is.State == task.Running || is.State == task.Cancelling) {
+		f.touch(step.Record.Fact.Task)
+	}
+}
+
+// gather is how long the ends of children are collected before their parents are looked at.
+const gather = 20 * time.Millisecond
+
+// followParents looks at parents as their children end, until ctx ends.
+func (s *Scheduler) followParents(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.families.poke:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gather):
+		}
+		for _, id := range s.families.take() {
+			if err := s.Follow(ctx, id); err != nil && ctx.Err() == nil {
+				s.log.Warn().Err(err).Str("task", string(id)).Msg("a parent cannot be looked at now; the sweep comes back to it")
+			}
+		}
+	}
+}
+
+// sweepParents looks at all parents that have not ended.
+func (s *Scheduler) sweepParents(ctx context.Context) error {
+	ids, err := s.view.Parents(ctx, batch)
+	errs := []error{err}
+	for _, id := range ids {
+		errs = append(errs, s.Follow(ctx, id))
+	}
+	return errors.Join(errs...)
+}
+
+// Follow does once what a parent needs: its children, if whoever submitted it has not
+// made all of them; their cancel, if it is cancelled; its end, after theirs. Any number
+// of schedulers may do so at once.
+func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
+	t, err := s.rec.Load(ctx, id)
+	if errors.Is(err, task.ErrUnknown) || err == nil && (!t.Live() || t.Epoch != 0) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mine := false
+	if t.Children == nil && t.State == task.Running {
+		if t, mine, err = s.expand(ctx, t); err != nil {
+			return err
+		}
+	}
+	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
+	states, _, err := s.view.States(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if err := s.bear(ctx, &t, states, mine); err != nil {
+		return err
+	}
+	if t.State == task.Cancelling {
+		if err := s.cancelChildren(ctx, ids, states); err != nil {
+			return err
+		}
+	}
+	command, ok := task.Follow(&t, states)
+	if !ok {
+		return nil
+	}
+	_, event, err := s.rec.Do(ctx, t, command)
+	if errors.Is(err, task.ErrEnded) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end parent %s: %w", id, err)
+	}
+	if event != nil {
+		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Msg("a parent has ended with its children")
+	}
+	return nil
+}
+
+// expand finds the children of a parent among the nodes as they are now.
+func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, error) {
+	nodes, at, err := s.view.Nodes(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	now, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
+	if errors.Is(err, task.ErrEnded) {
+		err = nil
+	}
+	return now, event != nil, err
+}
+
+// bear makes the children that nobody has made, and adds to states what it finds out. Those
+// that somebody else is about to make are left to them for a while.
+func (s *Scheduler) bear(ctx context.Context, t *task.Task, states map[task.ID]task.State, mine bool) error {
+	if !mine && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
+		return nil
+	}
+	for _, name := range t.Wanting(states) {
+		id := task.ChildID(t.ID, name)
+		if !mine {
+			child, err := s.rec.Load(ctx, id) // the read model may lag
+			if err == nil {
+				states[id] = child.State
+				continue
+			}
+			if !errors.Is(err, task.ErrUnknown) {
+				return err
+			}
+			s.repairs.add(RepairChild, 1)
+			s.log.Warn().Str("task", string(t.ID)).Str("child", name).Msg("whoever submitted it has not made this child; the sweep does it")
+		}
+		if t.State == task.Cancelling {
+			states[id] = task.Cancelled // it is never made
+			continue
+		}
+		if _, err := s.rec.Submit(ctx, id, task.Child(t, name)); err != nil {
+			return err
+		}
+		states[id] = task.Pending
+	}
+	return nil
+}
+
+// cancelChildren passes the cancel of a parent on.
+func (s *Scheduler) cancelChildren(ctx context.Context, ids []task.ID, states map[task.ID]task.State) error {
+	for _, id := range ids {
+		if states[id].Terminal() || states[id] == task.Cancelling {
+			continue
+		}
+		child, err := s.rec.Load(ctx, id)
+		if errors.Is(err, task.ErrUnknown) {
+			continue
+		}
+		if err == nil {
+			child, _, err = s.rec.Do(ctx, child, task.Cancel{Reason: "its parent was cancelled"})
+		}
+		if err != nil && !errors.Is(err, task.ErrEnded) {
+			return err
+		}
+		states[id] = child.State
+	}
+	return nil
+}
+
+// include gives the open parents that include nodes which come late a child on each that has come.
+func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) error {
+	ids, err := s.view.Parents(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t, err := s.rec.Load(ctx, id)
+		if err != nil || t.State != task.Running || t.Children == nil || t.Spec == nil || t.Spec.Place.Late != task.LateInclude {
+			continue
+		}
+		before := len(t.Children.Names)
+		t, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
+		if err != nil && !errors.Is(err, task.ErrEnded) {
+			return err
+		}
+		if event == nil {
+			continue
+		}
+		for _, name := range t.Children.Names[before:] {
+			if _, err := s.rec.Submit(ctx, task.ChildID(id, name), task.Child(&t, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

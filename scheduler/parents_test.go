@@ -1,0 +1,256 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// observed gives schedulers what the log says since they were last told.
+func (w *testWorld) observed(t *testing.T, from int, all ...*Scheduler) int {
+	t.Helper()
+	records := w.All()
+	was := map[task.ID]task.Task{}
+	var steps []events.Step
+	for i := range records {
+		r := &records[i]
+		step := events.Step{Record: r}
+		if id := r.Fact.Task; id != "" {
+			before := was[id]
+			after := task.Evolve(before, r.Task())
+			after.ID = id
+			was[id] = after
+			step.Was, step.Is = events.GlanceAt(&before), events.GlanceAt(&after)
+		}
+		if i >= from {
+			steps = append(steps, step)
+		}
+	}
+	for _, s := range all {
+		s.Observe(steps)
+	}
+	pass(10 * gather)
+	return len(records)
+}
+
+// adopt makes children known to the view, which lists what a test submitted.
+func (w *testWorld) adopt(t *testing.T, parent task.ID) []task.ID {
+	t.Helper()
+	now := w.task(t, parent)
+	var ids []task.ID
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range now.Children.Names {
+		ids = append(ids, task.ChildID(parent, name))
+	}
+	w.tasks = append(w.tasks, ids...)
+	return ids
+}
+
+func (w *testWorld) finish(t *testing.T, id task.ID, n node.ID) {
+	t.Helper()
+	now := w.claim(t, id, n)
+	if _, _, err := w.rec.Do(t.Context(), now, task.Finish{Epoch: now.Epoch}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func submitParent(t *testing.T, w *testWorld, p task.Place) task.ID {
+	t.Helper()
+	e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: p}}, nil, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := task.ID(events.NewID(time.Now()))
+	if _, err := w.rec.Submit(t.Context(), id, e); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.tasks = append(w.tasks, id)
+	w.mu.Unlock()
+	return id
+}
+
+// A parent ends with its last child, by the facts of the log alone: no sweep, and once, with
+// any number of schedulers.
+func TestParentEndsWithItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.join(t, "n2")
+		all := w.run(t, 3)
+		id := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		at := w.observed(t, 0, all...)
+		now := w.task(t, id)
+		if now.Children == nil || len(now.Children.Names) != 2 || now.State != task.Running {
+			t.Fatalf("it is %s with %+v", now.State, now.Children)
+		}
+		ids := w.adopt(t, id)
+		w.finish(t, ids[0], "n1")
+		at = w.observed(t, at, all...)
+		if now := w.task(t, id); now.State != task.Running {
+			t.Fatalf("with one of two children ended it is %s", now.State)
+		}
+		w.finish(t, ids[1], "n2")
+		w.observed(t, at, all...)
+		if now := w.task(t, id); now.State != task.Finished || string(now.Result) != `{"finished":2}` {
+			t.Errorf("it is %s with %s", now.State, now.Result)
+		}
+		records, err := w.Task(t.Context(), id)
+		if err != nil || len(records) != 3 { // birth, expanded, concluded
+			t.Errorf("it has %d records, %v", len(records), err)
+		}
+		for _, s := range all {
+			if len(s.Repairs()) > 0 {
+				t.Errorf("repairs: %v", s.Repairs())
+			}
+		}
+	})
+}
+
+// A submitter that dies between the parent's expansion and its children leaves them to the
+// sweep, which is counted; a scheduler that is told nothing finds the end by itself.
+func TestChildrenThatNobodyMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		s := w.run(t, 1)[0]
+		id := submitParent(t, w, task.Place{Nodes: []string{"n1", "n2"}, Each: true, NoNode: task.NoNodeWait})
+		now := w.task(t, id)
+		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.rec.Submit(t.Context(), task.ChildID(id, "n1"), task.Child(ptr(w.task(t, id)), "n1")); err != nil {
+			t.Fatal(err)
+		}
+		pass(15 * time.Second)
+		if n := s.Repairs()[RepairChild]; n != 1 {
+			t.Errorf("%d children were made, want the one that was missing", n)
+		}
+		ids := w.adopt(t, id)
+		w.finish(t, ids[0], "n1")
+		if _, _, err := w.rec.Do(t.Context(), w.task(t, ids[1]), task.Cancel{}); err != nil {
+			t.Fatal(err)
+		}
+		pass(6 * time.Second)
+		if now := w.task(t, id); now.State != task.Cancelled {
+			t.Errorf("it is %s", now.State)
+		}
+	})
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// The cancel of a parent reaches its children even if whoever asked for it has died.
+func TestCancelCascades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.join(t, "n2")
+		all := w.run(t, 2)
+		id := submitParent(t, w, task.Place{Count: 2})
+		at := w.observed(t, 0, all...)
+		ids := w.adopt(t, id)
+		runs := w.claim(t, ids[0], "n1")
+		if _, _, err := w.rec.Do(t.Context(), w.task(t, id), task.Cancel{Reason: "no"}); err != nil {
+			t.Fatal(err)
+		}
+		at = w.observed(t, at, all...)
+		if a, b := w.task(t, ids[0]), w.task(t, ids[1]); a.State != task.Cancelling || b.State != task.Cancelled {
+			t.Errorf("its children are %s and %s", a.State, b.State)
+		}
+		if now := w.task(t, id); now.State != task.Cancelling {
+			t.Errorf("while a child runs it is %s", now.State)
+		}
+		if _, _, err := w.rec.Do(t.Context(), w.task(t, ids[0]), task.Stopped{Epoch: runs.Epoch}); err != nil {
+			t.Fatal(err)
+		}
+		w.observed(t, at, all...)
+		if now := w.task(t, id); now.State != task.Cancelled {
+			t.Errorf("it is %s", now.State)
+		}
+	})
+}
+
+// Nodes that come late get a child of a parent that includes them, and of no other.
+func TestLateNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		all := w.run(t, 2)
+		includes := submitParent(t, w, task.Place{Mode: task.PlaceAll, Late: task.LateInclude})
+		ignores := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		w.observed(t, 0, all...)
+		pass(10 * time.Second)
+		w.join(t, "n2")
+		pass(time.Second)
+		if names := w.task(t, includes).Children.Names; len(names) != 2 || names[1] != "n2" {
+			t.Errorf("the one that includes late nodes has %v", names)
+		}
+		if names := w.task(t, ignores).Children.Names; len(names) != 1 {
+			t.Errorf("the other one has %v", names)
+		}
+		if late := w.task(t, task.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
+			t.Errorf("the late child is %s on %s", late.State, late.Route)
+		}
+	})
+}
+
+// Tasks that wait for labels are moved or ended as their rules have it, when no node matches.
+func TestSelectorsWithoutNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.run(t, 2)
+		gpu := task.Selector{{Key: "gpu", Op: task.OpExists}}
+		submit := func(noNode string) task.ID {
+			e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Labels: gpu, NoNode: noNode}}}, nil, 0, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := task.ID(events.NewID(time.Now()))
+			if _, err := w.rec.Submit(t.Context(), id, e); err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			w.tasks = append(w.tasks, id)
+			w.mu.Unlock()
+			return id
+		}
+		value := ""
+		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Label{Labels: map[string]*string{"gpu": &value}}); err != nil {
+			t.Fatal(err)
+		}
+		falls, fails, waits, expires := submit(task.NoNodeFallback), submit(task.NoNodeFail), submit(task.NoNodeWait), submit("")
+		pass(settings.StartDeadline * 3)
+		for _, id := range []task.ID{falls, fails, waits, expires} {
+			if now := w.task(t, id); now.State != task.Pending || !now.Route.Selected() {
+				t.Errorf("while a node matches it is %s on %s", now.State, now.Route)
+			}
+		}
+		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Label{Labels: map[string]*string{"gpu": nil}}); err != nil {
+			t.Fatal(err)
+		}
+		pass(20 * time.Second)
+		if now := w.task(t, falls); now.Route != "default.5" || !now.Offered {
+			t.Errorf("what falls back is on %s", now.Route)
+		}
+		if now := w.task(t, fails); now.State != task.Abnormal || now.Reason != task.ReasonUnplaced {
+			t.Errorf("what fails is %s/%s", now.State, now.Reason)
+		}
+		if now := w.task(t, expires); now.State != task.Pending {
+			t.Errorf("before its start deadline, counted from the loss of the last node, it is %s: %s", now.State, now.Message)
+		}
+		pass(settings.StartDeadline + 10*time.Second)
+		if now := w.task(t, expires); now.State != task.Abnormal || now.Reason != task.ReasonExpired {
+			t.Errorf("what expires is %s/%s", now.State, now.Reason)
+		}
+		if now := w.task(t, waits); now.State != task.Pending {
+			t.Errorf("what waits is %s", now.State)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package jobfile
+
+import (
+	"fmt"
+
+	"millrace/task"
+)
+
+// selector reads a list of requirements, or a mapping from labels to values.
+func (r *reader) selector(v value) task.Selector {
+	var s task.Selector
+	switch v.kind {
+	case text:
+		s = r.requirements(v)
+	case list:
+		if len(v.items) == 0 {
+			r.refuse(v, "the list is empty: fill it or leave the field out")
+		}
+		for i, n := range v.items {
+			s = append(s, r.requirements(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})...)
+		}
+	case mapping:
+		for _, f := range v.fields {
+			at := value{f.node, join(v.path, f.name), f.pos}
+			if f.node.kind == list {
+				s = append(s, task.Requirement{Key: f.name, Op: task.OpIn, Values: r.list(at, r.scalar)})
+			} else {
+				s = append(s, task.SelectLabel(f.name, r.scalar(at)))
+			}
+		}
+	default:
+		r.want(v, "a list such as [\"zone in (eu,us)\", gpu] or a mapping such as {zone: eu}")
+	}
+	return s
+}
+
+func (r *reader) requirements(v value) task.Selector {
+	line := r.line(v)
+	if v.kind != text {
+		return nil
+	}
+	s, err := task.ParseSelector(line)
+	if err != nil {
+		r.refuse(v, "%v", err)
+	}
+	return s
+}
+
+func (r *reader) atLeastOne(v value) int {
+	n := r.whole(v)
+	if v.kind == number && n < 1 {
+		r.refuse(v, "want 1 or more, got %s", describe(v.node))
+	}
+	return n
+}
+
+func (r *reader) flag(v value) bool {
+	if v.kind != boolean {
+		r.want(v, "true or false")
+	}
+	return v.text == "true" || v.text == "True" || v.text == "TRUE"
+}

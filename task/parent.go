@@ -1,0 +1,306 @@
+package task
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxChildren is how many children a task may have.
+const MaxChildren = 4096
+
+// Children are the tasks into which a parent was expanded. Their ids follow from the
+// parent's and their names ([ChildID]), so whoever knows the parent can make
+// those that are missing, and nobody can make one twice.
+type Children struct {
+	// AtSeq is the sequence of the log at which the nodes were looked at.
+	AtSeq uint64 `json:"at_seq"`
+	// Names are those of the children, in order: of a child on a node the node's name.
+	Names []string `json:"names"`
+	// Spares are nodes that match as well and have no child of their own. One of
+	// them gets a child whose node takes no new work.
+	Spares []string `json:"spares,omitempty"`
+}
+
+// Expanded says which children a parent has, or which more.
+type Expanded struct{ Children }
+
+// Concluded ends a parent with its children.
+type Concluded struct {
+	// State is the terminal state that follows from theirs.
+	State State
+	// Reason is a code and Message words.
+	Reason, Message string
+	// Result counts the children by state, as JSON.
+	Result json.RawMessage
+}
+
+// Expand gives a parent its children, or more of them, which is only possible if
+// it includes nodes that come late.
+type Expand struct{ Children }
+
+// Conclude ends a parent. What it says is what [Follow] found.
+type Conclude struct {
+	State           State
+	Reason, Message string
+	Result          json.RawMessage
+}
+
+func (Expanded) isEvent()   {}
+func (Concluded) isEvent()  {}
+func (Expand) isCommand()   {}
+func (Conclude) isCommand() {}
+
+// ErrNoParent refuses what only a parent can do.
+var ErrNoParent = errors.New("the task has no children")
+
+// Parental tells whether a task of this spec starts no process itself, and is
+// what its children are: it is running until the last of them has ended.
+func (s *Spec) Parental() bool { return s != nil && s.Place.fans() }
+
+// Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
+// or make others do so.
+func (s *Spec) Placed() bool {
+	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Cost() > 1
+}
+
+// ChildID is the id of a parent's child: in the parent's millisecond, and as good as random within it.
+func ChildID(parent ID, name string) ID {
+	sum := sha256.Sum256([]byte(string(parent) + "\x00" + name))
+	return parent[:10] + ID(crockford.EncodeToString(sum[:10]))
+}
+
+// crockford is the alphabet of ULIDs; ten bytes are their sixteen last characters.
+var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
+
+// ChildIDs are the ids of all children of a parent, by name.
+func ChildIDs(t *Task) map[string]ID {
+	ids := map[string]ID{}
+	if t.Children != nil {
+		for _, name := range t.Children.Names {
+			ids[name] = ChildID(t.ID, name)
+		}
+	}
+	return ids
+}
+
+// Child is the birth of the parent's child of this name, which it must have.
+func Child(parent *Task, name string) Submitted {
+	spec := *parent.Spec
+	place := Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
+	spec.Place = place
+	spec.Signal = nil
+	w := parent.Work
+	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
+	w.Holds = w.holds()
+	w.Route = spec.homeRoute(parent.sharedName(), parent.Route.Priority())
+	return Submitted{Work: w, Due: parent.Due}
+}
+
+// spares are the spare nodes in the order in which a child tries them: each begins
+// with another one, so that two that have to move do not meet at once.
+func spares(c *Children, name string) []string {
+	n := len(c.Spares)
+	if n == 0 {
+		return nil
+	}
+	from := max(slices.Index(c.Names, name), 0) % n
+	all := append(slices.Clone(c.Spares[from:]), c.Spares[:from]...)
+	return all[:min(n, MaxPlaceNodes-1)]
+}
+
+// Progress counts children by state. What has not been seen yet is [Unknown].
+type Progress map[State]int
+
+// Ended is how many have.
+func (p Progress) Ended() int {
+	n := 0
+	for s, count := range p {
+		if s.Terminal() {
+			n += count
+		}
+	}
+	return n
+}
+
+// Total is how many there are.
+func (p Progress) Total() int {
+	n := 0
+	for _, count := range p {
+		n += count
+	}
+	return n
+}
+
+// String is the progress in words: "3 of 5 have ended: 2 finished, 1 error, 2 running".
+func (p Progress) String() string {
+	var parts []string
+	for _, s := range append([]State{Finished, Error, Cancelled, Abnormal, Running, Cancelling, Pending, Retrying, Scheduled, Held}, Unknown) {
+		if p[s] > 0 {
+			name := s.String()
+			if s == Unknown {
+				name = "not seen yet"
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", p[s], name))
+		}
+	}
+	text := fmt.Sprintf("%d of %d have ended", p.Ended(), p.Total())
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return text
+}
+
+// Result is the progress as the result of a parent: {"error":1,"finished":2}.
+func (p Progress) Result() json.RawMessage {
+	counts := map[string]int{}
+	for s, n := range p {
+		if n > 0 {
+			counts[s.String()] = n
+		}
+	}
+	b, _ := json.Marshal(counts) // a map of numbers always marshals
+	return b
+}
+
+// Follow returns what a parent is to become, now that its children have come so
+// far; false if nothing changes. A child is missing in states if nobody has seen it.
+func Follow(t *Task, states map[ID]State) (Command, bool) {
+	switch {
+	case t.State.Terminal():
+		return nil, false
+	case t.Children == nil && t.State == Cancelling:
+		return Conclude{State: Cancelled, Reason: ReasonUser, Message: "it was cancelled before it had children"}, true
+	case t.Children == nil:
+		return nil, false
+	}
+	if why := t.short(); why != "" {
+		return GiveUp{Reason: ReasonUnplaced, Detail: why}, true
+	}
+	p := t.Progress(states)
+	open := t.Spec != nil && t.Spec.Place.Late == LateInclude && p.Total() == 0 && t.State == Running
+	if p.Ended() < p.Total() || open {
+		return nil, false
+	}
+	c := Conclude{State: Finished, Message: p.String(), Result: p.Result()}
+	switch {
+	case t.State == Cancelling && p[Finished] < p.Total() || t.State == Cancelling && p.Total() == 0:
+		c.State, c.Reason = Cancelled, ReasonUser
+	case p[Error]+p[Abnormal] > 0:
+		c.State, c.Reason = Error, ReasonTask
+	case p[Cancelled] > 0:
+		c.State, c.Reason = Cancelled, ReasonUser
+	}
+	return c, true
+}
+
+// Progress counts the children of a parent.
+func (t *Task) Progress(states map[ID]State) Progress {
+	p := Progress{}
+	if t.Children != nil && t.short() == "" {
+		for _, name := range t.Children.Names {
+			p[states[ChildID(t.ID, name)]]++
+		}
+	}
+	return p
+}
+
+// Wanting are the children that nobody has seen, by name.
+func (t *Task) Wanting(states map[ID]State) []string {
+	if t.Children == nil || t.State.Terminal() || t.short() != "" {
+		return nil
+	}
+	var names []string
+	for _, name := range t.Children.Names {
+		if _, seen := states[ChildID(t.ID, name)]; !seen {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// short says why a parent has no children at all although it was expanded; "" if it may have them.
+func (t *Task) short() string {
+	if t.Spec == nil || t.Children == nil {
+		return ""
+	}
+	p := &t.Spec.Place
+	found := len(t.Children.Names)
+	switch {
+	case p.Count > found:
+		return fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
+	case found == 0 && p.Late != LateInclude:
+		return fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
+	}
+	return ""
+}
+
+// parentDuty says who must act on a parent.
+func parentDuty(t Task, around Surroundings, s Settings) Duty {
+	d := Duty{Who: "its children", By: looked(t.Since, around).Add(s.look()), Look: true,
+		Else: "the sweep of any scheduler looks whether all of them have ended"}
+	switch {
+	case t.Children == nil:
+		d.Who, d.What = "scheduler", "find out which nodes it is meant for: whoever submitted it has not"
+	case t.State == Cancelling:
+		d.What = fmt.Sprintf("stop, all %d of them; then it is cancelled", len(t.Children.Names))
+	case len(t.Children.Names) == 0:
+		d.Who, d.What = "operator", "bring up a node that matches: it includes nodes that come late, and none has come"
+	default:
+		d.What = fmt.Sprintf("end, all %d of them; it has ended with the last", len(t.Children.Names))
+	}
+	return d
+}
+
+// expand decides which children are new.
+func expand(t Task, c Expand) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case !t.Spec.Parental():
+		return nil, ErrNoParent
+	case t.State == Cancelling:
+		return nil, nil
+	case t.Children == nil:
+		if len(c.Names) > MaxChildren {
+			return nil, fmt.Errorf("%d children, want at most %d", len(c.Names), MaxChildren)
+		}
+		return Expanded(c), nil
+	case t.Spec.Place.Late != LateInclude:
+		return nil, nil // somebody else has expanded it
+	}
+	c.Names = slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { return slices.Contains(t.Children.Names, name) })
+	if len(c.Names) == 0 || len(t.Children.Names)+len(c.Names) > MaxChildren {
+		return nil, nil
+	}
+	return Expanded(c), nil
+}
+
+// expanded adds children. A list that another one shares is not changed.
+func (t *Task) expanded(e Expanded) {
+	if !t.Live() || t.Epoch != 0 {
+		return
+	}
+	now := Children{AtSeq: e.AtSeq, Names: slices.Clone(e.Names), Spares: e.Spares}
+	if t.Children != nil {
+		now = *t.Children
+		now.Names = slices.Clone(now.Names)
+		for _, name := range e.Names {
+			if !slices.Contains(now.Names, name) {
+				now.Names = append(now.Names, name)
+			}
+		}
+	}
+	t.Children = &now
+}
+
+// bear begins the life of a parent.
+func (t *Task) bear(r Recorded) {
+	t.enter(Running, "", "", r)
+	t.StartedAt, t.EndedAt, t.CancelBy = r.At, time.Time{}, time.Time{}
+}

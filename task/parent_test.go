@@ -1,0 +1,174 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+)
+
+const parentID ID = "01JNA0PARENT00000000000000"
+
+// parent is one that was submitted with this place.
+func parent(t *testing.T, p Place) Task {
+	t.Helper()
+	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Evolve(Task{ID: parentID}, Recorded{Seq: 1, At: noon, Event: e})
+}
+
+func add(t *testing.T, p Task, c Command) Task {
+	t.Helper()
+	e, err := Decide(p, c, noon)
+	if err != nil || e == nil {
+		t.Fatalf("%+v: %+v, %v", c, e, err)
+	}
+	return Evolve(p, Recorded{Seq: p.Seq + 1, Chain: true, At: noon.Add(time.Duration(p.Seq) * time.Second), Event: e})
+}
+
+func states(p *Task, all ...State) map[ID]State {
+	m := map[ID]State{}
+	for i, s := range all {
+		if s != Unknown {
+			m[ChildID(p.ID, p.Children.Names[i])] = s
+		}
+	}
+	return m
+}
+
+func TestFollow(t *testing.T) {
+	open := add(t, parent(t, Place{Nodes: []string{"a", "b"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"a", "b"}}})
+	cancelling := add(t, open, Cancel{Reason: "no"})
+	for _, c := range []struct {
+		name     string
+		given    Task
+		children []State
+		want     State // Unknown: nothing changes
+		result   string
+	}{
+		{"nobody has seen them", open, []State{Unknown, Unknown}, Unknown, ""},
+		{"one runs", open, []State{Finished, Running}, Unknown, ""},
+		{"one is missing", open, []State{Finished, Unknown}, Unknown, ""},
+		{"both finished", open, []State{Finished, Finished}, Finished, `{"finished":2}`},
+		{"one failed", open, []State{Finished, Error}, Error, `{"error":1,"finished":1}`},
+		{"one could not run", open, []State{Abnormal, Cancelled}, Error, `{"abnormal":1,"cancelled":1}`},
+		{"one was cancelled", open, []State{Finished, Cancelled}, Cancelled, `{"cancelled":1,"finished":1}`},
+		{"cancelling", cancelling, []State{Cancelled, Cancelling}, Unknown, ""},
+		{"cancelled", cancelling, []State{Cancelled, Error}, Cancelled, `{"cancelled":1,"error":1}`},
+		{"cancelled too late", cancelling, []State{Finished, Finished}, Finished, `{"finished":2}`},
+	} {
+		command, ok := Follow(&c.given, states(&c.given, c.children...))
+		if ok != (c.want != Unknown) {
+			t.Errorf("%s: %+v, %v", c.name, command, ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		end := add(t, c.given, command)
+		if end.State != c.want || string(end.Result) != c.result || end.EndedAt.IsZero() {
+			t.Errorf("%s: it is %s with %s, want %s with %s", c.name, end.State, end.Result, c.want, c.result)
+		}
+		if _, again := Follow(&end, states(&c.given, c.children...)); again {
+			t.Errorf("%s: it ends twice", c.name)
+		}
+	}
+	unborn := add(t, parent(t, Place{Mode: PlaceAll}), Cancel{})
+	if c, ok := Follow(&unborn, nil); !ok || add(t, unborn, c).State != Cancelled {
+		t.Errorf("cancelled before it had children: %+v, %v", c, ok)
+	}
+}
+
+func TestParentWithoutEnoughNodes(t *testing.T) {
+	for _, c := range []struct {
+		place Place
+		names []string
+		short bool
+	}{
+		{Place{Mode: PlaceAll}, nil, true},
+		{Place{Mode: PlaceAll}, []string{"a"}, false},
+		{Place{Count: 2}, []string{"a"}, true},
+		{Place{Count: 2}, []string{"a", "b"}, false},
+		{Place{Mode: PlaceAll, Late: LateInclude}, nil, false},
+	} {
+		p := add(t, parent(t, c.place), Expand{Children{AtSeq: 9, Names: c.names}})
+		command, ok := Follow(&p, nil)
+		if ok != c.short || c.short && len(p.Wanting(nil)) > 0 {
+			t.Errorf("%+v with %v: %+v, wanting %v", c.place, c.names, command, p.Wanting(nil))
+		}
+		if ok {
+			end := add(t, p, command)
+			if end.State != Abnormal || end.Reason != ReasonUnplaced {
+				t.Errorf("%+v: it is %s/%s", c.place, end.State, end.Reason)
+			}
+			if again := add(t, end, Reopen{}); again.Children != nil || again.State != Running {
+				t.Errorf("reopened it is %s with %+v", again.State, again.Children)
+			}
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	p := parent(t, Place{Mode: PlaceAll, Late: LateInclude})
+	if p.State != Running || p.Offered {
+		t.Fatalf("a parent is born %s", p.State)
+	}
+	if _, missing := NextOffer(p); missing {
+		t.Error("an offer is missing of a parent")
+	}
+	p = add(t, p, Expand{Children{AtSeq: 5, Names: []string{"a", "b"}}})
+	if e, err := Decide(p, Expand{Children{AtSeq: 6, Names: []string{"b", "a"}}}, noon); e != nil || err != nil {
+		t.Errorf("nothing new: %+v, %v", e, err)
+	}
+	more := add(t, p, Expand{Children{AtSeq: 7, Names: []string{"b", "c"}}})
+	if got := more.Children; !reflect.DeepEqual(got.Names, []string{"a", "b", "c"}) || got.AtSeq != 5 {
+		t.Errorf("it has %+v", got)
+	}
+	if len(p.Children.Names) != 2 {
+		t.Error("a list that another one shares was changed")
+	}
+	closed := add(t, parent(t, Place{Mode: PlaceAll}), Expand{Children{AtSeq: 5, Names: []string{"a"}}})
+	if e, err := Decide(closed, Expand{Children{Names: []string{"z"}}}, noon); e != nil || err != nil {
+		t.Errorf("one that ignores who comes late: %+v, %v", e, err)
+	}
+	plain := given(Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}})
+	if _, err := Decide(plain, Expand{}, noon); !errors.Is(err, ErrNoParent) {
+		t.Errorf("a plain task: %v", err)
+	}
+	if _, err := Decide(plain, Conclude{State: Finished}, noon); !errors.Is(err, ErrNoParent) {
+		t.Errorf("a plain task: %v", err)
+	}
+}
+
+func TestChild(t *testing.T) {
+	p := parent(t, Place{Count: 2, NoNode: NoNodeWait})
+	p.Due = noon.Add(time.Hour)
+	p = add(t, p, Expand{Children{AtSeq: 5, Names: []string{"a", "b"}, Spares: []string{"x", "y", "z"}}})
+	first, second := Child(&p, "a"), Child(&p, "b")
+	if want := []string{"a", "x", "y", "z"}; !reflect.DeepEqual(first.Spec.Place.Nodes, want) || first.Route != "@a.5" {
+		t.Errorf("the first child goes to %s, then %v", first.Route, first.Spec.Place.Nodes)
+	}
+	if want := []string{"b", "y", "z", "x"}; !reflect.DeepEqual(second.Spec.Place.Nodes, want) || second.Spec.Place.NoNode != NoNodeWait {
+		t.Errorf("the second child goes to %v", second.Spec.Place.Nodes)
+	}
+	if first.Spec.Parental() || first.Parent != p.ID || !first.Due.Equal(p.Due) || first.Spec.Place.Queue != "images" || first.Spec.Validate() != nil {
+		t.Errorf("the child is %+v", first)
+	}
+	id := ChildID(p.ID, "a")
+	if parsed, err := ParseID(string(id)); err != nil || parsed != id || id == ChildID(p.ID, "b") || id == ChildID("01JNA0PARENT00000000000001", "a") || id[:10] != p.ID[:10] {
+		t.Errorf("its id is %s, %v", id, err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	p := Progress{Finished: 2, Error: 1, Running: 3, Unknown: 1}
+	if got, want := p.String(), "3 of 7 have ended: 2 finished, 1 error, 3 running, 1 not seen yet"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if !json.Valid(p.Result()) {
+		t.Errorf("%s", p.Result())
+	}
+}

@@ -1,0 +1,191 @@
+package task
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSelectorMatch(t *testing.T) {
+	labels := map[string]string{"zone": "eu", "gpu": "", "mem": "16", "disk": "1.5", "name": "many"}
+	for text, why := range map[string]string{
+		"":                            "",
+		"zone in (eu,us), gpu":        "",
+		"zone=eu,mem>=16,mem<=16":     "",
+		"mem>15.5, mem<1e2":           "",
+		"disk > 1":                    "",
+		"!spot, spot!=yes":            "",
+		"spot notin (a,b)":            "",
+		"zone==eu":                    "",
+		"zone in (us,asia)":           `zone in (asia,us): its zone is "eu"`,
+		"zone!=eu":                    `zone!=eu: its zone is "eu"`,
+		"spot":                        `spot: the node has no label "spot"`,
+		"!gpu":                        `!gpu: its gpu is ""`,
+		"mem>16":                      `mem>16: its mem is "16"`,
+		"name>1":                      `name>1: its name is "many"`,
+		"cores>1":                     `cores>1: the node has no label "cores"`,
+		"zone notin (eu,us), mem > 0": `zone notin (eu,us): its zone is "eu"`,
+	} {
+		s, err := ParseSelector(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if ok, got := s.Match(labels); got != why || ok != (why == "") {
+			t.Errorf("%s: %v, %q; want %q", text, ok, got, why)
+		}
+		again, err := ParseSelector(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Errorf("%s is written %s, which reads as %s, %v", text, s, again, err)
+		}
+	}
+}
+
+func TestSelectorRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"zone between (a,b)":                    "want key, !key",
+		"zone in eu":                            "want key, !key",
+		"zone in (eu":                           "want key, !key",
+		"mem>much":                              "want a number",
+		"mem>NaN":                               "want a number",
+		"=x":                                    "the label",
+		"!":                                     "the label",
+		"a=(b":                                  "without commas",
+		"gr\u00f6\u00dfe":                       "want key",
+		strings.Repeat("a,", MaxRequirements+1): "at most 32",
+	} {
+		_, err := ParseSelector(text)
+		checkError(t, text, err, want)
+	}
+}
+
+// The same requirements are the same route, however they are written.
+func TestSelectorRoutes(t *testing.T) {
+	route := func(text string) Route {
+		s, err := ParseSelector(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return SelectorRoute("default", s, 5)
+	}
+	a := route("zone in (eu,us),gpu")
+	if b := route("gpu, gpu, zone in ( us , eu,us)"); a != b || a.Validate() != nil || !a.Selected() {
+		t.Errorf("%s and %s (%v)", a, b, a.Validate())
+	}
+	if b := route("zone in (eu),gpu"); a == b {
+		t.Error("different selectors have the same route")
+	}
+	if b := SelectorRoute("other", nil, 5); b == SelectorRoute("default", nil, 5) {
+		t.Error("different queues have the same route")
+	}
+	if Route("~.5").Validate() == nil || Route("~a.b.5").Validate() == nil || QueueRoute("q", 5).Selected() {
+		t.Error("what is no route of a selector passes for one")
+	}
+}
+
+func TestSelectorJSON(t *testing.T) {
+	for _, text := range []string{
+		`["zone in (us,eu)", "mem >= 16", "gpu"]`, `"gpu,mem>=16,zone in (eu,us)"`, `{"zone": ["eu", "us"], "mem": ">=16", "gpu": "!=x"}`,
+	} {
+		var s Selector
+		if err := json.Unmarshal([]byte(text), &s); err != nil || len(s) != 3 {
+			t.Errorf("%s: %v, %v", text, s, err)
+			continue
+		}
+		b, err := json.Marshal(s)
+		var again Selector
+		if err != nil || json.Unmarshal(b, &again) != nil || again.String() != s.String() {
+			t.Errorf("%s is written %s, which reads as %s, %v", text, b, again, err)
+		}
+	}
+	for _, text := range []string{`{"a": {}}`, `7`, `["a b c"]`, `{"a": [[]]}`, `{"mem": ">x"}`} {
+		var s Selector
+		if err := json.Unmarshal([]byte(text), &s); err == nil {
+			t.Errorf("%s: read as %s", text, s)
+		}
+	}
+}
+
+func FuzzSelector(f *testing.F) {
+	for _, text := range []string{"zone in (eu,us),gpu,!spot,mem>=16", "a=b,c!=d", "((", "a in ()", "!,"} {
+		f.Add(text, "zone", "eu")
+	}
+	f.Fuzz(func(t *testing.T, text, key, value string) {
+		s, err := ParseSelector(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseSelector(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%q is written %q, which reads as %q, %v", text, s, again, err)
+		}
+		labels := map[string]string{key: value}
+		if a, _ := s.Match(labels); !a {
+			if b, why := again.Match(labels); b || why == "" {
+				t.Fatalf("%q and %q differ", text, again)
+			}
+		}
+	})
+}
+
+// What a task asks of nodes follows from its spec and from where it waits.
+func TestAsks(t *testing.T) {
+	gpu := Selector{{"gpu", OpExists, nil}}
+	spec := Spec{Handler: "x", Slots: 2, Place: Place{Labels: gpu, Avoid: []string{"n1"}, NoNode: NoNodeFallback}}
+	e, err := Birth(Submission{Spec: &spec, Queue: "images"}, nil, 0, noon)
+	if err != nil || !e.Route.Selected() {
+		t.Fatalf("born on %s, %v", e.Route, err)
+	}
+	waits := given(e)
+	queue, needs := waits.Asks()
+	if queue != "images" || needs.String() != "gpu,node!=n1,slots>=2" {
+		t.Errorf("it asks for %s in %s", needs, queue)
+	}
+	d := Owes(waits, Surroundings{}, settings)
+	move, ok := d.Command.(Reassign)
+	if !ok || !d.Overdue(noon.Add(time.Minute)) {
+		t.Fatalf("without a node its duty is %+v", d)
+	}
+	moved := Evolve(waits, Recorded{Seq: 7, Chain: true, At: noon, Event: Reassigned(move)})
+	if queue, needs := moved.Asks(); queue != "images" || needs.String() != "slots>=2" {
+		t.Errorf("having fallen back it asks for %s in %s", needs, queue)
+	}
+	if d := Owes(moved, Surroundings{}, settings); d.Command != nil {
+		if _, again := d.Command.(Reassign); again {
+			t.Errorf("having fallen back it falls back again: %+v", d)
+		}
+	}
+	plain := given(Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}})
+	if queue, needs := plain.Asks(); queue != "default" || needs != nil {
+		t.Errorf("a plain task asks for %s in %s", needs, queue)
+	}
+}
+
+// Claims of tasks that are for other nodes are refused, and so are takeovers.
+func TestClaimFits(t *testing.T) {
+	gpu := Selector{{"gpu", OpExists, nil}}
+	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Place: Place{Labels: gpu}}}, nil, 0, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := given(e)
+	for _, labels := range []map[string]string{nil, {"zone": "eu"}} {
+		if _, err := Decide(waits, Claim{Node: "n", Offer: 1, Labels: labels}, noon); err == nil || !strings.Contains(err.Error(), ErrUnfit.Error()) {
+			t.Errorf("%v: %v, want a refusal", labels, err)
+		}
+	}
+	fits := Claim{Node: "n", Offer: 1, Labels: map[string]string{"gpu": ""}}
+	started, err := Decide(waits, fits, noon)
+	if err != nil || !reflect.DeepEqual(started, AttemptStarted{Attempt: 1, Node: "n", Offer: 1}) {
+		t.Fatalf("%+v, %v", started, err)
+	}
+	runs := Evolve(waits, Recorded{Seq: 5, Chain: true, At: noon, Event: started})
+	if _, err := Decide(runs, Claim{Node: "m", Offer: 1}, noon); err == nil {
+		t.Error("taken over by a node that does not match")
+	}
+	if e, err := Decide(runs, fits, noon); err != nil || e.(AttemptStarted).TookOver == nil {
+		t.Errorf("not taken over: %+v, %v", e, err)
+	}
+}

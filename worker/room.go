@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// room makes room for tasks that take more than one slot. A slot that serves one waits
+// until as many others as it takes besides stand still, and they do until it has
+// ended. While room is made, every slot that becomes free stands still, whatever else
+// waits: so small tasks that keep coming cannot starve a large one.
+type room struct {
+	mu     sync.Mutex
+	making *making // guarded by mu; nil while nobody waits for room
+}
+
+// making is room that is made for one task.
+type making struct {
+	lack  int           // guarded by room.mu; how many more slots must stand still
+	full  chan struct{} // closed when there are enough
+	ended chan struct{} // closed when they may go on
+}
+
+// make begins to make room, in n more slots; nil if somebody else does at present.
+func (r *room) make(n int) *making {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.making != nil {
+		return nil
+	}
+	r.making = &making{lack: n, full: make(chan struct{}), ended: make(chan struct{})}
+	return r.making
+}
+
+// end lets the slots go on.
+func (r *room) end(m *making) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.making == m {
+		r.making = nil
+	}
+	close(m.ended)
+}
+
+// stand has a free slot stand still if room is being made, until that has ended.
+func (r *room) stand(ctx context.Context) {
+	r.mu.Lock()
+	m := r.making
+	if m != nil {
+		if m.lack--; m.lack == 0 {
+			r.making = nil
+			close(m.full)
+		}
+	}
+	r.mu.Unlock()
+	if m == nil {
+		return
+	}
+	select {
+	case <-m.ended:
+	case <-ctx.Done():
+	}
+}
+
+// Times of making room.
+const (
+	roomMoment = 100 * time.Millisecond // slots that wait for offers stand still within that
+	roomLook   = 2 * time.Second        // how often it is seen whether the task still waits
+	roomFetch  = 5 * time.Second        // how long its offer, which went back, may take to come again
+)
+
+// costOf is how many slots the task of an offer takes.
+func costOf(o *events.Offer) int {
+	switch e := o.Fact.Event.(type) {
+	case task.Submitted:
+		return e.Spec.Cost()
+	case task.Queued:
+		return e.Spec.Cost()
+	}
+	return 1
+}
+
+// serveLarge serves an offer of a task that takes several slots. If there is no room at
+// once, the offer goes back, for somebody who has some, while room is made here; and
+// then it is fetched again. On the node's own route nobody else could take it, so
+// there it is kept.
+func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Offer, cost int) {
+	if w.leases.adopt(offer, time.Now()) {
+		return
+	}
+	_, own := routeOf(offer).Node()
+	m := w.room.make(cost - 1)
+	for own && m == nil { // one after the other
+		if !w.holdFor(pulling, offer, w.ackWait/3) {
+			return
+		}
+		m = w.room.make(cost - 1)
+	}
+	if m == nil {
+		_ = offer.Return() // else it comes again when its lease has run out
+		return
+	}
+	defer w.room.end(m)
+	w.gate.kick()
+	moment := time.NewTimer(roomMoment)
+	defer moment.Stop()
+	select {
+	case <-m.full:
+		w.serve(attempts, offer)
+		return
+	case <-pulling.Done():
+	case <-moment.C:
+	}
+	for own {
+		select {
+		case <-m.full:
+			w.serve(attempts, offer)
+			return
+		default:
+			if !w.holdFor(pulling, offer, roomMoment) {
+				return
+			}
+		}
+	}
+	_ = offer.Return() // likewise
+	if !w.awaitRoom(pulling, m, offer) {
+		return
+	}
+	if again := w.fetchAgain(pulling, offer); again != nil {
+		w.serve(attempts, again)
+	}
+}
+
+// holdFor keeps the lease of an offer for a while. It returns false if that cannot
+// be, or the worker ends; the offer is given back then.
+func (w *Worker) holdFor(pulling context.Context, offer *events.Offer, d time.Duration) bool {
+	sleep(pulling, d)
+	if pulling.Err() != nil {
+		_ = offer.Return()
+		return false
+	}
+	if err := offer.Extend(pulling); err != nil {
+		w.log.Warn().Err(err).Msg("an offer that waits for room was lost; it comes again")
+		return false
+	}
+	return true
+}
+
+// awaitRoom waits until there is room; false if the task does not wait any more.
+func (w *Worker) awaitRoom(pulling context.Context, m *making, offer *events.Offer) bool {
+	look := time.NewTicker(roomLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-m.full:
+			return true
+		case <-pulling.Done():
+			return false
+		case <-look.C:
+			t, err := w.protocol.Recorder.Load(pulling, offer.Fact.Task)
+			if err == nil && (t.State != task.Pending || t.Route != routeOf(offer)) {
+				return false
+			}
+		}
+	}
+}
+
+// fetchAgain takes an offer of the same kind, now that there is room; nil if none comes soon.
+func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *events.Offer {
+	open, ok := w.gate.enter(pulling)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(open, roomFetch)
+	defer cancel()
+	offers, err := w.store.Offers(ctx, []string{routeOf(offer).Queue()})
+	if err != nil {
+		w.log.Warn().Err(err).Msg("there is room for a large task, and its route cannot be had")
+		return nil
+	}
+	defer offers.Close()
+	again, err := offers.Next(ctx)
+	if err != nil {
+		return nil // somebody else has it
+	}
+	return again
+}
+
+func routeOf(o *events.Offer) task.Route {
+	switch e := o.Fact.Event.(type) {
+	case task.Submitted:
+		return e.Route
+	case task.Queued:
+		return e.Route
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// routesAgain is how often the node looks at all routes of selectors, in case it was not
+// told of one.
+const routesAgain = 15 * time.Second
+
+// heardAtOnce is how many declarations may wait to be looked at.
+const heardAtOnce = 256
+
+// routes are those of selectors that the node pulls from. They belong to the goroutine
+// that looks after the node.
+type routes struct {
+	names  []string
+	head   uint64    // of the node, when they were chosen
+	looked time.Time // when that was
+	stale  bool      // one may have been declared since
+	// heard are those that a reader may not find yet.
+	heard []task.Declaration
+}
+
+// hear takes the word that a route was declared.
+func (p *presence) hear(ctx context.Context, d task.Declaration) {
+	r := &p.routes
+	if slices.ContainsFunc(r.heard, func(known task.Declaration) bool { return known.Route() == d.Route() }) {
+		return
+	}
+	r.heard = append(r.heard, d)
+	if names := matching(&p.node, []task.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
+		return
+	}
+	p.serve(ctx, append(slices.Clone(r.names), d.Route()))
+}
+
+// serve has the node pull from these routes.
+func (p *presence) serve(ctx context.Context, names []string) {
+	slices.Sort(names)
+	if slices.Equal(names, p.routes.names) {
+		return
+	}
+	if err := p.offers.Also(ctx, names); err != nil {
+		p.routes.stale = true
+		p.w.log.Warn().Err(err).Msg("not all selectors that choose this node can be served; trying again")
+		return
+	}
+	p.w.log.Info().Int("routes", len(names)).Msg("serving the selectors that choose this node")
+	p.routes.names = names
+}
+
+// choose has the node pull from exactly those routes of selectors that it matches. The
+// labels for claims are the new ones before it pulls by them.
+func (p *presence) choose(ctx context.Context) {
+	w, r := p.w, &p.routes
+	if !r.stale && r.head == p.node.Head && time.Since(r.looked) < routesAgain {
+		return
+	}
+	labels := p.node.Selectable()
+	w.labels.Store(&labels)
+	r.stale = false
+	declared, err := w.store.Declared(ctx)
+	if err != nil {
+		r.stale = true
+		w.log.Warn().Err(err).Msg("it cannot be seen which selectors choose this node; trying again")
+		return
+	}
+	p.serve(ctx, matching(&p.node, append(declared, r.heard...)))
+	if time.Since(r.looked) >= routesAgain {
+		r.heard = nil // by now it is found, or was retracted
+	}
+	r.head, r.looked = p.node.Head, time.Now()
+}
+
+// matching are the routes that the node may pull from, whether or not it takes work now.
+func matching(n *node.Node, declared []task.Declaration) []string {
+	var names []string
+	for _, d := range declared {
+		if rule, _ := n.Excluded(node.Want{Queue: d.Queue, Needs: d.Needs}); rule == "" || rule.Passing() {
+			names = append(names, d.Route())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,98 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+func (w *world) label(id node.ID, labels map[string]*string) {
+	w.Helper()
+	if _, _, err := w.rec.DoNode(w.Context(), id, node.Label{Labels: labels}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func selector(w *world, text string) task.Selector {
+	w.Helper()
+	s, err := task.ParseSelector(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// A node runs what chooses it, and nothing else; and it heeds a change of its labels.
+func TestNodesPullByTheirLabels(t *testing.T) {
+	inBubble(t, func(w *world) {
+		quick := map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }}
+		w.start(worker.Config{Node: "a", Labels: map[string]string{"zone": "eu", "mem": "8"}}, quick)
+		w.start(worker.Config{Node: "b", Labels: map[string]string{"zone": "us", "gpu": ""}}, quick)
+		w.start(worker.Config{Node: "c", Labels: map[string]string{"zone": "eu", "mem": "64"}, Queues: []string{"other"}}, quick)
+		for text, want := range map[string]string{"zone=eu": "a", "gpu": "b", "zone in (us,asia)": "b", "mem>=8": "a", "!gpu": "a", "node=b": "b"} {
+			id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, text)}})
+			if now := w.ended(id); now.Node != want {
+				t.Errorf("%s: it ran on %s, want %s", text, now.Node, want)
+			}
+		}
+		avoids := w.submit(task.Spec{Place: task.Place{Avoid: []string{"a"}}})
+		if now := w.ended(avoids); now.Node != "b" {
+			t.Errorf("it ran on %s, which it avoids", now.Node)
+		}
+
+		waits := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "mem>=16")}})
+		pass(time.Minute)
+		if now := w.task(waits); now.State != task.Pending {
+			t.Fatalf("without a node that matches it is %s on %s", now.State, now.Node)
+		}
+		more := "32"
+		w.label("a", map[string]*string{"mem": &more})
+		pass(20 * time.Second) // nobody tells the node
+		if now := w.task(waits); now.State != task.Finished || now.Node != "a" {
+			t.Errorf("after the change it is %s on %q", now.State, now.Node)
+		}
+		w.label("a", map[string]*string{"mem": nil, "zone": nil})
+		pass(20 * time.Second)
+		for _, text := range []string{"mem>=16", "zone=eu"} {
+			id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, text)}})
+			pass(time.Minute)
+			if now := w.task(id); now.State != task.Pending {
+				t.Errorf("%s: it is %s on %s, which has lost the label", text, now.State, now.Node)
+			}
+		}
+	})
+}
+
+// The claim holds the labels of that moment against the task: an offer that came by
+// labels which the node has lost goes back.
+func TestClaimChecksLabels(t *testing.T) {
+	inBubble(t, func(w *world) {
+		id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "gpu")}})
+		offers, err := w.log.Offers(w.Context(), []string{w.task(id).Route.Queue()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := map[string]string{}
+		p := worker.Protocol{Recorder: w.rec, Node: "a", Session: "s", Labels: func() map[string]string { return labels }}
+		offer, err := offers.Next(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, mine, err := p.Claim(w.Context(), offer); mine || err != nil {
+			t.Fatalf("claimed without the label: %v, %v", mine, err)
+		}
+		w.wantFacts(id)
+		labels["gpu"] = ""
+		again, err := offers.Next(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, mine, err := p.Claim(w.Context(), again); !mine || err != nil {
+			t.Errorf("not claimed with the label: %v, %v", mine, err)
+		}
+	})
+}
