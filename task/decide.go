@@ -162,6 +162,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return reassign(t, c)
 	case Unhold:
 		return unhold(t, c)
+	case Refuse:
+		return refuse(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared
@@ -302,8 +304,11 @@ func (t *Task) grace() time.Duration {
 // NextOffer returns the offer that must become durable before the task's turn
 // can go on: at Due if that is set, else at once. The second result is false
 // if none is missing. Placing it twice is harmless; the claim lets only one pass.
+//
+// What is held is not offered: that follows when its holds open.
 func NextOffer(t Task) (Queued, bool) {
 	switch {
+	case len(t.Holds) > 0:
 	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
 		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due}, true
 	}

@@ -69,6 +69,9 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 		return Duty{Who: "server", What: "the timer offers it when it is due", By: t.Due.Add(s.Slack),
 			Else: "the scheduler offers it"}
 	case Retrying:
+		if len(t.Holds) > 0 {
+			return heldDuty(t, around, s)
+		}
 		return Duty{Who: "server", What: fmt.Sprintf("the timer offers attempt %d when it is due", t.Attempt+1), By: t.Due.Add(s.Slack),
 			Else: "the scheduler offers it"}
 	case Pending:

@@ -135,6 +135,8 @@ type CancelRequested struct {
 
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
+	// Code is the reason code; "" for [ReasonUser].
+	Code   string
 	Reason string
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64

@@ -26,6 +26,12 @@ type Spec struct {
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
+	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
+	Concurrency Concurrency `json:"concurrency,omitzero"`
+	// Rate bounds how often its tasks start. Default: no bound.
+	Rate Rate `json:"rate,omitzero"`
+	// Unique refuses a task while there is another one with the same key. Default: none is refused.
+	Unique Unique `json:"unique,omitzero"`
 }
 
 // What becomes of an attempt whose worker loses its connection.
@@ -191,6 +197,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Place.validate(); err != nil {
+		return err
+	}
+	if err := errors.Join(s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate()); err != nil {
 		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {

@@ -104,6 +104,12 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
+	if _, err := e.Counters(); err != nil {
+		return e, err
+	}
+	if e.Spec.Limited() {
+		e.Holds = append(e.Holds, HoldLimit)
+	}
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
 		e.StartBy = later(now, e.Due).Add(p)
 	}
