@@ -37,8 +37,10 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
-	default:
+	case w.job != "":
 		f.Job = w.job
+	default:
+		f.Key = w.key
 	}
 	return f, nil
 }
@@ -76,6 +78,10 @@ type wire struct {
 	lost, probes              bool
 	holds                     []string
 	hold                      string
+	key, holder               string
+	grants                    []task.Grant
+	rates                     map[string]time.Time
+	before                    []task.ID
 	extra                     map[string]json.RawMessage
 }
 
@@ -300,6 +306,25 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		}
 	case fHold:
 		w.hold = l.UnsafeString()
+	case fKey:
+		w.key = l.UnsafeString()
+	case fHolder:
+		w.holder = l.UnsafeString()
+	case fGrants:
+		if v := value[[]task.Grant](l); len(v) > 0 {
+			w.grants = v
+		}
+	case fBefore:
+		if v := value[[]task.ID](l); len(v) > 0 {
+			w.before = v
+		}
+	case fRates:
+		if v := value[map[string]time.Time](l); len(v) > 0 {
+			for name, at := range v {
+				v[name] = utc(l, at)
+			}
+			w.rates = v
+		}
 	}
 }
 
@@ -382,7 +407,9 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "":
+	case w.key == "" && w.carries.has(fKey) && known(w.typ):
+		return fmt.Errorf("%s has no key", w.typ)
+	case w.task == "" && w.node == "" && w.job == "" && w.key == "" && w.typ != LimitGranted:
 		return errors.New("it has neither task nor node nor job")
 	}
 	if w.carries.has(fRoute) {
@@ -418,7 +445,7 @@ func (w *wire) event() any {
 	case TaskCancelRequested:
 		return task.CancelRequested{Reason: w.reason, Deadline: w.deadline}
 	case TaskCancelled:
-		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
+		return task.CancelConfirmed{Code: w.class, Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
@@ -427,6 +454,10 @@ func (w *wire) event() any {
 		return task.Reopened{Reason: w.reason}
 	case TaskUnheld:
 		return task.Unheld{Hold: w.hold, Reason: w.reason}
+	case LimitGranted:
+		return task.Granted{Grants: w.grants, Rates: w.rates}
+	case UniqueClaimed:
+		return task.KeyClaimed{Key: w.key, Holder: task.ID(w.holder), Before: w.before}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:

@@ -24,7 +24,7 @@ var ErrTooLarge = fmt.Errorf("the fact is larger than %d kB", MaxFact>>10)
 // Encode appends the wire form of a fact to dst: one flat JSON object. The
 // error says which part cannot be written; it wraps [ErrTooLarge] if it is the size.
 func Encode(dst []byte, f *Fact) ([]byte, error) {
-	o := object{b: append(dst, '{'), start: len(dst)}
+	o := object{b: append(dst, '{'), start: len(dst), about: f.Key}
 	typ := TypeOf(f.Event)
 	if typ == "" {
 		if f.Event != nil || f.Type == "" || known(f.Type) {
@@ -44,8 +44,10 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("task", string(f.Task))
 	case f.Node != "":
 		o.str("node", string(f.Node))
-	default:
+	case f.Job != "":
 		o.str("job", f.Job)
+	default:
+		o.str("key", f.Key)
 	}
 	o.str("actor", f.Actor)
 	o.str("cause", f.Cause)
@@ -66,13 +68,26 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 
 // check refuses what nobody could decode.
 func (f *Fact) check(typ Type) error {
-	_, ofNode := f.Event.(node.Event)
-	_, ofJob := f.Event.(task.JobEvent)
 	about := 0
-	for _, name := range []string{string(f.Task), string(f.Node), f.Job} {
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Key} {
 		if name != "" {
 			about++
 		}
+	}
+	right := true
+	switch f.Event.(type) {
+	case nil: // of a type that this version does not know
+	case node.Event:
+		right = f.Node != ""
+	case task.JobEvent:
+		right = f.Job != ""
+	case task.KeyEvent:
+		right = f.Key != ""
+	case task.LimitEvent:
+		about++
+		right = about == 1
+	default:
+		right = f.Task != ""
 	}
 	switch {
 	case f.ID == "":
@@ -82,8 +97,8 @@ func (f *Fact) check(typ Type) error {
 	case about == 0:
 		return errors.New("it has neither task nor node nor job")
 	case about > 1:
-		return errors.New("it has more than one of task, node and job")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "")):
+		return errors.New("it has more than one of task, node, job and key")
+	case known(typ) && !right:
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -155,6 +170,7 @@ func (o *object) event(event any) {
 		o.str("reason", e.Reason)
 		o.time("deadline", e.Deadline)
 	case task.CancelConfirmed:
+		o.str("class", e.Code)
 		o.str("reason", e.Reason)
 		o.seq("epoch", e.Epoch)
 		o.exit(e.Exit)
@@ -173,6 +189,19 @@ func (o *object) event(event any) {
 	case task.Unheld:
 		o.str("hold", e.Hold)
 		o.str("reason", e.Reason)
+	case task.Granted:
+		if len(e.Grants) > 0 {
+			o.json("grants", e.Grants)
+		}
+		o.rates(e.Rates)
+	case task.KeyClaimed:
+		o.str("holder", string(e.Holder))
+		if len(e.Before) > 0 {
+			o.json("before", e.Before)
+		}
+		if e.Key != "" && e.Key != o.about {
+			o.fail(fmt.Errorf("it claims %q and is about %q", e.Key, o.about))
+		}
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -249,6 +278,21 @@ type deadlines struct {
 	Start time.Time `json:"start,omitzero"`
 }
 
+// rates are written in UTC, like any time.
+func (o *object) rates(rates map[string]time.Time) {
+	if len(rates) == 0 {
+		return
+	}
+	all := make(map[string]time.Time, len(rates))
+	for name, at := range rates {
+		if all[name] = at.UTC(); !writable(all[name]) {
+			o.fail(fmt.Errorf("rates: the year %d is out of range", all[name].Year()))
+			return
+		}
+	}
+	o.json("rates", all)
+}
+
 func (o *object) profile(p *node.Profile) {
 	o.str("host", p.Host)
 	o.num("pid", p.PID)
@@ -307,6 +351,7 @@ func (o *object) usage(u *task.Usage) {
 type object struct {
 	b     []byte
 	start int
+	about string // the key, if it is about one
 	err   error
 }
 

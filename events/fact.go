@@ -31,6 +31,8 @@ const (
 	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
 	TaskUnheld          Type = "task.unheld"
+	LimitGranted        Type = "limit.granted"
+	UniqueClaimed       Type = "unique.claimed"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -48,6 +50,7 @@ const (
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened, TaskUnheld,
+	LimitGranted, UniqueClaimed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
@@ -55,7 +58,8 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node or the definition of a job.
+// Fact is one thing that has happened to a task, a node, the definition of a job, a limit
+// or a unique key.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -67,12 +71,15 @@ type Fact struct {
 	Task task.ID
 	Node node.ID
 	Job  string
+	// Key is the unique key that the fact is about. All of these are empty if it is about the
+	// limits as such.
+	Key string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.LimitEvent] or a [task.KeyEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -109,6 +116,10 @@ func TypeOf(event any) Type {
 		return TaskReopened
 	case task.Unheld:
 		return TaskUnheld
+	case task.Granted:
+		return LimitGranted
+	case task.KeyClaimed:
+		return UniqueClaimed
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -135,15 +146,19 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's name.
+// About tells what the fact is about: the task's or the node's id, the job's name, the key, or "limits".
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
 		return string(f.Task)
 	case f.Node != "":
 		return string(f.Node)
+	case f.Job != "":
+		return f.Job
+	case f.Key != "":
+		return f.Key
 	}
-	return f.Job
+	return "limits"
 }
 
 // Kind says in which part of the log a record lies.
@@ -163,6 +178,10 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindLimit is an admission by the limits.
+	KindLimit
+	// KindKey is a claim of a unique key.
+	KindKey
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe

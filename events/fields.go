@@ -64,6 +64,11 @@ const (
 	fProbes
 	fHolds
 	fHold
+	fGrants
+	fRates
+	fKey
+	fHolder
+	fBefore
 )
 
 // fields is a set of fields, one bit each. The zero value is empty.
@@ -106,11 +111,13 @@ var carries = map[Type]fields{
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
-	TaskCancelled:       ofTask.with(fReason, fEpoch, fExit),
+	TaskCancelled:       ofTask.with(fClass, fReason, fEpoch, fExit),
 	TaskAbnormal:        ofTask.with(fReason, fDetail),
 	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
 	TaskReopened:        ofTask.with(fReason),
 	TaskUnheld:          ofTask.with(fHold, fReason),
+	LimitGranted:        anyFields.with(fGrants, fRates),
+	UniqueClaimed:       anyFields.with(fKey, fHolder, fBefore),
 	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
 	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
@@ -243,6 +250,16 @@ func fieldOf(name string) field {
 		return fHolds
 	case "hold":
 		return fHold
+	case "grants":
+		return fGrants
+	case "rates":
+		return fRates
+	case "key":
+		return fKey
+	case "holder":
+		return fHolder
+	case "before":
+		return fBefore
 	}
 	return fNone
 }

@@ -33,6 +33,10 @@ func full() map[Type]Fact {
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
 
 			OnDisconnect: task.DisconnectContinue,
+
+			Concurrency: task.Concurrency{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld},
+			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
+			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -51,11 +55,14 @@ func full() map[Type]Fact {
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
-		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Epoch: 53, Exit: &exit},
+		TaskCancelled:       task.CancelConfirmed{Code: task.ReasonLimit, Reason: "wrong input", Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended"},
+		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org"}}},
+			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second)}},
+		UniqueClaimed: task.KeyClaimed{Key: "thumbnail/a.png", Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -91,6 +98,8 @@ func minimal() map[Type]Fact {
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
+		LimitGranted:        task.Granted{},
+		UniqueClaimed:       task.KeyClaimed{Key: "a"},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -114,6 +123,9 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case task.JobEvent:
 			f.Job = "thumbnail"
+		case task.LimitEvent:
+		case task.KeyEvent:
+			f.Key = f.Event.(task.KeyClaimed).Key
 		default:
 			f.Task = sampleTask
 		}
