@@ -26,9 +26,10 @@ type Log interface {
 	Reader
 	Follower
 	Offerer
+	Keeper
 }
 
-// Appender writes to the chains of tasks, nodes and jobs.
+// Appender writes to the chains of tasks, nodes, jobs and unique keys, and to that of admissions.
 type Appender interface {
 	// Append records f on the chain of its task, node or job if last is still the
 	// sequence of the last message there, 0 for an empty chain, and returns

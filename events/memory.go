@@ -43,11 +43,13 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node or a job: the others are empty.
+// chain names the chain of a task, a node, a job or a unique key: the others are empty. That of
+// admissions is all empty.
 type chain struct {
 	task task.ID
 	node node.ID
 	job  string
+	key  string
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -70,7 +72,7 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{f.Task, f.Node, f.Job}
+	c := chain{f.Task, f.Node, f.Job, f.Key}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -80,6 +82,10 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindNode
 	case f.Job != "":
 		kind = KindJob
+	case f.Key != "":
+		kind = KindKey
+	case f.Task == "":
+		kind = KindLimit
 	}
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c], nil
@@ -105,6 +111,43 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
+	return m.place(f, raw)
+}
+
+// Admitted implements [Keeper].
+func (m *Memory) Admitted(ctx context.Context) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.heads[chain{}], nil
+}
+
+// Claimed implements [Keeper].
+func (m *Memory) Claimed(ctx context.Context, key string) (Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := m.heads[chain{key: key}]
+	if head == 0 {
+		return Record{}, false, nil
+	}
+	return m.records[head-1], true, nil
+}
+
+// PlaceClaimed implements [Keeper].
+func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if head := m.heads[chain{key: key}]; head != claim {
+		return 0, fmt.Errorf("place %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
+	}
+	return m.place(f, raw)
+}
+
+func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if !e.Offers() {
@@ -217,7 +260,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Key: about.key}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {

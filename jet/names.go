@@ -27,6 +27,8 @@ const (
 	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
+	keyPrefix    = "mr.unique."  // mr.unique.<hash>: claims of a unique key
+	admitSubject = "mr.admit"    // admissions by the limits, all on one subject
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -41,9 +43,15 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
+	case f.Job != "":
+		return jobPrefix + f.Job
+	case f.Key != "":
+		return keySubject(f.Key)
 	}
-	return jobPrefix + f.Job
+	return admitSubject
 }
+
+func keySubject(key string) string { return keyPrefix + task.KeyMark(key) }
 
 // place reads a subject: what kind of record lies there and whose it is.
 func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
@@ -60,6 +68,10 @@ func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string)
 		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
 	case strings.HasPrefix(subject, jobPrefix):
 		return events.KindJob, "", "", subject[len(jobPrefix):]
+	case strings.HasPrefix(subject, keyPrefix):
+		return events.KindKey, "", "", ""
+	case subject == admitSubject:
+		return events.KindLimit, "", "", ""
 	}
 	return events.KindOther, "", "", ""
 }

@@ -291,7 +291,7 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != id || f.Node != n || f.Job != job:
+	case f.Task != id || f.Node != n || f.Job != job || r.Kind == events.KindKey && keySubject(f.Key) != subject || r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
@@ -316,6 +316,10 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob
+	case events.LimitGranted:
+		return kind == events.KindLimit
+	case events.UniqueClaimed:
+		return kind == events.KindKey
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }
