@@ -114,6 +114,14 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	return m.place(f, raw)
 }
 
+// PlaceAll implements [Placer].
+func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq, err := m.Place(ctx, f)
+		done(i, seq, err)
+	}
+}
+
 // Admitted implements [Keeper].
 func (m *Memory) Admitted(ctx context.Context) (uint64, error) {
 	m.mu.Lock()

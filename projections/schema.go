@@ -10,7 +10,7 @@ import (
 // A file of another version is not migrated but made again from the log.
 const (
 	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 3
+	schemaVersion = 4
 )
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must
@@ -56,6 +56,17 @@ CREATE TABLE counts (
 CREATE TABLE nodes (
 	id  TEXT NOT NULL PRIMARY KEY,
 	doc TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- What the limits have admitted and nobody is known to have offered, and their buckets:
+-- until when each is used up, in nanoseconds since 1970.
+CREATE TABLE grants (
+	task TEXT    NOT NULL PRIMARY KEY,
+	turn INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE rates (
+	name TEXT    NOT NULL PRIMARY KEY,
+	used INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

@@ -62,9 +62,14 @@ func (r *repairs) all() map[Repair]int {
 // "" if a passed deadline is all that there is to it.
 func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
 	switch {
+	case len(t.Holds) > 0 && t.State == task.Retrying:
+		return ""
 	case t.State == task.Scheduled || t.State == task.Retrying:
 		return RepairTimer
 	case t.State == task.Held:
+		if _, expires := d.Command.(task.Expire); expires {
+			return ""
+		}
 		return RepairHold
 	case t.State == task.Pending && !t.Offered:
 		return RepairOffer

@@ -54,7 +54,12 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
+	// Limits is the read model that knows which tasks stand under limits. Default: none is
+	// asked, and nobody admits such tasks.
+	Limits LimitView
+	// Hints reach nodes at once. Default: they find out by themselves.
+	Hints Hinter
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopAdmit], when
 	// it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
@@ -69,6 +74,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopAdmit    = "admit"
 )
 
 func (c Config) withDefaults() Config {
@@ -109,16 +115,22 @@ type Scheduler struct {
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 	reactors        []reactor // set once, by New
+	admitter        *admitter // nil if no limits are looked after
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
-	return &Scheduler{
+	s := &Scheduler{
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
+	if cfg.Limits != nil {
+		s.admitter = newAdmitter(cfg.Limits, s.rec, cfg.Hints, cfg.Log)
+		s.reactors = append(s.reactors, s.admitter)
+	}
+	return s
 }
 
 // Run keeps the deadlines until ctx ends, and then returns nil; an error if it
@@ -128,6 +140,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	if s.admitter != nil {
+		g.Go(func() error {
+			s.admitter.run(ctx, func(began, ended time.Time, err error) { s.cfg.Looked(LoopAdmit, began, ended, err) })
+			return nil
+		})
+	}
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -52,6 +53,7 @@ type entry struct {
 	asked    bool // it has been asked to stop, or refused
 	first    bool // it waits for its first attempt
 	held     bool // it is not offered
+	open     bool // its grant is decided and not recorded yet
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
@@ -132,7 +134,7 @@ func (a *Admission) Put(t *Task) {
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: t.ID, line: a.lineOf(counters), born: t.SubmittedAt.UnixMicro(), onLimit: t.Spec.Concurrency.OnLimit, index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(counters), born: t.SubmittedAt.UnixMicro(), onLimit: t.Spec.Concurrency.OnLimit, index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
@@ -164,6 +166,9 @@ func (a *Admission) Granted(id ID, turn uint64) {
 		return
 	}
 	e.granted, e.sure = turn, true
+	if e.turn == turn {
+		e.open = false
+	}
 	if e.phase != holding && e.turn == turn {
 		a.leave(e)
 		a.hold(e)
@@ -486,7 +491,7 @@ func (a *Admission) look(d *Decision, now time.Time) {
 	}
 	d.Grants = append(d.Grants, g)
 	a.leave(e)
-	e.granted, e.sure = e.turn, true
+	e.granted, e.sure, e.open = e.turn, true, true
 	a.hold(e)
 	// There may be place for one more: the lines that rest there do not know.
 	for _, c := range l.counters() {
@@ -561,15 +566,28 @@ func sortedIDs(of map[ID]struct{}) []ID {
 func (a *Admission) Undo(d *Decision) {
 	for _, g := range d.Grants {
 		e := a.entries[g.Task]
-		if e == nil || e.phase != holding || e.turn != g.Turn || !e.held {
-			continue // it has gone on since
+		if e == nil || !e.open || e.granted != g.Turn {
+			continue // somebody else has admitted it
 		}
-		a.leave(e)
-		e.sure = false
-		a.wait(e)
+		e.open, e.sure = false, false
+		if e.phase == holding && e.held && e.turn == g.Turn {
+			a.leave(e)
+			a.wait(e)
+		}
 	}
 	for name, b := range d.was {
-		a.Bucket(name, b)
+		if time.Time(a.counter(name).bucket).Equal(d.Rates[name]) {
+			a.Bucket(name, b)
+		}
+	}
+}
+
+// Confirm takes over that a decision was recorded.
+func (a *Admission) Confirm(d *Decision) {
+	for _, g := range d.Grants {
+		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
+			e.open = false
+		}
 	}
 }
 
