@@ -85,13 +85,15 @@ type Receipt struct {
 	ID task.ID `json:"id"`
 	// Seq is the sequence of the birth; an answer that reflects it knows the task.
 	Seq uint64 `json:"seq"`
+	// Existing is whether it is another task that has the unique key of what was submitted.
+	Existing bool `json:"existing,omitempty"`
 }
 
 // Submit makes a task. When it returns without an error the task is in the log
 // and will come to an end.
 //
 // The error wraps [ErrInvalid] if a field is wrong, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, ctx's if it ended before the log answered;
+// if the parameters are too large, a [*events.Taken] if another task has its unique key, ctx's if it ended before the log answered;
 // then the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	id, birth, err := c.birth(ctx, s)
@@ -109,6 +111,14 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		}
 	}
 	seq, err := c.rec.Submit(ctx, id, birth)
+	var taken *events.Taken
+	if errors.As(err, &taken) && birth.Spec.Unique.OnConflict == task.ConflictReturn {
+		records, err := c.store.Task(ctx, taken.Holder)
+		if err != nil || len(records) == 0 {
+			return Receipt{}, fmt.Errorf("submit: %w", errors.Join(err, taken))
+		}
+		return Receipt{ID: taken.Holder, Seq: records[0].Seq, Existing: true}, nil
+	}
 	return Receipt{ID: id, Seq: seq}, err
 }
 
@@ -147,6 +157,11 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	_, birth, err := c.birth(ctx, s)
 	if err != nil {
 		return err
+	}
+	if key, err := birth.UniqueKey(); err != nil {
+		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+	} else if key != "" {
+		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
 	}
 	var first error
 	for n > 0 && first == nil {

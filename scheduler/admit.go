@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -57,8 +58,8 @@ type admitter struct {
 	log  zerolog.Logger
 	wake chan struct{} // holds one: something has changed
 
-	observed uint64 // the latest that was told; of the goroutine that tells
-	touched  bool   // the batch that is told has something in it; likewise
+	observed atomic.Uint64 // the latest that was told
+	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu      sync.Mutex
 	known   *task.Admission      // guarded by mu
@@ -78,10 +79,10 @@ func newAdmitter(view LimitView, rec *events.Recorder, hint Hinter, log zerolog.
 // observe implements [reactor].
 func (a *admitter) observe(step *events.Step) {
 	r := step.Record
-	if r.Seq <= a.observed {
+	if r.Seq <= a.observed.Load() {
 		a.begin() // the read model is made anew
 	}
-	a.observed = r.Seq
+	a.observed.Store(r.Seq)
 	if r.Kind != events.KindLimit && (step.Task == nil || !step.Task.Spec.Limited()) {
 		return
 	}

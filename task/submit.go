@@ -32,6 +32,10 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Concurrency, Rate and Unique replace those of the spec, if set.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Rate        *Rate        `json:"rate,omitempty"`
+	Unique      *Unique      `json:"unique,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -107,6 +111,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.Counters(); err != nil {
 		return e, err
 	}
+	if _, err := e.UniqueKey(); err != nil {
+		return e, err
+	}
 	if e.Spec.Limited() {
 		e.Holds = append(e.Holds, HoldLimit)
 	}
@@ -133,7 +140,16 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	if s.Concurrency != nil {
+		spec.Concurrency = *s.Concurrency
+	}
+	if s.Rate != nil {
+		spec.Rate = *s.Rate
+	}
+	if s.Unique != nil {
+		spec.Unique = *s.Unique
+	}
+	return s.Concurrency != nil || s.Rate != nil || s.Unique != nil || s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -120,6 +121,8 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
 		return &fault{code: exitRefused, err: err}
+	case errors.As(err, new(*events.Taken)):
+		return &fault{code: exitRefused, err: err, hint: hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
 	case errors.Is(err, jet.ErrExposed):

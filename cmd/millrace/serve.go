@@ -107,7 +107,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(decider.Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }

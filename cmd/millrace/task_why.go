@@ -32,6 +32,8 @@ type explanation struct {
 	Overdue bool `json:"overdue,omitempty"`
 	// Enforced is whether a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
+	// Limits is where it stands before its limits, if they hold it.
+	Limits *task.Standing `json:"limits,omitempty"`
 	// Facts are those that led to the state.
 	Facts []shownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
@@ -88,7 +90,17 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 	if err != nil && !errors.Is(err, jet.ErrNoService) {
 		return nil, err
 	}
-	return explainTask(&t, decisive, around, rules, err == nil, a.now()), nil
+	e := explainTask(&t, decisive, around, rules, err == nil, a.now())
+	if t.Admissible() && err == nil {
+		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: namedHolders})
+		if err != nil && !errors.Is(err, jet.ErrNoService) {
+			return nil, err
+		}
+		if e.Limits = page.Standing; e.Limits != nil {
+			e.What = limitDuty(&t, e.Limits, a.now())
+		}
+	}
+	return e, nil
 }
 
 // explainTask puts together what is known.
