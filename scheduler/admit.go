@@ -57,6 +57,7 @@ type admitter struct {
 	hint Hinter // nil for none
 	log  zerolog.Logger
 	wake chan struct{} // holds one: something has changed
+	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
 
 	observed atomic.Uint64 // the latest that was told
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
@@ -73,7 +74,7 @@ type admitter struct {
 }
 
 func newAdmitter(view LimitView, rec *events.Recorder, hint Hinter, log zerolog.Logger) *admitter {
-	return &admitter{view: view, rec: rec, hint: hint, log: log, wake: make(chan struct{}, 1), known: task.NewAdmission(), missed: map[task.ID]miss{}}
+	return &admitter{view: view, rec: rec, hint: hint, log: log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewAdmission(), missed: map[task.ID]miss{}}
 }
 
 // observe implements [reactor].
@@ -131,8 +132,12 @@ func (a *admitter) told() {
 		return
 	}
 	a.touched = false
+	signal(a.wake)
+}
+
+func signal(c chan struct{}) {
 	select {
-	case a.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -245,6 +250,28 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 	}
 }
 
+// hurry hurries the read model while tasks wait for a place: it tells when one is free.
+func (a *admitter) hurry(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.busy:
+		}
+		for a.crowded() {
+			if a.view.Wait(ctx, a.observed.Load()+1) != nil {
+				break // it is behind or ends; the next round asks again
+			}
+		}
+	}
+}
+
+func (a *admitter) crowded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known.Waiting() > 0
+}
+
 // Admit admits once what may go, and returns when to look again at the latest; zero for
 // when something happens.
 func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
@@ -282,6 +309,9 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 		if err := a.offer(ctx, d.Grants); err != nil {
 			return now, err
 		}
+	}
+	if a.crowded() {
+		signal(a.busy)
 	}
 	return d.Next, a.refuse(ctx, &d)
 }

@@ -275,7 +275,7 @@ func survive(t *testing.T, seed uint64) {
 	}
 	var running []func(task.Command)
 	done := 0
-	for round := range 4000 {
+	for round := range 8000 {
 		time.Sleep(20 * time.Millisecond)
 		if id, end := w.runOne(t, "n"); id != "" {
 			running = append(running, end)
@@ -288,8 +288,8 @@ func survive(t *testing.T, seed uint64) {
 			done++
 			running = running[1:]
 		}
-		if round%11 == 0 {
-			i := round / 11 % len(stops)
+		if round%60 == 59 { // each lives longer than an offer may be missing
+			i := round / 60 % len(stops)
 			stops[i]()
 			stops[i] = admitting(t.Context(), w, faulty)
 		}

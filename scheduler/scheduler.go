@@ -141,6 +141,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	if s.admitter != nil {
+		g.Go(func() error { s.admitter.hurry(ctx); return nil })
 		g.Go(func() error {
 			s.admitter.run(ctx, func(began, ended time.Time, err error) { s.cfg.Looked(LoopAdmit, began, ended, err) })
 			return nil

@@ -27,6 +27,7 @@ type Admission struct {
 	fresh map[ID]struct{}
 	// unoffered are those that are admitted and wait for their offer.
 	unoffered map[ID]*entry
+	crowd     int // how many wait for a place that others have
 }
 
 // NewAdmission returns one that knows of nothing.
@@ -261,6 +262,9 @@ func (a *Admission) queue(e *entry) {
 	for _, c := range l.counters() {
 		c.waits++
 	}
+	if l.slots != nil {
+		a.crowd++
+	}
 	if l.slots != nil && e.first {
 		switch e.onLimit {
 		case LimitSkip, LimitFail:
@@ -336,6 +340,9 @@ func (a *Admission) leave(e *entry) {
 		heap.Remove(&l.waiting, e.index)
 		for _, c := range l.counters() {
 			c.waits--
+		}
+		if l.slots != nil {
+			a.crowd--
 		}
 		if l.slots != nil {
 			delete(l.slots.replacing, e.id)
@@ -624,6 +631,9 @@ func (a *Admission) Awaits(id ID, turn uint64) bool {
 	e := a.unoffered[id]
 	return e != nil && e.turn == turn
 }
+
+// Waiting is how many wait for a place that one of those under way has.
+func (a *Admission) Waiting() int { return a.crowd }
 
 // Len is how many tasks it knows of.
 func (a *Admission) Len() int { return len(a.entries) }
