@@ -345,5 +345,5 @@ func (t *Task) Holding(granted uint64, ok bool) bool {
 // AdmittedOffer is the offer of a task that its limits have admitted for its present turn.
 func AdmittedOffer(t Task) Queued {
 	t.Holds = nil
-	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted"}
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due}
 }

@@ -22,7 +22,7 @@ type tasks struct {
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[task.Timeout]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[bounds]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -45,22 +45,30 @@ func (w *words) number(s string) uint32 {
 	return n
 }
 
-// timeouts are those of specs, the only part on which deadlines depend.
-// 0 is no spec.
+// timeouts are those of specs, together with their limits: the only parts on which deadlines
+// and the fold depend. 0 is no spec.
 type timeouts struct {
-	index map[task.Timeout]uint32
+	index map[bounds]uint32
 	list  []*task.Spec
+}
+
+// bounds are the parts of a spec that are kept.
+type bounds struct {
+	timeout     task.Timeout
+	concurrency task.Concurrency
+	rate        task.Rate
 }
 
 func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	n, ok := w.index[spec.Timeout]
+	b := bounds{spec.Timeout, spec.Concurrency, spec.Rate}
+	n, ok := w.index[b]
 	if !ok {
-		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout})
+		w.list = append(w.list, &task.Spec{Timeout: b.timeout, Concurrency: b.concurrency, Rate: b.rate})
 		n = uint32(len(w.list))
-		w.index[spec.Timeout] = n
+		w.index[b] = n
 	}
 	return n
 }
@@ -98,7 +106,7 @@ type folded struct {
 	due, since, started, ended, cancelBy stamp
 	startBy                              stamp
 	attempt, failures, losses            int32
-	spec, route, node, session           uint32
+	spec, route, node, session, holds    uint32
 	state                                task.State
 	offered                              bool
 }
@@ -110,19 +118,24 @@ func (t *tasks) thin(k *task.Task) folded {
 		cancelBy: stampOf(k.CancelBy), startBy: stampOf(k.StartBy),
 		attempt: int32(k.Attempt), failures: int32(k.Failures), losses: int32(k.Losses),
 		spec: t.specs.number(k.Spec), route: t.words.number(string(k.Route)),
-		node: t.words.number(k.Node), session: t.words.number(k.Session),
+		holds: t.words.number(strings.Join(k.Holds, ",")),
+		node:  t.words.number(k.Node), session: t.words.number(k.Session),
 		state: k.State, offered: k.Offered,
 	}
 }
 
 // task is the reverse of thin, with nothing that it left out.
 func (t *tasks) task(id task.ID, f *folded) task.Task {
+	var holds []string
+	if f.holds != 0 {
+		holds = strings.Split(t.words.list[f.holds], ",")
+	}
 	return task.Task{
 		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered,
 		Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), CancelBy: f.cancelBy.time(),
 		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
-		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time()},
+		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), Holds: holds},
 	}
 }
 
@@ -131,7 +144,8 @@ type ended struct {
 	seq, head, turn, epoch, end           uint64
 	at, startBy                           stamp
 	attempt                               int32
-	spec, route, node                     uint32
+	spec, route, node, holds              uint32
+	limit                                 limited
 	told                                  uint16
 	state                                 task.State
 	born, undue, seen, own, finished, old bool
@@ -190,9 +204,9 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 
 func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
-		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old}
+		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit}
 	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
-		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, state: e.state}
+		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -205,7 +219,7 @@ func (e *ended) story(id task.ID) *story {
 func (s *story) forget() ended {
 	f := &s.now
 	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
-		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node,
+		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node, holds: f.holds, limit: s.limit,
 		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
