@@ -30,6 +30,9 @@ type Config struct {
 	// Growth are the sizes of the log, in tasks, at which the cost of a task is
 	// measured. Default: not measured.
 	Growth []int
+	// Keys is over how many keys, of each of which one task may run at a time, the tasks of a
+	// round are spread to see what limits cost. Default: not measured. The server must have a scheduler.
+	Keys int
 	// Commands runs processes.
 	Commands worker.Runner
 	// Progress is told what is being measured. Default: nobody is.
@@ -81,6 +84,8 @@ type Report struct {
 	// BytesPerTask is what a finished task costs the server in memory once idle.
 	BytesPerTask float64  `json:"server_bytes_per_task"`
 	Growth       []Growth `json:"growth,omitempty"`
+	// Limited is what limits cost; nil if that was not measured.
+	Limited *Limited `json:"limited,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
 	Submitted  int `json:"submitted"`
 	Lost       int `json:"lost"`
@@ -108,7 +113,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.limits} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}
