@@ -76,12 +76,16 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	left                      int
+	retryOf                   string
 	holds                     []string
-	hold                      string
 	key, holder               string
 	grants                    []task.Grant
 	rates                     map[string]time.Time
 	before                    []task.ID
+	hold, code                string
+	needs                     *task.Needs
+	inputs                    json.RawMessage
 	extra                     map[string]json.RawMessage
 }
 
@@ -300,6 +304,10 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fLeft:
+		w.left = signed(l)
+	case fRetryOf:
+		w.retryOf = l.UnsafeString()
 	case fHolds:
 		if v := value[[]string](l); len(v) > 0 {
 			w.holds = v
@@ -325,6 +333,12 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 			}
 			w.rates = v
 		}
+	case fCode:
+		w.code = l.UnsafeString()
+	case fNeeds:
+		w.needs = value[*task.Needs](l)
+	case fInputs:
+		w.inputs = raw(l)
 	}
 }
 
@@ -427,7 +441,7 @@ func (w *wire) check() error {
 func (w *wire) event() any {
 	switch w.typ {
 	case TaskSubmitted:
-		return task.Submitted{Work: w.work(), Due: w.due}
+		return task.Submitted{Work: w.work(), Due: w.due, RetryOf: task.ID(w.retryOf)}
 	case TaskQueued:
 		return task.Queued{Work: w.work(), Attempt: w.attempt, After: w.after, Reason: w.reason, Due: w.due}
 	case AttemptStarted:
@@ -435,7 +449,7 @@ func (w *wire) event() any {
 	case AttemptFinished:
 		return task.AttemptFinished{Attempt: w.attempt, Epoch: w.epoch, Exit: w.exit, Result: w.result, Usage: w.usage}
 	case AttemptFailed:
-		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Usage: w.usage}
+		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, Usage: w.usage}
 	case AttemptReleased:
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:
@@ -445,15 +459,25 @@ func (w *wire) event() any {
 	case TaskCancelRequested:
 		return task.CancelRequested{Reason: w.reason, Deadline: w.deadline}
 	case TaskCancelled:
-		return task.CancelConfirmed{Code: w.class, Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
+		return task.CancelConfirmed{Reason: w.reason, Code: w.code, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
+	case TaskPostponed:
+		return task.Postponed{Reason: w.reason, Detail: w.detail, Due: w.due}
+	case BreakerOpened:
+		return task.BreakerOpened{Reason: w.reason, Until: w.until}
+	case BreakerHalfOpened:
+		return task.BreakerHalfOpened{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerTried:
+		return task.BreakerTried{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerClosed:
+		return task.BreakerClosed{Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case TaskUnheld:
-		return task.Unheld{Hold: w.hold, Reason: w.reason}
+		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case LimitGranted:
 		return task.Granted{Grants: w.grants, Rates: w.rates}
 	case UniqueClaimed:
@@ -487,6 +511,6 @@ func (w *wire) event() any {
 func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
-		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds,
+		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 	}
 }

@@ -79,7 +79,7 @@ func (f *Fact) check(typ Type) error {
 	case nil: // of a type that this version does not know
 	case node.Event:
 		right = f.Node != ""
-	case task.JobEvent:
+	case task.JobEvent, task.BreakerEvent:
 		right = f.Job != ""
 	case task.KeyEvent:
 		right = f.Key != ""
@@ -130,6 +130,7 @@ func (o *object) event(event any) {
 	case task.Submitted:
 		o.work(&e.Work)
 		o.time("due", e.Due)
+		o.str("retry_of", string(e.RetryOf))
 	case task.Queued:
 		o.num("attempt", e.Attempt)
 		o.key("after").b = strconv.AppendUint(o.b, e.After, 10)
@@ -155,6 +156,7 @@ func (o *object) event(event any) {
 		o.exit(e.Exit)
 		o.str("message", e.Message)
 		o.retry(e.Retry)
+		o.str("reason", e.Reason)
 		o.usage(e.Usage)
 	case task.AttemptReleased:
 		o.attempt(e.Attempt, e.Epoch)
@@ -170,8 +172,8 @@ func (o *object) event(event any) {
 		o.str("reason", e.Reason)
 		o.time("deadline", e.Deadline)
 	case task.CancelConfirmed:
-		o.str("class", e.Code)
 		o.str("reason", e.Reason)
+		o.str("code", e.Code)
 		o.seq("epoch", e.Epoch)
 		o.exit(e.Exit)
 	case task.GivenUp:
@@ -184,11 +186,29 @@ func (o *object) event(event any) {
 		if err := e.To.Validate(); err != nil {
 			o.fail(err)
 		}
+	case task.Postponed:
+		o.str("reason", e.Reason)
+		o.str("detail", e.Detail)
+		o.time("due", e.Due)
 	case task.Reopened:
+		o.str("reason", e.Reason)
+	case task.BreakerOpened:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+	case task.BreakerHalfOpened:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+		o.num("left", e.Left)
+	case task.BreakerTried:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+		o.num("left", e.Left)
+	case task.BreakerClosed:
 		o.str("reason", e.Reason)
 	case task.Unheld:
 		o.str("hold", e.Hold)
 		o.str("reason", e.Reason)
+		o.raw("inputs", e.Inputs)
 	case task.Granted:
 		if len(e.Grants) > 0 {
 			o.json("grants", e.Grants)
@@ -271,6 +291,10 @@ func (o *object) work(w *task.Work) {
 	if len(w.Holds) > 0 {
 		o.json("holds", w.Holds)
 	}
+	if w.Needs != nil {
+		o.json("needs", w.Needs)
+	}
+	o.raw("inputs", w.Inputs)
 }
 
 // deadlines are the absolute bounds of a task.

@@ -62,6 +62,8 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fLeft
+	fRetryOf
 	fHolds
 	fHold
 	fGrants
@@ -69,6 +71,9 @@ const (
 	fKey
 	fHolder
 	fBefore
+	fNeeds
+	fInputs
+	fCode
 )
 
 // fields is a set of fields, one bit each. The zero value is empty.
@@ -94,7 +99,7 @@ func (s fields) without(f field) fields {
 var (
 	anyFields    = setOf(fType, fV, fID, fAt, fActor, fCause, fCorr)
 	ofTask       = anyFields.with(fTask)
-	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds)
+	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs)
 	ofAttempt    = ofTask.with(fAttempt, fEpoch)
 	ofNode       = anyFields.with(fNode)
 	ofDefinition = anyFields.with(fJob)
@@ -102,22 +107,27 @@ var (
 
 // carries lists the fields of each type.
 var carries = map[Type]fields{
-	TaskSubmitted:       ofWork.with(fDue),
+	TaskSubmitted:       ofWork.with(fDue, fRetryOf),
 	TaskQueued:          ofWork.with(fDue, fAttempt, fAfter, fReason),
 	AttemptStarted:      ofTask.with(fAttempt, fNode, fSession, fOffer, fTookOver),
 	AttemptFinished:     ofAttempt.with(fExit, fResult, fUsage),
-	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fUsage),
+	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fUsage),
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
-	TaskCancelled:       ofTask.with(fClass, fReason, fEpoch, fExit),
+	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
 	TaskAbnormal:        ofTask.with(fReason, fDetail),
 	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
+	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
 	TaskReopened:        ofTask.with(fReason),
-	TaskUnheld:          ofTask.with(fHold, fReason),
 	LimitGranted:        anyFields.with(fGrants, fRates),
 	UniqueClaimed:       anyFields.with(fKey, fHolder, fBefore),
+	BreakerOpened:       ofDefinition.with(fReason, fUntil),
+	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerClosed:       ofDefinition.with(fReason),
+	TaskUnheld:          ofTask.with(fHold, fReason, fInputs),
 	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
 	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
@@ -246,6 +256,10 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "left":
+		return fLeft
+	case "retry_of":
+		return fRetryOf
 	case "holds":
 		return fHolds
 	case "hold":
@@ -260,6 +274,12 @@ func fieldOf(name string) field {
 		return fHolder
 	case "before":
 		return fBefore
+	case "needs":
+		return fNeeds
+	case "inputs":
+		return fInputs
+	case "code":
+		return fCode
 	}
 	return fNone
 }

@@ -29,6 +29,7 @@ const (
 	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
 	keyPrefix    = "mr.unique."  // mr.unique.<hash>: claims of a unique key
 	admitSubject = "mr.admit"    // admissions by the limits, all on one subject
+	breakPrefix  = "mr.breaker." // mr.breaker.<job>: transitions of its breaker
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -43,12 +44,15 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
-	case f.Job != "":
-		return jobPrefix + f.Job
 	case f.Key != "":
 		return keySubject(f.Key)
+	case f.Job == "":
+		return admitSubject
 	}
-	return admitSubject
+	if _, ok := f.Event.(task.BreakerEvent); ok {
+		return breakPrefix + f.Job
+	}
+	return jobPrefix + f.Job
 }
 
 func keySubject(key string) string { return keyPrefix + task.KeyMark(key) }
@@ -72,6 +76,8 @@ func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string)
 		return events.KindKey, "", "", ""
 	case subject == admitSubject:
 		return events.KindLimit, "", "", ""
+	case strings.HasPrefix(subject, breakPrefix):
+		return events.KindBreaker, "", "", subject[len(breakPrefix):]
 	}
 	return events.KindOther, "", "", ""
 }

@@ -68,12 +68,12 @@ func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, granted
 			return err
 		}
 		for _, where := range []string{
-			"state IN (?, ?, ?, ?) AND " + inStateIndex,
+			"state IN (?, ?, ?, ?, ?) AND " + inStateIndex,
 			"waits IS NOT NULL",
 		} {
 			var args []any
 			if strings.Contains(where, "?") {
-				args = []any{int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
+				args = []any{int64(task.Scheduled), int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
 			}
 			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
 				turn, ok := grants[t.ID]

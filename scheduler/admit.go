@@ -63,7 +63,7 @@ type admitter struct {
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu      sync.Mutex
-	known   *task.Admission      // guarded by mu
+	known   *task.Limiter      // guarded by mu
 	loaded  bool                 // guarded by mu; known reflects what was told
 	early   []func()             // guarded by mu; what was told before it was loaded, with
 	earlyAt []uint64             // guarded by mu; the sequences of that
@@ -74,7 +74,7 @@ type admitter struct {
 }
 
 func newAdmitter(view LimitView, rec *events.Recorder, hint Hinter, log zerolog.Logger) *admitter {
-	return &admitter{view: view, rec: rec, hint: hint, log: log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewAdmission(), missed: map[task.ID]miss{}}
+	return &admitter{view: view, rec: rec, hint: hint, log: log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
 }
 
 // observe implements [reactor].
@@ -178,7 +178,7 @@ func (a *admitter) pause(w *task.Work, until time.Time) {
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.early, a.earlyAt, a.head, a.paused = task.NewAdmission(), false, nil, nil, 0, nil
+	a.known, a.loaded, a.early, a.earlyAt, a.head, a.paused = task.NewLimiter(), false, nil, nil, 0, nil
 }
 
 // load begins with what the read model holds.
@@ -186,7 +186,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	a.early, a.earlyAt, a.head = nil, nil, 0
 	a.mu.Unlock()
-	known := task.NewAdmission()
+	known := task.NewLimiter()
 	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, granted uint64, admitted bool) {
 		known.Put(t)
 		if admitted {

@@ -22,6 +22,10 @@ type View interface {
 	Queues(ctx context.Context) ([]string, error)
 	// Waiting returns tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// Held returns held tasks, in the order of their ids, after the one given.
+	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
+	// Known returns those of the tasks of which something is known, in any order.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
@@ -59,8 +63,8 @@ type Config struct {
 	Limits LimitView
 	// Hints reach nodes at once. Default: they find out by themselves.
 	Hints Hinter
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopAdmit], when
-	// it is over. Default: nobody is.
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
+	// [LoopAdmit], when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
@@ -74,6 +78,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopBreaker  = "breaker"
 	LoopAdmit    = "admit"
 )
 
@@ -114,14 +119,19 @@ type Scheduler struct {
 	watch           watch
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	breakers        breakers
 	reactors        []reactor // set once, by New
+	needs           *needs
+	heldAfter       task.ID   // where the sweep goes on; its own
 	admitter        *admitter // nil if no limits are looked after
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
+	needs := newNeeds()
 	s := &Scheduler{
+		needs: needs, reactors: []reactor{needs},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
@@ -130,6 +140,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(cfg.Limits, s.rec, cfg.Hints, cfg.Log)
 		s.reactors = append(s.reactors, s.admitter)
 	}
+	s.reactors = append(s.reactors, &s.breakers)
 	return s
 }
 
@@ -147,9 +158,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
+	g.Go(func() error { return s.release(ctx) })
 	return g.Wait()
 }
 
@@ -197,7 +210,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepOthers(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -339,7 +352,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)

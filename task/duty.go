@@ -62,6 +62,9 @@ func (d Duty) Overdue(now time.Time) bool { return !d.By.IsZero() && now.After(d
 
 // Owes returns the duty of a task in its surroundings.
 func Owes(t Task, around Surroundings, s Settings) Duty {
+	if len(t.Holds) > 0 && t.Waiting() {
+		return heldDuty(t, around, s)
+	}
 	switch t.State {
 	case Unknown, Finished, Error, Cancelled, Abnormal:
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
@@ -69,9 +72,6 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 		return Duty{Who: "server", What: "the timer offers it when it is due", By: t.Due.Add(s.Slack),
 			Else: "the scheduler offers it"}
 	case Retrying:
-		if len(t.Holds) > 0 {
-			return heldDuty(t, around, s)
-		}
 		return Duty{Who: "server", What: fmt.Sprintf("the timer offers attempt %d when it is due", t.Attempt+1), By: t.Due.Add(s.Slack),
 			Else: "the scheduler offers it"}
 	case Pending:
@@ -93,7 +93,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	queue := t.Route.Queue()
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
-			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue),
+			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),
 		})
 	}
 	since := t.Since

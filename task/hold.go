@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,13 +25,36 @@ type Unhold struct {
 	Hold string
 	// Reason says in words why it opens.
 	Reason string
+	// Inputs is what the task is told with it, beside what it was told before: a
+	// JSON object, or nil.
+	Inputs json.RawMessage
 }
 
 // Unheld is a hold that has opened. If it was the last, an offer must follow.
-type Unheld struct{ Hold, Reason string }
+type Unheld struct {
+	Hold, Reason string
+	// Inputs is all that the task is told of what held it; nil for nothing.
+	Inputs json.RawMessage
+}
+
+// Skip ends a task that will never get what it needs.
+type Skip struct{ Reason string }
 
 func (Unhold) isCommand() {}
+func (Skip) isCommand()   {}
 func (Unheld) isEvent()   {}
+
+// holds are those of a task at its birth.
+func (w *Work) holds() []string {
+	var holds []string
+	if w.Needs != nil {
+		holds = append(holds, HoldNeeds)
+	}
+	if w.Spec.Signal != nil {
+		holds = append(holds, HoldSignal)
+	}
+	return holds
+}
 
 // Offers tells whether the birth is the first offer as well.
 func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 }
@@ -40,11 +64,25 @@ func unhold(t Task, c Unhold) (Event, error) {
 	case t.State.Terminal():
 		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
 	case !slices.Contains(t.Holds, c.Hold):
-		return nil, nil
+		return nil, fmt.Errorf("%w: %s", ErrNotHeld, c.Hold)
 	case c.Hold == HoldLimit:
 		return nil, fmt.Errorf("hold %q opens by an offer, not by a command", c.Hold)
 	}
-	return Unheld(c), nil
+	inputs, err := joinInputs(t.Inputs, c.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	return Unheld{Hold: c.Hold, Reason: c.Reason, Inputs: inputs}, nil
+}
+
+func skip(t Task, c Skip) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, HoldNeeds):
+		return nil, ErrNotWaiting
+	}
+	return CancelConfirmed{Reason: c.Reason, Code: ReasonSkipped}, nil
 }
 
 func (t *Task) unheld(e Unheld, r Recorded) {
@@ -54,6 +92,9 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	}
 	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share what they hold
 	t.Turn, t.Message = r.Seq, e.Reason
+	if len(e.Inputs) > 0 {
+		t.Inputs = e.Inputs
+	}
 	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
 		t.StartBy = later(r.At, t.Due).Add(bound)
 	}
@@ -80,8 +121,23 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// holdAgain holds a task that gets another life by what it needs: that may have changed.
+func (t *Task) holdAgain(why string, r Recorded) {
+	if t.Needs == nil {
+		return
+	}
+	t.Holds, t.StartBy, t.Inputs = slices.Concat([]string{HoldNeeds}, t.Holds), time.Time{}, nil
+	t.enter(Held, HoldNeeds, why, r)
+}
+
 // heldDuty says who opens the holds of a task.
 func heldDuty(t Task, around Surroundings, s Settings) Duty {
+	if !slices.Contains(t.Holds, HoldNeeds) && slices.Contains(t.Holds, HoldSignal) {
+		return signalDuty(t, around, s)
+	}
 	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
+	if t.Needs != nil && slices.Contains(t.Holds, HoldNeeds) {
+		d.What = "offer it when it has got what it needs: " + t.Needs.String()
+	}
 	return awaited(t, around, s, d)
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -59,13 +60,13 @@ func TestUnhold(t *testing.T) {
 		err   error
 	}{
 		"held":       {[]Event{held(HoldNeeds, HoldLimit)}, HoldNeeds, Unheld{Hold: HoldNeeds, Reason: "why"}, nil},
-		"opened":     {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, HoldNeeds, nil, nil},
-		"never held": {[]Event{birth}, HoldSignal, nil, nil},
+		"opened":     {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, HoldNeeds, nil, ErrNotHeld},
+		"never held": {[]Event{birth}, HoldSignal, nil, ErrNotHeld},
 		"ended":      {[]Event{held(HoldNeeds), CancelConfirmed{}}, HoldNeeds, nil, ErrEnded},
 		"nobody":     {nil, HoldNeeds, nil, ErrUnknown},
 	} {
 		got, err := Decide(given(c.story...), Unhold{Hold: c.hold, Reason: "why"}, noon)
-		if got != c.want || !errors.Is(err, c.err) {
+		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, c.want, c.err)
 		}
 	}

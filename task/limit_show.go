@@ -32,7 +32,7 @@ type RateState struct {
 }
 
 // Counters lists the counters that tasks stand under, by name; of the holders at most so many.
-func (a *Admission) Counters(now time.Time, most int) []CounterState {
+func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 	list := make([]CounterState, 0, len(a.counters))
 	for _, c := range a.counters {
 		if c.lines > 0 || time.Time(c.bucket).After(now) {
@@ -44,7 +44,7 @@ func (a *Admission) Counters(now time.Time, most int) []CounterState {
 }
 
 // Counter returns one of them; false if no task stands under it.
-func (a *Admission) Counter(name string, now time.Time, most int) (CounterState, bool) {
+func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
 	c := a.counters[name]
 	if c == nil {
 		return CounterState{}, false
@@ -82,7 +82,7 @@ type Standing struct {
 }
 
 // Standing tells where a task stands; false if it is not known here.
-func (a *Admission) Standing(id ID, now time.Time, most int) (Standing, bool) {
+func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 	e := a.entries[id]
 	if e == nil {
 		return Standing{}, false

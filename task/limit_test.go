@@ -134,7 +134,7 @@ func refusals(list []Refusal) string {
 }
 
 func TestAdmissionOrder(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	two := Concurrency{Max: 2}
 	for n, p := range []int{5, 5, 9, 1, 9} {
 		a.Put(limited(n+1, "j", two, Rate{}, p))
@@ -169,7 +169,7 @@ func TestOnLimit(t *testing.T) {
 		"fail":       {LimitFail, "T0001", "T0002 T0003", ""},
 		"cancel old": {LimitCancelOld, "T0001", "", "T0001 T0002"},
 	} {
-		a := NewAdmission()
+		a := NewLimiter()
 		for n := range 3 {
 			a.Put(limited(n+1, "j", Concurrency{Max: 1, OnLimit: c.onLimit}, Rate{}, 5))
 		}
@@ -185,7 +185,7 @@ func TestOnLimit(t *testing.T) {
 
 // One that has run before waits, whatever it said at first.
 func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	a.Put(limited(1, "j", Concurrency{Max: 1}, Rate{}, 5))
 	again := limited(2, "j", Concurrency{Max: 1, OnLimit: LimitSkip}, Rate{}, 5)
 	again.State, again.Attempt = Retrying, 1
@@ -196,7 +196,7 @@ func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 }
 
 func TestAdmissionByRate(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	r := Rate{Limit: 1, Per: Duration(time.Second), Burst: 2, Key: "a"}
 	for n := range 4 {
 		a.Put(limited(n+1, "j", Concurrency{}, r, 5))
@@ -218,7 +218,7 @@ func TestAdmissionByRate(t *testing.T) {
 
 // What is shut for one holds up nobody else with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	slow, fast := Rate{Limit: 1, Per: Duration(time.Hour), Key: "slow"}, Rate{Limit: 1000, Burst: 1000, Key: "fast"}
 	for n := range 100 {
 		a.Put(limited(n+1, "j", Concurrency{Max: 3}, slow, 5))
@@ -232,7 +232,7 @@ func TestAClosedRateHoldsUpNobody(t *testing.T) {
 }
 
 func TestAdmissionIsInTime(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	later := limited(1, "j", Concurrency{Max: 1}, Rate{}, 9)
 	later.Due = noon.Add(time.Minute)
 	a.Put(later)
@@ -244,7 +244,7 @@ func TestAdmissionIsInTime(t *testing.T) {
 }
 
 func TestAdmissionOfAnOldTurn(t *testing.T) {
-	a := NewAdmission()
+	a := NewLimiter()
 	k := limited(1, "j", Concurrency{Max: 1}, Rate{}, 5)
 	a.Put(k)
 	moved := *k
@@ -265,7 +265,7 @@ func TestAdmissionOfAnOldTurn(t *testing.T) {
 func TestAdmissionAtRandom(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		a := NewAdmission()
+		a := NewLimiter()
 		tasks := map[ID]*Task{}
 		granted := map[ID]uint64{}
 		now, seq := noon, uint64(0)
@@ -363,7 +363,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 // To admit one of many that wait costs little: 50,000 of one key are decided in a moment,
 // and another key does not feel them.
 func BenchmarkAdmission(b *testing.B) {
-	a := NewAdmission()
+	a := NewLimiter()
 	for n := range 50_000 {
 		k := limited(n, "j", Concurrency{Max: 1, Key: "big"}, Rate{}, 5)
 		a.Put(k)

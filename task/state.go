@@ -93,4 +93,6 @@ const (
 	ReasonPoison   = "poison"      // took its node down more often than is allowed
 	ReasonLimit    = "limit"       // a limit had no place for it
 	ReasonUnplaced = "unplaceable" // no node can ever run it
+	ReasonBreaker  = "breaker"     // its job's breaker is open
+	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs
 )

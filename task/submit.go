@@ -36,6 +36,10 @@ type Submission struct {
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
 	Rate        *Rate        `json:"rate,omitempty"`
 	Unique      *Unique      `json:"unique,omitempty"`
+	// Needs are tasks that have to end first. Default: none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *Signal `json:"signal,omitzero"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -54,6 +58,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		spec := job.Spec
 		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
 	case s.Spec != nil:
+		if s.Spec.Breaker != nil {
+			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
+		}
 		spec := *s.Spec
 		e.Spec = &spec
 	default:
@@ -105,6 +112,13 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Group = s.Group
 	}
 	e.Parent = s.Parent
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs = s.Needs
+	}
+	e.Holds = e.holds()
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
@@ -140,6 +154,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
 	if s.Concurrency != nil {
 		spec.Concurrency = *s.Concurrency
 	}
@@ -149,7 +166,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
 	}
-	return s.Concurrency != nil || s.Rate != nil || s.Unique != nil || s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	return s.Signal != nil || s.Concurrency != nil || s.Rate != nil || s.Unique != nil || s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -33,6 +33,8 @@ type Config struct {
 	// Keys is over how many keys, of each of which one task may run at a time, the tasks of a
 	// round are spread to see what limits cost. Default: not measured. The server must have a scheduler.
 	Keys int
+	// Steps is how many tasks there are in a graph whose steps need others. Default: not measured.
+	Steps int
 	// Commands runs processes.
 	Commands worker.Runner
 	// Progress is told what is being measured. Default: nobody is.
@@ -86,6 +88,9 @@ type Report struct {
 	Growth       []Growth `json:"growth,omitempty"`
 	// Limited is what limits cost; nil if that was not measured.
 	Limited *Limited `json:"limited,omitempty"`
+	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
+	Steps          int     `json:"steps,omitempty"`
+	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
 	Submitted  int `json:"submitted"`
 	Lost       int `json:"lost"`
@@ -113,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.limits} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Admission decides which tasks their limits admit. It holds what is under way and what
+// Limiter decides which tasks their limits admit. It holds what is under way and what
 // waits, a few words each, and is told of every change; to decide costs as much as what it
 // decides, however many wait behind. It reads no clock and is for one goroutine.
 //
 // A line is all that waits for the same counters, by priority and then by age. The first of
 // a line goes when all its counters have a place; until then the line rests at the first
 // that has none, and holds up nobody in another line.
-type Admission struct {
+type Limiter struct {
 	entries  map[ID]*entry
 	counters map[string]*counter
 	lines    map[lineKey]*line
@@ -30,9 +30,9 @@ type Admission struct {
 	crowd     int // how many wait for a place that others have
 }
 
-// NewAdmission returns one that knows of nothing.
-func NewAdmission() *Admission {
-	return &Admission{
+// NewLimiter returns one that knows of nothing.
+func NewLimiter() *Limiter {
+	return &Limiter{
 		entries: map[ID]*entry{}, counters: map[string]*counter{}, lines: map[lineKey]*line{}, due: entryHeap{isDue: true},
 		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{},
 	}
@@ -118,7 +118,7 @@ type counter struct {
 
 // Put takes over what has become of a task. What is not limited, or held by something else
 // besides its limits, is none of its business; neither is what it knows already.
-func (a *Admission) Put(t *Task) {
+func (a *Limiter) Put(t *Task) {
 	e := a.entries[t.ID]
 	if e != nil && t.Seq <= e.seq {
 		return
@@ -161,7 +161,7 @@ func (a *Admission) Put(t *Task) {
 
 // Granted takes over that a task was admitted for a turn. A grant for another than its
 // present turn means nothing any more.
-func (a *Admission) Granted(id ID, turn uint64) {
+func (a *Limiter) Granted(id ID, turn uint64) {
 	e := a.entries[id]
 	if e == nil {
 		return
@@ -177,14 +177,14 @@ func (a *Admission) Granted(id ID, turn uint64) {
 }
 
 // Bucket takes over how a rate stands.
-func (a *Admission) Bucket(name string, b Bucket) {
+func (a *Limiter) Bucket(name string, b Bucket) {
 	c := a.counter(name)
 	c.bucket = b
 	a.wake(c)
 }
 
 // Buckets are all that are not as good as untouched now.
-func (a *Admission) Buckets(now time.Time) map[string]time.Time {
+func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 	left := map[string]time.Time{}
 	for name, c := range a.counters {
 		if time.Time(c.bucket).After(now) {
@@ -196,7 +196,7 @@ func (a *Admission) Buckets(now time.Time) map[string]time.Time {
 
 // Pause keeps the rate of a task shut until a time, because it asked for that. The second
 // result is false if it is, or has none.
-func (a *Admission) Pause(w *Work, until time.Time) (name string, b Bucket, changed bool) {
+func (a *Limiter) Pause(w *Work, until time.Time) (name string, b Bucket, changed bool) {
 	counters, err := w.Counters()
 	if err != nil || len(counters) == 0 || counters[len(counters)-1].Rate.Limit == 0 {
 		return "", Bucket{}, false
@@ -209,7 +209,7 @@ func (a *Admission) Pause(w *Work, until time.Time) (name string, b Bucket, chan
 	return of.Name, was.Pause(of.Rate, until), true
 }
 
-func (a *Admission) counter(name string) *counter {
+func (a *Limiter) counter(name string) *counter {
 	c := a.counters[name]
 	if c == nil {
 		c = &counter{name: name, holders: map[ID]*entry{}, index: -1}
@@ -218,7 +218,7 @@ func (a *Admission) counter(name string) *counter {
 	return c
 }
 
-func (a *Admission) lineOf(counters []Counter) *line {
+func (a *Limiter) lineOf(counters []Counter) *line {
 	var key lineKey
 	for _, c := range counters {
 		if c.Max > 0 {
@@ -246,7 +246,7 @@ func (a *Admission) lineOf(counters []Counter) *line {
 }
 
 // wait puts an entry that is nowhere into its line, or among those whose time has not come.
-func (a *Admission) wait(e *entry) {
+func (a *Limiter) wait(e *entry) {
 	if !e.due.IsZero() {
 		e.phase = sleeping
 		heap.Push(&a.due, e)
@@ -255,7 +255,7 @@ func (a *Admission) wait(e *entry) {
 	a.queue(e)
 }
 
-func (a *Admission) queue(e *entry) {
+func (a *Limiter) queue(e *entry) {
 	e.phase = waiting
 	l := e.line
 	heap.Push(&l.waiting, e)
@@ -292,7 +292,7 @@ func (l *line) counters() []*counter {
 }
 
 // place puts a line where it belongs after its first has changed.
-func (a *Admission) place(l *line) {
+func (a *Limiter) place(l *line) {
 	switch {
 	case len(l.waiting.list) == 0:
 		a.unplace(l)
@@ -306,7 +306,7 @@ func (a *Admission) place(l *line) {
 	}
 }
 
-func (a *Admission) unplace(l *line) {
+func (a *Limiter) unplace(l *line) {
 	switch {
 	case l.rests != nil:
 		heap.Remove(&l.rests.parked, l.index)
@@ -317,7 +317,7 @@ func (a *Admission) unplace(l *line) {
 	}
 }
 
-func (a *Admission) hold(e *entry) {
+func (a *Limiter) hold(e *entry) {
 	e.phase = holding
 	if e.held {
 		a.unoffered[e.id] = e
@@ -328,7 +328,7 @@ func (a *Admission) hold(e *entry) {
 }
 
 // leave takes an entry from where it is.
-func (a *Admission) leave(e *entry) {
+func (a *Limiter) leave(e *entry) {
 	delete(a.fresh, e.id)
 	switch e.phase {
 	case sleeping:
@@ -358,7 +358,7 @@ func (a *Admission) leave(e *entry) {
 	e.phase, e.index = sleeping, -1
 }
 
-func (a *Admission) remove(e *entry) {
+func (a *Limiter) remove(e *entry) {
 	a.leave(e)
 	delete(a.entries, e.id)
 	l := e.line
@@ -374,7 +374,7 @@ func (a *Admission) remove(e *entry) {
 	}
 }
 
-func (a *Admission) forget(c *counter) {
+func (a *Limiter) forget(c *counter) {
 	if c.index >= 0 {
 		heap.Remove(&a.opening, c.index)
 	}
@@ -382,7 +382,7 @@ func (a *Admission) forget(c *counter) {
 }
 
 // wake has the best of the lines that rest at a counter looked at again.
-func (a *Admission) wake(c *counter) {
+func (a *Limiter) wake(c *counter) {
 	if c.index >= 0 {
 		heap.Remove(&a.opening, c.index)
 	}
@@ -391,7 +391,7 @@ func (a *Admission) wake(c *counter) {
 	}
 }
 
-func (a *Admission) rouse(c *counter) {
+func (a *Limiter) rouse(c *counter) {
 	l := c.parked.list[0]
 	heap.Pop(&c.parked)
 	l.rests, l.inReady = nil, true
@@ -424,9 +424,9 @@ type Refusal struct {
 // Empty tells whether there is nothing to be done now.
 func (d *Decision) Empty() bool { return len(d.Grants)+len(d.Refused)+len(d.Replaced) == 0 }
 
-// Decide returns what follows now, at most so many grants, and counts on it: [Admission.Undo]
+// Decide returns what follows now, at most so many grants, and counts on it: [Limiter.Undo]
 // takes back what was not recorded.
-func (a *Admission) Decide(now time.Time, most int) Decision {
+func (a *Limiter) Decide(now time.Time, most int) Decision {
 	d := Decision{Rates: map[string]time.Time{}, was: map[string]Bucket{}}
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
 		e := a.due.list[0]
@@ -455,7 +455,7 @@ func (a *Admission) Decide(now time.Time, most int) Decision {
 }
 
 // look admits the first of the best line, or lets the line rest.
-func (a *Admission) look(d *Decision, now time.Time) {
+func (a *Limiter) look(d *Decision, now time.Time) {
 	l := a.ready.list[0]
 	heap.Pop(&a.ready)
 	l.inReady = false
@@ -508,13 +508,13 @@ func (a *Admission) look(d *Decision, now time.Time) {
 	}
 }
 
-func (a *Admission) park(l *line, at *counter) {
+func (a *Limiter) park(l *line, at *counter) {
 	l.rests = at
 	heap.Push(&at.parked, l)
 }
 
 // refuse decides about those that do not simply wait.
-func (a *Admission) refuse(d *Decision) {
+func (a *Limiter) refuse(d *Decision) {
 	replacing := map[*counter]struct{}{}
 	for _, id := range sortedIDs(a.fresh) {
 		e := a.entries[id]
@@ -570,7 +570,7 @@ func sortedIDs(of map[ID]struct{}) []ID {
 }
 
 // Undo takes a decision back: it was not recorded, because somebody else's was.
-func (a *Admission) Undo(d *Decision) {
+func (a *Limiter) Undo(d *Decision) {
 	for _, g := range d.Grants {
 		e := a.entries[g.Task]
 		if e == nil || !e.open || e.granted != g.Turn {
@@ -590,7 +590,7 @@ func (a *Admission) Undo(d *Decision) {
 }
 
 // Confirm takes over that a decision was recorded.
-func (a *Admission) Confirm(d *Decision) {
+func (a *Limiter) Confirm(d *Decision) {
 	for _, g := range d.Grants {
 		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
 			e.open = false
@@ -599,7 +599,7 @@ func (a *Admission) Confirm(d *Decision) {
 }
 
 // Repeat has refusals decided again that could not be carried out.
-func (a *Admission) Repeat(refusals []Refusal) {
+func (a *Limiter) Repeat(refusals []Refusal) {
 	for _, r := range refusals {
 		e := a.entries[r.Task]
 		if e == nil {
@@ -617,7 +617,7 @@ func (a *Admission) Repeat(refusals []Refusal) {
 }
 
 // Unoffered returns those that are admitted and of which no offer is known, in order.
-func (a *Admission) Unoffered() []Grant {
+func (a *Limiter) Unoffered() []Grant {
 	all := make([]Grant, 0, len(a.unoffered))
 	for id, e := range a.unoffered {
 		all = append(all, Grant{Task: id, Turn: e.turn})
@@ -627,19 +627,19 @@ func (a *Admission) Unoffered() []Grant {
 }
 
 // Awaits tells whether the task is admitted for this turn and no offer of it is known.
-func (a *Admission) Awaits(id ID, turn uint64) bool {
+func (a *Limiter) Awaits(id ID, turn uint64) bool {
 	e := a.unoffered[id]
 	return e != nil && e.turn == turn
 }
 
 // Waiting is how many wait for a place that one of those under way has.
-func (a *Admission) Waiting() int { return a.crowd }
+func (a *Limiter) Waiting() int { return a.crowd }
 
 // Len is how many tasks it knows of.
-func (a *Admission) Len() int { return len(a.entries) }
+func (a *Limiter) Len() int { return len(a.entries) }
 
 // Prune forgets rates that nobody needs and that are as good as untouched now.
-func (a *Admission) Prune(now time.Time) {
+func (a *Limiter) Prune(now time.Time) {
 	for _, c := range a.counters {
 		if c.lines == 0 && !time.Time(c.bucket).After(now) {
 			a.forget(c)
