@@ -72,7 +72,7 @@ type wire struct {
 	digest, from, to          string
 	connection, low           uint64
 	kept, stopped             int
-	took, grace               task.Duration
+	took, grace, retryAfter   task.Duration
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
@@ -322,6 +322,8 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		if v := value[[]task.Grant](l); len(v) > 0 {
 			w.grants = v
 		}
+	case fRetryAfter:
+		w.retryAfter = value[task.Duration](l)
 	case fBefore:
 		if v := value[[]task.ID](l); len(v) > 0 {
 			w.before = v
@@ -449,7 +451,7 @@ func (w *wire) event() any {
 	case AttemptFinished:
 		return task.AttemptFinished{Attempt: w.attempt, Epoch: w.epoch, Exit: w.exit, Result: w.result, Usage: w.usage}
 	case AttemptFailed:
-		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, Usage: w.usage}
+		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, RetryAfter: w.retryAfter, Usage: w.usage}
 	case AttemptReleased:
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:

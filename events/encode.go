@@ -157,6 +157,7 @@ func (o *object) event(event any) {
 		o.str("message", e.Message)
 		o.retry(e.Retry)
 		o.str("reason", e.Reason)
+		o.duration("retry_after", e.RetryAfter)
 		o.usage(e.Usage)
 	case task.AttemptReleased:
 		o.attempt(e.Attempt, e.Epoch)

@@ -71,6 +71,7 @@ const (
 	fKey
 	fHolder
 	fBefore
+	fRetryAfter
 	fNeeds
 	fInputs
 	fCode
@@ -111,7 +112,7 @@ var carries = map[Type]fields{
 	TaskQueued:          ofWork.with(fDue, fAttempt, fAfter, fReason),
 	AttemptStarted:      ofTask.with(fAttempt, fNode, fSession, fOffer, fTookOver),
 	AttemptFinished:     ofAttempt.with(fExit, fResult, fUsage),
-	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fUsage),
+	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fRetryAfter, fUsage),
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
@@ -274,6 +275,8 @@ func fieldOf(name string) field {
 		return fHolder
 	case "before":
 		return fBefore
+	case "retry_after":
+		return fRetryAfter
 	case "needs":
 		return fNeeds
 	case "inputs":

@@ -63,7 +63,7 @@ type admitter struct {
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu      sync.Mutex
-	known   *task.Limiter      // guarded by mu
+	known   *task.Limiter        // guarded by mu
 	loaded  bool                 // guarded by mu; known reflects what was told
 	early   []func()             // guarded by mu; what was told before it was loaded, with
 	earlyAt []uint64             // guarded by mu; the sequences of that
@@ -446,4 +446,9 @@ func (a *admitter) do(ctx context.Context, id task.ID, c task.Command) error {
 }
 
 // asked is until when a task that failed wants to be left alone; zero if it does not say.
-func asked(task.AttemptFailed, time.Time) time.Time { return time.Time{} }
+func asked(e task.AttemptFailed, at time.Time) time.Time {
+	if e.RetryAfter <= 0 {
+		return time.Time{}
+	}
+	return at.Add(e.RetryAfter.Std())
+}

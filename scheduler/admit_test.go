@@ -304,3 +304,31 @@ func survive(t *testing.T, seed uint64) {
 		t.Errorf("seed %d: %d of %d tasks came to their end", seed, done, tasks)
 	}
 }
+
+// A task that asks for a pause gets it for all that stand under its rate, whoever decides then.
+func TestAPauseIsForTheWholeRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		stop := admitting(t.Context(), w, w.Memory)
+		rate := task.Spec{Rate: task.Rate{Limit: 1000, Burst: 10, Key: "api"}}
+		first := w.submitLimited(t, 1, rate)
+		time.Sleep(10 * time.Millisecond)
+		if id, end := w.runOne(t, "n"); id != first {
+			t.Fatalf("%q started", id)
+		} else {
+			end(task.Fail{Class: task.ReasonNetwork, Message: "429", RetryAfter: time.Minute})
+		}
+		time.Sleep(2 * time.Second)
+		stop()
+		defer admitting(t.Context(), w, w.Memory)()
+		second := w.submitLimited(t, 2, rate)
+		time.Sleep(50 * time.Second)
+		if id, _ := w.runOne(t, "n"); id != "" {
+			t.Fatalf("%s started within the pause", id)
+		}
+		time.Sleep(10 * time.Second)
+		if id, _ := w.runOne(t, "n"); id != second {
+			t.Errorf("after the pause %q started", id)
+		}
+	})
+}

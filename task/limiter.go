@@ -314,6 +314,12 @@ func (a *Limiter) unplace(l *line) {
 	case l.inReady:
 		heap.Remove(&a.ready, l.index)
 		l.inReady = false
+		// It may have been the one that was told of a place: somebody else has to be.
+		for _, c := range l.counters() {
+			if len(c.parked.list) > 0 {
+				a.rouse(c)
+			}
+		}
 	}
 }
 
