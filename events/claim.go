@@ -142,10 +142,10 @@ func (r *Recorder) unclaimed(ctx context.Context, id task.ID, key string, e *tas
 			}
 			return last.Seq, before, nil
 		}
-		select {
-		case <-ctx.Done():
+		pause, over := context.WithTimeout(ctx, claimLook)
+		<-pause.Done()
+		if over(); ctx.Err() != nil {
 			return 0, nil, context.Cause(ctx)
-		case <-time.After(claimLook):
 		}
 	}
 }
