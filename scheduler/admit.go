@@ -43,8 +43,6 @@ const (
 	offerAgain = 2 * time.Second
 	// admitLook is how often that is looked at, if nothing else happens.
 	admitLook = time.Second
-	// refusing is how many tasks are refused side by side.
-	refusing = 16
 )
 
 // admitter decides which tasks their limits admit. Any number of them may run: an admission
@@ -55,6 +53,7 @@ type admitter struct {
 	view LimitView
 	rec  *events.Recorder
 	hint Hinter // nil for none
+	side int    // how many tasks are refused side by side
 	log  zerolog.Logger
 	wake chan struct{} // holds one: something has changed
 	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
@@ -73,8 +72,8 @@ type admitter struct {
 	pruned  time.Time            // the loop's own
 }
 
-func newAdmitter(view LimitView, rec *events.Recorder, hint Hinter, log zerolog.Logger) *admitter {
-	return &admitter{view: view, rec: rec, hint: hint, log: log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+func newAdmitter(rec *events.Recorder, cfg *Config) *admitter {
+	return &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
 }
 
 // observe implements [reactor].
@@ -345,6 +344,15 @@ func (a *admitter) record(ctx context.Context, d *task.Decision, head uint64) (b
 	return false, a.view.Wait(ctx, last)
 }
 
+// Admit admits once what limits hold and may go, and returns when to look again at the
+// latest; zero for when something happens. [Scheduler.Run] does so by itself.
+func (s *Scheduler) Admit(ctx context.Context) (time.Time, error) {
+	if s.admitter == nil {
+		return time.Time{}, nil
+	}
+	return s.admitter.Admit(ctx)
+}
+
 // offer places the offers of tasks that are admitted. One that has gone on since needs none.
 func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	if len(grants) == 0 {
@@ -409,9 +417,10 @@ func (a *admitter) refuse(ctx context.Context, d *task.Decision) error {
 		return nil
 	}
 	var g errgroup.Group
-	g.SetLimit(refusing)
+	g.SetLimit(a.side)
+	var alone []error
 	do := func(r task.Refusal, c task.Command) {
-		g.Go(func() error {
+		one := func() error {
 			err := a.do(ctx, r.Task, c)
 			if err != nil {
 				a.mu.Lock()
@@ -419,7 +428,12 @@ func (a *admitter) refuse(ctx context.Context, d *task.Decision) error {
 				a.mu.Unlock()
 			}
 			return err
-		})
+		}
+		if a.side == 1 {
+			alone = append(alone, one())
+			return
+		}
+		g.Go(one)
 	}
 	for _, r := range d.Refused {
 		do(r, task.Refuse{Detail: "no place under " + r.Counter})
@@ -427,7 +441,7 @@ func (a *admitter) refuse(ctx context.Context, d *task.Decision) error {
 	for _, r := range d.Replaced {
 		do(r, task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter})
 	}
-	return g.Wait()
+	return errors.Join(g.Wait(), errors.Join(alone...))
 }
 
 func (a *admitter) do(ctx context.Context, id task.ID, c task.Command) error {

@@ -61,6 +61,8 @@ type Config struct {
 	// Limits is the read model that knows which tasks stand under limits. Default: none is
 	// asked, and nobody admits such tasks.
 	Limits LimitView
+	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
+	Refusing int
 	// Hints reach nodes at once. Default: they find out by themselves.
 	Hints Hinter
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
@@ -96,6 +98,9 @@ func (c Config) withDefaults() Config {
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
+	if c.Refusing == 0 {
+		c.Refusing = 16
+	}
 	if c.Looked == nil {
 		c.Looked = func(string, time.Time, time.Time, error) {}
 	}
@@ -137,7 +142,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
 	if cfg.Limits != nil {
-		s.admitter = newAdmitter(cfg.Limits, s.rec, cfg.Hints, cfg.Log)
+		s.admitter = newAdmitter(s.rec, &cfg)
 		s.reactors = append(s.reactors, s.admitter)
 	}
 	s.reactors = append(s.reactors, &s.breakers)
