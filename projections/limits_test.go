@@ -29,7 +29,7 @@ func TestLimitedRows(t *testing.T) {
 	}
 	submit(t, r) // one without limits
 	used := time.Now().Add(time.Hour)
-	at, err := r.Admit(t.Context(), task.Granted{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}, 0)
+	_, err := r.Admit(t.Context(), task.Granted{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,8 @@ func TestLimitedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err = log.Place(t.Context(), r.Fact(first.ID, task.AdmittedOffer(first))); err != nil {
+	at, err := log.Place(t.Context(), r.Fact(first.ID, task.AdmittedOffer(first)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, "")
