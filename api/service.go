@@ -39,6 +39,8 @@ type Service struct {
 	Version string // a semantic version
 	// Nodes are the numbers by which it says what must happen to a node.
 	Nodes node.Settings
+	// Limits knows which tasks wait for which limits. Default: nobody does.
+	Limits Limits
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
 	Log   zerolog.Logger
@@ -69,6 +71,7 @@ func (s *Service) Run(ctx context.Context) error {
 		{"queue-pause", client.QueuePauseSubject, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, onQueue(s.pauseQueue)},
 		{"queue-resume", client.QueueResumeSubject, `end a pause: {"queue":"crawl"}`, onQueue(s.resumeQueue)},
 		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, 0 for any number: {"queue":"crawl","running":4,"waiting":1000}`, onQueue(s.limitQueue)},
+		{"limit-list", client.LimitListSubject, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, s.limits},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
 		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
@@ -150,7 +153,7 @@ func codeOf(err error) string {
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown):
 		return "404"
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
+	case errors.As(err, new(*events.Taken)), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
 	case errors.Is(err, task.ErrQueueFull):

@@ -97,13 +97,15 @@ type Receipt struct {
 	ID task.ID `json:"id"`
 	// Seq is the sequence of the birth; an answer that reflects it knows the task.
 	Seq uint64 `json:"seq"`
+	// Existing is whether it is another task that has the unique key of what was submitted.
+	Existing bool `json:"existing,omitempty"`
 }
 
 // Submit makes a task. When it returns without an error the task is in the log
 // and will come to an end.
 //
 // The error wraps [ErrInvalid] if a field is wrong, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
+// if the parameters are too large, a [*events.Taken] if another task has its unique key, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
 // then the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	id, birth, err := c.birth(ctx, s)
@@ -129,6 +131,14 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 		if _, err = c.expand(ctx, born); err != nil {
 			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
 		}
+	}
+	var taken *events.Taken
+	if errors.As(err, &taken) && birth.Spec.Unique.OnConflict == task.ConflictReturn {
+		records, err := c.store.Task(ctx, taken.Holder)
+		if err != nil || len(records) == 0 {
+			return Receipt{}, fmt.Errorf("submit: %w", errors.Join(err, taken))
+		}
+		return Receipt{ID: taken.Holder, Seq: records[0].Seq, Existing: true}, nil
 	}
 	return Receipt{ID: id, Seq: seq}, err
 }
@@ -187,6 +197,11 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 			}
 		}
 		return nil
+	}
+	if key, err := birth.UniqueKey(); err != nil {
+		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+	} else if key != "" {
+		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
 	}
 	for n > 0 && err == nil {
 		room, full := c.room(ctx, &birth)

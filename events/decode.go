@@ -41,8 +41,10 @@ func Decode(data []byte) (Fact, error) {
 		f.Job = w.job
 	case w.queue != "":
 		f.Queue = w.queue
-	default:
+	case w.schedule != "":
 		f.Schedule = w.schedule
+	default:
+		f.Key = w.key
 	}
 	return f, nil
 }
@@ -74,7 +76,7 @@ type wire struct {
 	digest, from, to          string
 	connection, low           uint64
 	kept, stopped             int
-	took, grace               task.Duration
+	took, grace, retryAfter   task.Duration
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
@@ -90,6 +92,10 @@ type wire struct {
 	holds                     []string
 	fairKey, queue            string
 	running, waiting, ended   int
+	key, holder               string
+	grants                    []task.Grant
+	rates                     map[string]time.Time
+	before                    []task.ID
 	hold, code                string
 	needs                     *task.Needs
 	inputs                    json.RawMessage
@@ -355,6 +361,27 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.waiting = signed(l)
 	case fEnded:
 		w.ended = signed(l)
+	case fKey:
+		w.key = l.UnsafeString()
+	case fHolder:
+		w.holder = l.UnsafeString()
+	case fGrants:
+		if v := value[[]task.Grant](l); len(v) > 0 {
+			w.grants = v
+		}
+	case fRetryAfter:
+		w.retryAfter = value[task.Duration](l)
+	case fBefore:
+		if v := value[[]task.ID](l); len(v) > 0 {
+			w.before = v
+		}
+	case fRates:
+		if v := value[map[string]time.Time](l); len(v) > 0 {
+			for name, at := range v {
+				v[name] = utc(l, at)
+			}
+			w.rates = v
+		}
 	case fCode:
 		w.code = l.UnsafeString()
 	case fNeeds:
@@ -479,8 +506,10 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "" && w.queue == "" && w.schedule == "":
-		return errors.New("it has neither task nor node, job, queue or schedule")
+	case w.key == "" && w.carries.has(fKey) && known(w.typ):
+		return fmt.Errorf("%s has no key", w.typ)
+	case w.task == "" && w.node == "" && w.job == "" && w.queue == "" && w.schedule == "" && w.key == "" && w.typ != LimitGranted:
+		return errors.New("it has neither task nor node, job, queue, schedule or key")
 	}
 	if w.carries.has(fRoute) {
 		if w.spec == nil {
@@ -508,7 +537,7 @@ func (w *wire) event() any {
 	case AttemptFinished:
 		return task.AttemptFinished{Attempt: w.attempt, Epoch: w.epoch, Exit: w.exit, Result: w.result, Usage: w.usage}
 	case AttemptFailed:
-		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, Usage: w.usage}
+		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, RetryAfter: w.retryAfter, Usage: w.usage}
 	case AttemptReleased:
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:
@@ -541,6 +570,10 @@ func (w *wire) event() any {
 		return task.Concluded{State: w.state, Reason: w.reason, Message: w.message, Result: w.result}
 	case TaskUnheld:
 		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
+	case LimitGranted:
+		return task.Granted{Grants: w.grants, Rates: w.rates}
+	case UniqueClaimed:
+		return task.KeyClaimed{Key: w.key, Holder: task.ID(w.holder), Before: w.before}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:

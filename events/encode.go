@@ -24,7 +24,7 @@ var ErrTooLarge = fmt.Errorf("the fact is larger than %d kB", MaxFact>>10)
 // Encode appends the wire form of a fact to dst: one flat JSON object. The
 // error says which part cannot be written; it wraps [ErrTooLarge] if it is the size.
 func Encode(dst []byte, f *Fact) ([]byte, error) {
-	o := object{b: append(dst, '{'), start: len(dst)}
+	o := object{b: append(dst, '{'), start: len(dst), about: f.Key}
 	typ := TypeOf(f.Event)
 	if typ == "" {
 		if f.Event != nil || f.Type == "" || known(f.Type) {
@@ -48,8 +48,10 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("queue", f.Queue)
 	case f.Schedule != "":
 		o.str("schedule", f.Schedule)
-	default:
+	case f.Job != "":
 		o.str("job", f.Job)
+	default:
+		o.str("key", f.Key)
 	}
 	o.str("actor", f.Actor)
 	o.str("cause", f.Cause)
@@ -70,18 +72,30 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 
 // check refuses what nobody could decode.
 func (f *Fact) check(typ Type) error {
-	_, ofNode := f.Event.(node.Event)
-	_, ofJob := f.Event.(task.JobEvent)
-	_, ofQueue := f.Event.(task.QueueEvent)
-	_, ofSchedule := f.Event.(task.ScheduleEvent)
-	if !ofJob {
-		_, ofJob = f.Event.(task.BreakerEvent)
-	}
 	about := 0
-	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Queue, f.Schedule} {
+	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Key, f.Queue, f.Schedule} {
 		if name != "" {
 			about++
 		}
+	}
+	right := true
+	switch f.Event.(type) {
+	case nil: // of a type that this version does not know
+	case node.Event:
+		right = f.Node != ""
+	case task.JobEvent, task.BreakerEvent:
+		right = f.Job != ""
+	case task.QueueEvent:
+		right = f.Queue != ""
+	case task.ScheduleEvent:
+		right = f.Schedule != ""
+	case task.KeyEvent:
+		right = f.Key != ""
+	case task.LimitEvent:
+		about++
+		right = about == 1
+	default:
+		right = f.Task != ""
 	}
 	switch {
 	case f.ID == "":
@@ -91,8 +105,8 @@ func (f *Fact) check(typ Type) error {
 	case about == 0:
 		return errors.New("it has neither task nor node, job, queue or schedule")
 	case about > 1:
-		return errors.New("it has more than one of task, node, job, queue and schedule")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofQueue != (f.Queue != "") || ofSchedule != (f.Schedule != "")):
+		return errors.New("it has more than one of task, node, job, queue, schedule and key")
+	case known(typ) && !right:
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -157,6 +171,7 @@ func (o *object) event(event any) {
 		o.str("message", e.Message)
 		o.retry(e.Retry)
 		o.str("reason", e.Reason)
+		o.duration("retry_after", e.RetryAfter)
 		o.usage(e.Usage)
 	case task.AttemptReleased:
 		o.attempt(e.Attempt, e.Epoch)
@@ -219,6 +234,19 @@ func (o *object) event(event any) {
 		o.str("hold", e.Hold)
 		o.str("reason", e.Reason)
 		o.raw("inputs", e.Inputs)
+	case task.Granted:
+		if len(e.Grants) > 0 {
+			o.json("grants", e.Grants)
+		}
+		o.rates(e.Rates)
+	case task.KeyClaimed:
+		o.str("holder", string(e.Holder))
+		if len(e.Before) > 0 {
+			o.json("before", e.Before)
+		}
+		if e.Key != "" && e.Key != o.about {
+			o.fail(fmt.Errorf("it claims %q and is about %q", e.Key, o.about))
+		}
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -320,6 +348,21 @@ type deadlines struct {
 	Start time.Time `json:"start,omitzero"`
 }
 
+// rates are written in UTC, like any time.
+func (o *object) rates(rates map[string]time.Time) {
+	if len(rates) == 0 {
+		return
+	}
+	all := make(map[string]time.Time, len(rates))
+	for name, at := range rates {
+		if all[name] = at.UTC(); !writable(all[name]) {
+			o.fail(fmt.Errorf("rates: the year %d is out of range", all[name].Year()))
+			return
+		}
+	}
+	o.json("rates", all)
+}
+
 func (o *object) profile(p *node.Profile) {
 	o.str("host", p.Host)
 	o.num("pid", p.PID)
@@ -378,6 +421,7 @@ func (o *object) usage(u *task.Usage) {
 type object struct {
 	b     []byte
 	start int
+	about string // the key, if it is about one
 	err   error
 }
 

@@ -46,7 +46,7 @@ type ExportHeader struct {
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindProbe: "probe",
-	KindQueue: "queue", KindSchedule: "schedule", KindFire: "fire", KindTick: "tick"}
+	KindQueue: "queue", KindSchedule: "schedule", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindKey: "key"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {

@@ -38,6 +38,8 @@ const (
 	BreakerTried        Type = "breaker.tried"
 	BreakerClosed       Type = "breaker.closed"
 	TaskUnheld          Type = "task.unheld"
+	LimitGranted        Type = "limit.granted"
+	UniqueClaimed       Type = "unique.claimed"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -69,6 +71,7 @@ var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	TaskExpanded, TaskConcluded,
+	LimitGranted, UniqueClaimed,
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
@@ -80,7 +83,8 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node, a schedule, the definition of a job or its breaker.
+// Fact is one thing that has happened to a task, a node, a queue, a schedule, the definition of a job
+// or its breaker, a limit or a unique key.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -94,13 +98,17 @@ type Fact struct {
 	Job      string
 	Queue    string
 	Schedule string
+	// Key is the unique key that the fact is about. All of these are empty if it is about the
+	// limits as such.
+	Key string
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
 	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent] or a [task.ScheduleEvent]; nil if the type is unknown.
+	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent] or a [task.KeyEvent]; nil
+	// if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -151,6 +159,10 @@ func TypeOf(event any) Type {
 		return BreakerClosed
 	case task.Unheld:
 		return TaskUnheld
+	case task.Granted:
+		return LimitGranted
+	case task.KeyClaimed:
+		return UniqueClaimed
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -203,7 +215,7 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the name of the job, queue or schedule.
+// About tells what the fact is about: the task's or the node's id, the job's name, the key, or "limits"., or the name of the job, queue or schedule.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
@@ -214,8 +226,12 @@ func (f *Fact) About() string {
 		return f.Queue
 	case f.Schedule != "":
 		return f.Schedule
+	case f.Job != "":
+		return f.Job
+	case f.Key != "":
+		return f.Key
 	}
-	return f.Job
+	return "limits"
 }
 
 // Kind says in which part of the log a record lies.
@@ -245,6 +261,10 @@ const (
 	KindFire
 	// KindTick is a decision on a tick of a schedule.
 	KindTick
+	// KindLimit is an admission by the limits.
+	KindLimit
+	// KindKey is a claim of a unique key.
+	KindKey
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe

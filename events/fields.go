@@ -73,6 +73,12 @@ const (
 	fWaiting
 	fQueue
 	fEnded
+	fGrants
+	fRates
+	fKey
+	fHolder
+	fBefore
+	fRetryAfter
 	fNeeds
 	fInputs
 	fCode
@@ -121,7 +127,7 @@ var carries = map[Type]fields{
 	TaskQueued:          ofWork.with(fDue, fAttempt, fAfter, fReason),
 	AttemptStarted:      ofTask.with(fAttempt, fNode, fSession, fOffer, fTookOver),
 	AttemptFinished:     ofAttempt.with(fExit, fResult, fUsage),
-	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fUsage),
+	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fRetryAfter, fUsage),
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
@@ -131,6 +137,8 @@ var carries = map[Type]fields{
 	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
 	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
 	TaskReopened:        ofTask.with(fReason),
+	LimitGranted:        anyFields.with(fGrants, fRates),
+	UniqueClaimed:       anyFields.with(fKey, fHolder, fBefore),
 	BreakerOpened:       ofDefinition.with(fReason, fUntil),
 	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
 	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
@@ -302,6 +310,18 @@ func fieldOf(name string) field {
 		return fWaiting
 	case "ended":
 		return fEnded
+	case "grants":
+		return fGrants
+	case "rates":
+		return fRates
+	case "key":
+		return fKey
+	case "holder":
+		return fHolder
+	case "before":
+		return fBefore
+	case "retry_after":
+		return fRetryAfter
 	case "needs":
 		return fNeeds
 	case "inputs":

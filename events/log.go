@@ -26,9 +26,11 @@ type Log interface {
 	Reader
 	Follower
 	Offerer
+	Keeper
 }
 
-// Appender writes to the chains of tasks, nodes, jobs and their breakers.
+// Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to that
+// of admissions.
 type Appender interface {
 	// Append records f on the chain of its task, node or job if last is still the
 	// sequence of the last message there, 0 for an empty chain, and returns
@@ -45,6 +47,9 @@ type Placer interface {
 	// is offered on its route at once. After an error that wraps [ErrUnknown]
 	// it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
+	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
+	// in order, from the caller's goroutine.
+	PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
 	// Arm has the log place a [task.Queued] fact by itself when it is due. A
 	// task has one timer: arming it again replaces it.
 	Arm(ctx context.Context, f *Fact) error

@@ -47,11 +47,13 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a queue, a job or its breaker, or a schedule: the others are empty.
+// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule or a
+// unique key: the others are empty. That of admissions is all empty.
 type chain struct {
 	task task.ID
 	node node.ID
 	job  string
+	key  string
 	// breaker says that it is the chain of the job's breaker.
 	breaker bool
 	queue   string
@@ -86,7 +88,7 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindTick
 	}
 	_, breaker := f.Event.(task.BreakerEvent)
-	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick}
+	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick, key: f.Key}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -102,6 +104,10 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindJob
 	case f.Queue != "":
 		kind = KindQueue
+	case f.Key != "":
+		kind = KindKey
+	case f.Task == "":
+		kind = KindLimit
 	}
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c], nil
@@ -127,6 +133,51 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
+	return m.place(f, raw)
+}
+
+// PlaceAll implements [Placer].
+func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq, err := m.Place(ctx, f)
+		done(i, seq, err)
+	}
+}
+
+// Admitted implements [Keeper].
+func (m *Memory) Admitted(ctx context.Context) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.heads[chain{}], nil
+}
+
+// Claimed implements [Keeper].
+func (m *Memory) Claimed(ctx context.Context, key string) (Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := m.heads[chain{key: key}]
+	if head == 0 {
+		return Record{}, false, nil
+	}
+	return m.records[head-1], true, nil
+}
+
+// PlaceClaimed implements [Keeper].
+func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if head := m.heads[chain{key: key}]; head != claim {
+		return 0, fmt.Errorf("place %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
+	}
+	return m.place(f, raw)
+}
+
+func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if !e.Offers() {
@@ -264,7 +315,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule, Key: about.key}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {

@@ -29,7 +29,11 @@ type Recorder struct {
 // Fact makes a fact of an event of a task.
 func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
 	now := r.Now()
-	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Corr: r.Corr, Event: e}
+	f := &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Corr: r.Corr}
+	if e != nil { // so that there is no event of nil's type in it
+		f.Event = e
+	}
+	return f
 }
 
 // Load reads a task. The error wraps [task.ErrUnknown] if there is none.
@@ -131,6 +135,15 @@ func holds(records []Record, fact string) bool {
 	return slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == fact })
 }
 
+// Admit records an admission by the limits, if last is the sequence of the latest one. It
+// returns its sequence; the error wraps [ErrConflict] if somebody else's came first, and
+// [ErrUnknown] if it is open whether it is recorded.
+func (r *Recorder) Admit(ctx context.Context, e task.Granted, last uint64) (uint64, error) {
+	f := r.Fact("", nil)
+	f.Type, f.Event = LimitGranted, e
+	return r.Log.Append(ctx, f, last)
+}
+
 // Settle makes durable what must follow from the task's state: the offer of its
 // next attempt, or the timer of that. Afterwards the offer that led here may be
 // acknowledged. Settling twice is harmless.
@@ -147,8 +160,19 @@ func (r *Recorder) Settle(ctx context.Context, t task.Task) error {
 }
 
 // Submit records the birth of a task, and arms its timer if it is due later.
-// It returns the sequence of the birth.
+// It returns the sequence of the birth. If the task has a unique key and another one is in
+// the way, the error wraps a [*Taken].
 func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	if key, err := e.UniqueKey(); err != nil {
+		return 0, fmt.Errorf("submit task %s: %w", id, err)
+	} else if key != "" {
+		at := r.Now()
+		seq, err := r.submitUnique(ctx, id, key, e)
+		if err != nil {
+			return 0, fmt.Errorf("submit task %s: %w", id, err)
+		}
+		return seq, r.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: at, Event: e}))
+	}
 	f := r.Fact(id, e)
 	seq, err := r.Log.Place(ctx, f)
 	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {

@@ -41,6 +41,10 @@ func full() map[Type]Fact {
 			Files:        &task.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: task.FilesLink},
 			Setup:        []string{"make deps"},
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
+
+			Concurrency: task.Concurrency{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld},
+			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
+			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -60,7 +64,7 @@ func full() map[Type]Fact {
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out"}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
-			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", Usage: usage},
+			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: task.Duration(4 * time.Second), Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
@@ -73,7 +77,10 @@ func full() map[Type]Fact {
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
 		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",
 			Result: json.RawMessage(`{"error":1,"finished":1}`)},
-		NodeLabelled:      node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
+		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
+		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org"}}},
+			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second)}},
+		UniqueClaimed:     task.KeyClaimed{Key: "thumbnail/a.png", Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
 		BreakerHalfOpened: task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
 		BreakerTried:      task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
@@ -137,6 +144,8 @@ func minimal() map[Type]Fact {
 		BreakerTried:        task.BreakerTried{},
 		BreakerClosed:       task.BreakerClosed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
+		LimitGranted:        task.Granted{},
+		UniqueClaimed:       task.KeyClaimed{Key: "a"},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -176,6 +185,9 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Queue = "images"
 		case task.ScheduleEvent:
 			f.Schedule = "every-night"
+		case task.LimitEvent:
+		case task.KeyEvent:
+			f.Key = f.Event.(task.KeyClaimed).Key
 		default:
 			f.Task = sampleTask
 		}

@@ -15,6 +15,9 @@ type Step struct {
 	// Was and Is are the task before and after; both are zero if the record is
 	// not about a task.
 	Was, Is Glance
+	// Task is the task as the batch left it, which may be further than Is; nil if the record is
+	// not about a task. It is valid as long as the record, and not to be modified.
+	Task *task.Task
 }
 
 // Glance is the part of a task that figures are made of.

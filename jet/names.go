@@ -34,6 +34,8 @@ const (
 	chainPrefix  = "mr.task."        // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."        // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."         // mr.job.<job>: changes of its definition
+	keyPrefix    = "mr.unique."      // mr.unique.<hash>: claims of a unique key
+	admitSubject = "mr.admit"        // admissions by the limits, all on one subject
 	breakPrefix  = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix  = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
 	schedPrefix  = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
@@ -105,12 +107,18 @@ func chainSubject(f *events.Fact) string {
 			return tickPrefix + f.Schedule
 		}
 		return schedPrefix + f.Schedule
+	case f.Key != "":
+		return uniqueSubject(f.Key)
+	case f.Job == "":
+		return admitSubject
 	}
 	if _, ok := f.Event.(task.BreakerEvent); ok {
 		return breakPrefix + f.Job
 	}
 	return jobPrefix + f.Job
 }
+
+func uniqueSubject(key string) string { return keyPrefix + task.KeyMark(key) }
 
 // place reads a subject: what kind of record lies there, and what it is about.
 func place(subject string) (kind events.Kind, about events.Fact) {
@@ -129,6 +137,10 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
 	case strings.HasPrefix(subject, statePrefix):
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
+	case strings.HasPrefix(subject, keyPrefix):
+		return events.KindKey, about
+	case subject == admitSubject:
+		return events.KindLimit, about
 	case strings.HasPrefix(subject, breakPrefix):
 		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	case strings.HasPrefix(subject, schedPrefix):

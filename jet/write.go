@@ -57,7 +57,7 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return seq, nil
 }
 
-// PlaceAll is [Store.Place] for many facts at once: it does not wait for one
+// PlaceAll implements [events.Placer]: it does not wait for one
 // answer before it sends the next. Each fact's outcome goes to done, by index
 // and in order, from the caller's goroutine.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {

@@ -118,6 +118,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeOthers(ctx, records); err != nil {
 			return err
 		}
+		if err := f.writeLimits(ctx, records); err != nil {
+			return err
+		}
 		next.advance(records)
 		return f.writePosition(ctx, next)
 	})
@@ -201,7 +204,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 			c := &f.changes[at]
 			s.Was = events.GlanceAt(&c.task)
 			c.task = task.Evolve(c.task, records[i].Task())
-			s.Is = events.GlanceAt(&c.task)
+			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
 		}
 		f.steps = append(f.steps, s)
 	}

@@ -35,6 +35,9 @@ func appendRow(args []any, t *task.Task, doc string) []any {
 // deadlineOf is the deadline that a task bears itself, whatever its
 // surroundings: [task.Owes] with no slack and its queue served. Zero means none.
 func deadlineOf(t *task.Task) time.Time {
+	if len(t.Holds) > 0 && t.Waiting() {
+		return t.StartBy
+	}
 	switch t.State {
 	case task.Scheduled, task.Retrying:
 		return t.Due

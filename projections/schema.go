@@ -58,6 +58,17 @@ CREATE TABLE nodes (
 	doc TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- What the limits have admitted and nobody is known to have offered, and their buckets:
+-- until when each is used up, in nanoseconds since 1970.
+CREATE TABLE grants (
+	task TEXT    NOT NULL PRIMARY KEY,
+	turn INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE rates (
+	name TEXT    NOT NULL PRIMARY KEY,
+	used INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE poison (
 	seq    INTEGER PRIMARY KEY,
 	place  TEXT NOT NULL,

@@ -10,6 +10,9 @@ type reactor interface {
 	observe(step *events.Step)
 }
 
+// batched is a reactor that wants to know when a batch of steps is over.
+type batched interface{ told() }
+
 // Observe tells the scheduler what became part of the read model it looks at: it then
 // need not read the log a second time. It may be called before Run and implements
 // the observer of package projections.
@@ -17,6 +20,11 @@ func (s *Scheduler) Observe(steps []events.Step) {
 	for i := range steps {
 		for _, r := range s.reactors {
 			r.observe(&steps[i])
+		}
+	}
+	for _, r := range s.reactors {
+		if b, ok := r.(batched); ok {
+			b.told()
 		}
 	}
 }

@@ -66,6 +66,8 @@ func (r *repairs) all() map[Repair]int {
 // "" if a passed deadline is all that there is to it.
 func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
 	switch {
+	case len(t.Holds) > 0 && t.Waiting():
+		return ""
 	case t.State == task.Scheduled || t.State == task.Retrying:
 		return RepairTimer
 	case t.State == task.Pending && !t.Offered:

@@ -68,8 +68,15 @@ type Config struct {
 	Jobs Jobs
 	// Schedules are those whose ticks it makes tasks of. Default: none.
 	Schedules Schedules
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
-	// when it is over. Default: nobody is.
+	// Limits is the read model that knows which tasks stand under limits. Default: none is
+	// asked, and nobody admits such tasks.
+	Limits LimitView
+	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
+	Refusing int
+	// Hints reach nodes at once. Default: they find out by themselves.
+	Hints Hinter
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
+	// [LoopAdmit], when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
@@ -87,6 +94,7 @@ const (
 	// LoopSchedules looks for schedules without a timer, LoopReleases for ticks that need not wait any longer.
 	LoopSchedules = "schedules"
 	LoopReleases  = "releases"
+	LoopAdmit     = "admit"
 )
 
 func (c Config) withDefaults() Config {
@@ -103,6 +111,9 @@ func (c Config) withDefaults() Config {
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
+	if c.Refusing == 0 {
+		c.Refusing = 16
+	}
 	if c.Looked == nil {
 		c.Looked = func(string, time.Time, time.Time, error) {}
 	}
@@ -135,6 +146,7 @@ type Scheduler struct {
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
 	plans         plans
+	admitter      *admitter // nil if no limits are looked after
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
@@ -147,6 +159,10 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
+	if cfg.Limits != nil {
+		s.admitter = newAdmitter(s.rec, &cfg)
+		s.reactors = append(s.reactors, s.admitter)
+	}
 	s.reactors = append(s.reactors, &s.breakers)
 	return s
 }
@@ -158,6 +174,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	if s.admitter != nil {
+		g.Go(func() error { s.admitter.hurry(ctx); return nil })
+		g.Go(func() error {
+			s.admitter.run(ctx, func(began, ended time.Time, err error) { s.cfg.Looked(LoopAdmit, began, ended, err) })
+			return nil
+		})
+	}
 	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })

@@ -201,6 +201,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return CancelConfirmed{Reason: c.Reason}, nil
 	case Prioritize:
 		return prioritize(t, c)
+	case Refuse:
+		return refuse(t, c)
 	case Skip:
 		return skip(t, c)
 	case Unbind:
@@ -353,7 +355,7 @@ func epochOf(c Command) uint64 {
 }
 
 func fail(t Task, c Fail, now time.Time) Event {
-	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, Usage: c.Usage}
+	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, RetryAfter: Duration(max(c.RetryAfter, 0)), Usage: c.Usage}
 	if t.Spec == nil {
 		return e
 	}
@@ -385,8 +387,11 @@ func (t *Task) grace() time.Duration {
 // NextOffer returns the offer that must become durable before the task's turn
 // can go on: at Due if that is set, else at once. The second result is false
 // if none is missing. Placing it twice is harmless; the claim lets only one pass.
+//
+// What is held is not offered: that follows when its holds open.
 func NextOffer(t Task) (Queued, bool) {
 	switch {
+	case len(t.Holds) > 0:
 	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
 		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due}, true
 	}

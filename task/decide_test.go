@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 		{"fail for good", running, Fail{Epoch: 2, Class: ReasonExit, Final: true}, noon,
 			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task said that no other attempt can mend it"}, nil},
 		{"fail and ask for a pause", running, Fail{Epoch: 2, Class: ReasonExit, RetryAfter: time.Minute}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task asked for a pause of 1m0s",
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task asked for a pause of 1m0s", RetryAfter: Duration(time.Minute),
 				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(time.Minute)}}, nil},
 		{"fail when no retry is left", []Event{withinBound, started, failed, AttemptStarted{Attempt: 2}}, Fail{Epoch: 4, Class: ReasonExit}, noon,
 			AttemptFailed{Attempt: 2, Epoch: 4, Class: ReasonExit, Reason: "its retries are used up: retry.max is 1"}, nil},

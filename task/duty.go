@@ -64,6 +64,9 @@ func (d Duty) Overdue(now time.Time) bool { return !d.By.IsZero() && now.After(d
 
 // Owes returns the duty of a task in its surroundings.
 func Owes(t Task, around Surroundings, s Settings) Duty {
+	if len(t.Holds) > 0 && t.Waiting() {
+		return heldDuty(t, around, s)
+	}
 	switch t.State {
 	case Unknown, Finished, Error, Cancelled, Abnormal:
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}

@@ -105,7 +105,10 @@ type AttemptFailed struct {
 	Retry *RetryPlan
 	// Reason says in words why there is no other attempt, or why not when the back-off has it.
 	Reason string
-	Usage  *Usage
+	// RetryAfter is the pause that the task asked for; 0 if it did not. It holds for all that
+	// stand under the same rate.
+	RetryAfter Duration
+	Usage      *Usage
 }
 
 // RetryPlan is the next attempt's number and time.

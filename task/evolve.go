@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Evolve adds one recorded event to a task. It is total: any event in any state
 // gives a task, and one that cannot be (a result of another epoch, a start
@@ -40,7 +43,7 @@ func Evolve(t Task, r Recorded) Task {
 		t.failed(e, r)
 	case AttemptReleased:
 		if t.owns(e.Epoch) {
-			t.wait(Pending, e.Reason, time.Time{}, r)
+			t.again(e.Reason, r)
 		}
 	case AttemptLost:
 		if t.owns(e.Epoch) {
@@ -59,11 +62,7 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
-			code := e.Code
-			if code == "" {
-				code = ReasonUser
-			}
-			t.end(Cancelled, code, e.Reason, r)
+			t.end(Cancelled, cmp.Or(e.Code, ReasonUser), e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -82,6 +81,7 @@ func Evolve(t Task, r Recorded) Task {
 			// Here, too, the bounds on the wait stay.
 			t.enter(Scheduled, e.Reason, e.Detail, r)
 			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
+			t.heldByLimit() // meanwhile its place is free
 		}
 	case Unheld:
 		t.unheld(e, r)
@@ -90,8 +90,8 @@ func Evolve(t Task, r Recorded) Task {
 			t.Failures, t.Losses = 0, 0
 			t.FailedOn, t.Begun = "", time.Time{}
 			t.Exit, t.Result, t.Usage = nil, nil, nil
-			t.wait(Pending, e.Reason, time.Time{}, r)
-			t.holdAgain(r)
+			t.again(e.Reason, r)
+			t.holdAgain(e.Reason, r)
 			if t.Spec.Parental() && t.State == Pending {
 				if t.short() != "" { // its nodes are looked for anew
 					t.Children = nil
@@ -144,8 +144,11 @@ func (t *Task) queued(e Queued, r Recorded) {
 	if reason == ReasonBreaker {
 		reason, message = "", "" // which was why it waited, and does not now
 	}
-	if t.State == Held {
-		reason, message, t.Holds = "", e.Reason, nil
+	if len(t.Holds) > 0 {
+		t.Holds = nil
+		if t.State == Held {
+			reason, message = "", e.Reason
+		}
 	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
@@ -182,6 +185,7 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 		return
 	}
 	t.wait(Retrying, e.Class, e.Retry.Due, r)
+	t.heldByLimit()
 	t.Message = e.Message
 }
 
@@ -205,6 +209,25 @@ func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 		t.StartBy = from.Add(bound)
 	}
 }
+
+// again opens a turn for an attempt that may start at once, or as soon as the
+// task's limits admit it: its place in them is free.
+func (t *Task) again(reason string, r Recorded) {
+	t.wait(Pending, reason, time.Time{}, r)
+	if t.heldByLimit(); len(t.Holds) > 0 {
+		t.enter(Held, HoldLimit, reason, r)
+	}
+}
+
+// heldByLimit makes the limits of a task, if it has any, decide again about it.
+func (t *Task) heldByLimit() {
+	if t.Holds = nil; t.Spec.Limited() {
+		t.Holds = onlyLimit
+	}
+}
+
+// onlyLimit is shared and never modified.
+var onlyLimit = []string{HoldLimit}
 
 func (t *Task) end(s State, reason, message string, r Recorded) {
 	t.enter(s, reason, message, r)

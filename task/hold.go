@@ -53,6 +53,9 @@ func (w *Work) holds() []string {
 	if w.Spec.Signal != nil {
 		holds = append(holds, HoldSignal)
 	}
+	if w.Spec.Limited() {
+		holds = append(holds, HoldLimit)
+	}
 	return holds
 }
 
@@ -124,12 +127,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // holdAgain holds a task that gets another life by what it needs: that may have changed.
-func (t *Task) holdAgain(r Recorded) {
+func (t *Task) holdAgain(why string, r Recorded) {
 	if t.Needs == nil {
 		return
 	}
-	t.Holds, t.StartBy, t.Inputs = []string{HoldNeeds}, time.Time{}, nil
-	t.enter(Held, HoldNeeds, t.Reason, r)
+	t.Holds, t.StartBy, t.Inputs = slices.Concat([]string{HoldNeeds}, t.Holds), time.Time{}, nil
+	t.enter(Held, HoldNeeds, why, r)
 }
 
 // heldDuty says who opens the holds of a task.

@@ -40,6 +40,12 @@ type Spec struct {
 	Setup []string `json:"setup,omitempty"`
 	// Artifacts are kept of what an attempt leaves in its working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
+	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
+	Concurrency Concurrency `json:"concurrency,omitzero"`
+	// Rate bounds how often its tasks start. Default: no bound.
+	Rate Rate `json:"rate,omitzero"`
+	// Unique refuses a task while there is another one with the same key. Default: none is refused.
+	Unique Unique `json:"unique,omitzero"`
 }
 
 // What becomes of an attempt whose worker loses its connection.
@@ -149,6 +155,9 @@ func (s *Spec) Validate() error {
 	}
 	if s.Slots < 0 || s.Slots > MaxSlots {
 		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
+	}
+	if err := errors.Join(s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate()); err != nil {
+		return err
 	}
 	if err := s.Breaker.validate(); err != nil {
 		return err

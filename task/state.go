@@ -91,6 +91,7 @@ const (
 	ReasonExpired  = "expired"     // was not started in time
 	ReasonLost     = "lost"        // its node vanished and nobody could see its end
 	ReasonPoison   = "poison"      // took its node down more often than is allowed
+	ReasonLimit    = "limit"       // a limit had no place for it
 	ReasonUnplaced = "unplaceable" // no node can ever run it
 	ReasonBreaker  = "breaker"     // its job's breaker is open
 	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -43,6 +42,10 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
+	// Concurrency, Rate and Unique replace those of the spec, if set.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Rate        *Rate        `json:"rate,omitempty"`
+	Unique      *Unique      `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -136,10 +139,13 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Needs = s.Needs
 	}
 	e.Holds = e.holds()
-	if e.Spec.Parental() { // the limits are those of its children
-		e.Holds = slices.DeleteFunc(e.Holds, func(h string) bool { return h == HoldLimit })
-	}
 	if e.Due, err = s.due(now); err != nil {
+		return e, err
+	}
+	if _, err := e.Counters(); err != nil {
+		return e, err
+	}
+	if _, err := e.UniqueKey(); err != nil {
 		return e, err
 	}
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
@@ -171,13 +177,23 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Signal != nil {
 		spec.Signal = s.Signal
 	}
+	if s.Concurrency != nil {
+		spec.Concurrency = *s.Concurrency
+	}
+	if s.Rate != nil {
+		spec.Rate = *s.Rate
+	}
+	if s.Unique != nil {
+		spec.Unique = *s.Unique
+	}
 	if s.Place != nil {
 		spec.Place = spec.Place.with(s.Place)
 	}
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
+		s.Concurrency != nil || s.Rate != nil || s.Unique != nil
 }
 
 // with returns the place with what is set in another one put in the stead of its own.

@@ -25,9 +25,11 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 		s.claimed(v, e, r)
 	}
 	v.leave(s.openOn, s.open, false, s.id)
+	v.vacate(s, s.open)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
 	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
 	v.enter(s.openOn, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
+	v.occupy(s, r.Seq)
 }
 
 func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) bool {
@@ -108,6 +110,7 @@ func (s *story) stopped(v *Verifier, r *events.Record, epoch uint64, own bool) {
 		a.own = own
 	}
 	v.leave(s.openOn, epoch, own, s.id)
+	v.vacate(s, epoch)
 	s.open, s.cut = 0, false
 }
 
@@ -154,6 +157,7 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 			s.found(v, ExitSeen, []uint64{s.open, r.Seq}, "cancelled by the word of epoch %d while epoch %d ran: nobody has seen the end of that one", e.Epoch, s.open)
 		}
 		v.leave(s.openOn, s.open, false, s.id)
+		v.vacate(s, s.open)
 	case e.Epoch != 0:
 		if v.checked[CauseFirst]++; !s.asked && !s.cut {
 			s.found(v, CauseFirst, []uint64{e.Epoch, r.Seq}, "epoch %d was stopped because of a cancel that nobody had asked for", e.Epoch)

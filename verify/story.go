@@ -36,6 +36,8 @@ type story struct {
 	turn      uint64 // the fact since which it waits; 0 since its birth
 	byOthers  bool   // somebody else than a scheduler opened the turn
 
+	limit limited
+
 	offers   []offer
 	turns    []turn // without the one since a birth that was an offer itself
 	attempts []attempt
@@ -144,6 +146,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	case task.GivenUp:
 		if s.lives(v, r) {
 			v.leave(s.openOn, s.open, false, s.id)
+			v.vacate(s, s.open)
 			s.over(r)
 		}
 	}
@@ -184,6 +187,9 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		v.checked[OneEnd]++
 	}
 	s.born = true
+	if s.limit == (limited{}) {
+		s.limit = v.tasks.limited(&e.Work)
+	}
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
 	if e.Spec.Parental() {
 		return // it is no offer, and none follows
@@ -202,7 +208,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 // waits opens a turn.
 func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
 	v.checked[NoScheduler]++
-	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler
+	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler && s.limit == (limited{}) // to admit it is
 	next := s.attempt + 1
 	if s.attempt == unknown {
 		next = unknown

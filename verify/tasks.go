@@ -46,8 +46,8 @@ func (w *words) number(s string) uint32 {
 	return n
 }
 
-// timeouts are those of specs, and where tasks may run: the only parts on which
-// deadlines depend. 0 is no spec.
+// timeouts are those of specs, together with where tasks may run and their limits: the only
+// parts on which deadlines and the fold depend. 0 is no spec.
 type timeouts struct {
 	index map[specKey]uint32
 	list  []*task.Spec
@@ -58,20 +58,23 @@ type specKey struct {
 	timeout task.Timeout
 	slots   int
 	place   string
+
+	concurrency task.Concurrency
+	rate        task.Rate
 }
 
 func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots}
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots, concurrency: spec.Concurrency, rate: spec.Rate}
 	if spec.Placed() {
 		place, _ := json.Marshal(spec.Place) // it came from JSON
 		key.place = string(place)
 	}
 	n, ok := w.index[key]
 	if !ok {
-		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place})
+		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate})
 		n = uint32(len(w.list))
 		w.index[key] = n
 	}
@@ -111,7 +114,7 @@ type folded struct {
 	due, since, started, ended, cancelBy stamp
 	startBy                              stamp
 	attempt, failures, losses            int32
-	spec, route, node, session           uint32
+	spec, route, node, session, holds    uint32
 	state                                task.State
 	offered                              bool
 }
@@ -123,19 +126,24 @@ func (t *tasks) thin(k *task.Task) folded {
 		cancelBy: stampOf(k.CancelBy), startBy: stampOf(k.StartBy),
 		attempt: int32(k.Attempt), failures: int32(k.Failures), losses: int32(k.Losses),
 		spec: t.specs.number(k.Spec), route: t.words.number(string(k.Route)),
-		node: t.words.number(k.Node), session: t.words.number(k.Session),
+		holds: t.words.number(strings.Join(k.Holds, ",")),
+		node:  t.words.number(k.Node), session: t.words.number(k.Session),
 		state: k.State, offered: k.Offered,
 	}
 }
 
 // task is the reverse of thin, with nothing that it left out.
 func (t *tasks) task(id task.ID, f *folded) task.Task {
+	var holds []string
+	if f.holds != 0 {
+		holds = strings.Split(t.words.list[f.holds], ",")
+	}
 	return task.Task{
 		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered,
 		Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), CancelBy: f.cancelBy.time(),
 		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
-		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time()},
+		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), Holds: holds},
 	}
 }
 
@@ -144,7 +152,8 @@ type ended struct {
 	seq, head, turn, epoch, end           uint64
 	at, startBy                           stamp
 	attempt                               int32
-	spec, route, node                     uint32
+	spec, route, node, holds              uint32
+	limit                                 limited
 	told                                  uint16
 	state                                 task.State
 	born, undue, seen, own, finished, old bool
@@ -203,9 +212,9 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 
 func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
-		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old}
+		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit}
 	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
-		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, state: e.state}
+		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -218,7 +227,7 @@ func (e *ended) story(id task.ID) *story {
 func (s *story) forget() ended {
 	f := &s.now
 	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
-		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node,
+		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node, holds: f.holds, limit: s.limit,
 		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {

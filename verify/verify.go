@@ -71,6 +71,7 @@ type Verifier struct {
 	tasks    *tasks
 	nodes    map[node.ID]node.Node
 	sessions map[sessionKey]*session
+	uses     map[uint32]use
 	ticks    map[tick]*ticked
 	causes   causes
 
@@ -90,7 +91,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, ticks: map[tick]*ticked{},
+		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -223,7 +224,7 @@ func (v *Verifier) remarks() {
 	if !v.whole() {
 		v.note(OneEnd, "what happened before %d is not known", v.cfg.From)
 	}
-	v.note(Limits, "slots of nodes only: specs of this version have no limits")
+	v.note(Limits, "slots of nodes, and concurrency; not rates")
 	if v.checked[OneTask] == 0 {
 		v.note(OneTask, "no fact names a schedule")
 	}

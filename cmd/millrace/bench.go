@@ -40,6 +40,7 @@ should run on the machine meanwhile.`,
 	fs.IntVar(&cfg.Processes, "processes", 2000, "`number` of process tasks in a round")
 	fs.IntVar(&cfg.Latencies, "latencies", 500, "`number` of single tasks that are timed")
 	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
+	fs.IntVar(&cfg.Keys, "keys", 0, "`number` of keys over which tasks with limits are spread, to measure what limits cost")
 	fs.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a graph in which each needs two others (default: not measured)")
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
@@ -135,6 +136,11 @@ func benchTable(r *bench.Report) table {
 	}
 	for _, g := range r.Growth {
 		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))
+	}
+	if l := r.Limited; l != nil {
+		t.add(plain(fmt.Sprintf("no-op tasks under %d limits", l.Keys)), plain(fmt.Sprintf("%.0f/s", l.TasksPerSecond)), plain("without limits"), plain(fmt.Sprintf("%.2f", l.Ratio)))
+		value("start latency under a limit p50, p99", fmt.Sprintf("%.2f, %.2f ms", l.StartLatency.P50, l.StartLatency.P99))
+		value(fmt.Sprintf("the same while %d wait for another", l.Held), fmt.Sprintf("%.2f, %.2f ms", l.StartLatencyBehind.P50, l.StartLatencyBehind.P99))
 	}
 	value("lost, duplicated", fmt.Sprintf("%d, %d of %d", r.Lost, r.Duplicated, r.Submitted))
 	return t

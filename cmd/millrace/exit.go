@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/files/tree"
 	"millrace/jet"
 	"millrace/node"
@@ -131,6 +132,8 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, client.ErrNoQueue):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace queue ls` lists the queues there are")}
+	case errors.As(err, new(*events.Taken)):
+		return &fault{code: exitRefused, err: err, hint: hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
 	case errors.Is(err, jet.ErrExposed):

@@ -72,7 +72,7 @@ func queueTable(page *client.QueuePage, now time.Time) table {
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		t.add(plain(q.Name), queueCell(&q.Queue), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
-			plain(orDash(q.Limit)), plain(age(q.Oldest, now)), plain(rateText(q.In)), plain(rateText(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
+			plain(orDash(q.Limit)), plain(age(q.Oldest, now)), plain(perSecond(q.In)), plain(perSecond(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
 	}
 	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Queues), "queue"), page.Seq)}
 	return t
@@ -128,7 +128,7 @@ func boundText(n int, what string) string {
 	return fmt.Sprintf("at most %d may %s", n, what)
 }
 
-func rateText(r *float64) string {
+func perSecond(r *float64) string {
 	if r == nil {
 		return ""
 	}
@@ -180,7 +180,7 @@ func queueFields(q *client.QueueView, now time.Time) table {
 	}
 	out.field("leased", strconv.Itoa(q.Leased))
 	out.field("oldest waits since", moment(q.Oldest, now))
-	out.field("in a second", words("in "+rateText(q.In), "out "+rateText(q.Out)))
+	out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	out.field("limit", words(boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
 	out.field("served by", strings.Join(q.Nodes, ", "))
 	return out

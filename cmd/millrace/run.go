@@ -36,6 +36,7 @@ type runFlags struct {
 	group    string
 	priority int
 	fairKey  string
+	limits   limitFlags
 
 	handler string
 	shell   string
@@ -87,6 +88,7 @@ output and the task at the end.`,
 	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
+	f.limits.flags(c)
 	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting it again makes no second task")
 	fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
 	fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
@@ -139,6 +141,9 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	}
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
+	}
+	if err := f.limits.set(c, &s); err != nil {
+		return refuse(err)
 	}
 	if s.Needs, err = parseNeeds(f.needs, f.rule); err != nil {
 		return refuse(err)

@@ -92,7 +92,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding}, Selectors: deciding,
-		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
+		Flap: p.settings.Flap, Routes: deciding, Limits: view, Hints: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -107,7 +107,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(decider.Run)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }

@@ -38,6 +38,8 @@ type explanation struct {
 	Nodes []node.Verdict `json:"nodes,omitempty"`
 	// Children counts those of a parent.
 	Children string `json:"children,omitempty"`
+	// Limits is where it stands before its limits, if they hold it.
+	Limits *task.Standing `json:"limits,omitempty"`
 	// Facts are those that led to the state.
 	Facts []shownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
@@ -104,6 +106,15 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 			return nil, err
 		}
 		e.Children = t.Progress(states).String()
+	}
+	if t.Admissible() && err == nil {
+		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: namedHolders})
+		if err != nil && !errors.Is(err, jet.ErrNoService) {
+			return nil, err
+		}
+		if e.Limits = page.Standing; e.Limits != nil {
+			e.What = limitDuty(&t, e.Limits, a.now())
+		}
 	}
 	return e, nil
 }

@@ -49,6 +49,33 @@ func (f *Faulty) Place(ctx context.Context, fact *events.Fact) (uint64, error) {
 	return f.write(ctx, fact, f.Log.Place)
 }
 
+// PlaceAll implements [events.Placer].
+func (f *Faulty) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, fact := range facts {
+		seq, err := f.Place(ctx, fact)
+		done(i, seq, err)
+	}
+}
+
+// PlaceClaimed implements [events.Keeper].
+func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64) (uint64, error) {
+	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
+		return f.Log.PlaceClaimed(ctx, fact, key, claim)
+	})
+}
+
+// Claimed implements [events.Keeper].
+func (f *Faulty) Claimed(ctx context.Context, key string) (events.Record, bool, error) {
+	f.land()
+	return f.Log.Claimed(ctx, key)
+}
+
+// Admitted implements [events.Keeper].
+func (f *Faulty) Admitted(ctx context.Context) (uint64, error) {
+	f.land()
+	return f.Log.Admitted(ctx)
+}
+
 // Task implements [events.Reader].
 func (f *Faulty) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	f.land()

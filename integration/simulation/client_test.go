@@ -140,6 +140,9 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.weather.watched && h.chance(h.weather.aimed) {
 		h.aim(&s)
 	}
+	if h.weather.watched && h.rng.IntN(3) == 0 {
+		h.limit(&s)
+	}
 	if h.rng.IntN(4) == 0 {
 		s.Delay = upTo(15)
 	}

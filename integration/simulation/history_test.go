@@ -106,6 +106,7 @@ func (h *history) cast() {
 	if h.weather.watched {
 		for i := range 1 + h.rng.IntN(2) {
 			h.startScheduler(fmt.Sprintf("sched-%d", i+1), true)
+			h.startAdmitter(fmt.Sprintf("sched-%d-limits", i+1), true)
 		}
 	}
 }
@@ -242,6 +243,7 @@ func (h *history) observe() {
 			h.stories[id] = append(h.stories[id], *r)
 			h.judge(id)
 		}
+		h.judgeLimits()
 	}
 }
 
@@ -289,6 +291,7 @@ func (h *history) settle() {
 	h.startWorker("n0", false)
 	if h.weather.watched {
 		h.startScheduler("sched-0", false)
+		h.startAdmitter("sched-0-limits", false)
 	}
 	for _, a := range h.actors {
 		if a.stopped = (time.Time{}); a.pending != nil {

@@ -10,7 +10,7 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "schedule", "files", "setup", "artifacts"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
@@ -18,16 +18,18 @@ var vocabulary = map[string][]string{
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 
-	"files":     {"bundle", "to", "mode"},
-	"artifacts": {"paths", "when"},
-	"schedule":  {"cron", "every", "at", "timezone", "start", "end", "catchup", "catchup_window", "overlap", "depth", "jitter", "spread", "dst", "calendar", "pause_after"},
+	"files":       {"bundle", "to", "mode"},
+	"artifacts":   {"paths", "when"},
+	"schedule":    {"cron", "every", "at", "timezone", "start", "end", "catchup", "catchup_window", "overlap", "depth", "jitter", "spread", "dst", "calendar", "pause_after"},
+	"concurrency": {"max", "key", "on_limit"},
+	"rate":        {"limit", "per", "burst", "key"},
+	"unique":      {"key", "while", "ttl", "on_conflict"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"concurrency": true, "rate": true,
 	"resources": true, "code": true, "steps": true, "needs": true, "on": true,
-	"if": true, "notify": true, "keep": true, "unique": true,
+	"if": true, "notify": true, "keep": true,
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.sticky": true,
@@ -48,7 +50,7 @@ var foreign = map[string][]string{
 	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
 	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
 	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
-	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
+	"mem_limit": {"resources"}, "max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"}, "idempotency": {"unique.key"}, "idempotency_key": {"unique.key"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
 	"node": {"place.nodes"}, "node_ids": {"place.nodes"}, "worker": {"place.nodes"}, "hosts": {"place.nodes"},
@@ -78,7 +80,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "schedule"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "concurrency", "rate", "unique", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -134,6 +134,9 @@ func (r *reader) job(root *node) task.Job {
 		"signal":    func(v value) { j.Signal = r.signal(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
+		"concurrency":   func(v value) { j.Concurrency = r.concurrency(v) },
+		"rate":          func(v value) { j.Rate = r.rate(v) },
+		"unique":        func(v value) { j.Unique = r.unique(v) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
 		r.add(root.pos, "name", "name is missing: a job needs one")
@@ -229,6 +232,43 @@ func (r *reader) retry(v value) (t task.Retry) {
 	})
 	return t
 }
+
+func (r *reader) concurrency(v value) (c task.Concurrency) {
+	r.object(v, "a mapping such as {max: 5}", setters{
+		"max":      func(v value) { c.Max = r.whole(v) },
+		"key":      func(v value) { c.Key = r.text(v) },
+		"on_limit": func(v value) { c.OnLimit = r.oneOf(v, task.OnLimits) },
+	})
+	return c
+}
+
+func (r *reader) rate(v value) (t task.Rate) {
+	r.object(v, "a mapping such as {limit: 10, per: 1m}", setters{
+		"limit": func(v value) { t.Limit = r.whole(v) },
+		"per":   func(v value) { t.Per = r.duration(v) },
+		"burst": func(v value) { t.Burst = r.whole(v) },
+		"key":   func(v value) { t.Key = r.text(v) },
+	})
+	return t
+}
+
+func (r *reader) unique(v value) (u task.Unique) {
+	r.object(v, "a mapping such as {key: nightly}", setters{
+		"key":         func(v value) { u.Key = r.text(v) },
+		"while":       func(v value) { u.While = r.list(v, func(v value) string { return r.oneOf(v, states) }) },
+		"ttl":         func(v value) { u.TTL = r.duration(v) },
+		"on_conflict": func(v value) { u.OnConflict = r.oneOf(v, task.Conflicts) },
+	})
+	return u
+}
+
+// states are the names of the states of tasks.
+var states = func() (names []string) {
+	for _, s := range task.States() {
+		names = append(names, s.String())
+	}
+	return names
+}()
 
 func (r *reader) signal(v value) *task.Signal {
 	var s task.Signal

@@ -30,6 +30,9 @@ type Config struct {
 	// Growth are the sizes of the log, in tasks, at which the cost of a task is
 	// measured. Default: not measured.
 	Growth []int
+	// Keys is over how many keys, of each of which one task may run at a time, the tasks of a
+	// round are spread to see what limits cost. Default: not measured. The server must have a scheduler.
+	Keys int
 	// Steps is how many tasks there are in a graph whose steps need others. Default: not measured.
 	Steps int
 	// Commands runs processes.
@@ -83,6 +86,8 @@ type Report struct {
 	// BytesPerTask is what a finished task costs the server in memory once idle.
 	BytesPerTask float64  `json:"server_bytes_per_task"`
 	Growth       []Growth `json:"growth,omitempty"`
+	// Limited is what limits cost; nil if that was not measured.
+	Limited *Limited `json:"limited,omitempty"`
 	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
 	Steps          int     `json:"steps,omitempty"`
 	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
@@ -113,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

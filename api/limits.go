@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"millrace/client"
+	"millrace/projections"
+	"millrace/task"
+)
+
+// Limits is what answers about limits: a scheduler.
+type Limits interface {
+	// Limits returns one counter or, for "", at most so many, and how many there are.
+	Limits(name string, most, holders int) (counters []task.CounterState, all int, seq uint64)
+	// Standing tells where a task stands before its limits; false if it stands before none.
+	Standing(id task.ID, holders int) (task.Standing, bool)
+}
+
+func (s *Service) limits(_ context.Context, body []byte) (any, error) {
+	r, err := read[client.LimitListRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limit == 0 {
+		r.Limit = projections.DefaultLimit
+	}
+	if r.Limit < 1 || r.Limit > projections.MaxLimit || r.Holders < 0 || r.Holders > projections.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, projections.MaxLimit, projections.MaxLimit)}
+	}
+	page := client.LimitPage{Counters: []task.CounterState{}}
+	if s.Limits == nil {
+		return page, nil
+	}
+	if r.Task != "" {
+		if standing, ok := s.Limits.Standing(r.Task, r.Holders); ok {
+			page.Standing = &standing
+		}
+		return page, nil
+	}
+	counters, all, seq := s.Limits.Limits(r.Name, r.Limit, r.Holders)
+	page.Counters, page.All, page.Seq = append(page.Counters, counters...), all, seq
+	return page, nil
+}

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+
+	"millrace/task"
+)
+
+// LimitListSubject is that of the service which tells of limits.
+const LimitListSubject = "mr.api.limit.list"
+
+// LimitListRequest asks for limits under which tasks stand.
+type LimitListRequest struct {
+	// Name is that of one counter; "" for all.
+	Name string `json:"name,omitempty"`
+	// Task asks where a task stands before its limits, and for nothing else.
+	Task task.ID `json:"task,omitempty"`
+	// Limit is how many counters are told, those with the most waiting first: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
+	// Holders is how many of the tasks that hold each are told: 0 to 1000, default 0.
+	Holders int `json:"holders,omitempty"`
+}
+
+// LimitPage is what a scheduler knows of limits.
+type LimitPage struct {
+	Counters []task.CounterState `json:"counters"`
+	// All is how many counters there are.
+	All int `json:"all"`
+	// Standing is where the task stands that was asked for; nil if it stands before no limit.
+	Standing *task.Standing `json:"standing,omitempty"`
+	// Seq is a sequence of the log that the page reflects.
+	Seq uint64 `json:"seq"`
+}
+
+// Limits asks a scheduler for limits. The error wraps [jet.ErrNoService] if no
+// server answers.
+func (c *Client) Limits(ctx context.Context, r LimitListRequest) (LimitPage, error) {
+	var page LimitPage
+	err := c.store.Ask(ctx, LimitListSubject, r, &page)
+	return page, err
+}

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Limited is what limits cost.
+type Limited struct {
+	// Keys is how many keys there are, of each of which one task runs at a time.
+	Keys int `json:"keys"`
+	// TasksPerSecond is how fast a filled queue of such tasks is drained, Ratio that beside
+	// tasks without limits in the same rounds.
+	TasksPerSecond float64 `json:"tasks_per_second"`
+	Ratio          float64 `json:"ratio"`
+	// StartLatency is of single tasks, each with a key of its own; StartLatencyBehind the same
+	// while Held tasks wait for another key.
+	StartLatency       Percentiles `json:"start_latency_ms"`
+	StartLatencyBehind Percentiles `json:"start_latency_behind_ms"`
+	Held               int         `json:"held"`
+}
+
+// held is how many tasks of one key wait while others are timed.
+const held = 50_000
+
+// limits measures what limits cost.
+func (b *bench) limits(ctx context.Context) error {
+	if b.cfg.Keys == 0 {
+		return nil
+	}
+	var rates, ratios []float64
+	n := b.cfg.Tasks
+	for range b.cfg.Rounds {
+		b.cfg.Progress("no-op tasks without limits")
+		_, free, _, err := b.drain(ctx, n)
+		if err != nil {
+			return err
+		}
+		b.cfg.Progress(fmt.Sprintf("no-op tasks of %d keys", b.cfg.Keys))
+		bound, err := b.drainLimited(ctx, n)
+		if err != nil {
+			return err
+		}
+		rates = append(rates, rate(n, bound))
+		ratios = append(ratios, rate(n, bound)/rate(n, free))
+	}
+	l := &Limited{Keys: b.cfg.Keys, TasksPerSecond: median(rates), Ratio: median(ratios), Held: min(held, 10*n)}
+	b.report.Limited = l
+	var err error
+	if l.StartLatency, err = b.limitedLatency(ctx, 0); err != nil {
+		return err
+	}
+	l.StartLatencyBehind, err = b.limitedLatency(ctx, l.Held)
+	return err
+}
+
+// submitLimited submits n no-op tasks with the keys that key names.
+func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func(int) string) error {
+	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: time.Now, NewID: events.NewID}
+	s := noop
+	s.Queue = queue
+	s.Concurrency = &task.Concurrency{Max: 1, Key: "{labels.key}"}
+	s.Labels = map[string]string{"key": ""}
+	birth, err := task.Birth(s, nil, 0, time.Now())
+	if err != nil {
+		return err
+	}
+	for from := 0; from < n; from += 4096 {
+		facts := make([]*events.Fact, min(n-from, 4096))
+		for i := range facts {
+			e := birth
+			e.Labels = map[string]string{"key": key(from + i)}
+			facts[i] = rec.Fact(task.ID(events.NewID(time.Now())), e)
+		}
+		var failed error
+		b.store.PlaceAll(ctx, facts, func(_ int, _ uint64, err error) {
+			if err != nil {
+				failed = err
+			}
+		})
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (b *bench) drainLimited(ctx context.Context, n int) (time.Duration, error) {
+	b.submitted += n
+	if err := b.submitLimited(ctx, queue, n, func(i int) string { return strconv.Itoa(i % b.cfg.Keys) }); err != nil {
+		return 0, err
+	}
+	if _, err := b.caughtUp(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := crew.wait(ctx); err != nil {
+		return 0, err
+	}
+	took := time.Since(start)
+	if err := crew.dismiss(); err != nil {
+		return 0, err
+	}
+	_, err = b.caughtUp(ctx)
+	return took, err
+}
+
+// limitedLatency times single tasks with a key each, while others wait for one that is taken: by
+// a task in a queue that nobody serves.
+func (b *bench) limitedLatency(ctx context.Context, waiting int) (Percentiles, error) {
+	b.cfg.Progress(fmt.Sprintf("latency of single tasks of a key, while %d wait for another", waiting))
+	if waiting > 0 {
+		if err := b.submitLimited(ctx, "bench-held", waiting, func(int) string { return "taken" }); err != nil {
+			return Percentiles{}, err
+		}
+		if _, err := b.caughtUp(ctx); err != nil {
+			return Percentiles{}, err
+		}
+	}
+	started := make(chan time.Time, 1)
+	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
+	if err != nil {
+		return Percentiles{}, err
+	}
+	const warmUp = 20
+	times := make([]float64, 0, b.cfg.Latencies)
+	for i := range warmUp + b.cfg.Latencies {
+		b.submitted++
+		at := time.Now()
+		if err := b.submitLimited(ctx, queue, 1, func(int) string { return "single-" + strconv.Itoa(i) }); err != nil {
+			return Percentiles{}, err
+		}
+		select {
+		case began := <-started:
+			if i >= warmUp {
+				times = append(times, float64(began.Sub(at).Microseconds())/1000)
+			}
+		case <-ctx.Done():
+			return Percentiles{}, ctx.Err()
+		}
+	}
+	slices.Sort(times)
+	return Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}, crew.dismiss()
+}

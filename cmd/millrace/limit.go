@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// limitFlags are the limits that `millrace run` was told.
+type limitFlags struct {
+	concurrency int
+	rate        string
+	burst       int
+	key         string
+	onLimit     string
+	unique      string
+}
+
+func (f *limitFlags) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.IntVar(&f.concurrency, "concurrency", 0, "at most so many under way at once, of the job or with the same --key")
+	fs.StringVar(&f.rate, "rate", "", "at most so many starts in a time, `number/time`: 10/1m")
+	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
+	fs.StringVar(&f.key, "key", "", "split --concurrency and --rate by this `key`: acme, {params.customer}, {labels.site}, /for-all-jobs")
+	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
+	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
+	_ = c.RegisterFlagCompletionFunc("on-limit", cobra.FixedCompletions(task.OnLimits, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// set puts the flags that were given into a submission.
+func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
+	given := c.Flags().Changed
+	switch {
+	case given("on-limit") && !given("concurrency"):
+		return fmt.Errorf("--on-limit says what happens if --concurrency has no place; give that, too")
+	case given("burst") && !given("rate"):
+		return fmt.Errorf("--burst belongs to --rate; give that, too")
+	case given("key") && !given("concurrency") && !given("rate"):
+		return fmt.Errorf("--key splits --concurrency or --rate; give one of them, too")
+	}
+	if given("concurrency") {
+		s.Concurrency = &task.Concurrency{Max: f.concurrency, Key: f.key, OnLimit: f.onLimit}
+	}
+	if given("rate") {
+		count, per, _ := strings.Cut(f.rate, "/")
+		limit, err := strconv.Atoi(count)
+		if err != nil || limit < 1 {
+			return fmt.Errorf("--rate is %q, want a number and a time, for example 10/1m", f.rate)
+		}
+		s.Rate = &task.Rate{Limit: limit, Burst: f.burst, Key: f.key}
+		if per != "" {
+			if err := s.Rate.Per.UnmarshalText([]byte(per)); err != nil {
+				return fmt.Errorf("--rate is %q: %w", f.rate, err)
+			}
+		}
+	}
+	if given("unique") {
+		s.Unique = &task.Unique{Key: f.unique}
+	}
+	return nil
+}
+
+// namedHolders is how many of those that hold a limit are named.
+const namedHolders = 5
+
+func (a *app) limitCommand() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "limit", Aliases: []string{"limits"},
+		Short: "Limits: who holds them, and who waits for them",
+		Long: `Limits of concurrency and rate, as jobs and submissions name them. There is no counter
+to be set right: a place is taken by a task that was admitted and is free when that
+task has ended or waits for another attempt.`,
+		Example: `  millrace limit ls
+  millrace limit show key:crawl/acme -o json`,
+	})
+	c.AddCommand(a.limitList(), a.limitShow())
+	return c
+}
+
+func (a *app) limitList() *cobra.Command {
+	var o output
+	limit := 0
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"},
+		Short: "List limits, those with the most waiting first; needs a millrace server",
+		Args:  takes(0, 0, ""),
+	}
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "at most so many, up to 1000")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if limit < 1 || limit > 1000 {
+			return misuse(c, "--limit is %d, want 1 to 1000", limit)
+		}
+		return a.limits(c.Context(), client.LimitListRequest{Limit: limit}, func(page *client.LimitPage) error {
+			if o.json() {
+				return a.writeJSON(page)
+			}
+			return a.print(limitTable(page, a.now()))
+		})
+	}
+	return c
+}
+
+func (a *app) limitShow() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info"},
+		Short: "Show one limit and the tasks that hold it; needs a millrace server",
+		Args:  takes(1, 1, "name of a limit"),
+	}
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.limits(c.Context(), client.LimitListRequest{Name: args[0], Holders: 1000}, func(page *client.LimitPage) error {
+			if len(page.Counters) == 0 {
+				return &fault{code: exitNotFound, err: fmt.Errorf("no task stands under the limit %q", args[0]), hint: hint("`millrace limit ls` lists the limits there are")}
+			}
+			if o.json() {
+				return a.writeJSON(page.Counters[0])
+			}
+			return a.print(limitFields(&page.Counters[0], a.now()))
+		})
+	}
+	return c
+}
+
+func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*client.LimitPage) error) error {
+	cl, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	page, err := cl.Limits(asking, r)
+	if err != nil {
+		return err
+	}
+	return show(&page)
+}
+
+func limitTable(page *client.LimitPage, now time.Time) table {
+	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT"}}
+	for i := range page.Counters {
+		c := &page.Counters[i]
+		rate, next := rateText(c.Rate, now)
+		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next))
+	}
+	t.foot = []string{plural(page.All, "limit")}
+	return t
+}
+
+func limitFields(c *task.CounterState, now time.Time) table {
+	t := table{title: "Limit " + c.Name}
+	t.field("in use", inUse(c))
+	t.field("waiting", strconv.Itoa(c.Waiting))
+	rate, next := rateText(c.Rate, now)
+	t.field("rate", rate)
+	t.field("next", next)
+	for i, id := range c.Holders {
+		name := ""
+		if i == 0 {
+			name = "held by"
+		}
+		t.field(name, string(id))
+	}
+	return t
+}
+
+// inUse is how much of a limit is taken; of a rate, nothing is.
+func inUse(c *task.CounterState) string {
+	if c.Max == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", c.InUse, c.Max)
+}
+
+// rateText says how a rate is and when it admits.
+func rateText(r *task.RateState, now time.Time) (rate, next string) {
+	if r == nil {
+		return "", ""
+	}
+	rate = fmt.Sprintf("%d in %v", r.Limit, r.Per)
+	if r.Burst > 1 {
+		rate += fmt.Sprintf(", %d at once", r.Burst)
+	}
+	if r.Opens.IsZero() {
+		return rate, fmt.Sprintf("%d now", r.Left)
+	}
+	return rate, moment(r.Opens, now)
+}
+
+// limitDuty says what a task waits for that its limits hold.
+func limitDuty(t *task.Task, s *task.Standing, now time.Time) string {
+	if s.Admitted {
+		return "offer it: its limits have admitted it"
+	}
+	if t.Due.After(now) {
+		return "ask its limits when it is due, " + moment(t.Due, now)
+	}
+	if len(s.Counters) == 0 {
+		return "admit it"
+	}
+	c := &s.Counters[0]
+	line := ordinal(s.Ahead+1) + " in line"
+	if c.Rate != nil {
+		rate, next := rateText(c.Rate, now)
+		return fmt.Sprintf("admit it: limit %s admits %s, the next one %s; it is %s", c.Name, rate, next, line)
+	}
+	ids := make([]string, len(c.Holders))
+	for i, id := range c.Holders {
+		ids[i] = string(id)
+	}
+	by := strings.Join(ids, ", ")
+	if more := c.InUse - len(ids); more > 0 && len(ids) > 0 {
+		by += fmt.Sprintf(" and %d more", more)
+	}
+	if by != "" {
+		by = " by " + by
+	}
+	return fmt.Sprintf("admit it: limit %s is taken %d/%d%s; it is %s", c.Name, c.InUse, c.Max, by, line)
+}
+
+// ordinal is 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n % 100 / 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}

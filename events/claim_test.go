@@ -1,0 +1,128 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/task"
+)
+
+func uniqueBirth(key string) task.Submitted {
+	return task.Submitted{Work: task.Work{Job: "j", Route: "default.5", Spec: &task.Spec{Handler: "h", Unique: task.Unique{Key: key}}}}
+}
+
+func submitter(log events.Log) *events.Recorder {
+	return &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
+}
+
+// Of any number of submitters at once, on a log that loses answers, one makes a task; the
+// others are told which.
+func TestUniqueRace(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			mem := events.NewMemory(time.Now, time.Second)
+			log := logtest.NewFaulty(mem, seed, 0.3)
+			var wg sync.WaitGroup
+			for n := range 8 {
+				id := task.ID(fmt.Sprintf("01JNA0%020d", n))
+				wg.Go(func() {
+					_, err := submitter(log).Submit(t.Context(), id, uniqueBirth("k"))
+					var taken *events.Taken
+					if err != nil && !errors.As(err, &taken) {
+						t.Errorf("seed %d: %v", seed, err)
+					}
+				})
+			}
+			wg.Wait()
+			born := map[task.ID]bool{}
+			for _, r := range mem.All() {
+				if _, ok := r.Fact.Event.(task.Submitted); ok {
+					born[r.Fact.Task] = true
+				}
+			}
+			if len(born) != 1 {
+				t.Errorf("seed %d: %d tasks have the key", seed, len(born))
+			}
+		})
+	}
+}
+
+// A submitter that dies between its claim and the birth locks nothing; one that is only slow
+// finds that its birth is not taken any more, and its task is made anew under another claim, or refused.
+func TestUniqueCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := events.NewMemory(time.Now, time.Second)
+		dead := submitter(mem)
+		claim := dead.Fact("", nil)
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Key: "j/k", Holder: "01JNA000000000000000000001"}
+		seq, err := mem.Append(t.Context(), claim, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := submitter(mem).Submit(t.Context(), "01JNA000000000000000000002", uniqueBirth("k")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it took %v to find that the claim has no task", took)
+		}
+		if _, err := mem.PlaceClaimed(t.Context(), dead.Fact("01JNA000000000000000000001", uniqueBirth("k")), "j/k", seq); !errors.Is(err, events.ErrConflict) {
+			t.Errorf("the late birth: %v, want ErrConflict", err)
+		}
+		var taken *events.Taken
+		if _, err := submitter(mem).Submit(t.Context(), "01JNA000000000000000000003", uniqueBirth("k")); !errors.As(err, &taken) || taken.Holder != "01JNA000000000000000000002" {
+			t.Errorf("a third one: %v, want that the second has the key", err)
+		}
+	})
+}
+
+// A claim that came in between two looks finds what was born before it.
+func TestUniqueLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := events.NewMemory(time.Now, time.Second)
+		slow := &late{Memory: mem}
+		first, second := task.ID("01JNA000000000000000000001"), task.ID("01JNA000000000000000000002")
+		// The first one's birth comes when the second has given it up and is about to claim.
+		slow.before = func() {
+			claim, _, _ := mem.Claimed(t.Context(), "j/k")
+			if claim.Fact.Event.(task.KeyClaimed).Holder == first {
+				if _, err := mem.PlaceClaimed(t.Context(), submitter(mem).Fact(first, uniqueBirth("k")), "j/k", claim.Seq); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		claim := submitter(mem).Fact("", nil)
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Key: "j/k", Holder: first}
+		if _, err := mem.Append(t.Context(), claim, 0); err != nil {
+			t.Fatal(err)
+		}
+		var taken *events.Taken
+		if _, err := submitter(slow).Submit(t.Context(), second, uniqueBirth("k")); !errors.As(err, &taken) || taken.Holder != first {
+			t.Errorf("the second: %v, want that the first has the key", err)
+		}
+		// The second one's claim is the last, and it was never born: the first one still has the key.
+		if _, err := submitter(mem).Submit(t.Context(), "01JNA000000000000000000003", uniqueBirth("k")); !errors.As(err, &taken) || taken.Holder != first {
+			t.Errorf("the third: %v, want that the first has the key", err)
+		}
+	})
+}
+
+// late does something just before a claim is recorded.
+type late struct {
+	*events.Memory
+	before func()
+}
+
+func (l *late) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if f.Key != "" {
+		l.before()
+	}
+	return l.Memory.Append(ctx, f, last)
+}

@@ -1,0 +1,134 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/scheduler"
+	"millrace/task"
+)
+
+var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
+
+// limit makes up limits of a task.
+func (h *history) limit(s *task.Submission) {
+	key := []string{"/a", "/b"}[h.rng.IntN(2)]
+	s.Spec.Concurrency = task.Concurrency{Max: 1 + h.rng.IntN(2), Key: key}
+	if h.rng.IntN(3) == 0 {
+		s.Spec.Concurrency.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
+	}
+	if h.rng.IntN(4) == 0 {
+		s.Spec.Rate = task.Rate{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: key}
+	}
+}
+
+// judgeLimits counts the epochs that the log has accepted under each limit.
+func (h *history) judgeLimits() {
+	using, most := map[string]int{}, map[string]int{}
+	for _, t := range h.fold.tasks {
+		if !t.Live() || t.Spec == nil || t.Spec.Concurrency.Max == 0 {
+			continue
+		}
+		counters, err := t.Counters()
+		h.fail(err)
+		using[counters[0].Name]++
+		most[counters[0].Name] = max(most[counters[0].Name], counters[0].Max)
+	}
+	for _, name := range slices.Sorted(maps.Keys(using)) {
+		if using[name] > most[name] {
+			h.fail(fmt.Errorf("%w: %d are under way under %s, which allows %d", errI4, using[name], name, most[name]))
+		}
+	}
+}
+
+// startAdmitter begins the part of a scheduler that admits what limits hold.
+func (h *history) startAdmitter(name string, mortal bool) {
+	h.start(name, mortal, func(a *actor) {
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]uint64{}, rates: map[string]time.Time{}}
+		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
+		for {
+			a.turn("waits", h.in(time.Second))
+			if v.catchUp() != nil {
+				continue
+			}
+			_, _ = v.s.Admit(context.Background()) // the next look tries again
+		}
+	})
+}
+
+// limitView is a read model that tells its scheduler what it was made of.
+type limitView struct {
+	view
+	s      *scheduler.Scheduler
+	grants map[task.ID]uint64
+	rates  map[string]time.Time
+}
+
+func (v *limitView) catchUp() error {
+	from := v.fold.seq
+	if err := v.ask("follow the log"); err != nil {
+		return err
+	}
+	var steps []events.Step
+	for i := from; i < v.fold.seq; i++ {
+		r := &v.h.records[i]
+		step := events.Step{Record: r}
+		if e, ok := r.Fact.Event.(task.Granted); ok && r.Kind == events.KindLimit {
+			for _, g := range e.Grants {
+				v.grants[g.Task] = g.Turn
+			}
+			maps.Copy(v.rates, e.Rates)
+		}
+		if id := r.Fact.Task; id != "" {
+			t := v.fold.tasks[id]
+			step.Task = &t
+		}
+		steps = append(steps, step)
+	}
+	v.s.Observe(steps)
+	return nil
+}
+
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, uint64, bool)) (map[string]time.Time, uint64, error) {
+	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
+		if t := v.fold.tasks[id]; !t.State.Terminal() {
+			turn, ok := v.grants[id]
+			each(&t, turn, ok)
+		}
+	}
+	return maps.Clone(v.rates), v.fold.seq, nil
+}
+
+func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {
+	var found []task.Task
+	for _, id := range ids {
+		if t, ok := v.fold.tasks[id]; ok {
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+// Wait does not: the next look is soon enough.
+func (v *limitView) Wait(context.Context, uint64) error { return nil }
+
+func (p *port) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq, err := p.Place(ctx, f)
+		done(i, seq, err)
+	}
+}
+
+func (p *port) Admitted(ctx context.Context) (seq uint64, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the last admission", do: func() (err error) {
+		seq, err = p.Memory.Admitted(ctx)
+		return err
+	}})
+	return seq, err
+}

@@ -1,0 +1,149 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// writeLimits writes what the limits have admitted, and forgets it when it is offered.
+func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
+	for i := range records {
+		e, ok := records[i].Fact.Event.(task.Granted)
+		if !ok || records[i].Kind != events.KindLimit {
+			continue
+		}
+		for _, g := range e.Grants {
+			if err := f.w.exec(ctx, "INSERT OR REPLACE INTO grants VALUES (?, ?)", string(g.Task), int64(g.Turn)); err != nil {
+				return err
+			}
+		}
+		for name, used := range e.Rates {
+			if err := f.w.exec(ctx, "INSERT OR REPLACE INTO rates VALUES (?, ?)", name, used.UnixNano()); err != nil {
+				return err
+			}
+		}
+		if len(e.Rates) > 0 {
+			// What was used up before the time of the fact is as good as untouched.
+			if err := f.w.exec(ctx, "DELETE FROM rates WHERE used < ?", records[i].Stored.Add(-time.Minute).UnixNano()); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range f.changes {
+		c := &f.changes[i]
+		if !c.task.Spec.Limited() || c.task.Admissible() {
+			continue
+		}
+		switch c.before.state {
+		case task.Pending, task.Running, task.Cancelling:
+			continue // forgotten before
+		}
+		if err := f.w.exec(ctx, "DELETE FROM grants WHERE task = ?", string(c.task.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limitedDoc finds rows of tasks that stand under limits, and hardly any other.
+const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0)`
+
+// EachLimited calls each with every task that stands under limits and has not ended, and the
+// turn for which they have admitted it if no offer of it is known. It returns the buckets of
+// rates that are not untouched, and the sequence that all of this reflects.
+func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, granted uint64, admitted bool)) (rates map[string]time.Time, seq uint64, err error) {
+	rates = map[string]time.Time{}
+	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
+		seq = at
+		if err := eachRate(ctx, tx, rates); err != nil {
+			return err
+		}
+		grants, err := allGrants(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, where := range []string{
+			"state IN (?, ?, ?, ?, ?) AND " + inStateIndex,
+			"waits IS NOT NULL",
+		} {
+			var args []any
+			if strings.Contains(where, "?") {
+				args = []any{int64(task.Scheduled), int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
+			}
+			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
+				turn, ok := grants[t.ID]
+				each(t, turn, ok)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rates, seq, err
+}
+
+func eachRate(ctx context.Context, tx *sql.Tx, into map[string]time.Time) error {
+	var name string
+	var used int64
+	return each(ctx, tx, "SELECT name, used FROM rates", nil, []any{&name, &used}, func() error {
+		into[name] = time.Unix(0, used)
+		return nil
+	})
+}
+
+func allGrants(ctx context.Context, tx *sql.Tx) (map[task.ID]uint64, error) {
+	grants := map[task.ID]uint64{}
+	var id task.ID
+	var turn int64
+	err := each(ctx, tx, "SELECT task, turn FROM grants", nil, []any{&id, &turn}, func() error {
+		grants[id] = uint64(turn)
+		return nil
+	})
+	return grants, err
+}
+
+func eachTask(ctx context.Context, tx *sql.Tx, specs *specCache, query string, args []any, f func(*task.Task)) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t, err := scanTask(rows, specs)
+		if err != nil {
+			return err
+		}
+		f(&t)
+	}
+	return rows.Err()
+}
+
+// tasksAtOnce is how many tasks one statement asks for.
+const tasksAtOnce = 256
+
+// ByID returns those of some tasks that have a row, in no certain order.
+func (s *Store) ByID(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	found := make([]task.Task, 0, len(ids))
+	err := s.view(ctx, "read tasks", func(tx *sql.Tx, _ uint64) error {
+		for len(ids) > 0 {
+			part := ids[:min(len(ids), tasksAtOnce)]
+			ids = ids[len(part):]
+			args := make([]any, len(part))
+			for i, id := range part {
+				args[i] = string(id)
+			}
+			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
+}

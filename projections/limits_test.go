@@ -1,0 +1,66 @@
+package projections
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// What the limits have admitted is there after a start, until it is offered; so are the
+// buckets of rates.
+func TestLimitedRows(t *testing.T) {
+	log := events.NewMemory(time.Now, time.Second)
+	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
+	limited := &task.Spec{Handler: "h", Concurrency: task.Concurrency{Max: 1}, Rate: task.Rate{Limit: 1}}
+	var ids []task.ID
+	for range 3 {
+		e, err := task.Birth(task.Submission{Spec: limited}, nil, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := task.ID(events.NewID(time.Now()))
+		if _, err := r.Submit(t.Context(), id, e); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	submit(t, r) // one without limits
+	used := time.Now().Add(time.Hour)
+	_, err := r.Admit(t.Context(), task.Granted{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := r.Load(t.Context(), ids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := log.Place(t.Context(), r.Fact(first.ID, task.AdmittedOffer(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	await(t, s, at)
+	stop()
+	var found, admitted []task.ID
+	rates, seq, err := s.EachLimited(t.Context(), func(k *task.Task, turn uint64, ok bool) {
+		found = append(found, k.ID)
+		if ok {
+			admitted = append(admitted, k.ID)
+		}
+	})
+	slices.Sort(found)
+	if err != nil || seq != at || !slices.Equal(found, ids) || !slices.Equal(admitted, ids[1:2]) {
+		t.Errorf("found %v, of which %v are admitted and not offered, at %d: %v", found, admitted, seq, err)
+	}
+	if got := rates["rate:queue.default"]; !got.Equal(used) {
+		t.Errorf("the rate is used up until %v, want %v", got, used)
+	}
+	tasks, err := s.ByID(t.Context(), append(slices.Clone(ids), "nobody"))
+	if err != nil || len(tasks) != 3 {
+		t.Errorf("%d tasks by id, %v", len(tasks), err)
+	}
+}

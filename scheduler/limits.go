@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"millrace/task"
+)
+
+// Limits returns the counters under which tasks stand, those with the most waiting first, at
+// most so many and each with at most so many of its holders; then how many there are, and a
+// sequence of the log that this reflects. If name is not "", it is that one alone. A scheduler
+// that looks after no limits knows of none.
+func (s *Scheduler) Limits(name string, most, holders int) (counters []task.CounterState, all int, seq uint64) {
+	a := s.admitter
+	if a == nil {
+		return nil, 0, 0
+	}
+	now := a.rec.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seq = a.observed.Load()
+	if name != "" {
+		c, ok := a.known.Counter(name, now, holders)
+		if !ok {
+			return nil, 0, seq
+		}
+		return []task.CounterState{c}, 1, seq
+	}
+	counters = a.known.Counters(now, holders)
+	slices.SortFunc(counters, func(x, y task.CounterState) int {
+		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name))
+	})
+	return counters[:min(len(counters), most)], len(counters), seq
+}
+
+// Standing tells where a task stands before its limits; false if it stands before none.
+func (s *Scheduler) Standing(id task.ID, holders int) (task.Standing, bool) {
+	a := s.admitter
+	if a == nil {
+		return task.Standing{}, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known.Standing(id, a.rec.Now(), holders)
+}

@@ -1,0 +1,351 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
+// all that have the key's value in common. The zero value is no bound.
+type Concurrency struct {
+	// Max is how many; 0 for no bound. It is the task's own: a task starts while fewer than
+	// its Max of the same counter are under way, whatever theirs says.
+	Max int `json:"max,omitempty"`
+	// Key splits the bound: each value has its own. {params.NAME} and {labels.NAME} stand for
+	// what the task was given. A key that begins with / is common to all jobs. Default: one
+	// bound for the job, or for what is run in a queue without a job.
+	Key string `json:"key,omitempty"`
+	// OnLimit is what becomes of a task that finds no place: [LimitWait], the default,
+	// [LimitSkip], [LimitCancelOld] or [LimitFail]. A task that comes back for another attempt
+	// always waits.
+	OnLimit string `json:"on_limit,omitempty"`
+}
+
+// What becomes of a task for which its limit has no place.
+const (
+	LimitWait      = "wait"       // it waits, by priority and then by age
+	LimitSkip      = "skip"       // it ends as cancelled/limit
+	LimitCancelOld = "cancel_old" // the oldest one is cancelled, and it starts when that has ended
+	LimitFail      = "fail"       // it ends as abnormal/limit
+)
+
+// OnLimits lists the values of [Concurrency.OnLimit].
+var OnLimits = []string{LimitWait, LimitSkip, LimitCancelOld, LimitFail}
+
+// Rate bounds how often tasks may start. The zero value is no bound.
+type Rate struct {
+	// Limit is how many attempts may start in Per, evenly spread; 0 for no bound.
+	Limit int `json:"limit,omitempty"`
+	// Per is the time to which Limit refers. Default 1s.
+	Per Duration `json:"per,omitempty"`
+	// Burst is how many may start at once after a quiet time. Default 1.
+	Burst int `json:"burst,omitempty"`
+	// Key is as that of [Concurrency].
+	Key string `json:"key,omitempty"`
+}
+
+// Limited tells whether a limit has to admit the tasks of a spec.
+func (s *Spec) Limited() bool {
+	return s != nil && (s.Concurrency.Max > 0 || s.Rate.Limit > 0) && !s.Parental() // its children stand under them
+}
+
+// Counter is one limit that a task stands under. Exactly one of Max and Rate is set.
+type Counter struct {
+	// Name is common to all tasks that share the limit: "job:<job>", "queue:<queue>" for what
+	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>".
+	Name string
+	// Max is how many tasks may hold it at once.
+	Max int
+	// Rate is how often it admits.
+	Rate Rate
+}
+
+// Counters returns the limits that a task stands under, that on its concurrency first. The
+// error says that a key names something that the task was not given.
+func (w *Work) Counters() ([]Counter, error) {
+	if !w.Spec.Limited() {
+		return nil, nil
+	}
+	var all []Counter
+	if c := w.Spec.Concurrency; c.Max > 0 {
+		name, err := w.counter("job:", "key:", c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("concurrency.key: %w", err)
+		}
+		all = append(all, Counter{Name: name, Max: c.Max})
+	}
+	if r := w.Spec.Rate; r.Limit > 0 {
+		name, err := w.counter("rate:", "rate:", r.Key)
+		if err != nil {
+			return nil, fmt.Errorf("rate.key: %w", err)
+		}
+		r.Key = ""
+		all = append(all, Counter{Name: name, Rate: r})
+	}
+	return all, nil
+}
+
+func (w *Work) counter(alone, keyed, key string) (string, error) {
+	scope := w.Job
+	if scope == "" {
+		if key == "" && alone == "job:" {
+			return "queue:" + w.homeQueue(), nil
+		}
+		scope = "queue." + w.homeQueue() // no job has a name with a dot
+	}
+	if key == "" {
+		return alone + scope, nil
+	}
+	value, err := w.expand(key)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.HasPrefix(key, "/"):
+		return keyed + value, nil
+	}
+	return keyed + scope + "/" + value, nil
+}
+
+// homeQueue is the task's queue, also while it waits for a certain node.
+func (w *Work) homeQueue() string {
+	if _, own := w.Route.Node(); own && w.Spec != nil && w.Spec.Place.Queue != "" {
+		return w.Spec.Place.Queue
+	}
+	return w.Route.Queue()
+}
+
+// maxKey is how long a key may be when it is filled in, in bytes.
+const maxKey = 256
+
+// expand fills in a key.
+func (w *Work) expand(key string) (string, error) {
+	var b strings.Builder
+	rest := key
+	for {
+		before, after, found := strings.Cut(rest, "{")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		name, tail, closed := strings.Cut(after, "}")
+		if !closed {
+			return "", fmt.Errorf("%q: a { is not closed", key)
+		}
+		value, err := w.given(name)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		rest = tail
+	}
+	filled := b.String()
+	if len(filled) > maxKey {
+		return "", fmt.Errorf("%q becomes %d bytes long, want at most %d", key, len(filled), maxKey)
+	}
+	return strings.ToValidUTF8(filled, "\uFFFD"), nil
+}
+
+// given is what the task was given under a name such as params.customer.
+func (w *Work) given(name string) (string, error) {
+	kind, field, _ := strings.Cut(name, ".")
+	switch kind {
+	case "labels":
+		if value, ok := w.Labels[field]; ok {
+			return value, nil
+		}
+		return "", fmt.Errorf("{%s}: the task has no label %q", name, field)
+	case "params":
+		var params map[string]json.RawMessage
+		if len(w.Params) > 0 {
+			if err := json.Unmarshal(w.Params, &params); err != nil {
+				return "", fmt.Errorf("{%s}: %w", name, err)
+			}
+		}
+		raw, ok := params[field]
+		if !ok {
+			return "", fmt.Errorf("{%s}: the task has no parameter %q", name, field)
+		}
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			return text, nil
+		}
+		return string(raw), nil
+	}
+	return "", fmt.Errorf("{%s}: want {params.NAME} or {labels.NAME}", name)
+}
+
+// validKey refuses what [Work.expand] could fill in for no task.
+func validKey(field, key string) error {
+	if len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%s is %.40q, want up to %d bytes of text without control characters", field, key, maxKey)
+	}
+	for rest := key; ; {
+		_, after, found := strings.Cut(rest, "{")
+		if !found {
+			return nil
+		}
+		name, tail, closed := strings.Cut(after, "}")
+		kind, of, _ := strings.Cut(name, ".")
+		if !closed || of == "" || kind != "params" && kind != "labels" {
+			return fmt.Errorf("%s is %q, want text with {params.NAME} or {labels.NAME} in it", field, key)
+		}
+		rest = tail
+	}
+}
+
+func (c Concurrency) validate() error {
+	switch {
+	case c.Max < 0:
+		return fmt.Errorf("concurrency.max is %d, want 1 or more, or 0 for no bound", c.Max)
+	case c.Max == 0 && c != Concurrency{}:
+		return errors.New("concurrency.max is missing: how many may run at once")
+	case c.OnLimit != "" && !slices.Contains(OnLimits, c.OnLimit):
+		return fmt.Errorf("concurrency.on_limit is %q, want one of %v", c.OnLimit, OnLimits)
+	}
+	return validKey("concurrency.key", c.Key)
+}
+
+func (r Rate) validate() error {
+	switch {
+	case r.Limit < 0:
+		return fmt.Errorf("rate.limit is %d, want 1 or more, or 0 for no bound", r.Limit)
+	case r.Limit == 0 && r != Rate{}:
+		return errors.New("rate.limit is missing: how many may start")
+	case r.Per < 0:
+		return fmt.Errorf("rate.per is %v, want more than 0", r.Per)
+	case r.Limit > 0 && r.Every() <= 0:
+		return fmt.Errorf("rate.limit is %d in %v, want at most one in a nanosecond", r.Limit, r.per())
+	case r.Burst < 0:
+		return fmt.Errorf("rate.burst is %d, want 1 or more, or 0 for the default", r.Burst)
+	case r.Burst > maxBurst:
+		return fmt.Errorf("rate.burst is %d, want at most %d", r.Burst, maxBurst)
+	}
+	return validKey("rate.key", r.Key)
+}
+
+// maxBurst keeps the arithmetic of buckets in bounds.
+const maxBurst = 1_000_000
+
+func (r Rate) per() time.Duration {
+	if r.Per == 0 {
+		return time.Second
+	}
+	return r.Per.Std()
+}
+
+// Every is the time between two starts at the full rate.
+func (r Rate) Every() time.Duration {
+	if r.Limit <= 0 {
+		return 0
+	}
+	return r.per() / time.Duration(r.Limit)
+}
+
+// Bucket is how much of a rate is used up: the time at which it would be as good as
+// untouched (the theoretical arrival time of the generic cell rate algorithm). The zero
+// value is untouched.
+type Bucket time.Time
+
+// Opens is when the bucket admits one more.
+func (b Bucket) Opens(r Rate) time.Time {
+	if time.Time(b).IsZero() {
+		return time.Time{}
+	}
+	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
+	return time.Time(b).Add(-spare)
+}
+
+// Left is how many the bucket would admit now.
+func (b Bucket) Left(r Rate, now time.Time) int {
+	if r.Every() <= 0 {
+		return 0
+	}
+	full := max(r.Burst, 1)
+	opens := b.Opens(r)
+	if opens.After(now) {
+		return 0
+	}
+	if time.Time(b).IsZero() {
+		return full
+	}
+	return min(full, 1+int(now.Sub(opens)/r.Every()))
+}
+
+// Take is the bucket after it has admitted one.
+func (b Bucket) Take(r Rate, now time.Time) Bucket {
+	return Bucket(later(now, time.Time(b)).Add(r.Every()))
+}
+
+// Pause is the bucket if it is to admit nothing before a time.
+func (b Bucket) Pause(r Rate, until time.Time) Bucket {
+	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
+	return Bucket(later(until.Add(spare), time.Time(b)))
+}
+
+// Granted says that limits admit tasks. It is recorded on the one chain of admissions, so
+// that any number of schedulers admit no more than there is place for.
+type Granted struct {
+	Grants []Grant
+	// Rates are the buckets from which was taken, as they are then, by counter.
+	Rates map[string]time.Time
+}
+
+// Grant admits one task, for its present turn.
+type Grant struct {
+	Task ID     `json:"task"`
+	Turn uint64 `json:"turn"`
+	// Limits are the names of the counters.
+	Limits []string `json:"limits,omitempty"`
+}
+
+// LimitEvent is a fact about limits as such. The set is closed.
+type LimitEvent interface{ isLimitEvent() }
+
+func (Granted) isLimitEvent() {}
+
+// Refuse ends a task for which its limit has no place, as its on_limit says.
+type Refuse struct {
+	// Detail says in words which limit it is.
+	Detail string
+}
+
+func (Refuse) isCommand() {}
+
+func refuse(t Task, c Refuse) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case t.State != Held || !slices.Contains(t.Holds, HoldLimit):
+		return nil, ErrNotWaiting
+	case t.Spec != nil && t.Spec.Concurrency.OnLimit == LimitFail:
+		return GivenUp{Reason: ReasonLimit, Detail: c.Detail}, nil
+	}
+	return CancelConfirmed{Code: ReasonLimit, Reason: c.Detail}, nil
+}
+
+// Admissible tells whether the limits may admit the task: nothing else holds it.
+func (t *Task) Admissible() bool {
+	return t.Waiting() && len(t.Holds) == 1 && t.Holds[0] == HoldLimit
+}
+
+// Holding tells whether the task has a place in each of its limits when the latest
+// grant was for a turn: from that grant on until it ends or waits for another attempt. An
+// attempt that was lost keeps the place for the next one.
+func (t *Task) Holding(granted uint64, ok bool) bool {
+	switch t.State {
+	case Pending, Running, Cancelling:
+		return true
+	}
+	return ok && t.Admissible() && t.Turn == granted
+}
+
+// AdmittedOffer is the offer of a task that its limits have admitted for its present turn.
+func AdmittedOffer(t Task) Queued {
+	t.Holds = nil
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due}
+}
