@@ -75,6 +75,7 @@ var carries = map[Type]field{
 	AttemptFailed:       fAny | fTask | fReported | fClass | fExit | fMessage | fRetry | fUsage,
 	AttemptReleased:     fAny | fTask | fReported | fReason,
 	AttemptLost:         fAny | fTask | fReported | fReason,
+	AttemptExtended:     fAny | fTask | fReported | fUntil,
 	AttemptLate:         fAny | fTask | fEpoch | fNode | fSaid,
 	TaskCancelRequested: fAny | fTask | fReason | fDeadline,
 	TaskCancelled:       fAny | fTask | fReason | fEpoch | fExit,

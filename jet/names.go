@@ -14,6 +14,7 @@ const (
 	LogStream    = "MR_LOG"     // every fact, and the timers
 	OutputStream = "MR_TASKLOG" // what tasks print
 	DataStream   = "MR_DATA"    // what tasks produce
+	StateStream  = "MR_STATE"   // how tasks stand, and their checkpoints
 	JobsBucket   = "MR_JOBS"    // definitions, with history
 	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
 )
@@ -21,15 +22,17 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."   // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
-	holdPrefix   = "mr.hold."    // mr.hold.<task>: births that cannot run yet
-	timerPrefix  = "mr.timer."   // mr.timer.<task>: message schedules of offers
-	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
-	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
-	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
-	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
-	dataPrefix   = "mr.data."    // mr.data.<task>: records
-	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
+	queuePrefix      = "mr.queue."      // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>
+	holdPrefix       = "mr.hold."       // mr.hold.<task>: births that cannot run yet
+	timerPrefix      = "mr.timer."      // mr.timer.<task>: message schedules of offers
+	chainPrefix      = "mr.task."       // mr.task.<task>: transitions
+	nodePrefix       = "mr.node."       // mr.node.<node>: transitions
+	jobPrefix        = "mr.job."        // mr.job.<job>: changes of its definition
+	outputPrefix     = "mr.tasklog."    // mr.tasklog.<task>: output lines
+	dataPrefix       = "mr.data."       // mr.data.<task>: records
+	livePrefix       = "mr.live."       // mr.live.<task>: how it stands
+	checkpointPrefix = "mr.checkpoint." // mr.checkpoint.<task>: what its next attempt goes on from
+	hintPrefix       = "mr.hint."       // mr.hint.<node>: core messages, "look at this task"
 )
 
 func offerSubject(r task.Route, id task.ID) string { return queuePrefix + string(r) + "." + string(id) }

@@ -10,19 +10,19 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
-	"run":     {"argv", "shell", "dir", "env", "stdin"},
-	"timeout": {"pending", "run", "idle", "stop"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
-	"place":   {"mode", "nodes", "no_node", "queue"},
+	"":          {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect", "resources"},
+	"run":       {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
+	"timeout":   {"pending", "run", "extend", "idle", "heartbeat", "stop"},
+	"retry":     {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"resources": {"memory", "cpu", "pids", "file_size", "output"},
+	"place":     {"mode", "nodes", "no_node", "queue"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
 	"schedule": true, "priority": true, "concurrency": true, "rate": true, "slots": true,
-	"resources": true, "code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
+	"code": true, "files": true, "artifacts": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true, "unique": true,
-	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
 	"retry.avoid_node": true, "retry.budget": true,
@@ -41,7 +41,7 @@ var foreign = map[string][]string{
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
 	"depends": {"needs"}, "depends_on": {"needs"},
-	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
+	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
 	"node": {"place.nodes"}, "node_ids": {"place.nodes"}, "worker": {"place.nodes"}, "hosts": {"place.nodes"},
@@ -71,7 +71,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "timeout", "place", "resources"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

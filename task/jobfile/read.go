@@ -122,6 +122,7 @@ func (r *reader) job(root *node) task.Job {
 		"retry":       func(v value) { j.Retry = r.retry(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
 
+		"resources":     func(v value) { j.Resources = r.resources(v) },
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
@@ -161,11 +162,16 @@ func (r *reader) run(v value) *task.Run {
 		run.Argv = r.list(v, r.scalar)
 	default:
 		r.object(v, "a shell line, a list of arguments or a mapping", setters{
-			"argv":  func(v value) { run.Argv = r.list(v, r.scalar) },
-			"shell": func(v value) { run.Shell = r.line(v) },
-			"dir":   func(v value) { run.Dir = r.text(v) },
-			"env":   func(v value) { run.Env = r.texts(v) },
-			"stdin": func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
+			"argv":      func(v value) { run.Argv = r.list(v, r.scalar) },
+			"shell":     func(v value) { run.Shell = r.line(v) },
+			"dir":       func(v value) { run.Dir = r.text(v) },
+			"env":       func(v value) { run.Env = r.texts(v) },
+			"user":      func(v value) { run.User = r.scalar(v) },
+			"env_clear": func(v value) { run.EnvClear = r.yes(v) },
+			"inherit":   func(v value) { run.Inherit = r.list(v, r.text) },
+			"env_files": func(v value) { run.EnvFiles = r.list(v, r.text) },
+			"secrets":   func(v value) { run.Secrets = r.secrets(v) },
+			"stdin":     func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
 		})
 	}
 	return &run
@@ -173,10 +179,12 @@ func (r *reader) run(v value) *task.Run {
 
 func (r *reader) timeout(v value) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", setters{
-		"pending": func(v value) { t.Pending = r.duration(v) },
-		"run":     func(v value) { t.Run = r.duration(v) },
-		"idle":    func(v value) { t.Idle = r.duration(v) },
-		"stop":    func(v value) { t.Stop = r.duration(v) },
+		"pending":   func(v value) { t.Pending = r.duration(v) },
+		"run":       func(v value) { t.Run = r.duration(v) },
+		"extend":    func(v value) { t.Extend = r.duration(v) },
+		"heartbeat": func(v value) { t.Heartbeat = r.duration(v) },
+		"idle":      func(v value) { t.Idle = r.duration(v) },
+		"stop":      func(v value) { t.Stop = r.duration(v) },
 	})
 	return t
 }
