@@ -103,8 +103,8 @@ func (o *Output) lastBeat() time.Time {
 	return o.live.beat
 }
 
-// readyAt is when the program began its work, if it said so.
-func (o *Output) readyAt() time.Time {
+// ReadyAt is when the program began its work, if it said so.
+func (o *Output) ReadyAt() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live.Ready

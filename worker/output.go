@@ -47,6 +47,9 @@ type Output struct {
 	err     error             // guarded by mu; items that could not be stored
 	heard   time.Time         // guarded by mu; when the attempt last said anything
 	live    standing          // guarded by mu
+	most    int64             // bytes of lines that are kept; 0 for no bound
+	taken   int64             // guarded by mu; bytes of lines so far
+	cut     cut               // guarded by mu; what was dropped
 	stored  []func(error)     // guarded by mu; who waits for the items to be stored
 
 	saving sync.Mutex // held while the standing is stored
@@ -62,6 +65,13 @@ func (o *Output) Piece(stream, text string) {
 
 func (o *Output) add(l task.Line) {
 	o.mu.Lock()
+	if o.full(&l) {
+		if o.heard = time.Now(); o.cut.lines > 1 {
+			o.mu.Unlock()
+			return
+		}
+		l = task.Line{Stream: task.System, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
+	}
 	o.printed++
 	l.N, l.At = o.printed, time.Now()
 	o.heard = l.At
@@ -219,6 +229,7 @@ func (o *Output) close() error {
 	if said {
 		o.saveLive()
 	}
+	o.sayCut()
 	o.mu.Lock()
 	empty := o.timer == nil
 	o.mu.Unlock()

@@ -50,8 +50,6 @@ var (
 	ErrIdle = errors.New("the attempt was silent for longer than timeout.idle allows")
 	// ErrHeartbeat: the program sent no message for longer than timeout.heartbeat.
 	ErrHeartbeat = errors.New("the program sent no heartbeat for longer than timeout.heartbeat allows")
-	// ErrMemory: its processes held more memory than resources.memory allows.
-	ErrMemory = errors.New("the attempt used more memory than resources.memory allows")
 	// ErrShutdown: the worker ends and gives the task back.
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrDrained: an operator has drained the node, and the grace for that is over.

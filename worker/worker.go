@@ -196,7 +196,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
@@ -270,9 +270,6 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		return fail
 	case errors.Is(cause, ErrHeartbeat):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
-		return fail
-	case errors.Is(cause, ErrMemory):
-		fail.Class, fail.Message = task.ReasonMemory, fmt.Sprintf("%v of memory were exceeded: raise resources.memory, or use less", a.Task.Spec.Resources.Memory)
 		return fail
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)

@@ -17,6 +17,7 @@ const maxThreads = 4
 // stop. The kernel sends a child its death signal when the thread that started
 // it ends, not when the program does, and Go ends threads as it likes.
 type spawner struct {
+	orphans  *orphans // nil if nobody looks after them
 	requests chan *request
 	threads  sync.WaitGroup
 }
@@ -26,6 +27,8 @@ type request struct {
 	argv []string
 	dir  string
 	env  []string
+	as   *syscall.Credential // nil for our own user
+	lim  *limits
 
 	files [3]uintptr
 	reply chan reply
@@ -36,8 +39,8 @@ type reply struct {
 	err        error
 }
 
-func startSpawner() *spawner {
-	s := &spawner{requests: make(chan *request)}
+func startSpawner(o *orphans) *spawner {
+	s := &spawner{orphans: o, requests: make(chan *request)}
 	for range min(runtime.GOMAXPROCS(0), maxThreads) {
 		s.threads.Go(s.serve)
 	}
@@ -48,12 +51,30 @@ func (s *spawner) serve() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for r := range s.requests {
-		pidfd := -1
-		pid, err := syscall.ForkExec(r.file, r.argv, &syscall.ProcAttr{
-			Dir: r.dir, Env: r.env, Files: r.files[:], Sys: attributes(&pidfd),
-		})
-		r.reply <- reply{pid, pidfd, err}
+		r.reply <- s.fork(r)
 	}
+}
+
+func (s *spawner) fork(r *request) reply {
+	pidfd := -1
+	sys := attributes(&pidfd)
+	sys.Credential = r.as
+	r.lim.attributes(sys)
+	if s.orphans != nil {
+		s.orphans.births.RLock()
+		defer s.orphans.births.RUnlock()
+	}
+	pid, err := syscall.ForkExec(r.file, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files[:], Sys: sys})
+	if err != nil {
+		return reply{-1, -1, err}
+	}
+	if s.orphans != nil {
+		s.orphans.born(pid)
+	}
+	if !r.lim.none() {
+		setRlimits(pid, r.lim)
+	}
+	return reply{pid, pidfd, nil}
 }
 
 // stop ends the threads; there must be no children left.
@@ -91,7 +112,8 @@ func (s *spawner) start(r *request) (*child, error) {
 		syscall.SetNonblock(fd, true)
 	}
 	return &child{
-		pid: got.pid, pidfd: got.pidfd, stdin: ours[0],
+		orphans: s.orphans,
+		pid:     got.pid, pidfd: got.pidfd, in: stdin{fd: ours[0]}, lim: r.lim,
 		stdout: newOutput(ours[1]), stderr: newOutput(ours[2]),
 	}, nil
 }
