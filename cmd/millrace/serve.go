@@ -155,7 +155,7 @@ func (p *parts) work(c workerConfig) error {
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Submit: submitter(client.New(store, c.name)),
-		Spool: spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Spool:  spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

@@ -26,11 +26,12 @@ var plan = map[string][]string{
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 
-	"monitor":        {"metrics", "events", "task", "node"},
-	"worker/process": {"worker", "ipc", "task"},
-	"jet":            {"events", "task", "node"},
-	"client":         {"jet", "events", "task", "node"},
-	"api":            {"client", "projections", "jet", "events", "task", "node"},
+	"monitor":          {"metrics", "events", "task", "node"},
+	"worker/process":   {"worker", "ipc", "task"},
+	"jet":              {"events", "task", "node"},
+	"client":           {"jet", "events", "task", "node"},
+	"clients/millrace": {"ipc"},
+	"api":              {"client", "projections", "jet", "events", "task", "node"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,

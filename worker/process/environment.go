@@ -49,6 +49,9 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 		"MILLRACE_QUEUE="+a.Task.Route.Queue(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
 	)
+	if run.Stdin == task.StdinOpen {
+		env = append(env, "MILLRACE_STDIN=open")
+	}
 	if a.Task.Job != "" {
 		env = append(env, "MILLRACE_JOB="+a.Task.Job)
 	}
