@@ -110,7 +110,7 @@ func (w *programs) transcripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)## ([^\n]*)\n.*?\n```ipc\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	blocks := regexp.MustCompile("(?s)### ([^\n]*)\n.*?\n```ipc\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 14 {
 		t.Errorf("found %d transcripts", len(blocks))
 	}

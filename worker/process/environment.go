@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/joho/godotenv"
@@ -18,6 +19,12 @@ import (
 	"millrace/worker"
 )
 
+// workersOwn is the worker's environment without what is meant for the worker
+// itself: settings and identity.
+var workersOwn = sync.OnceValue(func() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "MILLRACE_") })
+})
+
 // kept are the variables of the worker that a clean environment has.
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
@@ -26,15 +33,15 @@ var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 // error says which file cannot be read.
 func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
-	own := os.Environ()
+	own := workersOwn()
 	env = make([]string, 0, len(own)+len(run.Env)+12)
-	for _, e := range own {
-		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "MILLRACE_") { // settings and identity of the worker itself
-			continue
-		}
-		if !run.EnvClear || slices.Contains(kept, name) || slices.Contains(run.Inherit, name) {
-			env = append(env, e)
+	if !run.EnvClear {
+		env = append(env, own...)
+	} else {
+		for _, e := range own {
+			if name, _, _ := strings.Cut(e, "="); slices.Contains(kept, name) || slices.Contains(run.Inherit, name) {
+				env = append(env, e)
+			}
 		}
 	}
 	if as != nil && as.credential != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -106,17 +107,25 @@ func (o *orphans) list() []int {
 		}
 		text = append(text, rest...)
 	}
-	o.births.Lock() // whoever is being started is noted when we have it
-	defer o.births.Unlock()
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var pids []int
 	for field := range bytes.FieldsSeq(text) {
-		if pid, err := strconv.Atoi(string(field)); err == nil && !o.own[pid] {
+		if pid, err := strconv.Atoi(string(field)); err == nil {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	if pids = o.strangers(pids); len(pids) == 0 {
+		return nil // only the guard
+	}
+	o.births.Lock() // whoever is being started is noted when we have it
+	defer o.births.Unlock()
+	return o.strangers(pids)
+}
+
+// strangers leaves out those that are our own.
+func (o *orphans) strangers(pids []int) []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(pids, func(pid int) bool { return o.own[pid] })
 }
 
 // reapAll reaps orphans that have ended until ctx does, so that no zombies stay.

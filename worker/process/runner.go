@@ -148,7 +148,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return refused(c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
-	req := request{file: file, argv: argv, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim}
+	req := request{file: file, argv: argv, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim, open: c.OpenStdin}
 	mark := ""
 	if r.orphans != nil {
 		mark = r.orphans.begin()
@@ -175,9 +175,6 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return refused(c.explain(argv[0], file, err))
 	}
 	p.grace, p.limit, p.log, p.mark = c.Grace, c.Limit, r.log, mark
-	if !c.OpenStdin {
-		p.in.close()
-	}
 	if c.Started != nil {
 		c.Started(p)
 	}
