@@ -1,16 +1,16 @@
 package process
 
 import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// memorySlack is how far beyond its bound a process that is watched may get
-// between two looks before it is refused more memory.
-const memorySlack = 256 << 20
 
 // setRlimits bounds a process that has just been started. What it may have started
 // in the microseconds before is not bounded.
@@ -23,8 +23,10 @@ func setRlimits(pid int, l *limits) {
 	if n := l.want.FileSize; n > 0 {
 		set(unix.RLIMIT_FSIZE, uint64(n))
 	}
-	if n := l.want.Memory; n > 0 && l.group == nil {
-		set(unix.RLIMIT_DATA, 2*uint64(n)+memorySlack)
+	if l.want.Memory > 0 && l.group == nil {
+		// No rlimit bounds what is used without refusing what is only reserved. If
+		// it is faster than whoever watches, the kernel shall choose it and not the worker.
+		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 	}
 }
 
@@ -160,4 +162,43 @@ func (l *limits) attributes(sys *syscall.SysProcAttr) {
 	if l.group != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, l.group.fd
 	}
+}
+
+// kernelKills tells whether the kernel has killed processes of this machine because
+// its memory ran out.
+type kernelKills struct {
+	mu    sync.Mutex
+	count string    // guarded by mu
+	at    time.Time // guarded by mu; when it was last seen to have grown
+}
+
+// killsFor is how long after the kernel has killed a process another end is put
+// down to the same lack of memory.
+const killsFor = 5 * time.Second
+
+func newKernelKills() *kernelKills { return &kernelKills{count: oomKills()} }
+
+// lately looks whether there was one.
+func (k *kernelKills) lately() bool {
+	count := oomKills()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if count != k.count {
+		k.count, k.at = count, time.Now()
+	}
+	return !k.at.IsZero() && time.Since(k.at) < killsFor
+}
+
+// oomKills is the kernel's own count, as text; "" if it has none.
+func oomKills() string {
+	text, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strings.TrimSpace(count)
+		}
+	}
+	return ""
 }

@@ -60,3 +60,10 @@ func setRlimits(_ int, l *limits) {
 }
 
 func (*limits) attributes(*syscall.SysProcAttr) {}
+
+// kernelKills knows nothing here.
+type kernelKills struct{}
+
+func newKernelKills() *kernelKills { return nil }
+
+func (*kernelKills) lately() bool { return false }

@@ -128,6 +128,20 @@ func TestOwnCgroup(t *testing.T) {
 	}
 }
 
+func TestKernelKills(t *testing.T) {
+	k := newKernelKills()
+	if k.lately() {
+		t.Error("the kernel has killed something")
+	}
+	if k.count == "" {
+		t.Error("the kernel's count is not found")
+	}
+	k.count = "another" // as if it had grown since
+	if !k.lately() || !k.lately() {
+		t.Error("that the kernel has killed something is not seen")
+	}
+}
+
 func TestRedactor(t *testing.T) {
 	if r := newRedactor([]string{"", "abc"}); r != nil || r.line("abc") != "abc" {
 		t.Error("short values are looked for")

@@ -168,9 +168,14 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 	asked, killed := map[int]bool{}, false
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		survivors = 0
+		reaped := false // then its children may be ours by now
 		kill := !time.Now().Before(deadline)
 		for _, pid := range o.list() {
-			if o.reap(pid) || !o.belongs(pid, mark) {
+			if o.reap(pid) {
+				reaped = true
+				continue
+			}
+			if !o.belongs(pid, mark) {
 				continue
 			}
 			survivors++
@@ -182,7 +187,11 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 				signalIf(pid, syscall.SIGTERM, o.isOrphan(mark))
 			}
 		}
-		if survivors == 0 {
+		switch {
+		case survivors > 0:
+		case reaped:
+			continue
+		default:
 			return 0
 		}
 		if kill {

@@ -120,13 +120,15 @@ func TestStdinNeverBlocks(t *testing.T) {
 		t.Errorf("%+v; it read %q", res, s.stdout())
 	}
 
-	c = Command{Argv: []string{"/bin/sleep", "0.1"}, OpenStdin: true}
+	ctx, cancel = context.WithCancel(context.Background())
+	c = Command{Argv: []string{"/bin/sleep", "1000"}, OpenStdin: true}
 	c.Started = func(p Process) {
 		for i := range 60_000 {
 			p.Send(ipc.Ack(ipc.Receipt{ID: strconv.Itoa(i), OK: true}))
 		}
+		cancel()
 	}
-	if res := r.Run(context.Background(), c, &s); res.Unread == 0 || res.Class != "" {
+	if res := r.Run(ctx, c, &s); res.Unread == 0 || !res.Stopped {
 		t.Errorf("%+v", res)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"millrace/task"
 )
 
 // MarkerVar is the variable of the environment by which the guard knows the
@@ -52,6 +54,7 @@ type Runner struct {
 	noGroup string        // why not
 	bounded atomic.Uint64 // runs with control groups, so far
 	watches atomic.Bool
+	kills   *kernelKills
 	watcher func() *watcher
 
 	mu     sync.Mutex
@@ -63,7 +66,7 @@ type Runner struct {
 // an error if the guard cannot be started or does not report within 10 s.
 // Close it after use.
 func NewRunner(c Config) (*Runner, error) {
-	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text(), noGroup: "needs a cgroup"}
+	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text(), noGroup: "needs a cgroup", kills: newKernelKills()}
 	r.watcher = sync.OnceValue(func() *watcher { r.watches.Store(true); return startWatcher() })
 	if c.Groups { // before the guard, which is to move as well
 		var err error
@@ -178,10 +181,17 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if c.Started != nil {
 		c.Started(p)
 	}
+	var res Result
 	if lim.none() {
-		return p.run(ctx, argv[0], s)
+		res = p.run(ctx, argv[0], s)
+	} else {
+		res = r.runBounded(ctx, p, argv[0], s)
 	}
-	return r.runBounded(ctx, p, argv[0], s)
+	if res.Class == task.ReasonKilled && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
+		res.Class = task.ReasonMemory
+		res.Message = "the node ran out of memory, and the kernel has killed processes: bound the task with resources.memory, or give the node more"
+	}
+	return res
 }
 
 // runBounded sees a process with bounds through to its end.
