@@ -212,8 +212,8 @@ func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, erro
 	if until.IsZero() || !time.Now().Add(by).After(until) {
 		return until, nil
 	}
-	// A little more than was asked for, so that who asks often leaves few facts.
-	asked := time.Now().Add(by + by/4)
+	// More than was asked for, so that who asks often leaves few facts.
+	asked := time.Now().Add(by + by/2)
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.Task, task.Extend{Epoch: a.Task.Epoch, Until: asked})
