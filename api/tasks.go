@@ -105,7 +105,7 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	found, err := s.View.Tasks(ctx, projections.Filter{
-		States: r.States, Job: r.Job, Node: r.Node, Queue: r.Queue, Labels: r.Labels, Since: r.Since, Until: r.Until,
+		States: r.States, Job: r.Job, Node: r.Node, Queue: r.Queue, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
 	})
 	if err != nil {

@@ -79,6 +79,14 @@ func whoami() string {
 	return name + "@" + host
 }
 
+// InBatch returns a client on the same connection whose facts about tasks name a
+// bulk command as their first cause, so that [ListRequest.Batch] finds what it touched.
+func (c *Client) InBatch(id string) *Client {
+	rec := *c.rec
+	rec.Corr = id
+	return &Client{store: c.store, rec: &rec}
+}
+
 // ErrInvalid refuses a submission that is wrong in itself.
 var ErrInvalid = errors.New("invalid submission")
 
@@ -257,6 +265,23 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 		return t, fmt.Errorf("retry task %s: %w", id, err)
 	}
 	return t, c.rec.Settle(ctx, t)
+}
+
+// Copy makes a new task that does what a task does, as far as s does not change
+// it; see [task.Copy]. The other stays as it is. The error wraps [task.ErrUnknown] if there
+// is no such task and [ErrInvalid] if a change is wrong.
+func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Receipt, error) {
+	t, err := c.rec.Load(ctx, of)
+	if err != nil {
+		return Receipt{}, err
+	}
+	birth, err := task.Copy(t, s, time.Now())
+	if err != nil {
+		return Receipt{}, fmt.Errorf("copy: %w: %w", ErrInvalid, err)
+	}
+	id := task.ID(events.NewID(time.Now()))
+	seq, err := c.rec.Submit(ctx, id, birth)
+	return Receipt{ID: id, Seq: seq}, err
 }
 
 // Signal gives the signal that a task waits for, with data (JSON, or nil), which it is

@@ -74,6 +74,8 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	left                      int
+	retryOf                   string
 	holds                     []string
 	hold, code                string
 	needs                     *task.Needs
@@ -296,6 +298,10 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fLeft:
+		w.left = signed(l)
+	case fRetryOf:
+		w.retryOf = l.UnsafeString()
 	case fHolds:
 		if v := value[[]string](l); len(v) > 0 {
 			w.holds = v
@@ -408,7 +414,7 @@ func (w *wire) check() error {
 func (w *wire) event() any {
 	switch w.typ {
 	case TaskSubmitted:
-		return task.Submitted{Work: w.work(), Due: w.due}
+		return task.Submitted{Work: w.work(), Due: w.due, RetryOf: task.ID(w.retryOf)}
 	case TaskQueued:
 		return task.Queued{Work: w.work(), Attempt: w.attempt, After: w.after, Reason: w.reason, Due: w.due}
 	case AttemptStarted:
@@ -416,7 +422,7 @@ func (w *wire) event() any {
 	case AttemptFinished:
 		return task.AttemptFinished{Attempt: w.attempt, Epoch: w.epoch, Exit: w.exit, Result: w.result, Usage: w.usage}
 	case AttemptFailed:
-		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Usage: w.usage}
+		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, Usage: w.usage}
 	case AttemptReleased:
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:
@@ -431,6 +437,16 @@ func (w *wire) event() any {
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
+	case TaskPostponed:
+		return task.Postponed{Reason: w.reason, Detail: w.detail, Due: w.due}
+	case BreakerOpened:
+		return task.BreakerOpened{Reason: w.reason, Until: w.until}
+	case BreakerHalfOpened:
+		return task.BreakerHalfOpened{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerTried:
+		return task.BreakerTried{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerClosed:
+		return task.BreakerClosed{Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case TaskUnheld:

@@ -62,6 +62,8 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fLeft
+	fRetryOf
 	fHolds
 	fHold
 	fNeeds
@@ -100,11 +102,11 @@ var (
 
 // carries lists the fields of each type.
 var carries = map[Type]fields{
-	TaskSubmitted:       ofWork.with(fDue),
+	TaskSubmitted:       ofWork.with(fDue, fRetryOf),
 	TaskQueued:          ofWork.with(fDue, fAttempt, fAfter, fReason),
 	AttemptStarted:      ofTask.with(fAttempt, fNode, fSession, fOffer, fTookOver),
 	AttemptFinished:     ofAttempt.with(fExit, fResult, fUsage),
-	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fUsage),
+	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fUsage),
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
@@ -112,7 +114,12 @@ var carries = map[Type]fields{
 	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
 	TaskAbnormal:        ofTask.with(fReason, fDetail),
 	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
+	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
 	TaskReopened:        ofTask.with(fReason),
+	BreakerOpened:       ofDefinition.with(fReason, fUntil),
+	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerClosed:       ofDefinition.with(fReason),
 	TaskUnheld:          ofTask.with(fHold, fReason, fInputs),
 	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
@@ -242,6 +249,10 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "left":
+		return fLeft
+	case "retry_of":
+		return fRetryOf
 	case "holds":
 		return fHolds
 	case "hold":

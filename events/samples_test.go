@@ -29,8 +29,9 @@ func full() map[Type]Fact {
 			Run:     &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen},
 			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Idle: task.Duration(30 * time.Second), Stop: task.Duration(5 * time.Second)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
-				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory}},
-			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
+				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
+			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Place:   task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, NoNode: task.NoNodeFallback, Queue: "images"},
 
 			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
 			OnDisconnect: task.DisconnectContinue,
@@ -43,13 +44,13 @@ func full() map[Type]Fact {
 		Inputs: json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 	}
 	bodies := map[Type]any{
-		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute)},
+		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
 		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second)},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out"}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
-			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Usage: usage},
+			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
@@ -57,7 +58,12 @@ func full() map[Type]Fact {
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
+		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		BreakerOpened:       task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened:   task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:        task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:       task.BreakerClosed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
@@ -92,7 +98,12 @@ func minimal() map[Type]Fact {
 		TaskCancelled:       task.CancelConfirmed{},
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
+		TaskPostponed:       task.Postponed{},
 		TaskReopened:        task.Reopened{},
+		BreakerOpened:       task.BreakerOpened{},
+		BreakerHalfOpened:   task.BreakerHalfOpened{},
+		BreakerTried:        task.BreakerTried{},
+		BreakerClosed:       task.BreakerClosed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
@@ -115,7 +126,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case task.JobEvent:
+		case task.JobEvent, task.BreakerEvent:
 			f.Job = "thumbnail"
 		default:
 			f.Task = sampleTask

@@ -70,6 +70,14 @@ func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events
 	return s.readSubject(ctx, nodePrefix+string(id), seq)
 }
 
+// Breaker implements [events.Reader].
+func (s *Store) Breaker(ctx context.Context, job string) (events.Record, bool, error) {
+	if err := task.ValidName("job", job); err != nil {
+		return events.Record{}, false, err
+	}
+	return s.leaderGet(ctx, map[string]any{"last_by_subj": breakPrefix + job})
+}
+
 // Last implements [events.Reader]. A message that was removed since, such as a
 // timer, does not count: nobody will ever see it.
 func (s *Store) Last(ctx context.Context) (uint64, error) {
@@ -340,6 +348,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob
+	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
+		return kind == events.KindBreaker
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }

@@ -78,6 +78,8 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("route", string(t.Route))
 	d.time("start_by", t.StartBy)
 	d.str("group", t.Group)
+	d.str("retry_of", string(t.RetryOf))
+	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
 	d.texts("holds", t.Holds)
 	if t.Needs != nil {
@@ -101,6 +103,8 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("failures", int64(t.Failures))
 	d.num("losses", int64(t.Losses))
 	d.num("late", int64(t.Late))
+	d.str("failed_on", t.FailedOn)
+	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
 	d.time("started", t.StartedAt)
@@ -154,6 +158,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.StartBy = instant(l)
 	case "group":
 		t.Group = l.UnsafeString()
+	case "retry_of":
+		t.RetryOf = task.ID(l.UnsafeString())
+	case "batch":
+		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
 	case "needs":
@@ -184,6 +192,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Losses = l.Int()
 	case "late":
 		t.Late = l.Int()
+	case "failed_on":
+		t.FailedOn = l.UnsafeString()
+	case "begun":
+		t.Begun = instant(l)
 	case "submitted":
 		t.SubmittedAt = instant(l)
 	case "due":

@@ -58,8 +58,8 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
-	// it is over. Default: nobody is.
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
+	// when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
@@ -73,6 +73,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopBreaker  = "breaker"
 )
 
 func (c Config) withDefaults() Config {
@@ -112,6 +113,7 @@ type Scheduler struct {
 	watch           watch
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	breakers        breakers
 	reactors        []reactor // set once, by New
 	needs           *needs
 	heldAfter       task.ID // where the sweep goes on; its own
@@ -121,12 +123,14 @@ type Scheduler struct {
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	needs := newNeeds()
-	return &Scheduler{
+	s := &Scheduler{
 		needs: needs, reactors: []reactor{needs},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
 	}
+	s.reactors = append(s.reactors, &s.breakers)
+	return s
 }
 
 // Run keeps the deadlines until ctx ends, and then returns nil; an error if it
@@ -136,6 +140,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })

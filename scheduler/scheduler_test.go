@@ -426,7 +426,7 @@ func TestLooked(t *testing.T) {
 		pass(5*time.Second + time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
-		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
+		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}, LoopBreaker: {20, 0}}; !maps.Equal(rounds, want) {
 			t.Errorf("heard of %v, want %v", rounds, want)
 		}
 	})

@@ -90,7 +90,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	queue := t.Route.Queue()
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
-			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue),
+			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),
 		})
 	}
 	since := t.Since

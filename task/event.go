@@ -39,6 +39,8 @@ type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time
+	// RetryOf is the task of which this one is a copy, "" if it is none.
+	RetryOf ID
 }
 
 // Queued is a later offer of a task: its due time has come, or there is another attempt.
@@ -97,7 +99,9 @@ type AttemptFailed struct {
 	Message string
 	// Retry is the next attempt, or nil if this failure is the task's end.
 	Retry *RetryPlan
-	Usage *Usage
+	// Reason says in words why there is no other attempt, or why not when the back-off has it.
+	Reason string
+	Usage  *Usage
 }
 
 // RetryPlan is the next attempt's number and time.
@@ -149,7 +153,7 @@ type CancelConfirmed struct {
 
 // GivenUp ends a task as abnormal.
 type GivenUp struct {
-	// Reason is expired, lost, poison or unplaceable.
+	// Reason is expired, lost, poison, unplaceable or breaker.
 	Reason string
 	Detail string
 }
@@ -159,6 +163,14 @@ type GivenUp struct {
 type Reassigned struct {
 	From, To Route
 	Reason   string
+}
+
+// Postponed says that a task which waits is to wait until a time. Its offer is stale
+// from then on, and another is placed at that time.
+type Postponed struct {
+	// Reason is breaker; Detail says it in words.
+	Reason, Detail string
+	Due            time.Time
 }
 
 // Reopened gives a terminal task another life.
@@ -176,6 +188,7 @@ func (CancelRequested) isEvent() {}
 func (CancelConfirmed) isEvent() {}
 func (GivenUp) isEvent()         {}
 func (Reassigned) isEvent()      {}
+func (Postponed) isEvent()       {}
 func (Reopened) isEvent()        {}
 
 // Recorded is an event with its place in the log.
@@ -189,6 +202,8 @@ type Recorded struct {
 	At time.Time
 	// Actor is who recorded it; "" if that is plain from the event.
 	Actor string
+	// Corr is the first cause: of what a bulk command did, that command.
+	Corr string
 	// Event is nil for a message on the task's chain that could not be understood.
 	Event Event
 }

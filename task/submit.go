@@ -54,6 +54,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		spec := job.Spec
 		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
 	case s.Spec != nil:
+		if s.Spec.Breaker != nil {
+			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
+		}
 		spec := *s.Spec
 		e.Spec = &spec
 	default:

@@ -121,6 +121,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.moved(v, r)
 		}
+	case task.Postponed:
+		if s.lives(v, r) {
+			s.postponed(v, e, r)
+		}
 	case task.Unheld:
 		if s.lives(v, r) {
 			s.moved(v, r)
@@ -207,6 +211,15 @@ func (s *story) moved(v *Verifier, r *events.Record) {
 	if moved.due = s.now.due; s.old || s.cut || open {
 		moved.due = anyDue
 	}
+}
+
+// postponed opens a turn for the same attempt, with a due of its own.
+func (s *story) postponed(v *Verifier, e task.Postponed, r *events.Record) {
+	if s.open != 0 {
+		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "postponed while epoch %d runs", s.open)
+		return
+	}
+	s.waits(v, r, e.Due)
 }
 
 func (s *story) reopened(v *Verifier, r *events.Record) {

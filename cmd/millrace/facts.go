@@ -120,7 +120,7 @@ func factDetails(r *events.Record) string {
 		if e.Retry != nil {
 			next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, clock(e.Retry.Due))
 		}
-		return words(e.Class+": "+e.Message, next, usage(e.Usage))
+		return words(e.Class+": "+e.Message, next, e.Reason, usage(e.Usage))
 	case task.AttemptReleased:
 		return e.Reason
 	case task.AttemptLost:
@@ -135,7 +135,17 @@ func factDetails(r *events.Record) string {
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:
 		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
+	case task.Postponed:
+		return words(by("until", e.Due), e.Detail)
 	case task.Reopened:
+		return e.Reason
+	case task.BreakerOpened:
+		return words(e.Reason, by("until", e.Until))
+	case task.BreakerHalfOpened:
+		return words(e.Reason, plural(e.Left, "trial"))
+	case task.BreakerTried:
+		return words(e.Reason, fmt.Sprintf("%d left", e.Left))
+	case task.BreakerClosed:
 		return e.Reason
 	case task.Unheld:
 		return words(e.Hold+" opened", e.Reason)

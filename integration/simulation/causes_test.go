@@ -92,6 +92,11 @@ func (c *causes) visit(r *events.Record) error {
 		return c.endOf(e.Epoch, c.attempts[e.Epoch])
 	case task.Reassigned:
 		return c.moved(e, r)
+	case task.Postponed:
+		if c.open {
+			return broken(errI7, "postponed while attempt %d is open", c.attempt)
+		}
+		c.waits(r.Seq, e.Due)
 	case task.GivenUp:
 		c.open = false
 	case task.Reopened:

@@ -10,11 +10,12 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "signal", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":  {"name", "timeout", "on_timeout"},
+	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
 }
 
@@ -26,7 +27,6 @@ var reserved = map[string]bool{
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
-	"retry.avoid_node": true, "retry.budget": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.
@@ -72,7 +72,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -120,6 +120,7 @@ func (r *reader) job(root *node) task.Job {
 		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
 		"retry":       func(v value) { j.Retry = r.retry(v) },
+		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
 
 		"signal": func(v value) { j.Signal = r.signal(v) },
@@ -184,15 +185,17 @@ func (r *reader) timeout(v value) (t task.Timeout) {
 }
 
 func (r *reader) retry(v value) (t task.Retry) {
-	class := func(v value) string { return r.oneOf(v, task.Classes) }
 	r.object(v, "a mapping such as {max: 3}", setters{
 		"max":       func(v value) { t.Max = r.whole(v) },
 		"backoff":   func(v value) { t.Backoff = r.oneOf(v, backoffs) },
 		"min":       func(v value) { t.Min = r.duration(v) },
 		"max_delay": func(v value) { t.MaxDelay = r.duration(v) },
 		"jitter":    func(v value) { t.Jitter = r.number(v) },
-		"on":        func(v value) { t.On = r.list(v, class) },
-		"not_on":    func(v value) { t.NotOn = r.list(v, class) },
+		"on":        func(v value) { t.On = r.list(v, r.failure) },
+		"not_on":    func(v value) { t.NotOn = r.list(v, r.failure) },
+		"budget":    func(v value) { t.Budget = r.duration(v) },
+
+		"avoid_node": func(v value) { t.AvoidNode = r.yes(v) },
 	})
 	return t
 }

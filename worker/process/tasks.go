@@ -160,6 +160,7 @@ func (s *sink) outcome(r *Result) worker.Outcome {
 			o.Class = task.ReasonTask
 		}
 		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
+		o.RetryAfter = retryAfter(s.failure)
 	}
 	return o
 }
