@@ -30,7 +30,13 @@ const (
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
+	TaskPostponed       Type = "task.postponed"
 	TaskReopened        Type = "task.reopened"
+	BreakerOpened       Type = "breaker.opened"
+	BreakerHalfOpened   Type = "breaker.half_opened"
+	BreakerTried        Type = "breaker.tried"
+	BreakerClosed       Type = "breaker.closed"
+	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -47,7 +53,8 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate, AttemptExtended,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
+	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
@@ -55,7 +62,7 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node or the definition of a job.
+// Fact is one thing that has happened to a task, a node, the definition of a job or its breaker.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -72,7 +79,7 @@ type Fact struct {
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a [task.BreakerEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -107,8 +114,20 @@ func TypeOf(event any) Type {
 		return TaskAbnormal
 	case task.Reassigned:
 		return TaskReassigned
+	case task.Postponed:
+		return TaskPostponed
 	case task.Reopened:
 		return TaskReopened
+	case task.BreakerOpened:
+		return BreakerOpened
+	case task.BreakerHalfOpened:
+		return BreakerHalfOpened
+	case task.BreakerTried:
+		return BreakerTried
+	case task.BreakerClosed:
+		return BreakerClosed
+	case task.Unheld:
+		return TaskUnheld
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -163,6 +182,8 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindBreaker is a transition of a job's breaker.
+	KindBreaker
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -190,7 +211,7 @@ func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindPro
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {
 	e, _ := r.Fact.Event.(task.Event)
-	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
 }
 
 // Node returns the record as package node takes it.

@@ -28,6 +28,7 @@ const (
 	chainPrefix      = "mr.task."       // mr.task.<task>: transitions
 	nodePrefix       = "mr.node."       // mr.node.<node>: transitions
 	jobPrefix        = "mr.job."        // mr.job.<job>: changes of its definition
+	breakPrefix      = "mr.breaker."    // mr.breaker.<job>: transitions of its breaker
 	outputPrefix     = "mr.tasklog."    // mr.tasklog.<task>: output lines
 	dataPrefix       = "mr.data."       // mr.data.<task>: records
 	livePrefix       = "mr.live."       // mr.live.<task>: how it stands
@@ -44,6 +45,9 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
+	}
+	if _, ok := f.Event.(task.BreakerEvent); ok {
+		return breakPrefix + f.Job
 	}
 	return jobPrefix + f.Job
 }
@@ -63,6 +67,8 @@ func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string)
 		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
 	case strings.HasPrefix(subject, jobPrefix):
 		return events.KindJob, "", "", subject[len(jobPrefix):]
+	case strings.HasPrefix(subject, breakPrefix):
+		return events.KindBreaker, "", "", subject[len(breakPrefix):]
 	}
 	return events.KindOther, "", "", ""
 }

@@ -1,10 +1,6 @@
 package jobfile
 
-import (
-	"strings"
-
-	"millrace/task"
-)
+import "millrace/task"
 
 func (r *reader) resources(v value) (t task.Resources) {
 	r.object(v, "a mapping such as {memory: 512MiB}", setters{
@@ -39,13 +35,6 @@ func (r *reader) secrets(v value) map[string]task.Secret {
 		all[f.name] = s
 	}
 	return all
-}
-
-func (r *reader) yes(v value) bool {
-	if v.kind != boolean {
-		r.want(v, "true or false")
-	}
-	return v.kind == boolean && strings.EqualFold(v.text, "true")
 }
 
 func (r *reader) size(v value) task.Size {

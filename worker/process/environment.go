@@ -68,6 +68,9 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 	if len(a.Task.Params) > 0 {
 		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
 	}
+	if len(a.Task.Inputs) > 0 {
+		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
+	}
 	if last := a.Last(); len(last) > 0 {
 		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
 	}
