@@ -96,7 +96,8 @@ type Failure struct {
 	Class string `json:"class"`
 	// Retryable is nil if the program leaves it to the task's policy.
 	Retryable *bool `json:"retryable"`
-	// RetryAfter is the least time until another attempt; 0 if the message does not say.
+	// RetryAfter is the pause before another attempt that the program asks for; 0 if it
+	// leaves that to the task's policy.
 	RetryAfter Span `json:"retry_after"`
 	// Fatal says that the attempt has failed even if the process exits with 0.
 	Fatal bool `json:"fatal"`

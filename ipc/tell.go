@@ -21,6 +21,8 @@ type Task struct {
 	Params   json.RawMessage   `json:"params,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Parent   string            `json:"parent,omitempty"`
+	// Inputs is how the tasks that it needed have ended, an object.
+	Inputs json.RawMessage `json:"inputs,omitempty"`
 	// Checkpoint is the last one of an earlier attempt.
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
 	// Limits names what is in force, in words.

@@ -48,7 +48,7 @@ func (s *session) meet(p Process) {
 	}
 	p.Send(ipc.Init(ipc.Task{
 		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.Route.Queue(),
-		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent),
+		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
 	}))
 	if d := t.Spec.Timeout.Heartbeat.Std(); d > 0 {
