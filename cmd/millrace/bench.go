@@ -74,7 +74,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	if err != nil {
 		return bench.Report{}, err
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Orphans: true, Groups: true, Log: a.logger()})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.logger()})
 	if err != nil {
 		return bench.Report{}, err
 	}

@@ -71,6 +71,10 @@ func delegate(base string, pid int) (*cgroups, error) {
 			return nil, fmt.Errorf("cgroup v2 has no controller %s here", c)
 		}
 	}
+	left, _ := filepath.Glob(filepath.Join(base, "millrace-*")) // the pattern is valid
+	for _, dir := range left {
+		_ = os.Remove(dir) // of a worker that was killed; one with members stays
+	}
 	own := filepath.Join(base, "millrace-worker-"+strconv.Itoa(pid))
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("cgroup v2 is not delegated to the worker: %w", err)

@@ -79,7 +79,6 @@ func (w *watcher) run() {
 		case r := <-w.drop:
 			delete(w.runs, r)
 		case <-tick:
-			tick = nil
 			began := time.Now()
 			w.look()
 			tick = time.After(max(watchEvery, watchShare*time.Since(began)))

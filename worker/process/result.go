@@ -55,8 +55,8 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 		UserTime:   task.Duration(usage.Utime.Nano()),
 		SystemTime: task.Duration(usage.Stime.Nano()),
 		MaxMemory:  maxMemory(&usage),
-		Read:       int64(usage.Inblock) * blockSize,
-		Written:    int64(usage.Oublock) * blockSize,
+		Read:       usage.Inblock * blockSize,
+		Written:    usage.Oublock * blockSize,
 	}}
 	how := ""
 	if status.Signaled() {

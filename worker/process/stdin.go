@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -39,8 +40,8 @@ func (s *stdin) send(m ipc.Message, must bool) {
 	}
 	if len(s.queue) == 0 {
 		n, err := s.write(line)
-		if n == len(line) || err != nil && err != syscall.EAGAIN {
-			s.broken = err != nil && err != syscall.EAGAIN
+		s.broken = err != nil && !errors.Is(err, syscall.EAGAIN)
+		if n == len(line) || s.broken {
 			return
 		}
 		line = line[n:]
