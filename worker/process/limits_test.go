@@ -137,7 +137,7 @@ func TestKernelKills(t *testing.T) {
 		t.Error("the kernel's count is not found")
 	}
 	k.count = "another" // as if it had grown since
-	for range 2 { // for a while
+	for range 2 {       // for a while
 		if !k.lately() {
 			t.Error("that the kernel has killed something is not seen")
 		}
