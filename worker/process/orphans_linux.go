@@ -162,20 +162,31 @@ func (o *orphans) reap(pid int) bool {
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
+// maxLooks bounds the looks at processes of which nothing can be said: some never
+// have an environment, and of some only the first thread has ended.
+const maxLooks = 5
+
 // clear ends the orphans of a run: they are asked to, and killed at the deadline,
 // or at once if that has passed. It returns how many live on in spite of that.
 func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
-	asked, killed := map[int]bool{}, false
+	asked, killed, looks := map[int]bool{}, false, 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		survivors = 0
 		reaped := false // then its children may be ours by now
+		open := false   // of one it cannot be said whose it is, or it has just ended
 		kill := !time.Now().Before(deadline)
 		for _, pid := range o.list() {
 			if o.reap(pid) {
 				reaped = true
 				continue
 			}
-			if !o.belongs(pid, mark) {
+			mine, unsure := o.belongs(pid, mark)
+			if !mine {
+				open = open || unsure
+				continue
+			}
+			if s, err := readStat(pid); err == nil && s.ended() && looks < maxLooks {
+				open = true
 				continue
 			}
 			survivors++
@@ -191,6 +202,8 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 		case survivors > 0:
 		case reaped:
 			continue
+		case open && looks < maxLooks:
+			looks++
 		default:
 			return 0
 		}
@@ -208,24 +221,26 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 }
 
 func (o *orphans) isOrphan(mark string) func(pid int) bool {
-	return func(pid int) bool { return o.belongs(pid, mark) }
+	return func(pid int) bool {
+		mine, _ := o.belongs(pid, mark)
+		return mine
+	}
 }
 
 // belongs tells whether an orphan is of a run. One that has cleared its
-// environment is of whichever run ends last.
-func (o *orphans) belongs(pid int, mark string) bool {
+// environment is of whichever run ends last. Unsure says that it has none at the
+// moment: it has cleared it, or is in the midst of an exec, or of its end.
+func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	if holds(environ, []byte(mark)) {
-		return true
-	}
-	if bytes.Contains(environ, []byte(RunVar+"="+o.name)) {
-		return false // another run's
+	switch {
+	case err != nil:
+		return false, true
+	case holds(environ, []byte(mark)):
+		return true, false
+	case bytes.Contains(environ, []byte(RunVar+"="+o.name)):
+		return false, false // another run's
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s, err := readStat(pid)
-	return o.active == 1 && err == nil && !s.ended()
+	return o.active == 1, len(environ) == 0
 }
