@@ -542,6 +542,8 @@ func (w *wire) event() any {
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:
 		return task.AttemptLost{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
+	case AttemptExtended:
+		return task.AttemptExtended{Attempt: w.attempt, Epoch: w.epoch, Until: w.until}
 	case AttemptLate:
 		return task.AttemptLate{Epoch: w.epoch, Node: w.node, Said: w.said}
 	case TaskCancelRequested:

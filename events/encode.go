@@ -179,6 +179,9 @@ func (o *object) event(event any) {
 	case task.AttemptLost:
 		o.attempt(e.Attempt, e.Epoch)
 		o.str("reason", e.Reason)
+	case task.AttemptExtended:
+		o.attempt(e.Attempt, e.Epoch)
+		o.time("until", e.Until)
 	case task.AttemptLate:
 		o.seq("epoch", e.Epoch)
 		o.str("node", e.Node)

@@ -24,6 +24,7 @@ const (
 	AttemptFailed       Type = "attempt.failed"
 	AttemptReleased     Type = "attempt.released"
 	AttemptLost         Type = "attempt.lost"
+	AttemptExtended     Type = "attempt.extended"
 	AttemptLate         Type = "attempt.late"
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"
@@ -68,7 +69,7 @@ const (
 
 // Types lists all types of facts.
 var Types = []Type{
-	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
+	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate, AttemptExtended,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	TaskExpanded, TaskConcluded,
 	LimitGranted, UniqueClaimed,
@@ -131,6 +132,8 @@ func TypeOf(event any) Type {
 		return AttemptReleased
 	case task.AttemptLost:
 		return AttemptLost
+	case task.AttemptExtended:
+		return AttemptExtended
 	case task.AttemptLate:
 		return AttemptLate
 	case task.CancelRequested:

@@ -130,6 +130,7 @@ var carries = map[Type]fields{
 	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fRetryAfter, fUsage),
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
+	AttemptExtended:     ofAttempt.with(fUntil),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
 	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),

@@ -22,12 +22,14 @@ const (
 // full has a fact of each type with every field set.
 func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
-	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20}
+	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
+		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)"}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
-			Run:     &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen},
-			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Idle: task.Duration(30 * time.Second), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
+			Run: &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen,
+				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
+			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Extend: task.Duration(time.Hour), Idle: task.Duration(30 * time.Second), Heartbeat: task.Duration(time.Minute), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
@@ -45,6 +47,7 @@ func full() map[Type]Fact {
 			Concurrency: task.Concurrency{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld},
 			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
 			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
+			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -67,6 +70,7 @@ func full() map[Type]Fact {
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: task.Duration(4 * time.Second), Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
+		AttemptExtended:     task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit},
@@ -129,6 +133,7 @@ func minimal() map[Type]Fact {
 		AttemptFailed:       task.AttemptFailed{},
 		AttemptReleased:     task.AttemptReleased{},
 		AttemptLost:         task.AttemptLost{},
+		AttemptExtended:     task.AttemptExtended{},
 		AttemptLate:         task.AttemptLate{},
 		TaskCancelRequested: task.CancelRequested{},
 		TaskCancelled:       task.CancelConfirmed{},

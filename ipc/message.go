@@ -5,14 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 	"unicode/utf8"
 )
 
+// Version is the version of the protocol that this package speaks. A line whose
+// v is another number is log text.
+const Version = 1
+
 // Types of messages from the process.
 const (
-	// TypeStatus says how far the work is; see [Message.Status].
+	// TypeStatus says what the work is at, in words; see [Message.Status].
 	TypeStatus = "STATUS"
+	// TypeProgress says how far the work is; see [Message.Progress].
+	TypeProgress = "PROGRESS"
+	// TypeMetric gives figures their latest values; see [Message.Metrics].
+	TypeMetric = "METRIC"
+	// TypeLog is a line of the log with a level and fields; see [Message.Entry].
+	TypeLog = "LOG"
 	// TypeError says what went wrong, in the program's own words; see
 	// [Message.Failure]. It does not end the process.
 	TypeError = "ERROR"
@@ -21,18 +30,54 @@ const (
 	// TypeResult carries the value that becomes the task's result: any JSON
 	// value of at most [MaxResult] bytes. The last one counts.
 	TypeResult = "RESULT"
+	// TypeHeartbeat says that the program makes headway. It may have any payload.
+	TypeHeartbeat = "HEARTBEAT"
+	// TypeExtend asks for more time; see [Message.Extension].
+	TypeExtend = "EXTEND"
+	// TypeCheckpoint carries what another attempt is to go on from: any JSON
+	// value of at most [MaxCheckpoint] bytes. The last one counts.
+	TypeCheckpoint = "CHECKPOINT"
+	// TypeSpawn asks for another task; see [Message.Spawn].
+	TypeSpawn = "SPAWN"
+	// TypeReady says that the program has set itself up and begins its work. It
+	// may have any payload.
+	TypeReady = "READY"
 )
 
-// TypeCancel is a message to the process: it is asked to end; see [Cancel].
-const TypeCancel = "CANCEL"
+// Types of messages to the process. Each has a function that makes it.
+const (
+	TypeInit   = "INIT"   // see [Init]
+	TypeCancel = "CANCEL" // see [Cancel]
+	TypeAck    = "ACK"    // see [Ack]
+	TypePing   = "PING"   // see [Ping]
+)
 
-// MaxResult bounds the payload of a RESULT, in bytes; a line with a larger one is log text.
-const MaxResult = 64 << 10
+// fromProcess lists the types that a process may send.
+var fromProcess = []string{
+	TypeStatus, TypeProgress, TypeMetric, TypeLog, TypeError, TypeInsertData, TypeResult,
+	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady,
+}
+
+// Bounds of what a message can carry; a line that goes beyond is log text.
+const (
+	// MaxResult bounds the payload of a RESULT, in bytes.
+	MaxResult = 64 << 10
+	// MaxCheckpoint bounds the payload of a CHECKPOINT, in bytes.
+	MaxCheckpoint = 64 << 10
+	// MaxMetrics bounds the figures of one METRIC, and MaxName their names and the
+	// keys of a SPAWN, in bytes.
+	MaxMetrics = 64
+	MaxName    = 128
+	// MaxID bounds the id of a message, in bytes; a longer one counts as none.
+	MaxID = 128
+)
 
 // Message is one message of either direction.
 type Message struct {
 	// Type is one of the Type constants.
 	Type string
+	// ID is how the process knows the ACK of this message; "" if it wants none.
+	ID string
 	// Payload is valid JSON, or nil if the message has none.
 	Payload json.RawMessage
 }
@@ -51,9 +96,11 @@ type Failure struct {
 	Class string `json:"class"`
 	// Retryable is nil if the program leaves it to the task's policy.
 	Retryable *bool `json:"retryable"`
-	// RetryAfter is the pause before another attempt that the program asks for, such as "30s"; "" if
-	// it leaves that to the task's policy. It is not checked here.
-	RetryAfter string `json:"retry_after"`
+	// RetryAfter is the pause before another attempt that the program asks for; 0 if it
+	// leaves that to the task's policy.
+	RetryAfter Span `json:"retry_after"`
+	// Fatal says that the attempt has failed even if the process exits with 0.
+	Fatal bool `json:"fatal"`
 }
 
 // Status reads the payload of a STATUS message: an object, or a string that is
@@ -111,31 +158,6 @@ func (m Message) Records() ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("payload of %s: want an object, an array of objects or null", m.Type)
 }
 
-// Cancel asks the process to end: reason says why, and at deadline it is ended by force.
-func Cancel(reason string, deadline time.Time) Message {
-	payload, err := json.Marshal(struct {
-		Reason   string `json:"reason"`
-		Deadline string `json:"deadline"`
-	}{reason, deadline.UTC().Format(time.RFC3339Nano)})
-	if err != nil {
-		panic(err) // two strings always encode
-	}
-	return Message{Type: TypeCancel, Payload: payload}
-}
-
-// Encode returns m as one line with its end. It returns an error if the payload
-// is not valid JSON.
-func Encode(m Message) ([]byte, error) {
-	line, err := json.Marshal(struct {
-		Type    string          `json:"type"`
-		Payload json.RawMessage `json:"payload,omitempty"`
-	}{m.Type, m.Payload})
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", m.Type, err)
-	}
-	return append(line, '\n'), nil
-}
-
 // decode reads a string payload into text and an object into v, and refuses the rest.
 func decode(payload json.RawMessage, text *string, v any) error {
 	switch kind(payload) {
@@ -155,28 +177,36 @@ func parse(line []byte) (Message, bool) {
 	if !bytes.Contains(line, []byte(`"type"`)) {
 		return Message{}, false
 	}
-	typ, payload, ok := envelope(line)
-	if !ok {
+	m, ok := envelope(line)
+	if !ok || !m.wellFormed() {
 		return Message{}, false
 	}
-	m := Message{Type: typ, Payload: payload}
-	if !m.wellFormed() {
-		return Message{}, false
-	}
-	if m.Payload = bytes.Clone(payload); !utf8.Valid(payload) {
+	if payload := m.Payload; utf8.Valid(payload) {
+		m.Payload = bytes.Clone(payload)
+	} else {
 		m.Payload = bytes.ToValidUTF8(payload, []byte("\uFFFD"))
 	}
 	return m, true
 }
 
-// wellFormed tells whether m is of a known type and its payload of that type's form.
+// wellFormed tells whether the payload of m is of its type's form.
 func (m Message) wellFormed() bool {
 	var err error
 	switch m.Type {
 	case TypeStatus:
 		_, err = m.Status()
+	case TypeProgress:
+		_, err = m.Progress()
+	case TypeMetric:
+		_, err = m.Metrics()
+	case TypeLog:
+		_, err = m.Entry()
 	case TypeError:
 		_, err = m.Failure()
+	case TypeExtend:
+		_, err = m.Extension()
+	case TypeSpawn:
+		_, err = m.Spawn()
 	case TypeInsertData:
 		switch kind(m.Payload) {
 		case '{', 'n', 0:
@@ -192,8 +222,8 @@ func (m Message) wellFormed() bool {
 		return false
 	case TypeResult:
 		return len(m.Payload) > 0 && len(m.Payload) <= MaxResult
-	default:
-		return false
+	case TypeCheckpoint:
+		return len(m.Payload) > 0 && len(m.Payload) <= MaxCheckpoint
 	}
 	return err == nil
 }

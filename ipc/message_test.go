@@ -49,6 +49,47 @@ func TestParse(t *testing.T) {
 		{`{"type":"RESULT","payload":` + big + `}`, "", ""},
 		{`{"type":"RESULT"}`, "", ""},
 
+		{`{"type":"PROGRESS","payload":0.25}`, "PROGRESS", `0.25`},
+		{`{"type":"PROGRESS","payload":{"progress":1,"message":"done"}}`, "PROGRESS", `{"progress":1,"message":"done"}`},
+		{`{"type":"PROGRESS","payload":{"done":3,"total":4}}`, "PROGRESS", `{"done":3,"total":4}`},
+		{`{"type":"PROGRESS","payload":{"done":3,"total":0}}`, "", ""},
+		{`{"type":"PROGRESS","payload":1.5}`, "", ""},
+		{`{"type":"PROGRESS","payload":{}}`, "", ""},
+		{`{"type":"PROGRESS"}`, "", ""},
+
+		{`{"type":"METRIC","payload":{"name":"pages","value":7}}`, "METRIC", `{"name":"pages","value":7}`},
+		{`{"type":"METRIC","payload":{"pages":7,"value":1.5}}`, "METRIC", `{"pages":7,"value":1.5}`},
+		{`{"type":"METRIC","payload":{"pages":"7"}}`, "", ""},
+		{`{"type":"METRIC","payload":{}}`, "", ""},
+		{`{"type":"METRIC","payload":{"":1}}`, "", ""},
+		{`{"type":"METRIC","payload":7}`, "", ""},
+
+		{`{"type":"LOG","payload":{"level":"WARNING","message":"slow","fields":{"ms":900}}}`, "LOG", `{"level":"WARNING","message":"slow","fields":{"ms":900}}`},
+		{`{"type":"LOG","payload":"slow"}`, "LOG", `"slow"`},
+		{`{"type":"LOG","payload":{"level":"loud","message":"x"}}`, "", ""},
+		{`{"type":"LOG","payload":{"message":"x","fields":[1]}}`, "", ""},
+
+		{`{"type":"HEARTBEAT"}`, "HEARTBEAT", ``},
+		{`{"type":"READY","payload":{"any":1}}`, "READY", `{"any":1}`},
+		{`{"type":"EXTEND","payload":{"by":"10m"}}`, "EXTEND", `{"by":"10m"}`},
+		{`{"type":"EXTEND","payload":600}`, "EXTEND", `600`},
+		{`{"type":"EXTEND","payload":{"by":-1}}`, "", ""},
+		{`{"type":"EXTEND","payload":1e300}`, "", ""},
+		{`{"type":"EXTEND","payload":{}}`, "", ""},
+		{`{"type":"EXTEND"}`, "", ""},
+		{`{"type":"CHECKPOINT","payload":{"page":7}}`, "CHECKPOINT", `{"page":7}`},
+		{`{"type":"CHECKPOINT","payload":` + big + `}`, "", ""},
+		{`{"type":"CHECKPOINT"}`, "", ""},
+		{`{"type":"SPAWN","payload":{"key":"a","job":"crawl"}}`, "SPAWN", `{"key":"a","job":"crawl"}`},
+		{`{"type":"SPAWN","payload":{"key":"` + strings.Repeat("k", MaxName+1) + `"}}`, "", ""},
+		{`{"type":"SPAWN","payload":[]}`, "", ""},
+		{`{"type":"ERROR","payload":{"message":"busy","retry_after":"30s"}}`, "ERROR", `{"message":"busy","retry_after":"30s"}`},
+		{`{"type":"ERROR","payload":{"message":"busy","retry_after":30}}`, "ERROR", `{"message":"busy","retry_after":30}`},
+		{`{"type":"ERROR","payload":{"message":"busy","retry_after":"soon"}}`, "", ""},
+
+		{`{"v":2,"type":"HEARTBEAT"}`, "", ""},
+		{`{"v":null,"type":"HEARTBEAT"}`, "HEARTBEAT", ``},
+
 		{`{"type":"STATUS","payload":1,"payload":{}}`, "STATUS", `{}`},
 		{`{"type":"STATUS","type":"NEWS","payload":{}}`, "", ""},
 		{`{"type":"CANCEL","payload":{"reason":"no"}}`, "", ""}, // goes the other way
@@ -71,29 +112,29 @@ func TestParse(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	s, err := Message{TypeStatus, json.RawMessage(`{"message":"half way","progress":0.5,"more":1}`)}.Status()
+	s, err := Message{Type: TypeStatus, Payload: json.RawMessage(`{"message":"half way","progress":0.5,"more":1}`)}.Status()
 	if err != nil || s.Message != "half way" || s.Progress == nil || *s.Progress != 0.5 {
 		t.Errorf("object: %+v, %v", s, err)
 	}
-	s, err = Message{TypeStatus, json.RawMessage(`"begun"`)}.Status()
+	s, err = Message{Type: TypeStatus, Payload: json.RawMessage(`"begun"`)}.Status()
 	if err != nil || s.Message != "begun" || s.Progress != nil {
 		t.Errorf("string: %+v, %v", s, err)
 	}
-	if _, err = (Message{TypeStatus, json.RawMessage(`{"progress":2}`)}).Status(); err == nil {
+	if _, err = (Message{Type: TypeStatus, Payload: json.RawMessage(`{"progress":2}`)}).Status(); err == nil {
 		t.Error("a progress of 2 is accepted")
 	}
 }
 
 func TestFailure(t *testing.T) {
-	f, err := Message{TypeError, json.RawMessage(`{"message":"no route","class":"network","retryable":false}`)}.Failure()
+	f, err := Message{Type: TypeError, Payload: json.RawMessage(`{"message":"no route","class":"network","retryable":false}`)}.Failure()
 	if err != nil || f.Message != "no route" || f.Class != "network" || f.Retryable == nil || *f.Retryable {
 		t.Errorf("object: %+v, %v", f, err)
 	}
-	f, err = Message{TypeError, json.RawMessage(`"no route"`)}.Failure()
+	f, err = Message{Type: TypeError, Payload: json.RawMessage(`"no route"`)}.Failure()
 	if err != nil || f.Message != "no route" || f.Retryable != nil {
 		t.Errorf("string: %+v, %v", f, err)
 	}
-	if _, err = (Message{TypeError, json.RawMessage(`[]`)}).Failure(); err == nil {
+	if _, err = (Message{Type: TypeError, Payload: json.RawMessage(`[]`)}).Failure(); err == nil {
 		t.Error("an array is accepted")
 	}
 }
@@ -106,7 +147,7 @@ func TestRecords(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`},
 		{`[ {"a":[1,2]} , null, {"b":"},{"} ]`, `{"a":[1,2]}|{"b":"},{"}`},
 	} {
-		records, err := Message{TypeInsertData, json.RawMessage(c.payload)}.Records()
+		records, err := Message{Type: TypeInsertData, Payload: json.RawMessage(c.payload)}.Records()
 		var got []string
 		for _, r := range records {
 			got = append(got, string(r))
@@ -116,7 +157,7 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	for _, payload := range []string{`1`, `[1]`, `"a"`, `[{},[]]`} {
-		if _, err := (Message{TypeInsertData, json.RawMessage(payload)}).Records(); err == nil {
+		if _, err := (Message{Type: TypeInsertData, Payload: json.RawMessage(payload)}).Records(); err == nil {
 			t.Errorf("%s is accepted", payload)
 		}
 	}
@@ -124,17 +165,110 @@ func TestRecords(t *testing.T) {
 
 func TestEncode(t *testing.T) {
 	line, err := Encode(Cancel("a \"person\"\nasked", time.Date(2024, 2, 3, 4, 5, 6, 7000000, time.FixedZone("", 3600))))
-	want := `{"type":"CANCEL","payload":{"reason":"a \"person\"\nasked","deadline":"2024-02-03T03:05:06.007Z"}}` + "\n"
+	want := `{"v":1,"type":"CANCEL","payload":{"reason":"a \"person\"\nasked","deadline":"2024-02-03T03:05:06.007Z"}}` + "\n"
 	if err != nil || string(line) != want {
 		t.Errorf("%s, %v\nwant %s", line, err, want)
 	}
-	if line, err = Encode(Message{Type: "PING"}); err != nil || string(line) != `{"type":"PING"}`+"\n" {
+	if line, err = Encode(Message{Type: "PING"}); err != nil || string(line) != `{"v":1,"type":"PING"}`+"\n" {
 		t.Errorf("without payload: %s, %v", line, err)
 	}
-	if line, err = Encode(Message{"PING", json.RawMessage("{\n\"a\":\n1}")}); err != nil || string(line) != `{"type":"PING","payload":{"a":1}}`+"\n" {
+	if line, err = Encode(Message{Type: "PING", Payload: json.RawMessage("{\n\"a\":\n1}")}); err != nil || string(line) != `{"v":1,"type":"PING","payload":{"a":1}}`+"\n" {
 		t.Errorf("payload of several lines: %s, %v", line, err)
 	}
-	if _, err = Encode(Message{"PING", json.RawMessage(`{`)}); err == nil {
+	if _, err = Encode(Message{Type: "PING", Payload: json.RawMessage(`{`)}); err == nil {
 		t.Error("a broken payload is accepted")
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	for given, want := range map[string]string{`"a"`: "a", `7`: "7", `-1.5`: "-1.5", `null`: "", `{"a":1}`: "", `"` + strings.Repeat("x", MaxID+1) + `"`: ""} {
+		m, ok := parse([]byte(`{"type":"HEARTBEAT","id":` + given + `}`))
+		if !ok || m.ID != want {
+			t.Errorf("id %.40s is %q, %v; want %q", given, m.ID, ok, want)
+		}
+	}
+}
+
+func TestPayloads(t *testing.T) {
+	read := func(line string) Message {
+		m, ok := parse([]byte(line))
+		if !ok {
+			t.Fatalf("%s is no message", line)
+		}
+		return m
+	}
+	if p, err := read(`{"type":"PROGRESS","payload":{"done":3,"total":4,"message":"pages"}}`).Progress(); err != nil || p != (Progress{0.75, "pages"}) {
+		t.Errorf("progress %+v, %v", p, err)
+	}
+	if p, err := read(`{"type":"PROGRESS","payload":{"done":9,"total":4}}`).Progress(); err != nil || p.Share != 1 {
+		t.Errorf("more than all: %+v, %v", p, err)
+	}
+	if m, err := read(`{"type":"METRIC","payload":{"name":"pages","value":7}}`).Metrics(); err != nil || len(m) != 1 || m["pages"] != 7 {
+		t.Errorf("metric %v, %v", m, err)
+	}
+	if m, err := read(`{"type":"METRIC","payload":{"pages":7,"errors":0}}`).Metrics(); err != nil || len(m) != 2 || m["pages"] != 7 {
+		t.Errorf("metrics %v, %v", m, err)
+	}
+	if e, err := read(`{"type":"LOG","payload":{"level":"CRITICAL","message":"x","fields":null}}`).Entry(); err != nil || e.Level != "error" || e.Fields != nil {
+		t.Errorf("log %+v, %v", e, err)
+	}
+	if d, err := read(`{"type":"EXTEND","payload":{"by":1.5}}`).Extension(); err != nil || d != 1500*time.Millisecond {
+		t.Errorf("extension %v, %v", d, err)
+	}
+	if s, err := read(`{"type":"SPAWN","payload":{"key":"k","job":"j"}}`).Spawn(); err != nil || s.Key != "k" || string(s.Task) != `{"key":"k","job":"j"}` {
+		t.Errorf("spawn %+v, %v", s, err)
+	}
+	if f, err := read(`{"type":"ERROR","payload":{"message":"busy","retry_after":2}}`).Failure(); err != nil || time.Duration(f.RetryAfter) != 2*time.Second {
+		t.Errorf("failure %+v, %v", f, err)
+	}
+}
+
+// TestFlat: the form of Cronicle's plugins, and logs that only look like it.
+func TestFlat(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{`{"progress":0.5}`, `PROGRESS {"message":"","progress":0.5}`},
+		{`{"progress":0.5,"label":"copy"}`, `PROGRESS {"message":"copy","progress":0.5}`},
+		{`{"progress":0.5,"perf":{"db":1.2}}`, `PROGRESS {"message":"","progress":0.5}|METRIC {"db":1.2}`},
+		{`{"complete":1,"code":0}`, `PROGRESS 1`},
+		{`{"complete":true,"description":"all there"}`, `STATUS "all there"`},
+		{`{"complete":1,"code":7,"description":"no disk"}`, `ERROR {"class":"task","fatal":true,"message":"no disk"}`},
+		{`{"complete":1,"code":"ENOENT"}`, `ERROR {"class":"task","fatal":true,"message":"the program says that it has failed, with code \"ENOENT\""}`},
+		{`{"progress":0.5,"msg":"a program's own log"}`, ``},
+		{`{"progress":50}`, ``},
+		{`{"progress":"0.5"}`, ``},
+		{`{"code":1,"description":"no word of an end"}`, ``},
+		{`{"table":{"rows":[]}}`, ``},
+		{`["progress"]`, ``},
+		{`{"progress":0.5`, ``},
+	} {
+		var got []string
+		for _, m := range flat([]byte(c.line)) {
+			got = append(got, m.Type+" "+string(m.Payload))
+			if !m.wellFormed() {
+				t.Errorf("flat(%s) makes %s %s, which is no message", c.line, m.Type, m.Payload)
+			}
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("flat(%s) = %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
+func TestTell(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		m    Message
+		want string
+	}{
+		{Ping(), `{"v":1,"type":"PING"}`},
+		{Ack(Receipt{ID: "7", OK: true, Task: "01J"}), `{"v":1,"type":"ACK","payload":{"id":"7","ok":true,"task":"01J"}}`},
+		{Ack(Receipt{ID: "7", Error: "no"}), `{"v":1,"type":"ACK","payload":{"id":"7","ok":false,"error":"no"}}`},
+		{Init(Task{Task: "01J", Attempt: 2, Epoch: 9, Node: "w", Queue: "q", Time: at, Checkpoint: json.RawMessage(`{"page":7}`)}),
+			`{"v":1,"type":"INIT","payload":{"task":"01J","attempt":2,"epoch":9,"node":"w","queue":"q","time":"2026-03-01T12:00:00Z","checkpoint":{"page":7}}}`},
+	} {
+		line, err := Encode(c.m)
+		if err != nil || string(line) != c.want+"\n" {
+			t.Errorf("%s, %v\nwant %s", line, err, c.want)
+		}
 	}
 }

@@ -50,7 +50,8 @@ type Reader struct {
 	full    bool // the last read filled the buffer
 	err     error
 
-	text []byte // room for text in which something was replaced
+	text []byte    // room for text in which something was replaced
+	more []Message // of a line that was several, what remains to be delivered
 }
 
 // NewReader returns a Reader of a stream that may hold messages: a standard output.
@@ -100,6 +101,10 @@ func (r *Reader) Next() (Item, error) {
 
 // next is Next before bytes are replaced: a message, or raw text.
 func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
+	if len(r.more) > 0 {
+		m, r.more = r.more[0], r.more[1:]
+		return m, nil, false, nil
+	}
 	for {
 		if i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); i >= 0 {
 			r.scanned += i
@@ -132,6 +137,11 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 		if m, ok := parse(raw); ok {
 			r.advance(next)
 			return m, nil, false
+		}
+		if all := flat(raw); len(all) > 0 {
+			r.advance(next)
+			r.more = all[1:]
+			return all[0], nil, false
 		}
 	}
 	if len(raw) > r.maxLine {

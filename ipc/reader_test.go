@@ -165,6 +165,8 @@ func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		"a\r\nb\n\nc", "{\"type\":\"STATUS\",\"payload\":{}}\n{\"type\":\"RESULT\",\"payload\":[1]}",
 		"\x00\xff\xfe\r\r\n€€€€€€\n", "{\"type\":\"ERROR\",\"payload\":\"\\u00e9\xff\"}\r\n",
+		`{"progress":0.5,"perf":{"a":1}}` + "\n" + `{"complete":1,"code":7}`, `{"type":"SPAWN","payload":{"key":"a"}}`,
+		`{"type":"METRIC","payload":{"a":1}}` + "\n" + `{"type":"EXTEND","payload":"1m"}`, `{"v":1,"id":7,"type":"HEARTBEAT"}`,
 		strings.Repeat("{", 100), " \t{\"payload\":{},\"type\":\"INSERT_DATA\"}x",
 	} {
 		f.Add([]byte(s), uint8(3))
@@ -178,8 +180,13 @@ func FuzzReader(f *testing.F) {
 			}
 			trimmed := bytes.TrimLeft(line, " \t")
 			m, ok := parse(line)
-			if ok && len(line) <= 48 && trimmed[0] == '{' {
+			several := flat(line)
+			if short := len(line) <= 48 && len(trimmed) > 0 && trimmed[0] == '{'; ok && short {
 				want = append(want, m.Type+" "+string(m.Payload))
+			} else if len(several) > 0 && short {
+				for _, m := range several {
+					want = append(want, m.Type+" "+string(m.Payload))
+				}
 			} else {
 				want = append(want, string(line))
 			}

@@ -10,41 +10,59 @@ import (
 // the two fields of an envelope without decoding, and so copying, a payload of
 // up to a megabyte.
 
-// envelope returns the type and the payload of a message's line; the payload
-// shares the line's memory and is nil if there is none. It reports false if the
-// line is not one valid JSON object with a string as its type. Other fields
-// (v, id, ts) are accepted and not looked at. Of a field given twice the last counts.
-func envelope(line []byte) (typ string, payload json.RawMessage, ok bool) {
+// envelope returns the message of a line; its payload shares the line's memory
+// and is nil if there is none. It reports false if the line is not one valid JSON
+// object with a known type, or of another version. Other fields (ts) are accepted
+// and not looked at. Of a field given twice the last counts.
+func envelope(line []byte) (m Message, ok bool) {
 	if !json.Valid(line) {
-		return "", nil, false
+		return Message{}, false
 	}
 	for key, value := range members(line) {
 		switch string(key) {
 		case `"type"`:
-			typ, ok = typeName(value)
-			if !ok {
-				return "", nil, false
+			if m.Type, ok = typeName(value); !ok {
+				return Message{}, false
 			}
 		case `"payload"`:
-			payload = value
+			m.Payload = value
+		case `"id"`:
+			m.ID = identity(value)
+		case `"v"`:
+			if v := string(value); v != "1" && v != "null" {
+				return Message{}, false
+			}
 		}
 	}
-	return typ, payload, ok
+	return m, ok
 }
 
 // typeName returns the known type that a JSON value spells.
 func typeName(value []byte) (string, bool) {
-	switch string(value) {
-	case `"` + TypeStatus + `"`:
-		return TypeStatus, true
-	case `"` + TypeError + `"`:
-		return TypeError, true
-	case `"` + TypeInsertData + `"`:
-		return TypeInsertData, true
-	case `"` + TypeResult + `"`:
-		return TypeResult, true
+	if len(value) < 2 || value[0] != '"' {
+		return "", false
+	}
+	for _, name := range fromProcess {
+		if string(value[1:len(value)-1]) == name {
+			return name, true
+		}
 	}
 	return "", false
+}
+
+// identity returns the id that a JSON value is, text or a number; "" for anything else.
+func identity(value []byte) string {
+	var id string
+	switch k := kind(value); {
+	case k == '"':
+		_ = json.Unmarshal(value, &id) // it is valid
+	case k == '-' || k >= '0' && k <= '9':
+		id = string(value)
+	}
+	if len(id) > MaxID {
+		return ""
+	}
+	return id
 }
 
 // kind is the first byte of a JSON value: one of { [ " t f n, a digit or a

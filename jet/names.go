@@ -15,6 +15,7 @@ const (
 	LogStream    = "MR_LOG"      // every fact, and the timers
 	OutputStream = "MR_TASKLOG"  // what tasks print
 	DataStream   = "MR_DATA"     // what tasks produce
+	StateStream  = "MR_STATE"    // how tasks stand, and their checkpoints
 	JobsBucket   = "MR_JOBS"     // definitions, with history
 	NodesBucket  = "MR_NODES"    // heartbeats, with a TTL
 	FilesStream  = "MR_FILES"    // contents of files, by digest
@@ -28,24 +29,26 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix  = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>
-	holdPrefix   = "mr.hold."        // mr.hold.<task>: births that cannot run yet
-	timerPrefix  = "mr.timer."       // mr.timer.<task>: message schedules of offers
-	chainPrefix  = "mr.task."        // mr.task.<task>: transitions
-	nodePrefix   = "mr.node."        // mr.node.<node>: transitions
-	jobPrefix    = "mr.job."         // mr.job.<job>: changes of its definition
-	keyPrefix    = "mr.unique."      // mr.unique.<hash>: claims of a unique key
-	admitSubject = "mr.admit"        // admissions by the limits, all on one subject
-	breakPrefix  = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
-	statePrefix  = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
-	schedPrefix  = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
-	cronPrefix   = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
-	firePrefix   = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
-	tickPrefix   = "mr.tick."        // mr.tick.<schedule>: what was decided on its ticks
-	outputPrefix = "mr.tasklog."     // mr.tasklog.<task>: output lines
-	dataPrefix   = "mr.data."        // mr.data.<task>: records
-	hintPrefix   = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
-	lanesPrefix  = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
+	queuePrefix      = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>
+	holdPrefix       = "mr.hold."        // mr.hold.<task>: births that cannot run yet
+	timerPrefix      = "mr.timer."       // mr.timer.<task>: message schedules of offers
+	chainPrefix      = "mr.task."        // mr.task.<task>: transitions
+	nodePrefix       = "mr.node."        // mr.node.<node>: transitions
+	jobPrefix        = "mr.job."         // mr.job.<job>: changes of its definition
+	keyPrefix        = "mr.unique."      // mr.unique.<hash>: claims of a unique key
+	admitSubject     = "mr.admit"        // admissions by the limits, all on one subject
+	breakPrefix      = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
+	statePrefix      = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
+	schedPrefix      = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
+	cronPrefix       = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
+	firePrefix       = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
+	tickPrefix       = "mr.tick."        // mr.tick.<schedule>: what was decided on its ticks
+	outputPrefix     = "mr.tasklog."     // mr.tasklog.<task>: output lines
+	dataPrefix       = "mr.data."        // mr.data.<task>: records
+	livePrefix       = "mr.live."        // mr.live.<task>: how it stands
+	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
+	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
+	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
 )
 
 // offerSubject is where an offer lies. What asks for nothing special lies where each

@@ -81,7 +81,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}, l.filesStream()}
+	}, l.filesStream(), l.stateStream()}
 }
 
 // markerTTL is how long the mark of a heartbeat that ran out or was removed stays.

@@ -97,7 +97,7 @@ var (
 	classes         = append(slices.Clone(task.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(task.Classes), task.ReasonUser, task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker)
+	endReasons      = append(slices.Clone(task.Classes), task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker)
 )
 
 // noEnds are the ways in which tasks end, of which none has been seen.

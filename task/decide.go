@@ -86,6 +86,13 @@ type Release struct {
 	Reason string
 }
 
+// Extend asks for the run timeout of the attempt with this epoch to pass no
+// earlier than Until.
+type Extend struct {
+	Epoch uint64
+	Until time.Time
+}
+
 // Lose says that the node of the attempt with this epoch has vanished.
 type Lose struct {
 	Epoch  uint64
@@ -134,6 +141,7 @@ func (Finish) isCommand()     {}
 func (Fail) isCommand()       {}
 func (Stopped) isCommand()    {}
 func (Release) isCommand()    {}
+func (Extend) isCommand()     {}
 func (Lose) isCommand()       {}
 func (ReportLate) isCommand() {}
 func (Cancel) isCommand()     {}
@@ -326,6 +334,8 @@ func report(t Task, c Command, now time.Time) (Event, error) {
 			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch}, nil
 		}
 		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
+	case Extend:
+		return extend(t, c), nil
 	case Lose:
 		switch {
 		case t.State == Cancelling:
@@ -349,6 +359,8 @@ func epochOf(c Command) uint64 {
 	case Release:
 		return c.Epoch
 	case Lose:
+		return c.Epoch
+	case Extend:
 		return c.Epoch
 	}
 	return 0

@@ -132,8 +132,8 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 		lost = "it ends as abnormal/lost, for the end of the process was not seen"
 		d.Command = Lose{Epoch: t.Epoch, Reason: "the end was not confirmed"}
 	} else if run := t.runTimeout(); run > 0 {
-		d.By = t.StartedAt.Add(run + t.grace() + StopMargin)
-		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", run)}
+		d.By = t.RunUntil().Add(t.grace() + StopMargin)
+		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", d.By.Sub(t.StartedAt)-t.grace()-StopMargin)}
 	} else {
 		// Renewals leave no facts; when one fails, the server offers the task to somebody else.
 		d.By, d.Look = looked(t.StartedAt, around).Add(s.AckWait), true

@@ -91,6 +91,27 @@ type Usage struct {
 	SystemTime Duration `json:"system,omitempty"`
 	// MaxMemory is the largest resident set of the process, in bytes.
 	MaxMemory int64 `json:"max_memory,omitempty"`
+	// Read and Written are what went between memory and disks, in bytes.
+	Read    int64 `json:"read,omitempty"`
+	Written int64 `json:"written,omitempty"`
+	// Signal is the name of the signal that ended the process.
+	Signal string `json:"signal,omitempty"`
+	// Setup, Run and Stop are how long the attempt's phases took: until the program
+	// began its work, until it ended or was asked to, and from then until nothing was
+	// left of it. They are there only if one besides Run took a millisecond or more.
+	Setup Duration `json:"setup,omitempty"`
+	Run   Duration `json:"run,omitempty"`
+	Stop  Duration `json:"stop,omitempty"`
+	// Limits says in words which bounds were in force, and how.
+	Limits string `json:"limits,omitempty"`
+}
+
+// AttemptExtended says that the attempt may take longer.
+type AttemptExtended struct {
+	Attempt int
+	Epoch   uint64
+	// Until is when its run timeout passes now.
+	Until time.Time
 }
 
 // AttemptFailed says that the task itself failed, and what follows.
@@ -189,6 +210,7 @@ func (AttemptStarted) isEvent()  {}
 func (AttemptFinished) isEvent() {}
 func (AttemptFailed) isEvent()   {}
 func (AttemptReleased) isEvent() {}
+func (AttemptExtended) isEvent() {}
 func (AttemptLost) isEvent()     {}
 func (AttemptLate) isEvent()     {}
 func (CancelRequested) isEvent() {}

@@ -45,6 +45,10 @@ func Evolve(t Task, r Recorded) Task {
 		if t.owns(e.Epoch) {
 			t.again(e.Reason, r)
 		}
+	case AttemptExtended:
+		if t.owns(e.Epoch) {
+			t.Extended = e.Until
+		}
 	case AttemptLost:
 		if t.owns(e.Epoch) {
 			t.Losses++
@@ -167,7 +171,7 @@ func (t *Task) started(e AttemptStarted, r Recorded) {
 	t.enter(Running, "", "", r)
 	t.Attempt, t.Epoch, t.Offer = e.Attempt, r.Seq, e.Offer
 	t.Node, t.Session, t.StartedAt = e.Node, e.Session, r.At
-	t.Exit, t.Usage = nil, nil
+	t.Exit, t.Usage, t.Extended = nil, nil, time.Time{}
 	if t.Begun.IsZero() && t.Spec != nil && t.Spec.Retry.Budget > 0 {
 		t.Begun = r.At
 	}

@@ -17,6 +17,8 @@ type Lines struct {
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
+	// Log lines are entries with a level, and perhaps fields.
+	Log = "log"
 	// Status lines are what the program said of its progress.
 	Status = "status"
 	// System lines are Millrace's own remarks.
@@ -32,6 +34,10 @@ type Line struct {
 	At     time.Time `json:"at"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
+	// Level is debug, info, warn or error, for entries of a log.
+	Level string `json:"level,omitempty"`
+	// Fields is a JSON object, or nil.
+	Fields json.RawMessage `json:"fields,omitempty"`
 	// More says that the line goes on in the next one of its stream.
 	More bool `json:"more,omitempty"`
 }

@@ -69,10 +69,11 @@ func (s *Spec) Placed() bool {
 	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Cost() > 1
 }
 
-// ChildID is the id of a parent's child: in the parent's millisecond, and as good as random within it.
+// ChildID is the id of a task's child with a name: always the same, so that to ask for it
+// twice makes one. It lies in the parent's millisecond, and is as good as random within it.
 func ChildID(parent ID, name string) ID {
 	sum := sha256.Sum256([]byte(string(parent) + "\x00" + name))
-	return parent[:10] + ID(crockford.EncodeToString(sum[:10]))
+	return parent[:min(10, len(parent))] + ID(crockford.EncodeToString(sum[:10]))
 }
 
 // crockford is the alphabet of ULIDs; ten bytes are their sixteen last characters.

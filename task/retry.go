@@ -180,7 +180,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 }
 
 // Classes of failure, for [Retry.On] and [Retry.NotOn].
-var Classes = []string{ReasonExit, ReasonTimeout, ReasonMemory, ReasonKilled, ReasonSystem, ReasonNetwork, ReasonTask}
+var Classes = []string{ReasonExit, ReasonTimeout, ReasonMemory, ReasonKilled, ReasonSystem, ReasonNetwork, ReasonTask, ReasonUser}
 
 // ValidFailure refuses what cannot stand in [Retry.On]: it is neither a class nor
 // "exit=" and a code, or a range of codes, from 1 to 255.

@@ -46,6 +46,8 @@ type Spec struct {
 	Rate Rate `json:"rate,omitzero"`
 	// Unique refuses a task while there is another one with the same key. Default: none is refused.
 	Unique Unique `json:"unique,omitzero"`
+	// Resources bounds what an attempt may use of its node.
+	Resources Resources `json:"resources,omitzero"`
 }
 
 // What becomes of an attempt whose worker loses its connection.
@@ -88,6 +90,20 @@ type Run struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Stdin is what the process finds as its standard input. Default none.
 	Stdin string `json:"stdin,omitempty"`
+	// User runs the process as another user of the node, by name or number, with
+	// that user's groups. The worker must be allowed to. Default: the worker's own user.
+	User string `json:"user,omitempty"`
+	// EnvClear leaves the worker's environment out, but for the variables that Inherit
+	// names and PATH, HOME, USER, LANG and TZ. Default: all of it is handed on.
+	EnvClear bool `json:"env_clear,omitempty"`
+	// Inherit names variables of the worker that pass EnvClear.
+	Inherit []string `json:"inherit,omitempty"`
+	// EnvFiles are files on the node with lines NAME=value, relative to Dir. The
+	// last one wins, and Env wins over all of them.
+	EnvFiles []string `json:"env_files,omitempty"`
+	// Secrets are variables whose values are read on the node when the attempt
+	// starts. They win over Env. Values are replaced in all that the process says.
+	Secrets map[string]Secret `json:"secrets,omitempty"`
 }
 
 // What a process finds as its standard input.
@@ -106,9 +122,16 @@ type Timeout struct {
 	Pending Duration `json:"pending,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
 	Run Duration `json:"run,omitempty"`
+	// Extend is how much longer an attempt may take altogether if its program asks for
+	// more time (EXTEND). Default: as long as Run once more.
+	Extend Duration `json:"extend,omitempty"`
 	// Idle is how long an attempt may be silent: print no line and report nothing. When it
 	// passes, the attempt fails with class timeout. Default: no bound.
 	Idle Duration `json:"idle,omitempty"`
+	// Heartbeat is how long a program may send no message of the protocol other than LOG;
+	// HEARTBEAT is the one that says nothing else. When it passes, the attempt fails
+	// with class timeout. Default: no bound.
+	Heartbeat Duration `json:"heartbeat,omitempty"`
 	// Stop is the grace between the polite request to stop and the forced end.
 	// Default [DefaultStop].
 	Stop Duration `json:"stop,omitempty"`
@@ -171,13 +194,16 @@ func (s *Spec) Validate() error {
 	if err := s.validateFiles(); err != nil {
 		return err
 	}
+	if err := s.Resources.validate(); err != nil {
+		return err
+	}
 	return s.Retry.validate()
 }
 
 func (t Timeout) validate() error {
 	return notBelowZero(
-		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.idle", t.Idle}, named{"timeout.stop", t.Stop},
-		named{"timeout.setup", t.Setup})
+		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.extend", t.Extend},
+		named{"timeout.idle", t.Idle}, named{"timeout.heartbeat", t.Heartbeat}, named{"timeout.stop", t.Stop}, named{"timeout.setup", t.Setup})
 }
 
 type named struct {
@@ -210,7 +236,10 @@ func (r *Run) validate() error {
 			return fmt.Errorf("run.env: %q=%q cannot be an environment variable", k, v)
 		}
 	}
-	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir) {
+	if err := r.validateSurroundings(); err != nil {
+		return err
+	}
+	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir, r.User) {
 		if strings.ContainsRune(a, 0) {
 			return fmt.Errorf("run: %q holds a zero byte, which no process can be given", a)
 		}

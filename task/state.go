@@ -87,7 +87,7 @@ const (
 	ReasonSystem   = "system"      // the node could not start or serve it
 	ReasonNetwork  = "network"     // the program said that the network failed it
 	ReasonTask     = "task"        // the handler or program reported an error of its own
-	ReasonUser     = "user"        // a person asked
+	ReasonUser     = "user"        // a person asked, or the program says that its input is at fault
 	ReasonExpired  = "expired"     // was not started in time
 	ReasonLost     = "lost"        // its node vanished and nobody could see its end
 	ReasonPoison   = "poison"      // took its node down more often than is allowed

@@ -62,6 +62,8 @@ type Task struct {
 	// StartedAt is of the current or latest attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// Extended is when the run timeout passes, if the program has asked for more time.
+	Extended time.Time `json:"extended,omitzero"`
 	// CancelBy is when a cancelling task must be gone.
 	CancelBy time.Time `json:"cancel_by,omitzero"`
 

@@ -34,6 +34,13 @@ type Store interface {
 	WatchNode(id node.ID, changed func()) (stop func(), err error)
 	// Declared and OnDeclared say what the routes of selectors stand for.
 	events.Declarer
+	// SaveLive stores how an attempt stands, in place of what was said before.
+	SaveLive(ctx context.Context, l task.Live) error
+	// SaveCheckpoint stores a checkpoint in place of the one before and waits until it is
+	// stored. The error wraps [task.ErrFenced] if that is of a later attempt.
+	SaveCheckpoint(ctx context.Context, c task.Checkpoint) error
+	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
+	Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l task.Lines) error
 	Keep(ctx context.Context, r task.Records) error
@@ -80,6 +87,9 @@ type Config struct {
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
+	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]); submitting one again
+	// under the same ID must make no second. Default: they are refused.
+	Submit func(ctx context.Context, s task.Submission) error
 	// Version is the program's, to be shown.
 	Version string
 	// Ready is called once, when the node has proved that work reaches it, or when

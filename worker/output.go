@@ -46,6 +46,13 @@ type Output struct {
 	timer   *time.Timer       // guarded by mu; nil if nothing waits
 	err     error             // guarded by mu; items that could not be stored
 	heard   time.Time         // guarded by mu; when the attempt last said anything
+	live    standing          // guarded by mu
+	most    int64             // bytes of lines that are kept; 0 for no bound
+	taken   int64             // guarded by mu; bytes of lines so far
+	cut     cut               // guarded by mu; what was dropped
+	stored  []func(error)     // guarded by mu; who waits for the items to be stored
+
+	saving sync.Mutex // held while the standing is stored
 }
 
 // Line adds a line of a stream, such as [task.Stdout].
@@ -58,6 +65,13 @@ func (o *Output) Piece(stream, text string) {
 
 func (o *Output) add(l task.Line) {
 	o.mu.Lock()
+	if o.full(&l) {
+		if o.heard = time.Now(); o.cut.lines > 1 {
+			o.mu.Unlock()
+			return
+		}
+		l = task.Line{Stream: task.System, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
+	}
 	o.printed++
 	l.N, l.At = o.printed, time.Now()
 	o.heard = l.At
@@ -72,7 +86,11 @@ func (o *Output) add(l task.Line) {
 }
 
 // Insert adds records to the task's data; each is a JSON value.
-func (o *Output) Insert(items ...json.RawMessage) error {
+func (o *Output) Insert(items ...json.RawMessage) error { return o.InsertThen(nil, items...) }
+
+// InsertThen is [Output.Insert], and calls stored, if it is not nil, when they
+// are in the store or cannot be had there. If InsertThen returns an error, it is not called.
+func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error {
 	for _, item := range items {
 		if !json.Valid(item) {
 			return errors.New("insert: the record is not valid JSON")
@@ -80,7 +98,11 @@ func (o *Output) Insert(items ...json.RawMessage) error {
 	}
 	o.mu.Lock()
 	o.items = append(o.items, items...)
+	if stored != nil {
+		o.stored = append(o.stored, stored)
+	}
 	o.heard = time.Now()
+	o.live.beat = o.heard
 	for _, item := range items {
 		o.size += len(item)
 	}
@@ -90,16 +112,10 @@ func (o *Output) Insert(items ...json.RawMessage) error {
 	if full {
 		o.flush()
 	}
-	return o.failure()
-}
-
-// Status says how far the task is, in words and as a share of the whole from 0
-// to 1; a share below 0 says nothing.
-func (o *Output) Status(message string, progress float64) {
-	if progress >= 0 {
-		message = fmt.Sprintf("%3.0f%% %s", 100*progress, message)
+	if stored != nil {
+		return nil // it hears of a failure
 	}
-	o.Line(task.Status, message)
+	return o.failure()
 }
 
 // SetResult sets the task's result, a small JSON value; the last one counts.
@@ -142,7 +158,8 @@ func (o *Output) flush() {
 	lines, items := o.lines, o.items
 	first := o.kept
 	o.kept += len(items)
-	o.lines, o.items, o.size = nil, nil, 0
+	stored := o.stored
+	o.lines, o.items, o.stored, o.size = nil, nil, nil, 0
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
@@ -159,6 +176,13 @@ func (o *Output) flush() {
 		if err := o.keep(b); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
+	}
+	if len(stored) == 0 {
+		return
+	}
+	err := o.failure()
+	for _, tell := range stored {
+		tell(err)
 	}
 }
 
@@ -206,6 +230,13 @@ func (o *Output) failure() error {
 // close stores what is left. The error says that records were lost; then the
 // attempt cannot count as a success.
 func (o *Output) close() error {
+	o.mu.Lock()
+	said := o.live.changed || o.live.timer != nil
+	o.mu.Unlock()
+	if said {
+		o.saveLive()
+	}
+	o.sayCut()
 	o.mu.Lock()
 	empty := o.timer == nil
 	o.mu.Unlock()

@@ -49,6 +49,8 @@ var (
 	ErrTimeout = errors.New("the attempt ran longer than timeout.run allows")
 	// ErrIdle: the attempt was silent for longer than timeout.idle.
 	ErrIdle = errors.New("the attempt was silent for longer than timeout.idle allows")
+	// ErrHeartbeat: the program sent no message for longer than timeout.heartbeat.
+	ErrHeartbeat = errors.New("the program sent no heartbeat for longer than timeout.heartbeat allows")
 	// ErrShutdown: the worker ends and gives the task back.
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrDrained: an operator has drained the node, and the grace for that is over.
@@ -76,6 +78,9 @@ type Attempt struct {
 	stop    context.CancelCauseFunc
 	release context.CancelFunc // of the deadline's timer; nil without one
 	silence *time.Timer        // of timeout.idle; nil without one
+	quiet   *time.Timer        // of timeout.heartbeat; nil without one
+	last    []byte             // the checkpoint to go on from
+	clock   runClock
 }
 
 // end gives back what the attempt holds.
@@ -84,27 +89,11 @@ func (a *Attempt) end() {
 	if a.release != nil {
 		a.release()
 	}
-	if a.silence != nil {
-		a.silence.Stop()
-	}
-}
-
-// watchSilence stops the attempt when it has said nothing for timeout.idle.
-func (a *Attempt) watchSilence() {
-	idle := a.Task.Spec.Timeout.Idle.Std()
-	if idle == 0 {
-		return
-	}
-	armed := make(chan struct{})
-	a.silence = time.AfterFunc(idle, func() {
-		<-armed
-		if left := idle - time.Since(a.Output.lastHeard()); left > 0 {
-			a.silence.Reset(left)
-			return
+	for _, timer := range []*time.Timer{a.silence, a.quiet, a.clock.timer} {
+		if timer != nil {
+			timer.Stop()
 		}
-		a.stop(ErrIdle)
-	})
-	close(armed)
+	}
 }
 
 // Grace is how long an attempt that is stopped for this cause may take to end by

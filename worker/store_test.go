@@ -38,6 +38,8 @@ type store struct {
 	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
 	proofs     int                             // guarded by mu
 	trouble    error                           // guarded by mu
+	lives      []task.Live                     // guarded by mu
+	checkpoint task.Checkpoint                 // guarded by mu
 	cut        bool                            // guarded by mu; nothing gets through
 	broken     chan events.Break
 	poke       func() // guarded by mu; of who watches the node
@@ -160,6 +162,33 @@ func (s *store) Print(ctx context.Context, l task.Lines) error {
 	defer s.mu.Unlock()
 	s.printed = append(s.printed, printed{l, time.Now(), len(records)})
 	return nil
+}
+
+func (s *store) SaveLive(_ context.Context, l task.Live) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lives = append(s.lives, l)
+	return nil
+}
+
+func (s *store) SaveCheckpoint(_ context.Context, c task.Checkpoint) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.Follows(&s.checkpoint) {
+		return task.ErrFenced
+	}
+	s.checkpoint = c
+	return nil
+}
+
+func (s *store) Checkpoint(context.Context, task.ID) (task.Checkpoint, error) {
+	return get(s, &s.checkpoint), s.reach()
 }
 
 func (s *store) Keep(_ context.Context, r task.Records) error {

@@ -174,7 +174,13 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 		return
 	}
 	a := w.begin(ctx, t, offer, received)
-	outcome := w.runner(t).Run(a.context, a)
+	var outcome Outcome
+	if err := a.resume(a.context); err != nil {
+		outcome = Outcome{Class: task.ReasonSystem, Stopped: a.context.Err() != nil,
+			Message: fmt.Sprintf("the checkpoint of an earlier attempt could not be read: %v", err)}
+	} else {
+		outcome = w.runner(t).Run(a.context, a)
+	}
 	if err := a.Output.close(); err != nil && outcome.Class == "" {
 		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
 	}
@@ -202,7 +208,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
+	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
@@ -211,7 +217,11 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
-		a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
+		if t.Spec.Run != nil {
+			a.watchRun()
+		} else {
+			a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
+		}
 	}
 	w.leases.add(a)
 	return a
@@ -268,7 +278,10 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrCancelled):
 		return task.Stopped{Epoch: epoch, Exit: o.Exit}
 	case errors.Is(cause, ErrTimeout):
-		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.Task.Spec.Timeout.Run)
+		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
+		return fail
+	case errors.Is(cause, ErrHeartbeat):
+		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
 		return fail
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
@@ -341,4 +354,12 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
+}
+
+// allowed is how long the attempt was allowed to run, extensions included.
+func (a *Attempt) allowed() time.Duration {
+	if until := a.until(); until.After(a.Deadline) {
+		return until.Sub(a.Task.StartedAt).Round(time.Millisecond)
+	}
+	return a.Task.Spec.Timeout.Run.Std()
 }

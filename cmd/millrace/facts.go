@@ -82,6 +82,8 @@ func factAttempt(r *events.Record) string {
 		attempt = e.Attempt
 	case task.AttemptLost:
 		attempt = e.Attempt
+	case task.AttemptExtended:
+		attempt = e.Attempt
 	}
 	if attempt == 0 {
 		return ""
@@ -125,6 +127,8 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case task.AttemptLost:
 		return e.Reason
+	case task.AttemptExtended:
+		return words(by("may run until", e.Until))
 	case task.AttemptLate:
 		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
 	case task.CancelRequested:
@@ -274,6 +278,18 @@ func usage(u *task.Usage) string {
 	text := "cpu " + span(u.UserTime.Std()+u.SystemTime.Std())
 	if u.MaxMemory > 0 {
 		text += ", memory " + byteCount(u.MaxMemory)
+	}
+	if u.Read > 0 || u.Written > 0 {
+		text += fmt.Sprintf(", disk %s read, %s written", byteCount(u.Read), byteCount(u.Written))
+	}
+	if u.Signal != "" {
+		text += ", ended by " + u.Signal
+	}
+	if u.Setup > 0 || u.Stop > 0 {
+		text += fmt.Sprintf(", setup %s, run %s, stop %s", span(u.Setup.Std()), span(u.Run.Std()), span(u.Stop.Std()))
+	}
+	if u.Limits != "" {
+		text += ", limits: " + u.Limits
 	}
 	return text
 }

@@ -14,6 +14,15 @@ import (
 func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
 	p := a.progress()
 	defer p.stop()
+	unwatch, err := c.WatchLive(id, func(l task.Live) {
+		if text := l.Text(); text != "" {
+			p.more(text)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer unwatch()
 	lines := &lineWriter{out: a.out, errs: a.errs}
 	var ended task.Task
 	g, following := errgroup.WithContext(ctx)
@@ -31,8 +40,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 					continue
 				}
 				if l.Stream == task.Status {
-					p.more(l.Text)
-					continue
+					continue // the standing has said it
 				}
 				if err := p.around(func() (bool, error) { return lines.write(b.Epoch, l) }); err != nil {
 					return err
@@ -41,7 +49,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 			return nil
 		})
 	})
-	err := g.Wait()
+	err = g.Wait()
 	p.stop()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 
 	"millrace/task"
 )
@@ -37,7 +38,7 @@ func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error)
 	if w.open == nil {
 		w.open = map[io.Writer]openLine{}
 	}
-	text, whose := l.Text, openLine{epoch, l.Stream}
+	text, whose := lineText(&l), openLine{epoch, l.Stream}
 	if before, ok := w.open[to]; ok && before != whose {
 		text = "\n" + text
 	}
@@ -49,4 +50,16 @@ func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error)
 	}
 	_, err = io.WriteString(to, text)
 	return !l.More, err
+}
+
+// lineText is a line as people read it: an entry of a log begins with its level.
+func lineText(l *task.Line) string {
+	if l.Stream != task.Log {
+		return l.Text
+	}
+	text := strings.ToUpper(l.Level) + " " + l.Text
+	if len(l.Fields) > 0 {
+		text += " " + string(l.Fields)
+	}
+	return text
 }

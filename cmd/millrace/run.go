@@ -43,6 +43,8 @@ type runFlags struct {
 	dir     string
 	env     []string
 	files   string
+	stdin   choice
+	memory  string
 
 	count  int
 	wait   bool
@@ -96,6 +98,9 @@ output and the task at the end.`,
 	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
 	fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
+	f.stdin.of = []string{task.StdinNone, task.StdinOpen}
+	fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
+	fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
@@ -214,8 +219,8 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	case given > 1:
 		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
 	case job != "" || f.handler != "":
-		if f.dir != "" || len(f.env) > 0 {
-			return "", nil, fmt.Errorf("--dir and --env are for commands and --shell; a job or handler is given --param")
+		if f.dir != "" || len(f.env) > 0 || f.stdin.value != "" || f.memory != "" {
+			return "", nil, fmt.Errorf("--dir, --env, --stdin and --memory are for commands and --shell; a job or handler is given --param")
 		}
 		if job != "" {
 			return job, nil, task.ValidName("job", job)
@@ -226,7 +231,13 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return "", &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env}}, nil
+	spec := &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.value}}
+	if f.memory != "" {
+		if spec.Resources.Memory, err = task.ParseSize(f.memory); err != nil {
+			return "", nil, fmt.Errorf("--memory: %w", err)
+		}
+	}
+	return "", spec, nil
 }
 
 func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {

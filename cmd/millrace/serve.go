@@ -131,7 +131,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: p.log})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Orphans: true, Groups: true, Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,8 @@ func (p *parts) work(c workerConfig) error {
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
-		Spool: spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Submit: submitter(client.New(store, c.name)),
+		Spool:  spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

@@ -23,7 +23,7 @@ type logFlags struct {
 }
 
 func (a *app) taskLogs() *cobra.Command {
-	f := logFlags{stream: choice{of: []string{task.Stdout, task.Stderr, task.Status, task.System}}}
+	f := logFlags{stream: choice{of: []string{task.Stdout, task.Stderr, task.Log, task.Status, task.System}}}
 	c := &cobra.Command{
 		Use: "logs ID", Aliases: []string{"log", "output"},
 		Short: "Print what a task has printed",
@@ -35,7 +35,7 @@ will print until it has ended. -o json prints a line of JSON for each line.`,
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt with this `number`")
-	fs.Var(&f.stream, "stream", "only this stream: stdout, stderr, status (the program's progress) or system (Millrace's own)")
+	fs.Var(&f.stream, "stream", "only this stream: stdout, stderr, log (entries with a level), status (the program's progress) or system (Millrace's own)")
 	fs.StringVar(&f.since, "since", "", "only lines since a `time`: 5m ago, 12:00")
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
 	f.flags(c, "text", "json")

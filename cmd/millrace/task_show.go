@@ -31,14 +31,18 @@ func (a *app) taskShow() *cobra.Command {
 			return err
 		}
 		t, late := events.FoldTask(id, records), lateWords(records)
+		live, checkpoint := standing(asking, cl, &t)
 		if o.json() {
 			return a.writeJSON(struct {
 				task.Task
-				Attempts []task.Try `json:"attempts,omitempty"`
-				Evidence []lateWord `json:"evidence,omitempty"`
-			}{t, tries(records), late})
+				Live       *task.Live       `json:"live,omitempty"`
+				Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`
+				Attempts   []task.Try       `json:"attempts,omitempty"`
+				Evidence   []lateWord       `json:"evidence,omitempty"`
+			}{t, live, checkpoint, tries(records), late})
 		}
 		out := taskDetails(&t, a.now())
+		standingFields(&out, live, checkpoint, a.now())
 		for _, w := range late {
 			out.field("evidence", w.text())
 		}
@@ -103,10 +107,12 @@ func specFields(out *table, s *task.Spec) {
 		out.field("command", s.Text())
 		out.field("directory", s.Run.Dir)
 		out.field("environment", pairs(s.Run.Env))
+		surroundingFields(out, s.Run)
 	}
 	if s.Timeout.Run > 0 {
 		out.field("timeout", s.Timeout.Run.String())
 	}
+	out.field("resources", resourcesText(s.Resources))
 	if s.Timeout.Idle > 0 {
 		out.field("idle timeout", s.Timeout.Idle.String())
 	}
@@ -131,6 +137,7 @@ func attemptFields(out *table, t *task.Task, now time.Time) {
 	}
 	out.field("attempt", fmt.Sprintf("%d on %s (epoch %d, session %s)", t.Attempt, t.Node, t.Epoch, t.Session))
 	out.field("started", moment(t.StartedAt, now))
+	out.field("may run until", moment(t.Extended, now))
 	out.field("cancel by", moment(t.CancelBy, now))
 	out.field("ended", moment(t.EndedAt, now))
 	out.field("took", took(t, now))

@@ -38,6 +38,11 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []task.ID, asJS
 			if _, err := fmt.Fprintln(a.out, ending(&t)); err != nil {
 				return err
 			}
+			if len(t.Result) > 0 {
+				if _, err := fmt.Fprintf(a.out, "result %s\n", printable(string(t.Result))); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	p.stop()

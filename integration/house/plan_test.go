@@ -36,6 +36,7 @@ var plan = map[string][]string{
 	"jet":              {"events", "files", "files/tree", "task", "task/schedule", "node"},
 	"client":           {"jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
+	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,

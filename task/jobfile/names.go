@@ -10,9 +10,9 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts"},
-	"run":     {"argv", "shell", "dir", "env", "stdin"},
-	"timeout": {"pending", "run", "idle", "stop", "setup"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts"},
+	"run":     {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
+	"timeout": {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":  {"name", "timeout", "on_timeout"},
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
@@ -24,13 +24,13 @@ var vocabulary = map[string][]string{
 	"concurrency": {"max", "key", "on_limit"},
 	"rate":        {"limit", "per", "burst", "key"},
 	"unique":      {"key", "while", "ttl", "on_conflict"},
+	"resources":   {"memory", "cpu", "pids", "file_size", "output"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"resources": true, "code": true, "steps": true, "needs": true, "on": true,
+	"code": true, "steps": true, "needs": true, "on": true,
 	"if": true, "notify": true, "keep": true,
-	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.sticky": true,
 }
@@ -50,7 +50,9 @@ var foreign = map[string][]string{
 	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
 	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
 	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
-	"mem_limit": {"resources"}, "max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"}, "idempotency": {"unique.key"}, "idempotency_key": {"unique.key"}, "retention": {"keep"},
+	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "retention": {"keep"},
+	"max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"},
+	"idempotency": {"unique.key"}, "idempotency_key": {"unique.key"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
 	"node": {"place.nodes"}, "node_ids": {"place.nodes"}, "worker": {"place.nodes"}, "hosts": {"place.nodes"},
@@ -80,7 +82,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "concurrency", "rate", "unique", "schedule"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "concurrency", "rate", "unique", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

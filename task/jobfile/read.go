@@ -131,6 +131,7 @@ func (r *reader) job(root *node) task.Job {
 		"setup":     func(v value) { j.Setup = r.lines(v) },
 		"artifacts": func(v value) { j.Artifacts = r.artifacts(v) },
 		"schedule":  func(v value) { j.Schedule = r.schedule(v) },
+		"resources": func(v value) { j.Resources = r.resources(v) },
 		"signal":    func(v value) { j.Signal = r.signal(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
@@ -196,11 +197,16 @@ func (r *reader) run(v value) *task.Run {
 		run.Argv = r.list(v, r.scalar)
 	default:
 		r.object(v, "a shell line, a list of arguments or a mapping", setters{
-			"argv":  func(v value) { run.Argv = r.list(v, r.scalar) },
-			"shell": func(v value) { run.Shell = r.line(v) },
-			"dir":   func(v value) { run.Dir = r.text(v) },
-			"env":   func(v value) { run.Env = r.texts(v) },
-			"stdin": func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
+			"argv":      func(v value) { run.Argv = r.list(v, r.scalar) },
+			"shell":     func(v value) { run.Shell = r.line(v) },
+			"dir":       func(v value) { run.Dir = r.text(v) },
+			"env":       func(v value) { run.Env = r.texts(v) },
+			"user":      func(v value) { run.User = r.scalar(v) },
+			"env_clear": func(v value) { run.EnvClear = r.yes(v) },
+			"inherit":   func(v value) { run.Inherit = r.list(v, r.text) },
+			"env_files": func(v value) { run.EnvFiles = r.list(v, r.text) },
+			"secrets":   func(v value) { run.Secrets = r.secrets(v) },
+			"stdin":     func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
 		})
 	}
 	return &run
@@ -208,11 +214,13 @@ func (r *reader) run(v value) *task.Run {
 
 func (r *reader) timeout(v value) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", setters{
-		"pending": func(v value) { t.Pending = r.duration(v) },
-		"run":     func(v value) { t.Run = r.duration(v) },
-		"idle":    func(v value) { t.Idle = r.duration(v) },
-		"stop":    func(v value) { t.Stop = r.duration(v) },
-		"setup":   func(v value) { t.Setup = r.duration(v) },
+		"pending":   func(v value) { t.Pending = r.duration(v) },
+		"run":       func(v value) { t.Run = r.duration(v) },
+		"extend":    func(v value) { t.Extend = r.duration(v) },
+		"heartbeat": func(v value) { t.Heartbeat = r.duration(v) },
+		"idle":      func(v value) { t.Idle = r.duration(v) },
+		"stop":      func(v value) { t.Stop = r.duration(v) },
+		"setup":     func(v value) { t.Setup = r.duration(v) },
 	})
 	return t
 }

@@ -21,7 +21,7 @@ const (
 	// killBound is how long Run waits for a killed group to be gone. The kernel
 	// needs milliseconds, unless one hangs in it.
 	killBound = 5 * time.Second
-	// maxReason keeps a CANCEL within what a pipe takes as a whole.
+	// maxReason keeps a CANCEL short.
 	maxReason = 1 << 10
 )
 
@@ -39,15 +39,19 @@ var aLongTimeAgo = time.Unix(1, 0)
 type child struct {
 	pid, pidfd     int      // pidfd is -1 where there is none
 	pidfile        *os.File // owns pidfd once the process is waited for
-	stdin          int
+	in             stdin
+	lim            *limits
+	orphans        *orphans // nil if nobody looks after them
+	mark           string   // by which they are known
 	stdout, stderr *output
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
 	log            zerolog.Logger
 
-	mu      sync.Mutex // guards what follows, and the use of stdin; nothing blocks under it
+	mu      sync.Mutex // guards what follows; nothing blocks under it
 	reaped  bool
 	stopped bool
+	ending  time.Time // when it was asked to end, or had
 	killAt  time.Time // set with stopped
 	killer  *time.Timer
 }
@@ -64,8 +68,15 @@ func (p *child) run(ctx context.Context, program string, s Sink) Result {
 	if p.killer != nil {
 		p.killer.Stop()
 	}
+	if p.ending.IsZero() {
+		p.ending = time.Now()
+	}
 	survivors := p.clear()
-	p.closeStdin()
+	if p.orphans != nil {
+		p.orphans.gone(p.pid)
+		survivors += p.orphans.clear(p.mark, p.leftBy())
+	}
+	unread := p.in.close()
 	p.pidfile.Close()
 	p.stdout.finish()
 	p.stderr.finish()
@@ -74,9 +85,23 @@ func (p *child) run(ctx context.Context, program string, s Sink) Result {
 		return refused("the end of " + program + " could not be waited for: " + err.Error())
 	}
 	r := ended(ctx, program, status, usage, p.stopped)
-	r.Survivors = survivors
+	r.Survivors, r.Unread, r.Stop = survivors, unread, time.Since(p.ending)
 	return r
 }
+
+// leftBy is when those that it has left behind are killed.
+func (p *child) leftBy() time.Time {
+	if p.stopped {
+		return p.killAt // they could have ended with it
+	}
+	return p.ending.Add(min(leftoverGrace, p.grace))
+}
+
+// Send implements [Process].
+func (p *child) Send(m ipc.Message) { p.in.send(m, false) }
+
+// Limits implements [Process].
+func (p *child) Limits() string { return p.lim.text() }
 
 func (p *child) read(o *output, stream Stream, s Sink) {
 	if err := o.deliver(stream, s); err != nil {
@@ -91,11 +116,11 @@ func (p *child) stop(cause error) {
 	if p.reaped || p.hasEnded() {
 		return
 	}
-	p.stopped = true
+	p.stopped, p.ending = true, time.Now()
 	if p.limit != nil {
 		p.grace = min(p.grace, p.limit(cause))
 	}
-	p.killAt = time.Now().Add(p.grace)
+	p.killAt = p.ending.Add(p.grace)
 	if p.grace <= 0 {
 		p.signalGroup(syscall.SIGKILL)
 		return
@@ -119,30 +144,13 @@ func (p *child) terminate() {
 	p.signalGroup(syscall.SIGCONT)
 }
 
-// closeStdin ends the process's input.
-func (p *child) closeStdin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stdin >= 0 {
-		syscall.Close(p.stdin)
-		p.stdin = -1
-	}
-}
-
-// tellCancel writes the message to the process. The pipe is empty and takes it
-// as a whole; a process that does not read it, or has closed its end, is none
-// the worse off.
+// tellCancel writes the message to the process, if its input is open.
 func (p *child) tellCancel(cause error) {
-	if p.stdin < 0 {
-		return
-	}
 	reason := cause.Error()
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
-	if line, err := ipc.Encode(ipc.Cancel(reason, p.killAt)); err == nil {
-		_ = ignoringEINTR(func() error { _, err := syscall.Write(p.stdin, line); return err })
-	}
+	p.in.send(ipc.Cancel(reason, p.killAt), true)
 }
 
 // clear returns when no member of the group lives, and how many do if that

@@ -37,7 +37,7 @@ func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err err
 		return p.reaped
 	}
 	if p.pidfd >= 0 {
-		_ = syscall.SetNonblock(p.pidfd, true)
+		unblock(p.pidfd)
 		p.pidfile = os.NewFile(uintptr(p.pidfd), "pidfd")
 		if conn, connErr := p.pidfile.SyscallConn(); connErr == nil && conn.Read(reap) == nil {
 			return status, usage, err
@@ -120,3 +120,11 @@ func signalIf(pid int, signal syscall.Signal, meant func(pid int) bool) bool {
 	defer unix.Close(fd)
 	return meant(pid) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
+
+// unblock makes our end of a pipe, or a process's descriptor, one that Go's poller
+// can wait for. Its other flags are known, so they need not be asked for first.
+func unblock(fd int) {
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK) // cannot fail for one of ours
+}
+
+func onMainThread() bool { return unix.Gettid() == os.Getpid() }

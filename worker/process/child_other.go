@@ -56,3 +56,7 @@ func living(group int) int {
 // sweep does nothing: there is no way here to see the environment of others.
 // Without it, what children have started outlives a killed worker.
 func sweep(string, int) error { return nil }
+
+func unblock(fd int) { _ = syscall.SetNonblock(fd, true) } // cannot fail for a pipe of ours
+
+func onMainThread() bool { return false }

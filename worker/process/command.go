@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"millrace/ipc"
+	"millrace/task"
 )
 
 // Command says what to start. Exactly one of Argv and Shell is set.
@@ -30,9 +33,25 @@ type Command struct {
 	// Grace is how long the process group has from the polite request to stop
 	// until it is killed. 0 or less: it is killed at once.
 	Grace time.Duration
+	// Started, if set, is called with the process before anything that it says is read.
+	Started func(Process)
+	// Resources bound what the process, and all that it starts, may use. Output is not
+	// looked at: that is the receiver's.
+	Resources task.Resources
 	// Limit, if set, is asked when the process is to stop, and why, and can
 	// shorten the grace.
 	Limit func(cause error) time.Duration
+
+	credential *syscall.Credential // of another user; nil for the worker's own
+}
+
+// Process is a process that runs.
+type Process interface {
+	// Send writes a message to its standard input, if that is open. It does not
+	// block; what the process does not read waits, and what would wait beyond 1 MiB is dropped.
+	Send(ipc.Message)
+	// Limits says in words which bounds are in force, and how.
+	Limits() string
 }
 
 func (c *Command) argv() ([]string, error) {

@@ -136,6 +136,8 @@ type watch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	orphans *orphans // nil, or who must not take the guard for one
+
 	mu    sync.Mutex // guards guard
 	guard *guard
 }
@@ -181,7 +183,7 @@ func (w *watch) keep(ctx context.Context) {
 			case <-time.After(pause):
 			}
 			pause = min(max(2*pause, minGuardPause), maxGuardPause)
-			next, err := startGuard(w.argv, w.marker)
+			next, err := w.start()
 			if err == nil {
 				w.mu.Lock()
 				w.guard = next
@@ -191,6 +193,20 @@ func (w *watch) keep(ctx context.Context) {
 			w.log.Error().Err(err).Dur("pause", pause).Msg("no guard process: if the worker is killed now, what its tasks have started goes on running")
 		}
 	}
+}
+
+// start starts a guard. It is noted before anybody can take it for an orphan.
+func (w *watch) start() (*guard, error) {
+	if w.orphans == nil {
+		return startGuard(w.argv, w.marker)
+	}
+	w.orphans.births.RLock()
+	defer w.orphans.births.RUnlock()
+	g, err := startGuard(w.argv, w.marker)
+	if err == nil {
+		w.orphans.born(g.cmd.Process.Pid)
+	}
+	return g, err
 }
 
 func (w *watch) current() *guard {

@@ -267,7 +267,7 @@ func TestHolds(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	got, err := parseStat([]byte("12 (a) Z (b)) S 1 34 34 0 -1 4194560 99"))
-	if err != nil || got != (stat{state: 'S', group: 34}) {
+	if err != nil || got != (stat{state: 'S', parent: 1, group: 34}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := parseStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0")); err != nil || !got.kernel {

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			return
+		case "orphans":
+			orphanMain(os.Args[2:])
+			return
 		case "worker":
 			workerMain(os.Args[2:])
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +34,8 @@ type place struct {
 	leave func()
 }
 
-// place readies the directory of an attempt.
-func (t *Tasks) place(ctx context.Context, a *worker.Attempt) (place, error) {
+// place readies the directory of an attempt, for the user as whom it runs, nil for the worker's own.
+func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (place, error) {
 	spec := a.Task.Spec
 	p := place{dir: spec.Run.Dir, leave: func() {}}
 	if p.dir != "" && !spec.Surrounded() {
@@ -45,6 +46,12 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt) (place, error) {
 		return p, fmt.Errorf("no working directory: %w; free some space, or set TMPDIR of the worker", err)
 	}
 	p.leave = func() { t.dirs.put(fresh) }
+	if as != nil && as.credential != nil {
+		if err := t.dirs.give(fresh, as.uid, as.gid); err != nil {
+			p.leave()
+			return p, fmt.Errorf("the working directory cannot be given to user %s: %w", as.name, err)
+		}
+	}
 	if !filepath.IsAbs(p.dir) {
 		p.dir = filepath.Join(fresh.path, p.dir)
 	}
@@ -112,7 +119,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, dir string) error 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSetupTimeout)
 	defer cancel()
-	env := append(ownEnvironment(4), "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
+	env := append(slices.Clip(workersOwn()), "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
 	for _, line := range spec.Setup {
 		a.Output.Line(task.Setup, "+ "+line)
 		r := t.Runner.Run(ctx, Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}, setupSink{a.Output})

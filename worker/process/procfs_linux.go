@@ -33,9 +33,12 @@ func processes() iter.Seq[int] {
 
 // stat is the part of a process's state that matters here.
 type stat struct {
-	state  byte
-	group  int
-	kernel bool // it is a thread of the kernel
+	state   byte
+	parent  int
+	group   int
+	kernel  bool // it is a thread of the kernel
+	threads int
+	rss     int64 // pages
 }
 
 // ended tells whether the process only waits to be reaped.
@@ -69,7 +72,13 @@ func parseStat(text []byte) (stat, error) {
 	if err != nil {
 		return stat{}, errStat
 	}
-	return stat{state: fields[0][0], group: group, kernel: flags&kernelThread != 0}, nil
+	s := stat{state: fields[0][0], group: group, kernel: flags&kernelThread != 0}
+	s.parent, _ = strconv.Atoi(string(fields[1])) // of little weight
+	if len(fields) > 21 {
+		s.threads, _ = strconv.Atoi(string(fields[17]))
+		s.rss, _ = strconv.ParseInt(string(fields[21]), 10, 64)
+	}
+	return s, nil
 }
 
 // heedsTerm tells whether a process handles, ignores or blocks SIGTERM, or may.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,11 @@ type Result struct {
 	// the kernel cannot end them now (a dead network disk): the task's end
 	// cannot be confirmed.
 	Survivors int
+	// Stop is how long it took from the end of the process's own work, or from when
+	// it was asked to end, until nothing of it was left.
+	Stop time.Duration
+	// Unread is how many messages the process did not read and were dropped.
+	Unread int
 }
 
 func refused(message string) Result {
@@ -49,11 +55,14 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 		UserTime:   task.Duration(usage.Utime.Nano()),
 		SystemTime: task.Duration(usage.Stime.Nano()),
 		MaxMemory:  maxMemory(&usage),
+		Read:       usage.Inblock * blockSize,
+		Written:    usage.Oublock * blockSize,
 	}}
 	how := ""
 	if status.Signaled() {
 		r.Class = task.ReasonKilled
 		r.Signal = unix.SignalName(status.Signal())
+		r.Usage.Signal = r.Signal
 		how = "ended by " + r.Signal
 	} else {
 		code := status.ExitStatus()
@@ -84,6 +93,9 @@ func maxMemory(usage *syscall.Rusage) int64 {
 	}
 	return usage.Maxrss * maxrssUnit
 }
+
+// blockSize is the unit in which the kernel counts what goes to and from disks.
+const blockSize = 512
 
 // advice says what to do about an end that nobody asked for.
 func (r *Result) advice() string {

@@ -5,12 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"millrace/task"
 )
 
 // MarkerVar is the variable of the environment by which the guard knows the
@@ -23,6 +29,14 @@ type Config struct {
 	// argument that leads there. Empty: no guard, so what children have
 	// started survives if the worker is killed.
 	Guard []string
+	// Orphans makes this program the parent of all that lose theirs below it
+	// (a subreaper): daemons that a task has started are then found and ended with it,
+	// and their zombies reaped. Only for a program that starts no processes but through
+	// this Runner, and has one. Without it, such daemons live as long as the worker.
+	Orphans bool
+	// Groups lets runs with bounds have control groups, where the machine has them
+	// for us: this program then moves into one of its own.
+	Groups bool
 	// Log hears of the guard and of processes that cannot be ended. The zero value is silent.
 	Log zerolog.Logger
 }
@@ -34,7 +48,14 @@ type Runner struct {
 	log     zerolog.Logger
 	marker  string
 	spawner *spawner
-	guard   *watch // nil without a guard
+	guard   *watch        // nil without a guard
+	orphans *orphans      // nil if nobody looks after them
+	groups  *cgroups      // nil without control groups
+	noGroup string        // why not
+	bounded atomic.Uint64 // runs with control groups, so far
+	watches atomic.Bool
+	kills   *kernelKills
+	watcher func() *watcher
 
 	mu     sync.Mutex
 	closed bool
@@ -45,14 +66,31 @@ type Runner struct {
 // an error if the guard cannot be started or does not report within 10 s.
 // Close it after use.
 func NewRunner(c Config) (*Runner, error) {
-	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text()}
+	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text(), noGroup: "needs a cgroup", kills: newKernelKills()}
+	r.watcher = sync.OnceValue(func() *watcher { r.watches.Store(true); return startWatcher() })
+	if c.Groups { // before the guard, which is to move as well
+		var err error
+		if r.groups, err = findCgroups(); err != nil {
+			r.noGroup = err.Error()
+			r.log.Info().Str("reason", r.noGroup).Msg("no control groups: memory and processes of tasks are watched, and processor time cannot be bounded")
+		}
+	}
 	if len(c.Guard) > 0 {
 		var err error
 		if r.guard, err = startWatch(c.Guard, r.marker, c.Log); err != nil {
 			return nil, fmt.Errorf("start the guard process: %w", err)
 		}
 	}
-	r.spawner = startSpawner()
+	if c.Orphans {
+		var err error
+		if r.orphans, err = startOrphans(); err != nil {
+			r.log.Warn().Err(err).Msg("daemons that tasks start outlive them, until the worker ends")
+		} else if r.guard != nil {
+			r.guard.orphans = r.orphans
+			r.orphans.born(r.guard.current().cmd.Process.Pid)
+		}
+	}
+	r.spawner = startSpawner(r.orphans)
 	return r, nil
 }
 
@@ -69,6 +107,12 @@ func (r *Runner) Close() {
 		return
 	}
 	r.spawner.stop()
+	if r.watches.Load() {
+		r.watcher().close()
+	}
+	if r.orphans != nil {
+		r.orphans.close()
+	}
 	if r.guard != nil {
 		r.guard.stop()
 	}
@@ -106,7 +150,21 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused(c.explain(argv[0], "", err))
 	}
-	req := request{file: file, argv: argv, dir: c.Dir, env: r.mark(c.Env)}
+	lim := plan(c.Resources, r.groups != nil, r.noGroup)
+	req := request{file: file, argv: argv, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim, open: c.OpenStdin}
+	mark := ""
+	if r.orphans != nil {
+		mark = r.orphans.begin()
+		defer r.orphans.end()
+		req.env = append(req.env, mark)
+	}
+	if r.groups != nil && !lim.none() {
+		name := strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(r.bounded.Add(1), 10)
+		if lim.group, err = r.groups.create(name, c.Resources); err != nil {
+			return refused("the bounds of the task cannot be set: " + err.Error())
+		}
+		defer lim.group.close()
+	}
 	p, err := r.spawner.start(&req)
 	for i := 0; i < busyRetries && errors.Is(err, syscall.ETXTBSY); i++ {
 		select {
@@ -119,11 +177,59 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused(c.explain(argv[0], file, err))
 	}
-	p.grace, p.limit, p.log = c.Grace, c.Limit, r.log
-	if !c.OpenStdin {
-		p.closeStdin()
+	p.grace, p.limit, p.log, p.mark = c.Grace, c.Limit, r.log, mark
+	if c.Started != nil {
+		c.Started(p)
 	}
-	return p.run(ctx, argv[0], s)
+	var res Result
+	if lim.none() {
+		res = p.run(ctx, argv[0], s)
+	} else {
+		res = r.runBounded(ctx, p, argv[0], s)
+	}
+	if res.Class == task.ReasonKilled && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
+		res.Class = task.ReasonMemory
+		res.Message = "the node ran out of memory, and the kernel has killed processes: bound the task with resources.memory, or give the node more"
+	}
+	return res
+}
+
+// runBounded sees a process with bounds through to its end.
+func (r *Runner) runBounded(ctx context.Context, p *child, program string, s Sink) Result {
+	over, limit := "", p.limit
+	var peak int64
+	p.limit = func(cause error) time.Duration {
+		if what := tooMuch(""); errors.As(cause, &what) {
+			return 0 // it would use the grace to take more
+		}
+		if limit == nil {
+			return math.MaxInt64
+		}
+		return limit(cause)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var w *watched
+	if p.lim.group == nil && (p.lim.want.Memory > 0 || p.lim.want.PIDs > 0) {
+		w = &watched{pid: p.pid, limits: p.lim, over: func(what string) { stop(tooMuch(what)) }}
+		r.watcher().add <- w
+	}
+	res := p.run(ctx, program, s)
+	if w != nil {
+		r.watcher().drop <- w
+		peak = w.peak.Load()
+	}
+	if what := tooMuch(""); errors.As(context.Cause(ctx), &what) && res.Stopped {
+		over = string(what)
+	}
+	return p.lim.judge(res, over, peak)
+}
+
+// tooMuch is why a run is stopped that exceeds a bound.
+type tooMuch string
+
+func (t tooMuch) Error() string {
+	return "it used more " + string(t) + " than resources." + string(t) + " allows"
 }
 
 // mark returns env with the marker. A marker that is there already is that of

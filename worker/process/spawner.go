@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -17,6 +18,8 @@ const maxThreads = 4
 // stop. The kernel sends a child its death signal when the thread that started
 // it ends, not when the program does, and Go ends threads as it likes.
 type spawner struct {
+	orphans  *orphans // nil if nobody looks after them
+	null     int      // an input that ends at once, or -1
 	requests chan *request
 	threads  sync.WaitGroup
 }
@@ -26,6 +29,9 @@ type request struct {
 	argv []string
 	dir  string
 	env  []string
+	open bool                // the standard input stays open
+	as   *syscall.Credential // nil for our own user
+	lim  *limits
 
 	files [3]uintptr
 	reply chan reply
@@ -36,8 +42,13 @@ type reply struct {
 	err        error
 }
 
-func startSpawner() *spawner {
-	s := &spawner{requests: make(chan *request)}
+func startSpawner(o *orphans) *spawner {
+	s := &spawner{orphans: o, requests: make(chan *request)}
+	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		null = -1 // then each process gets a pipe that is closed
+	}
+	s.null = null
 	for range min(runtime.GOMAXPROCS(0), maxThreads) {
 		s.threads.Go(s.serve)
 	}
@@ -47,32 +58,67 @@ func startSpawner() *spawner {
 func (s *spawner) serve() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for r := range s.requests {
-		pidfd := -1
-		pid, err := syscall.ForkExec(r.file, r.argv, &syscall.ProcAttr{
-			Dir: r.dir, Env: r.env, Files: r.files[:], Sys: attributes(&pidfd),
-		})
-		r.reply <- reply{pid, pidfd, err}
+	if onMainThread() {
+		// Orphans become children of this one; ours are not to be among them.
+		elsewhere := make(chan struct{})
+		go func() { defer close(elsewhere); s.serve() }()
+		<-elsewhere
+		return
 	}
+	for r := range s.requests {
+		r.reply <- s.fork(r)
+	}
+}
+
+func (s *spawner) fork(r *request) reply {
+	pidfd := -1
+	sys := attributes(&pidfd)
+	sys.Credential = r.as
+	r.lim.attributes(sys)
+	if s.orphans != nil {
+		s.orphans.births.RLock()
+		defer s.orphans.births.RUnlock()
+	}
+	pid, err := syscall.ForkExec(r.file, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files[:], Sys: sys})
+	if err != nil {
+		return reply{-1, -1, err}
+	}
+	if s.orphans != nil {
+		s.orphans.born(pid)
+	}
+	if !r.lim.none() {
+		setRlimits(pid, r.lim)
+	}
+	return reply{pid, pidfd, nil}
 }
 
 // stop ends the threads; there must be no children left.
 func (s *spawner) stop() {
 	close(s.requests)
 	s.threads.Wait()
+	if s.null >= 0 {
+		syscall.Close(s.null)
+	}
 }
 
 // start starts a process. The error is the kernel's.
 func (s *spawner) start(r *request) (*child, error) {
 	var fds [6]int // read and write ends of stdin, stdout, stderr
+	none := !r.open && s.null >= 0
+	if none {
+		fds[0], fds[1] = s.null, -1
+	}
 	for i := 0; i < len(fds); i += 2 {
+		if none && i == 0 {
+			continue
+		}
 		if err := pipe(fds[i : i+2]); err != nil {
-			closeAll(fds[:i])
+			closeAll(fds[:i], s.null)
 			return nil, err
 		}
 	}
-	theirs := []int{fds[0], fds[3], fds[5]}
-	ours := []int{fds[1], fds[2], fds[4]}
+	theirs := [3]int{fds[0], fds[3], fds[5]}
+	ours := [3]int{fds[1], fds[2], fds[4]}
 	for i, fd := range theirs {
 		r.files[i] = uintptr(fd)
 	}
@@ -81,24 +127,33 @@ func (s *spawner) start(r *request) (*child, error) {
 	}
 	s.requests <- r
 	got := <-r.reply
-	closeAll(theirs)
+	closeAll(theirs[:], s.null)
 	if got.err != nil {
-		closeAll(ours)
+		closeAll(ours[:], s.null)
 		return nil, got.err
 	}
+	if !r.open && !none {
+		closeAll(ours[:1], s.null)
+		ours[0] = -1
+	}
 	for _, fd := range ours {
-		// Cannot fail for a pipe of ours.
-		syscall.SetNonblock(fd, true)
+		if fd >= 0 {
+			unblock(fd)
+		}
 	}
 	return &child{
-		pid: got.pid, pidfd: got.pidfd, stdin: ours[0],
+		orphans: s.orphans,
+		pid:     got.pid, pidfd: got.pidfd, in: stdin{fd: ours[0]}, lim: r.lim,
 		stdout: newOutput(ours[1]), stderr: newOutput(ours[2]),
 	}, nil
 }
 
-func closeAll(fds []int) {
+// closeAll closes descriptors, but for those that are not there and the one to keep.
+func closeAll(fds []int, keep int) {
 	for _, fd := range fds {
-		syscall.Close(fd)
+		if fd >= 0 && fd != keep {
+			syscall.Close(fd)
+		}
 	}
 }
 

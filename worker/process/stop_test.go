@@ -164,7 +164,7 @@ func TestStopWhileItEnds(t *testing.T) {
 // TestStopAfterTheEnd: a process that has ended by itself was not stopped, even
 // if nobody has noticed its end yet.
 func TestStopAfterTheEnd(t *testing.T) {
-	p, err := runner(t).spawner.start(&request{file: "/bin/true", argv: []string{"true"}})
+	p, err := runner(t).spawner.start(&request{file: "/bin/true", argv: []string{"true"}, lim: &limits{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,15 @@ func (w *workdirs) get() (workdir, error) {
 	return workdir{path: path, changed: changed}.handedOut(), nil
 }
 
+// give makes another user the owner of a directory. It is not used again.
+func (w *workdirs) give(dir workdir, uid, gid int) error {
+	w.mu.Lock()
+	parent := w.parent
+	w.mu.Unlock()
+	// Others may pass through the parent, but not list it.
+	return errors.Join(os.Chmod(parent, 0o711), os.Chown(dir.path, uid, gid))
+}
+
 func (w *workdirs) put(dir workdir) {
 	if !dir.untouched() {
 		_ = os.RemoveAll(dir.path) // what cannot be removed now is left for close

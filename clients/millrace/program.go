@@ -1,0 +1,286 @@
+// Package millrace is for programs that run as tasks: they report progress,
+// records and results, ask for more time or for children, and hear that they are
+// to end. [Open] returns the conversation with Millrace.
+//
+//	m := millrace.Open()
+//	for n := next(m); n < 100 && m.Context().Err() == nil; n++ {
+//		m.Data(page(n))
+//		m.Progress(n+1, 100)
+//		m.Checkpoint(n + 1)
+//	}
+//	m.Result(map[string]int{"pages": 100})
+//
+// Each message is one line on the standard output, so a program that prints there
+// as well prints whole lines. Outside of Millrace the same lines are printed and
+// nothing answers.
+package millrace
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"millrace/ipc"
+)
+
+// ErrNoAnswer means that the job does not keep the program's standard input open,
+// so nothing can answer: set run: {stdin: open}.
+var ErrNoAnswer = errors.New("nothing answers: the job has no run: {stdin: open}")
+
+// ErrRefused is wrapped by the errors that say why Millrace has refused something.
+var ErrRefused = errors.New("refused")
+
+// Program is the conversation of a program with Millrace. It is safe for
+// concurrent use.
+type Program struct {
+	out    io.Writer
+	env    func(string) string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	begun  chan struct{} // closed when INIT has come, or cannot come any more
+	open   bool
+
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	init    *ipc.Task                   // guarded by mu
+	count   int                         // guarded by mu
+	waiting map[string]chan ipc.Receipt // guarded by mu
+}
+
+// Open begins the conversation of this process. Call it once.
+func Open() *Program { return open(os.Stdin, os.Stdout, os.Getenv) }
+
+func open(in io.Reader, out io.Writer, env func(string) string) *Program {
+	p := &Program{out: out, env: env, begun: make(chan struct{}), open: env("MILLRACE_STDIN") == "open", waiting: map[string]chan ipc.Receipt{}}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	if p.open {
+		go p.listen(in)
+	} else {
+		close(p.begun)
+	}
+	return p
+}
+
+// Context ends when the task is to end, and its cause says why. Without an open
+// standard input only SIGTERM tells that.
+func (p *Program) Context() context.Context { return p.ctx }
+
+// Init returns what Millrace has told of the task; false without an open standard input.
+func (p *Program) Init() (ipc.Task, bool) {
+	<-p.begun
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.init == nil {
+		return ipc.Task{}, false
+	}
+	return *p.init, true
+}
+
+// Params reads the task's parameters into v; without any it leaves v as it is.
+func (p *Program) Params(v any) error { return p.variable("MILLRACE_PARAMS", v) }
+
+// Last reads the checkpoint of an earlier attempt into v; without one it leaves v as it is.
+func (p *Program) Last(v any) error { return p.variable("MILLRACE_CHECKPOINT", v) }
+
+func (p *Program) variable(name string, v any) error {
+	if text := p.env(name); text != "" {
+		if err := json.Unmarshal([]byte(text), v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Status says what the task is at.
+func (p *Program) Status(message string) error { return p.send(ipc.TypeStatus, message) }
+
+// Progress says that so many of total are done.
+func (p *Program) Progress(done, total int) error {
+	return p.send(ipc.TypeProgress, map[string]int{"done": done, "total": total})
+}
+
+// Metrics gives figures their latest values.
+func (p *Program) Metrics(values map[string]float64) error { return p.send(ipc.TypeMetric, values) }
+
+// Log writes an entry of the log; level is one of [ipc.Levels], fields may be nil.
+func (p *Program) Log(level, message string, fields map[string]any) error {
+	return p.send(ipc.TypeLog, map[string]any{"level": level, "message": message, "fields": fields})
+}
+
+// Data stores records: a value that encodes as an object, or a list of such. It
+// does not wait until they are stored; see [Program.DataStored].
+func (p *Program) Data(records any) error { return p.send(ipc.TypeInsertData, records) }
+
+// DataStored is [Program.Data], and returns when the records are stored. The error
+// wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
+func (p *Program) DataStored(ctx context.Context, records any) error {
+	_, err := p.ask(ctx, ipc.TypeInsertData, records)
+	return err
+}
+
+// Fail says what went wrong. It counts when the process then fails.
+func (p *Program) Fail(f Failure) error { return p.send(ipc.TypeError, f) }
+
+// Failure is what a program says of its failure.
+type Failure struct {
+	Message string `json:"message"`
+	// Class is one of the classes of failure, such as "network".
+	Class string `json:"class,omitempty"`
+	// Retryable leaves it to the task's policy if it is nil.
+	Retryable *bool `json:"retryable,omitempty"`
+	// RetryAfter is the least time until another attempt, such as "30s".
+	RetryAfter string `json:"retry_after,omitempty"`
+	// Fatal fails the attempt even if the process exits with 0.
+	Fatal bool `json:"fatal,omitempty"`
+}
+
+// Result sets the task's result: any value of at most 64 kB of JSON.
+func (p *Program) Result(value any) error { return p.send(ipc.TypeResult, value) }
+
+// Heartbeat says that the program makes headway.
+func (p *Program) Heartbeat() error { return p.send(ipc.TypeHeartbeat, nil) }
+
+// Ready says that the program has set itself up and begins its work.
+func (p *Program) Ready() error { return p.send(ipc.TypeReady, nil) }
+
+// Checkpoint stores what another attempt is to go on from: any value of at most 64 kB of JSON.
+func (p *Program) Checkpoint(value any) error { return p.send(ipc.TypeCheckpoint, value) }
+
+// CheckpointStored is [Program.Checkpoint], and returns when the value is stored. The error
+// wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
+func (p *Program) CheckpointStored(ctx context.Context, value any) error {
+	_, err := p.ask(ctx, ipc.TypeCheckpoint, value)
+	return err
+}
+
+// Extend asks that the run timeout not pass for so long, and returns when it
+// passes now. The error wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
+func (p *Program) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
+	r, err := p.ask(ctx, ipc.TypeExtend, map[string]string{"by": by.String()})
+	return r.Until, err
+}
+
+// Spawn submits a child of the task, a submission with a key, and returns its id. The error
+// wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
+func (p *Program) Spawn(ctx context.Context, child map[string]any) (string, error) {
+	r, err := p.ask(ctx, ipc.TypeSpawn, child)
+	return r.Task, err
+}
+
+func (p *Program) send(typ string, payload any) error { return p.write(typ, "", payload) }
+
+func (p *Program) write(typ, id string, payload any) error {
+	m := ipc.Message{Type: typ, ID: id}
+	if payload != nil {
+		encoded, err := json.Marshal(payload)
+		if err != nil {
+			return fmt.Errorf("%s: %w", typ, err)
+		}
+		m.Payload = encoded
+	}
+	line, err := ipc.Encode(m)
+	if err != nil {
+		return err
+	}
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	_, err = p.out.Write(line)
+	return err
+}
+
+// ask sends a message and returns the answer to it.
+func (p *Program) ask(ctx context.Context, typ string, payload any) (ipc.Receipt, error) {
+	if !p.open {
+		return ipc.Receipt{}, ErrNoAnswer
+	}
+	answer := make(chan ipc.Receipt, 1)
+	p.mu.Lock()
+	if p.waiting == nil {
+		p.mu.Unlock()
+		return ipc.Receipt{}, fmt.Errorf("%w: the input has ended", ErrNoAnswer)
+	}
+	p.count++
+	id := "go-" + strconv.Itoa(p.count)
+	p.waiting[id] = answer
+	p.mu.Unlock()
+	if err := p.write(typ, id, payload); err != nil {
+		return ipc.Receipt{}, err
+	}
+	select {
+	case r, ok := <-answer:
+		switch {
+		case !ok:
+			return r, fmt.Errorf("%w: the input has ended", ErrNoAnswer)
+		case !r.OK:
+			return r, fmt.Errorf("%s: %w: %s", typ, ErrRefused, r.Error)
+		}
+		return r, nil
+	case <-ctx.Done():
+		return ipc.Receipt{}, ctx.Err()
+	}
+}
+
+// listen takes what Millrace says until the input ends.
+func (p *Program) listen(in io.Reader) {
+	r := bufio.NewReader(in)
+	for {
+		line, err := r.ReadBytes('\n')
+		var m struct {
+			Type    string
+			Payload json.RawMessage
+		}
+		if json.Unmarshal(line, &m) == nil {
+			p.take(m.Type, m.Payload)
+		}
+		if err != nil {
+			break
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.waiting {
+		close(w)
+	}
+	p.waiting = nil
+	if p.init == nil {
+		close(p.begun)
+	}
+}
+
+func (p *Program) take(typ string, payload json.RawMessage) {
+	switch typ {
+	case ipc.TypeInit:
+		var t ipc.Task
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if json.Unmarshal(payload, &t) == nil && p.init == nil {
+			p.init = &t
+			close(p.begun)
+		}
+	case ipc.TypePing:
+		_ = p.Heartbeat() // a closed output is found out by the next message
+	case ipc.TypeCancel:
+		var c struct{ Reason string }
+		_ = json.Unmarshal(payload, &c) // without a reason it ends all the same
+		p.cancel(errors.New(c.Reason))
+	case ipc.TypeAck:
+		var r ipc.Receipt
+		if json.Unmarshal(payload, &r) != nil {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if w := p.waiting[r.ID]; w != nil {
+			delete(p.waiting, r.ID)
+			w <- r
+		}
+	}
+}

@@ -1,0 +1,156 @@
+'use strict'
+// Speak to Millrace from a task: one file, no dependencies, Node 16 or later.
+//
+//   const millrace = require('./millrace')
+//   millrace.data({ url })
+//   millrace.progress({ done: 3, total: 10 })
+//   millrace.result({ pages: 10 })
+//
+// Every function writes one line to the standard output. Those that return a promise
+// send an id and wait for Millrace's answer if the job has `run: {stdin: open}`; without that
+// they resolve at once. docs/ipc.md describes the protocol.
+
+const fs = require('fs')
+const { EventEmitter } = require('events')
+
+const VERSION = 1
+const events = new EventEmitter()
+const waiting = new Map()
+let count = 0
+let reading = false
+let cancel = null
+let started = null
+
+const open = () => process.env.MILLRACE_STDIN === 'open'
+
+// write gets a line out as a whole, also just before process.exit().
+function write (line) {
+  const bytes = Buffer.from(line + '\n')
+  for (let at = 0; at < bytes.length;) {
+    try {
+      at += fs.writeSync(1, bytes, at)
+    } catch (err) {
+      if (err.code !== 'EAGAIN') throw err
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5) // the pipe is full
+    }
+  }
+}
+
+function line (type, payload, id) {
+  const message = { v: VERSION, type }
+  if (id !== undefined) message.id = id
+  if (payload !== undefined) message.payload = payload
+  write(JSON.stringify(message))
+}
+
+/** Send a message of any type that needs no answer. */
+function send (type, payload) { line(type, payload) }
+
+/** Send a message and return a promise of the payload of its ACK. */
+function ask (type, payload) {
+  if (!open()) {
+    line(type, payload)
+    return Promise.resolve({ ok: true })
+  }
+  listen()
+  const id = `js-${process.pid}-${++count}`
+  return new Promise((resolve, reject) => {
+    waiting.set(id, { resolve, reject })
+    hold()
+    line(type, payload, id)
+  })
+}
+
+// hold keeps the process alive while somebody waits for an answer, and only then.
+function hold () {
+  if (waiting.size > 0) process.stdin.ref?.()
+  else process.stdin.unref?.()
+}
+
+function listen () {
+  if (reading || !open()) return
+  reading = true
+  let rest = ''
+  process.stdin.setEncoding('utf8')
+  process.stdin.on('data', chunk => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop()
+    for (const text of lines) take(text)
+  })
+  process.stdin.on('end', () => {
+    for (const { reject } of waiting.values()) reject(new Error('the input has ended without an answer'))
+    waiting.clear()
+  })
+  hold()
+}
+
+function take (text) {
+  let message
+  try { message = JSON.parse(text) } catch { return }
+  const payload = message.payload || {}
+  switch (message.type) {
+    case 'INIT':
+      started = payload
+      events.emit('init', payload)
+      break
+    case 'PING':
+      send('HEARTBEAT')
+      break
+    case 'CANCEL':
+      cancel = payload
+      events.emit('cancel', payload)
+      break
+    case 'ACK': {
+      const waiter = waiting.get(payload.id)
+      waiting.delete(payload.id)
+      hold()
+      if (!waiter) return
+      if (payload.ok) waiter.resolve(payload)
+      else waiter.reject(new Error(payload.error || 'refused'))
+    }
+  }
+}
+
+const parsed = (name, otherwise) => process.env[name] ? JSON.parse(process.env[name]) : otherwise
+
+module.exports = {
+  send,
+  ask,
+  /** Whether this process is a task of Millrace. */
+  inside: () => 'MILLRACE_IPC' in process.env,
+  id: () => process.env.MILLRACE_TASK,
+  attempt: () => Number(process.env.MILLRACE_ATTEMPT || 1),
+  params: () => parsed('MILLRACE_PARAMS', {}),
+  /** What an earlier attempt has left with checkpoint(). */
+  lastCheckpoint: otherwise => parsed('MILLRACE_CHECKPOINT', otherwise),
+  /** A promise of the payload of INIT; null without run.stdin: open. */
+  init () {
+    listen()
+    if (started || !open()) return Promise.resolve(started)
+    process.stdin.ref?.()
+    return new Promise(resolve => events.once('init', payload => { hold(); resolve(payload) }))
+  },
+
+  status: (message, progress) => send('STATUS', progress === undefined ? message : { message, progress }),
+  /** A share from 0 to 1, or { done, total, message }. */
+  progress: share => send('PROGRESS', share),
+  metric: values => send('METRIC', values),
+  log: (message, level = 'info', fields) => send('LOG', { message, level, fields }),
+  /** A record or a list of records; the promise resolves when they are stored. */
+  data: records => ask('INSERT_DATA', records),
+  /** more: { class, retryable, retry_after, fatal } */
+  error: (message, more = {}) => send('ERROR', { message, ...more }),
+  result: value => send('RESULT', value),
+  heartbeat: () => send('HEARTBEAT'),
+  /** "10m", or seconds; resolves to { until }. */
+  extend: by => ask('EXTEND', { by }),
+  checkpoint: value => ask('CHECKPOINT', value),
+  /** { key, job | argv | shell, params, … }; resolves to { task }. */
+  spawn: task => ask('SPAWN', task),
+  ready: () => send('READY'),
+
+  /** The payload of CANCEL, or null. */
+  cancelled () { listen(); return cancel },
+  /** Call f when the task is to end. */
+  onCancel (f) { events.on('cancel', f); listen() }
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"context"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// submitter submits what running tasks ask for, on behalf of their node.
+func submitter(c *client.Client) func(context.Context, task.Submission) error {
+	return func(ctx context.Context, s task.Submission) error {
+		_, err := c.Submit(ctx, s)
+		return err
+	}
+}

@@ -1,0 +1,80 @@
+package ipc
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// The flat form is that of Cronicle, whose plugins print objects without an
+// envelope. So that no program's log is taken for it, a line counts only if all
+// its fields are of that form and at least one of them means something here.
+
+// flatFields are the fields of the flat form; true for those that mean something.
+var flatFields = map[string]bool{
+	`"progress"`: true, `"complete"`: true, `"perf"`: true,
+	`"code"`: false, `"description"`: false, `"label"`: false, `"table"`: false, `"html"`: false,
+	`"chain"`: false, `"chain_data"`: false, `"chain_error"`: false, `"update_event"`: false, `"notify_success"`: false, `"notify_fail"`: false,
+}
+
+// flat reads one line in the flat form as messages; none if it is something else.
+func flat(line []byte) []Message {
+	// Only here so that JSON logs stop early.
+	if !bytes.Contains(line, []byte(`"progress"`)) && !bytes.Contains(line, []byte(`"complete"`)) && !bytes.Contains(line, []byte(`"perf"`)) {
+		return nil
+	}
+	if !json.Valid(line) || kind(line) != '{' {
+		return nil
+	}
+	var f struct {
+		Progress    *float64
+		Complete    json.RawMessage
+		Code        json.RawMessage
+		Description string
+		Label       string
+		Perf        json.RawMessage
+	}
+	means := false
+	for key := range members(line) {
+		meaning, ours := flatFields[string(key)]
+		if !ours {
+			return nil
+		}
+		means = means || meaning
+	}
+	if !means || json.Unmarshal(line, &f) != nil {
+		return nil
+	}
+	var all []Message
+	if f.Progress != nil {
+		if *f.Progress < 0 || *f.Progress > 1 {
+			return nil
+		}
+		all = append(all, tell(TypeProgress, map[string]any{"progress": *f.Progress, "message": f.Label}))
+	}
+	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.wellFormed() {
+		all = append(all, m)
+	}
+	switch {
+	case !truth(f.Complete):
+	case truth(f.Code):
+		what := f.Description
+		if what == "" {
+			what = "the program says that it has failed, with code " + string(f.Code)
+		}
+		all = append(all, tell(TypeError, map[string]any{"message": what, "class": "task", "fatal": true}))
+	case f.Description != "":
+		all = append(all, tell(TypeStatus, f.Description))
+	default:
+		all = append(all, tell(TypeProgress, 1))
+	}
+	return all
+}
+
+// truth tells whether a JSON value is neither missing nor nothing.
+func truth(value []byte) bool {
+	switch string(value) {
+	case "", "0", "null", "false", `""`, `"0"`:
+		return false
+	}
+	return true
+}

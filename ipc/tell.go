@@ -1,0 +1,89 @@
+package ipc
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Task is what an INIT tells a process of its task.
+type Task struct {
+	Task    string `json:"task"`
+	Attempt int    `json:"attempt"`
+	Epoch   uint64 `json:"epoch"`
+	Job     string `json:"job,omitempty"`
+	Node    string `json:"node"`
+	Queue   string `json:"queue"`
+	// Time is the time that the task is for, which may lie in the past.
+	Time time.Time `json:"time"`
+	// Deadline is when the run timeout passes, unless it is extended.
+	Deadline time.Time         `json:"deadline,omitzero"`
+	Params   json.RawMessage   `json:"params,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Parent   string            `json:"parent,omitempty"`
+	// Inputs is how the tasks that it needed have ended, an object.
+	Inputs json.RawMessage `json:"inputs,omitempty"`
+	// Checkpoint is the last one of an earlier attempt.
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+	// Limits names what is in force, in words.
+	Limits string `json:"limits,omitempty"`
+}
+
+// Receipt is what an ACK says of a message.
+type Receipt struct {
+	// ID is that of the message.
+	ID string `json:"id"`
+	OK bool   `json:"ok"`
+	// Error is why it was refused.
+	Error string `json:"error,omitempty"`
+	// Task is the id of the task that a SPAWN has made.
+	Task string `json:"task,omitempty"`
+	// Until is when the run timeout passes after an EXTEND.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Init is the first message to a process.
+func Init(t Task) Message {
+	t.Time, t.Deadline = t.Time.UTC(), t.Deadline.UTC()
+	return tell(TypeInit, t)
+}
+
+// Cancel asks the process to end: reason says why, and at deadline it is ended by force.
+func Cancel(reason string, deadline time.Time) Message {
+	return tell(TypeCancel, struct {
+		Reason   string `json:"reason"`
+		Deadline string `json:"deadline"`
+	}{reason, deadline.UTC().Format(time.RFC3339Nano)})
+}
+
+// Ack answers a message that has an id, once what it asked for is durable.
+func Ack(r Receipt) Message {
+	r.Until = r.Until.UTC()
+	return tell(TypeAck, r)
+}
+
+// Ping asks for a sign of life, which is a HEARTBEAT.
+func Ping() Message { return Message{Type: TypePing} }
+
+func tell(typ string, payload any) Message {
+	encoded, err := json.Marshal(payload)
+	if err != nil {
+		panic(err) // ours always encode, unless raw JSON that was checked before is none
+	}
+	return Message{Type: typ, Payload: encoded}
+}
+
+// Encode returns m as one line with its end. It returns an error if the payload
+// is not valid JSON.
+func Encode(m Message) ([]byte, error) {
+	line, err := json.Marshal(struct {
+		Version int             `json:"v"`
+		Type    string          `json:"type"`
+		ID      string          `json:"id,omitempty"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}{Version, m.Type, m.ID, m.Payload})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", m.Type, err)
+	}
+	return append(line, '\n'), nil
+}

@@ -1,0 +1,135 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// How long what a task says of itself is kept after it was last said.
+const (
+	liveTTL       = 7 * 24 * time.Hour
+	checkpointTTL = 30 * 24 * time.Hour
+)
+
+// stateStream holds the latest word of tasks: one message for each subject.
+func (l Layout) stateStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        StateStream,
+		Description: "Millrace: how running tasks stand, and what their next attempts go on from",
+		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*"},
+		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
+		Duplicates: 100 * time.Millisecond,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
+}
+
+// SaveLive stores how an attempt stands in place of what was said before.
+func (s *Store) SaveLive(ctx context.Context, l task.Live) error {
+	body, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = s.pub.publish(ctx, &nats.Msg{Subject: livePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
+	return err
+}
+
+// SaveCheckpoint stores a checkpoint in place of the one before. The error wraps
+// [task.ErrFenced] if that is of a later attempt.
+func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		before, seq, err := s.checkpoint(ctx, c.Task)
+		if err == nil && seq > 0 && !c.Follows(&before) {
+			return fmt.Errorf("checkpoint of task %s: %w", c.Task, task.ErrFenced)
+		}
+		if err == nil {
+			m := &nats.Msg{Subject: checkpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}
+			m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
+			_, err = s.pub.publish(ctx, m)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
+		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, errNoStream),
+			says(err, codeWriteInFlight), says(err, codeSameInFlight):
+			// Somebody else was faster, or the answer was lost; the same one again does no harm.
+		default:
+			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Checkpoint returns the latest checkpoint of a task: the word of the stream's
+// leader. Its epoch is 0 if there is none.
+func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error) {
+	c, _, err := s.checkpoint(ctx, id)
+	if err != nil {
+		return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
+	}
+	return c, nil
+}
+
+func (s *Store) checkpoint(ctx context.Context, id task.ID) (c task.Checkpoint, seq uint64, err error) {
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": checkpointPrefix + string(id)})
+	if err != nil || !found {
+		return c, 0, err
+	}
+	if json.Unmarshal(m.Data, &c) != nil || c.Task != id {
+		return task.Checkpoint{}, m.Seq, nil // none of ours: the next one takes its place
+	}
+	return c, m.Seq, nil
+}
+
+// Live returns how a task stood when its program last said so; its epoch is 0 if
+// it never has.
+func (s *Store) Live(ctx context.Context, id task.ID) (task.Live, error) {
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": livePrefix + string(id)})
+	if err != nil {
+		return task.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
+	}
+	var l task.Live
+	if !found || json.Unmarshal(m.Data, &l) != nil || l.Task != id {
+		return task.Live{}, nil
+	}
+	return l, nil
+}
+
+// WatchLive calls said with how a task stands, each time its program says so,
+// until stop is called. Words can be lost.
+func (s *Store) WatchLive(id task.ID, said func(task.Live)) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(livePrefix+string(id), func(m *nats.Msg) {
+		var l task.Live
+		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
+			said(l)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch task %s: %w", id, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}
+
+func ttl(d time.Duration) nats.Header {
+	return nats.Header{"Nats-TTL": {strconv.Itoa(int(d.Seconds())) + "s"}}
+}

@@ -1,0 +1,36 @@
+package task
+
+import "time"
+
+// RunUntil is when the run timeout of the current attempt passes; zero if there is none.
+func (t *Task) RunUntil() time.Time {
+	run := t.runTimeout()
+	if run <= 0 {
+		return time.Time{}
+	}
+	until := t.StartedAt.Add(run)
+	if t.Extended.After(until) {
+		return t.Extended
+	}
+	return until
+}
+
+// extend moves the run timeout within its bound. What holds already needs no fact.
+func extend(t Task, c Extend) Event {
+	now := t.RunUntil()
+	if now.IsZero() || t.State != Running {
+		return nil
+	}
+	more := t.Spec.Timeout.Extend.Std()
+	if more == 0 {
+		more = t.runTimeout()
+	}
+	until := c.Until
+	if last := t.StartedAt.Add(t.runTimeout() + more); until.After(last) {
+		until = last
+	}
+	if !until.After(now) {
+		return nil
+	}
+	return AttemptExtended{Attempt: t.Attempt, Epoch: c.Epoch, Until: until}
+}

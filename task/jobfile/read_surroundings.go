@@ -1,0 +1,57 @@
+package jobfile
+
+import "millrace/task"
+
+func (r *reader) resources(v value) (t task.Resources) {
+	r.object(v, "a mapping such as {memory: 512MiB}", setters{
+		"memory":    func(v value) { t.Memory = r.size(v) },
+		"cpu":       func(v value) { t.CPU = r.number(v) },
+		"pids":      func(v value) { t.PIDs = r.whole(v) },
+		"file_size": func(v value) { t.FileSize = r.size(v) },
+		"output":    func(v value) { t.Output = r.size(v) },
+	})
+	return t
+}
+
+func (r *reader) secrets(v value) map[string]task.Secret {
+	if v.kind != mapping {
+		r.want(v, "a mapping such as {API_KEY: {file: /run/secrets/api_key}}")
+		return nil
+	}
+	all := make(map[string]task.Secret, len(v.fields))
+	for _, f := range v.fields {
+		at := value{f.node, join(v.path, f.name), f.pos}
+		var s task.Secret
+		if at.kind != mapping {
+			r.want(at, "where the value is found, such as {file: /run/secrets/api_key}")
+		}
+		for _, f := range at.fields {
+			if f.name != "file" {
+				r.add(f.pos, join(at.path, f.name), "unknown field `%s`: a secret is read from a `file` on the node", excerpt(join(at.path, f.name)))
+				continue
+			}
+			s.File = r.line(value{f.node, join(at.path, f.name), f.pos})
+		}
+		all[f.name] = s
+	}
+	return all
+}
+
+func (r *reader) size(v value) task.Size {
+	var s task.Size
+	switch v.kind {
+	case text:
+		var err error
+		if s, err = task.ParseSize(v.text); err != nil {
+			r.refuse(v, "%v", err)
+		} else if s == 0 {
+			r.refuse(v, "want more than zero: leave the field out for no bound")
+		}
+	case number:
+		n := excerpt(v.text)
+		r.refuse(v, "the size %s has no unit: write %sB for bytes or %sMiB", n, n, n)
+	default:
+		r.want(v, "a size such as 64MiB")
+	}
+	return s
+}

@@ -1,0 +1,248 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"millrace/task"
+)
+
+// livePause is how long what an attempt says of its standing is gathered: only
+// the latest word of each pause is stored, so that no program floods the log by it.
+const livePause = time.Second
+
+// standing is what an attempt last said of itself. The output's mu guards it.
+type standing struct {
+	task.Live
+	noted   string    // the message and share that a line of the output has said
+	status  string    // what such a line is to say next
+	changed bool      // it differs from what was stored
+	saved   time.Time // when it was last stored
+	timer   *time.Timer
+	beat    time.Time // when a message of the protocol last came
+}
+
+// Status says what the task is at, in words and as a share of the whole from 0
+// to 1; a share below 0 says nothing. It becomes a line of the output, too, but
+// for words that are followed by others within a second.
+func (o *Output) Status(message string, progress float64) {
+	o.stand(func(l *standing) {
+		l.Message = capped(message, task.MaxLiveMessage)
+		l.status = l.Message
+		if progress >= 0 {
+			l.Progress = &progress
+			l.status = fmt.Sprintf("%3.0f%% %s", 100*progress, l.Message)
+		}
+	})
+}
+
+// Progress says how far the task is, from 0 to 1. An empty message leaves the one
+// before.
+func (o *Output) Progress(share float64, message string) {
+	o.stand(func(l *standing) {
+		l.Progress = &share
+		if message != "" {
+			l.Message = capped(message, task.MaxLiveMessage)
+		}
+	})
+}
+
+// Metrics gives figures their latest values. It returns an error for names beyond
+// [task.MaxLiveMetrics], which are left out.
+func (o *Output) Metrics(values map[string]float64) error {
+	left := 0
+	o.stand(func(l *standing) {
+		fresh := maps.Clone(l.Metrics) // the old one may be on its way
+		if fresh == nil {
+			fresh = make(map[string]float64, len(values))
+		}
+		for name, v := range values {
+			if _, there := fresh[name]; !there && len(fresh) >= task.MaxLiveMetrics {
+				left++
+				continue
+			}
+			fresh[name] = v
+		}
+		l.Metrics = fresh
+	})
+	if left > 0 {
+		return fmt.Errorf("metrics: %d new figures are left out: an attempt has at most %d", left, task.MaxLiveMetrics)
+	}
+	return nil
+}
+
+// Ready says that the program has set itself up and begins its work.
+func (o *Output) Ready() {
+	o.stand(func(l *standing) {
+		if l.Ready.IsZero() {
+			l.Ready = time.Now()
+		}
+	})
+}
+
+// Heartbeat says that the program makes headway.
+func (o *Output) Heartbeat() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard = time.Now()
+	o.live.beat = o.heard
+}
+
+// Log adds an entry with a level, such as "warn", and fields, a JSON object or nil.
+func (o *Output) Log(level, message string, fields []byte) {
+	o.add(task.Line{Stream: task.Log, Text: message, Level: level, Fields: fields})
+}
+
+func (o *Output) lastBeat() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live.beat
+}
+
+// ReadyAt is when the program began its work, if it said so.
+func (o *Output) ReadyAt() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live.Ready
+}
+
+// stand changes the standing and sees to it that it is stored soon.
+func (o *Output) stand(change func(*standing)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := &o.live
+	change(l)
+	o.heard = time.Now()
+	l.beat, l.changed = o.heard, true
+	if l.timer == nil {
+		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
+	}
+}
+
+// saveLive stores the standing as it is now.
+func (o *Output) saveLive() {
+	o.saving.Lock() // so that an older one is never stored after a newer one
+	defer o.saving.Unlock()
+	o.mu.Lock()
+	l := &o.live
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	now := l.Live
+	now.Task, now.Attempt, now.Epoch, now.At = o.task, o.attempt, o.epoch, time.Now()
+	said, changed := l.status, l.changed
+	if said == l.noted {
+		said = ""
+	} else {
+		l.noted = said
+	}
+	l.changed, l.saved = false, now.At
+	o.mu.Unlock()
+	if said != "" {
+		o.Line(task.Status, said)
+	}
+	if !changed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(o.ctx, liveSaving)
+	defer cancel()
+	if err := o.store.SaveLive(ctx, now); err != nil {
+		o.log.Debug().Err(err).Str("task", string(o.task)).Msg("the standing of a task was not stored; the next one is")
+	}
+}
+
+// liveSaving bounds the wait for a standing to be stored.
+const liveSaving = 5 * time.Second
+
+// Checkpoint stores the value from which another attempt is to go on, at most
+// [MaxCheckpoint] bytes of JSON, in place of the one before. When it returns
+// without an error the value is durable. The error wraps [task.ErrFenced] if the
+// task is no longer this attempt's own.
+func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
+	if len(value) > MaxCheckpoint {
+		return fmt.Errorf("checkpoint: it has %d bytes, want at most %d", len(value), MaxCheckpoint)
+	}
+	a.Output.Heartbeat()
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	return a.worker.store.SaveCheckpoint(ctx, task.Checkpoint{
+		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: time.Now(), Value: value,
+	})
+}
+
+// MaxCheckpoint is the largest checkpoint, in bytes.
+const MaxCheckpoint = 64 << 10
+
+// asking bounds the wait for the server's word on what a program asks for.
+const asking = 30 * time.Second
+
+// Last returns the checkpoint from which the attempt is to go on; nil if there is none.
+func (a *Attempt) Last() []byte { return a.last }
+
+// resume reads what an earlier attempt has left. A first attempt has no earlier
+// one, so it costs no read.
+func (a *Attempt) resume(ctx context.Context) error {
+	if a.Task.Attempt <= 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	c, err := a.worker.store.Checkpoint(ctx, a.Task.ID)
+	if err != nil {
+		return err
+	}
+	a.last = c.Value
+	return nil
+}
+
+// Extend asks that the run timeout pass no earlier than by from now, and returns
+// when it passes now: no later than timeout.extend allows. It is zero if there is
+// none. A handler's deadline is fixed: for it Extend returns an error.
+func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
+	if a.Task.Spec.Run == nil {
+		return a.Deadline, errors.New("extend: the deadline of a handler is fixed")
+	}
+	a.Output.Heartbeat()
+	until := a.until()
+	if until.IsZero() || !time.Now().Add(by).After(until) {
+		return until, nil
+	}
+	// More than was asked for, so that who asks often leaves few facts.
+	asked := time.Now().Add(by + by/2)
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.Task, task.Extend{Epoch: a.Task.Epoch, Until: asked})
+	if err != nil {
+		return until, fmt.Errorf("extend: %w", err)
+	}
+	return a.runUntil(t.RunUntil()), nil
+}
+
+// Spawn submits a child of the task and returns its id. The same key again makes
+// no second one, also from a later attempt.
+func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (task.ID, error) {
+	if a.worker.cfg.Submit == nil {
+		return "", errors.New("spawn: this worker cannot submit tasks: set Submit of its configuration")
+	}
+	a.Output.Heartbeat()
+	s.ID, s.Parent = task.ChildID(a.Task.ID, key), a.Task.ID
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	if err := a.worker.cfg.Submit(ctx, s); err != nil {
+		return "", fmt.Errorf("spawn: %w", err)
+	}
+	return s.ID, nil
+}
+
+// capped is text of at most so many bytes.
+func capped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

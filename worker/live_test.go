@@ -1,0 +1,197 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/worker"
+)
+
+// attempt gives a test the attempt of a handler that does something with it.
+func doing(do func(ctx context.Context, a *worker.Attempt) error) map[string]worker.Handler {
+	return map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error { return do(ctx, worker.FromContext(ctx)) }}
+}
+
+// TestStandingIsCoalesced: however often a program says how it stands, it is
+// stored once a second, and the last word always is.
+func TestStandingIsCoalesced(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := w.start(worker.Config{}, doing(func(_ context.Context, a *worker.Attempt) error {
+			for i := range 1000 {
+				a.Output.Status(fmt.Sprintf("page %d", i), float64(i)/1000)
+				if err := a.Output.Metrics(map[string]float64{"pages": float64(i)}); err != nil {
+					return err
+				}
+				wait(10 * time.Millisecond)
+			}
+			a.Output.Progress(1, "done")
+			return nil
+		}))
+		ended := w.ended(w.submit(task.Spec{}))
+		w.wantState(ended, task.Finished, "")
+		lives := get(r.store, &r.lives)
+		if n := len(lives); n < 9 || n > 13 {
+			w.Errorf("it was stored %d times in 10 s", n)
+		}
+		last := lives[len(lives)-1]
+		if last.Message != "done" || *last.Progress != 1 || last.Metrics["pages"] != 999 || last.Epoch != ended.Epoch {
+			w.Errorf("the last word is %+v", last)
+		}
+		lines, err := r.store.lines()
+		if n := len(lines); err != nil || n < 9 || n > 13 || !strings.HasSuffix(lines[n-1], "page 999") {
+			w.Errorf("%d lines, %v: %q", n, err, lines)
+		}
+	})
+}
+
+func TestMetricsAreBounded(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := w.start(worker.Config{}, doing(func(_ context.Context, a *worker.Attempt) error {
+			for i := range task.MaxLiveMetrics + 6 {
+				err := a.Output.Metrics(map[string]float64{fmt.Sprint("m", i): 1})
+				if (err != nil) != (i >= task.MaxLiveMetrics) {
+					return fmt.Errorf("figure %d: %w", i, err)
+				}
+			}
+			return nil
+		}))
+		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
+		if lives := get(r.store, &r.lives); len(lives[len(lives)-1].Metrics) != task.MaxLiveMetrics {
+			w.Errorf("%d figures", len(lives[len(lives)-1].Metrics))
+		}
+	})
+}
+
+// TestCheckpointIsHandedOn: the next attempt has it, the first one reads nothing.
+func TestCheckpointIsHandedOn(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := w.start(worker.Config{}, doing(func(ctx context.Context, a *worker.Attempt) error {
+			if a.Task.Attempt == 1 {
+				if a.Last() != nil {
+					return fmt.Errorf("the first attempt goes on from %s", a.Last())
+				}
+				return errors.Join(a.Checkpoint(ctx, []byte(`{"next":7}`)), errors.New("again"))
+			}
+			a.Output.SetResult(a.Last())
+			return nil
+		}))
+		ended := w.ended(w.submit(task.Spec{Retry: task.Retry{Max: 1}}))
+		w.wantState(ended, task.Finished, "")
+		if string(ended.Result) != `{"next":7}` {
+			w.Errorf("the result is %s", ended.Result)
+		}
+		// An attempt that was fenced off cannot replace it.
+		later := task.Checkpoint{Task: ended.ID, Epoch: ended.Epoch + 100, Value: []byte(`1`)}
+		if err := r.store.SaveCheckpoint(w.Context(), later); err != nil {
+			w.Fatal(err)
+		}
+		if err := r.store.SaveCheckpoint(w.Context(), task.Checkpoint{Task: ended.ID, Epoch: ended.Epoch}); !errors.Is(err, task.ErrFenced) {
+			w.Errorf("an older epoch: %v", err)
+		}
+	})
+}
+
+func TestSpawnIsAsked(t *testing.T) {
+	inBubble(t, func(w *world) {
+		asked := make(chan task.Submission, 2)
+		handlers := doing(func(ctx context.Context, a *worker.Attempt) error {
+			id, err := a.Spawn(ctx, "k", task.Submission{Job: "page"})
+			if err == nil && id != task.ChildID(a.Task.ID, "k") {
+				err = fmt.Errorf("the child is %s", id)
+			}
+			return err
+		})
+		r := w.start(worker.Config{Submit: func(_ context.Context, s task.Submission) error { asked <- s; return nil }}, handlers)
+		id := w.submit(task.Spec{})
+		w.wantState(w.ended(id), task.Finished, "")
+		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != task.ChildID(id, "k") {
+			w.Errorf("asked for %+v", s)
+		}
+		r.stop()
+		<-r.done
+		w.start(worker.Config{Node: "b"}, handlers)
+		ended := w.ended(w.submit(task.Spec{}))
+		if w.wantState(ended, task.Error, task.ReasonTask); !strings.Contains(ended.Message, "cannot submit") {
+			w.Errorf("%s", ended.Message)
+		}
+	})
+}
+
+// chatty runs like a child process: it may be given more time, and it prints.
+type chatty struct {
+	do func(ctx context.Context, a *worker.Attempt)
+}
+
+func (c chatty) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
+	c.do(ctx, a)
+	if ctx.Err() != nil {
+		return worker.Outcome{Class: task.ReasonKilled, Stopped: true}
+	}
+	return worker.Outcome{}
+}
+
+func command(spec task.Spec) task.Spec {
+	spec.Run = &task.Run{Argv: []string{"x"}}
+	return spec
+}
+
+func TestMoreTime(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(worker.Config{Commands: chatty{func(ctx context.Context, a *worker.Attempt) {
+			for range 10 {
+				if _, err := a.Extend(ctx, time.Minute); err != nil && ctx.Err() == nil {
+					w.Errorf("extend: %v", err)
+				}
+				select {
+				case <-time.After(20 * time.Second):
+				case <-ctx.Done():
+					return
+				}
+			}
+		}}}, nil)
+		spec := command(task.Spec{Timeout: task.Timeout{Run: task.Duration(30 * time.Second), Extend: task.Duration(time.Hour)}})
+		id := w.submit(spec)
+		w.wantState(w.ended(id), task.Finished, "")
+		if n := len(w.facts(id)); n > 2+5 {
+			w.Errorf("asking ten times has left %d facts", n-2)
+		}
+		spec.Timeout.Extend = task.Duration(time.Minute)
+		ended := w.ended(w.submit(spec))
+		w.wantState(ended, task.Error, task.ReasonTimeout)
+		if took := ended.EndedAt.Sub(ended.StartedAt); took != 90*time.Second {
+			w.Errorf("it was ended after %v", took)
+		}
+	})
+}
+
+func TestHeartbeatTimeout(t *testing.T) {
+	inBubble(t, func(w *world) {
+		beats := true
+		w.start(worker.Config{Commands: chatty{func(ctx context.Context, a *worker.Attempt) {
+			for range 60 {
+				a.Output.Line(task.Stdout, "still here")
+				if beats {
+					a.Output.Heartbeat()
+				}
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return
+				}
+			}
+		}}}, nil)
+		spec := command(task.Spec{Timeout: task.Timeout{Heartbeat: task.Duration(5 * time.Second)}})
+		w.wantState(w.ended(w.submit(spec)), task.Finished, "")
+		beats = false
+		ended := w.ended(w.submit(spec))
+		w.wantState(ended, task.Error, task.ReasonTimeout)
+		if took := ended.EndedAt.Sub(ended.StartedAt); took < 5*time.Second || took > 6*time.Second || !strings.Contains(ended.Message, "heartbeat") {
+			w.Errorf("after %v: %s", took, ended.Message)
+		}
+	})
+}

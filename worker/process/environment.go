@@ -1,0 +1,157 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/joho/godotenv"
+
+	"millrace/ipc"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// workersOwn is the worker's environment without what is meant for the worker
+// itself: settings and identity.
+var workersOwn = sync.OnceValue(func() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "MILLRACE_") })
+})
+
+// kept are the variables of the worker that a clean environment has.
+var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
+
+// environment is the worker's own, then what the task is, then files, then what
+// its spec sets, then secrets. It returns the values of the secrets, too. The
+// error says which file cannot be read.
+func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, secrets []string, err error) {
+	run := a.Task.Spec.Run
+	own := workersOwn()
+	env = make([]string, 0, len(own)+len(run.Env)+12)
+	if !run.EnvClear {
+		env = append(env, own...)
+	} else {
+		for _, e := range own {
+			if name, _, _ := strings.Cut(e, "="); slices.Contains(kept, name) || slices.Contains(run.Inherit, name) {
+				env = append(env, e)
+			}
+		}
+	}
+	if as != nil && as.credential != nil {
+		env = append(env, "HOME="+as.home, "USER="+as.name, "LOGNAME="+as.name)
+	}
+	env = append(env,
+		"MILLRACE_IPC="+strconv.Itoa(ipc.Version),
+		"MILLRACE_TASK="+string(a.Task.ID),
+		"MILLRACE_ATTEMPT="+strconv.Itoa(a.Task.Attempt),
+		"MILLRACE_EPOCH="+strconv.FormatUint(a.Task.Epoch, 10),
+		"MILLRACE_NODE="+t.Node,
+		"MILLRACE_QUEUE="+a.Task.Route.Queue(),
+		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
+	)
+	if run.Stdin == task.StdinOpen {
+		env = append(env, "MILLRACE_STDIN=open")
+	}
+	if a.Task.Job != "" {
+		env = append(env, "MILLRACE_JOB="+a.Task.Job)
+	}
+	if a.Task.Schedule != "" {
+		env = append(env, "MILLRACE_SCHEDULE="+a.Task.Schedule, "MILLRACE_TICK="+a.Task.Tick.UTC().Format(time.RFC3339Nano))
+	}
+	if !a.Deadline.IsZero() {
+		env = append(env, "MILLRACE_DEADLINE="+a.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	if len(a.Task.Params) > 0 {
+		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
+	}
+	if len(a.Task.Inputs) > 0 {
+		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
+	}
+	if last := a.Last(); len(last) > 0 {
+		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
+	}
+	for _, file := range run.EnvFiles {
+		if env, err = readEnvFile(env, inDir(dir, file)); err != nil {
+			return nil, nil, err
+		}
+	}
+	for k, v := range run.Env {
+		env = append(env, k+"="+v)
+	}
+	for name, s := range run.Secrets {
+		value, err := readSecret(inDir(dir, s.File))
+		if err != nil {
+			return nil, nil, fmt.Errorf("run.secrets: %s: %w", name, err)
+		}
+		env, secrets = append(env, name+"="+value), append(secrets, value)
+	}
+	return env, secrets, nil
+}
+
+// logicalTime is the time that a task is for: the tick of its schedule, its due time, or
+// when it was submitted.
+func logicalTime(t *task.Task) time.Time {
+	if !t.Tick.IsZero() {
+		return t.Tick.UTC()
+	}
+	if t.Attempt <= 1 && !t.Due.IsZero() {
+		return t.Due.UTC()
+	}
+	return t.SubmittedAt.UTC()
+}
+
+func inDir(dir, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
+}
+
+// maxEnvFile bounds a file of variables; the kernel takes no more of them anyway.
+const maxEnvFile = 1 << 20
+
+func readEnvFile(env []string, name string) ([]string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("run.env_files: %w: put the file on this node, or correct its name", err)
+	}
+	defer f.Close()
+	vars, err := godotenv.Parse(io.LimitReader(f, maxEnvFile))
+	if err != nil {
+		return nil, fmt.Errorf("run.env_files: %s: %w: want lines NAME=value", name, err)
+	}
+	for k, v := range vars {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return nil, fmt.Errorf("run.env_files: %s: %q cannot be an environment variable", name, k)
+		}
+		env = append(env, k+"="+v)
+	}
+	return env, nil
+}
+
+// readSecret returns the text of a file, without the line end at its end. Its
+// errors never hold any of it.
+func readSecret(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: put the file on this node and let the worker's user read it", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, task.MaxSecret+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > task.MaxSecret:
+		return "", fmt.Errorf("%s has more than %d bytes", name, task.MaxSecret)
+	case strings.ContainsRune(string(text), 0):
+		return "", errors.New(name + " holds a zero byte, which no variable can")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}

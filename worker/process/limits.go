@@ -1,0 +1,82 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+
+	"millrace/task"
+)
+
+// limits is what bounds one run, and how.
+type limits struct {
+	want   task.Resources
+	group  *cgroup  // nil without one
+	words  []string // what is in force
+	missed []string // what is not
+}
+
+// none tells whether nothing is asked for that this package enforces.
+func (l *limits) none() bool {
+	r := l.want
+	return r.Memory == 0 && r.CPU == 0 && r.PIDs == 0 && r.FileSize == 0
+}
+
+// text says in words what is in force.
+func (l *limits) text() string {
+	all := l.words
+	if len(l.missed) > 0 {
+		all = append(all[:len(all):len(all)], "not in force: "+strings.Join(l.missed, ", "))
+	}
+	return strings.Join(all, ", ")
+}
+
+// plan decides how each bound is enforced. Groups is nil, with the reason, where
+// the machine has no control groups for us.
+func plan(want task.Resources, groups bool, reason string) limits {
+	l := limits{want: want}
+	say := func(format string, args ...any) { l.words = append(l.words, fmt.Sprintf(format, args...)) }
+	how := "watched"
+	if groups {
+		how = "cgroup"
+	}
+	if want.Memory > 0 {
+		say("memory %v (%s)", want.Memory, how)
+	}
+	if want.CPU > 0 {
+		if groups {
+			say("cpu %g (cgroup)", want.CPU)
+		} else {
+			l.missed = append(l.missed, fmt.Sprintf("cpu %g (%s)", want.CPU, reason))
+		}
+	}
+	if want.PIDs > 0 {
+		say("pids %d (%s)", want.PIDs, how)
+	}
+	if want.FileSize > 0 {
+		say("file_size %v (rlimit)", want.FileSize)
+	}
+	return l
+}
+
+// judge says of a run with bounds whether it was one of them that ended it. Over
+// names the one that was exceeded when somebody looked, peak is the most memory seen.
+func (l *limits) judge(r Result, over string, peak int64) Result {
+	r.Usage.Limits = l.text()
+	r.Usage.MaxMemory = max(r.Usage.MaxMemory, peak)
+	fail := func(class, format string, args ...any) {
+		r.Class, r.Message, r.Stopped = class, fmt.Sprintf(format, args...), false
+	}
+	memory := l.want.Memory
+	switch {
+	case over == overPIDs:
+		fail(task.ReasonTask, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
+	case over == overMemory,
+		memory > 0 && r.Class != "" && !r.Stopped && l.group != nil && l.group.outOfMemory(),
+		// It may have been refused memory, or have gone faster than anybody looked.
+		memory > 0 && r.Class != "" && !r.Stopped && r.Usage.MaxMemory > int64(memory):
+		fail(task.ReasonMemory, "it used more than %v of memory: raise resources.memory, or use less", memory)
+	case l.want.FileSize > 0 && r.Signal == "SIGXFSZ":
+		fail(task.ReasonTask, "it wrote a file of more than %v: raise resources.file_size, or write less", l.want.FileSize)
+	}
+	return r
+}

@@ -1,0 +1,203 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setRlimits bounds a process that has just been started. What it may have started
+// in the microseconds before is not bounded.
+func setRlimits(pid int, l *limits) {
+	set := func(resource int, n uint64) {
+		if unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil) != nil {
+			l.missed = append(l.missed, "an rlimit of the process")
+		}
+	}
+	if n := l.want.FileSize; n > 0 {
+		set(unix.RLIMIT_FSIZE, uint64(n))
+	}
+	if l.want.Memory > 0 && l.group == nil {
+		// No rlimit bounds what is used without refusing what is only reserved. If
+		// it is faster than whoever watches, the kernel shall choose it and not the worker.
+		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
+	}
+}
+
+// watcher looks at the memory and the number of processes of runs that no
+// control group bounds, all of them in one walk over the processes.
+type watcher struct {
+	runs map[*watched]bool
+	add  chan *watched
+	drop chan *watched
+	done chan struct{}
+}
+
+// watched is a run that is looked at.
+type watched struct {
+	pid    int
+	limits *limits
+	over   func(what string)
+	peak   atomic.Int64 // the most memory that was seen
+	told   bool
+}
+
+// watchEvery is how long it takes from one look to the next at least, and
+// watchShare the share of a processor that looking may take.
+const (
+	watchEvery = 50 * time.Millisecond
+	watchShare = 20
+)
+
+func startWatcher() *watcher {
+	w := &watcher{runs: map[*watched]bool{}, add: make(chan *watched), drop: make(chan *watched), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+func (w *watcher) close() {
+	close(w.add)
+	<-w.done
+}
+
+func (w *watcher) run() {
+	defer close(w.done)
+	var tick <-chan time.Time
+	for {
+		select {
+		case r, open := <-w.add:
+			if !open {
+				return
+			}
+			w.runs[r] = true
+		case r := <-w.drop:
+			delete(w.runs, r)
+		case <-tick:
+			began := time.Now()
+			w.look()
+			tick = time.After(max(watchEvery, watchShare*time.Since(began)))
+		}
+		switch {
+		case len(w.runs) == 0:
+			tick = nil
+		case tick == nil:
+			tick = time.After(watchEvery)
+		}
+	}
+}
+
+// look adds up what each run holds.
+func (w *watcher) look() {
+	parents := map[int]int{}
+	groups := map[int]int{}
+	for pid := range processes() {
+		if s, err := readStat(pid); err == nil && !s.ended() && !s.kernel {
+			parents[pid], groups[pid] = s.parent, s.group
+		}
+	}
+	leaders := map[int]*watched{}
+	for r := range w.runs {
+		leaders[r.pid] = r
+	}
+	held, count := map[*watched]int64{}, map[*watched]int{}
+	for pid := range parents {
+		var of *watched
+		for at, steps := pid, 0; at > 1 && steps < 64; at, steps = parents[at], steps+1 {
+			if r := leaders[at]; r != nil {
+				of = r
+				break
+			}
+			if r := leaders[groups[at]]; r != nil {
+				of = r
+				break
+			}
+		}
+		if of != nil {
+			rss, threads := holding(pid)
+			held[of] += rss
+			count[of] += threads
+		}
+	}
+	for r := range w.runs {
+		if held[r] > r.peak.Load() {
+			r.peak.Store(held[r])
+		}
+		want := &r.limits.want
+		switch {
+		case r.told:
+		case want.Memory > 0 && held[r] > int64(want.Memory):
+			r.told = true
+			r.over(overMemory)
+		case want.PIDs > 0 && count[r] > want.PIDs:
+			r.told = true
+			r.over(overPIDs)
+		}
+	}
+}
+
+// What a run can have too much of.
+const (
+	overMemory = "memory"
+	overPIDs   = "pids"
+)
+
+// holding is how much memory a process has of its own, in bytes, and how many threads it is.
+func holding(pid int) (rss int64, threads int) {
+	s, err := readStat(pid)
+	if err != nil {
+		return 0, 0
+	}
+	return s.rss * int64(syscall.Getpagesize()), s.threads
+}
+
+// attributes has a process start in its control group.
+func (l *limits) attributes(sys *syscall.SysProcAttr) {
+	if l.group != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, l.group.fd
+	}
+}
+
+// kernelKills tells whether the kernel has killed processes of this machine because
+// its memory ran out.
+type kernelKills struct {
+	mu    sync.Mutex
+	count string    // guarded by mu
+	at    time.Time // guarded by mu; when it was last seen to have grown
+}
+
+// killsFor is how long after the kernel has killed a process another end is put
+// down to the same lack of memory.
+const killsFor = 5 * time.Second
+
+func newKernelKills() *kernelKills { return &kernelKills{count: oomKills()} }
+
+// lately looks whether there was one.
+func (k *kernelKills) lately() bool {
+	count := oomKills()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if count != k.count {
+		k.count, k.at = count, time.Now()
+	}
+	return !k.at.IsZero() && time.Since(k.at) < killsFor
+}
+
+// oomKills is the kernel's own count, as text; "" if it has none.
+func oomKills() string {
+	text, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strings.TrimSpace(count)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,246 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// RunVar is the variable of the environment by which a process that has left its
+// task's group is known as the task's.
+const RunVar = "MILLRACE_RUN"
+
+// orphans are processes that a task has started and that have left its group:
+// daemons. When their parent ends the kernel makes them children of this program,
+// which is a subreaper. To look whether there are any costs one small read.
+type orphans struct {
+	file *os.File // lists the children of the thread that gets them
+	name string
+
+	// births is held for reading while a process is started and noted, so that
+	// a child of our own is never taken for an orphan.
+	births sync.RWMutex
+	mu     sync.Mutex
+	own    map[int]bool // guarded by mu
+	runs   uint64       // guarded by mu; so far
+	active int          // guarded by mu
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// reapEvery is how often orphans that have ended are reaped.
+const reapEvery = time.Second
+
+// startOrphans makes this program the parent of all orphans below it.
+func startOrphans() (*orphans, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
+	}
+	file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("list the children of this process: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o := &orphans{file: file, name: rand.Text(), own: map[int]bool{}, stop: cancel, done: make(chan struct{})}
+	go o.reapAll(ctx)
+	return o, nil
+}
+
+func (o *orphans) close() {
+	o.stop()
+	<-o.done
+	o.file.Close()
+}
+
+// begin returns the mark of a run.
+func (o *orphans) begin() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.runs++
+	o.active++
+	return RunVar + "=" + o.name + "." + strconv.FormatUint(o.runs, 10)
+}
+
+func (o *orphans) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.active--
+}
+
+// born notes a child of our own; gone forgets it before its number can be another's.
+func (o *orphans) born(pid int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own[pid] = true
+}
+
+func (o *orphans) gone(pid int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.own, pid)
+}
+
+// list returns the orphans there are, ended ones included.
+func (o *orphans) list() []int {
+	var buf [512]byte
+	n, err := o.file.ReadAt(buf[:], 0)
+	if n == 0 {
+		return nil // nearly always
+	}
+	text := buf[:n]
+	if err == nil { // there is more
+		rest, err := io.ReadAll(io.NewSectionReader(o.file, int64(n), 1<<20))
+		if err != nil {
+			return nil
+		}
+		text = append(text, rest...)
+	}
+	var pids []int
+	for field := range bytes.FieldsSeq(text) {
+		if pid, err := strconv.Atoi(string(field)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	if pids = o.strangers(pids); len(pids) == 0 {
+		return nil // only the guard
+	}
+	o.births.Lock() // whoever is being started is noted when we have it
+	defer o.births.Unlock()
+	return o.strangers(pids)
+}
+
+// strangers leaves out those that are our own.
+func (o *orphans) strangers(pids []int) []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(pids, func(pid int) bool { return o.own[pid] })
+}
+
+// reapAll reaps orphans that have ended until ctx does, so that no zombies stay.
+func (o *orphans) reapAll(ctx context.Context) {
+	defer close(o.done)
+	tick := time.NewTicker(reapEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, pid := range o.list() {
+				o.reap(pid)
+			}
+		}
+	}
+}
+
+// reap reaps an orphan if it has ended, and tells whether it is gone.
+func (o *orphans) reap(pid int) bool {
+	o.births.Lock() // by now the number may be that of a child of ours
+	defer o.births.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.own[pid] {
+		return true
+	}
+	var got int
+	err := ignoringEINTR(func() (err error) {
+		got, err = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		return err
+	})
+	return got == pid || errors.Is(err, syscall.ECHILD)
+}
+
+// maxLooks bounds the looks at processes of which nothing can be said: some never
+// have an environment, and of some only the first thread has ended.
+const maxLooks = 5
+
+// clear ends the orphans of a run: they are asked to, and killed at the deadline,
+// or at once if that has passed. It returns how many live on in spite of that.
+func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
+	asked, killed, looks := map[int]bool{}, false, 0
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		survivors = 0
+		reaped := false // then its children may be ours by now
+		open := false   // of one it cannot be said whose it is, or it has just ended
+		kill := !time.Now().Before(deadline)
+		for _, pid := range o.list() {
+			if o.reap(pid) {
+				reaped = true
+				continue
+			}
+			mine, unsure := o.belongs(pid, mark)
+			if !mine {
+				open = open || unsure
+				continue
+			}
+			if s, err := readStat(pid); err == nil && s.ended() && looks < maxLooks {
+				open = true
+				continue
+			}
+			survivors++
+			switch {
+			case kill:
+				signalIf(pid, syscall.SIGKILL, o.isOrphan(mark))
+			case !asked[pid]:
+				asked[pid] = true
+				signalIf(pid, syscall.SIGTERM, o.isOrphan(mark))
+			}
+		}
+		switch {
+		case survivors > 0:
+		case reaped:
+			continue
+		case open && looks < maxLooks:
+			looks++
+		default:
+			return 0
+		}
+		if kill {
+			if killed && time.Now().After(deadline.Add(killBound)) {
+				return survivors
+			}
+			if !killed {
+				killed, deadline = true, time.Now()
+				pause = time.Millisecond
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (o *orphans) isOrphan(mark string) func(pid int) bool {
+	return func(pid int) bool {
+		mine, _ := o.belongs(pid, mark)
+		return mine
+	}
+}
+
+// belongs tells whether an orphan is of a run. One that has cleared its
+// environment is of whichever run ends last. Unsure says that it has none at the
+// moment: it has cleared it, or is in the midst of an exec, or of its end.
+func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	switch {
+	case err != nil:
+		return false, true
+	case holds(environ, []byte(mark)):
+		return true, false
+	case bytes.Contains(environ, []byte(RunVar+"="+o.name)):
+		return false, false // another run's
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.active == 1, len(environ) == 0
+}

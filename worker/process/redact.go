@@ -1,0 +1,94 @@
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Redacted stands where a secret stood.
+const Redacted = "[secret]"
+
+const (
+	// minRedacted is the shortest value that is looked for: a shorter one would
+	// be found everywhere.
+	minRedacted = 4
+	// minRedactedLine is the same for a line of a value with several.
+	minRedactedLine = 8
+)
+
+// redactor replaces secrets in what a process says. The nil one replaces nothing.
+type redactor struct {
+	text *strings.Replacer
+	json *strings.Replacer // for text within JSON, where a secret may be escaped
+	find [][]byte          // all spellings, to tell quickly that there is none
+}
+
+// newRedactor returns nil if there is nothing to look for.
+func newRedactor(secrets []string) *redactor {
+	var values []string
+	for _, s := range secrets {
+		if len(s) >= minRedacted {
+			values = append(values, s)
+		}
+		if strings.Contains(s, "\n") { // its lines come one by one
+			for line := range strings.Lines(s) {
+				if line = strings.TrimRight(line, "\r\n"); len(line) >= minRedactedLine {
+					values = append(values, line)
+				}
+			}
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	// The longest first: one may be part of another.
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	r := &redactor{}
+	var plain, escaped []string
+	for _, v := range values {
+		plain = append(plain, v, Redacted)
+		for _, e := range spellings(v) {
+			escaped = append(escaped, e, Redacted)
+			r.find = append(r.find, []byte(e))
+		}
+	}
+	r.text, r.json = strings.NewReplacer(plain...), strings.NewReplacer(escaped...)
+	return r
+}
+
+// spellings are the forms that a value takes within a JSON text.
+func spellings(v string) []string {
+	all := []string{v}
+	quoted, err := json.Marshal(v) // escapes <, > and &
+	if err == nil {
+		all = append(all, strings.Trim(string(quoted), `"`))
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) == nil {
+		all = append(all, strings.Trim(strings.TrimSpace(b.String()), `"`))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// line is text without secrets.
+func (r *redactor) line(text string) string {
+	if r == nil {
+		return text
+	}
+	return r.text.Replace(text)
+}
+
+// payload is JSON without secrets. It reports false if it would be no JSON any
+// more: a secret was more than part of a text.
+func (r *redactor) payload(payload json.RawMessage) (json.RawMessage, bool) {
+	if r == nil || !slices.ContainsFunc(r.find, func(f []byte) bool { return bytes.Contains(payload, f) }) {
+		return payload, true
+	}
+	clean := json.RawMessage(r.json.Replace(string(payload)))
+	return clean, json.Valid(clean)
+}

@@ -1,0 +1,298 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"millrace/ipc"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// session is the conversation with the process of one attempt: it passes on what
+// the process says, does what it asks for, and answers.
+type session struct {
+	tasks   *Tasks
+	attempt *worker.Attempt
+	out     *worker.Output
+	ctx     context.Context
+	began   time.Time
+	redact  *redactor
+	process Process // set before anything is read
+
+	mu       sync.Mutex
+	failure  *ipc.Failure    // guarded by mu; the last ERROR
+	result   json.RawMessage // guarded by mu; the last RESULT
+	dropped  error           // guarded by mu; records that were not taken
+	children int             // guarded by mu; those without a key of their own
+	warned   bool            // guarded by mu; that figures are left out
+	ping     *time.Timer     // guarded by mu
+	over     bool            // guarded by mu
+	started  time.Time       // when the process was there
+}
+
+var _ Sink = (*session)(nil)
+
+// meet greets a process that has just been started.
+func (s *session) meet(p Process) {
+	s.process, s.started = p, time.Now()
+	t := &s.attempt.Task
+	if t.Spec.Run.Stdin != task.StdinOpen {
+		return
+	}
+	p.Send(ipc.Init(ipc.Task{
+		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.Route.Queue(),
+		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
+		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
+	}))
+	if d := t.Spec.Timeout.Heartbeat.Std(); d > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ping = time.AfterFunc(d/2, func() { s.askForLife(d / 2) })
+	}
+}
+
+// askForLife sends a PING, and the next one later.
+func (s *session) askForLife(pause time.Duration) {
+	s.process.Send(ipc.Ping())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.ping.Reset(pause)
+	}
+}
+
+// close ends the conversation when the process has ended.
+func (s *session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.ping != nil {
+		s.ping.Stop()
+	}
+}
+
+// Line implements [Sink].
+func (s *session) Line(stream Stream, line ipc.Line) {
+	name := task.Stdout
+	if stream == Stderr {
+		name = task.Stderr
+	}
+	text := s.redact.line(string(line.Text))
+	if line.Partial {
+		s.out.Piece(name, text)
+		return
+	}
+	s.out.Line(name, text)
+}
+
+// Message implements [Sink].
+func (s *session) Message(m ipc.Message) {
+	payload, ok := s.redact.payload(m.Payload)
+	if !ok {
+		s.out.Line(task.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
+		s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
+		return
+	}
+	m.Payload = payload
+	if m.Type == ipc.TypeInsertData {
+		s.insert(m)
+		return
+	}
+	s.answer(m, s.obey(m))
+}
+
+// answer tells the process what became of a message, if it has given it an id.
+func (s *session) answer(m ipc.Message, r ipc.Receipt) {
+	if m.ID != "" {
+		r.ID, r.OK = m.ID, r.Error == ""
+		s.process.Send(ipc.Ack(r))
+	}
+}
+
+// obey does what a message asks for, and returns what to say of it. Those that
+// have to become durable keep the process waiting if it writes more than its pipe
+// takes: that is the back-pressure.
+func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
+	refused := func(what string, err error) ipc.Receipt {
+		text := s.redact.line(err.Error())
+		s.out.Line(task.System, what+" refused: "+text)
+		return ipc.Receipt{Error: text}
+	}
+	switch m.Type {
+	case ipc.TypeStatus:
+		if st, err := m.Status(); err == nil {
+			progress := -1.0
+			if st.Progress != nil {
+				progress = *st.Progress
+			}
+			s.out.Status(st.Message, progress)
+		}
+	case ipc.TypeProgress:
+		if p, err := m.Progress(); err == nil {
+			s.out.Progress(p.Share, p.Message)
+		}
+	case ipc.TypeMetric:
+		if values, err := m.Metrics(); err == nil {
+			if err := s.out.Metrics(values); err != nil && s.first(&s.warned) {
+				return refused("METRIC", err)
+			}
+		}
+	case ipc.TypeLog:
+		if e, err := m.Entry(); err == nil {
+			s.out.Log(e.Level, e.Message, e.Fields)
+		}
+	case ipc.TypeError:
+		if f, err := m.Failure(); err == nil {
+			s.out.Line(task.Stderr, "ERROR "+f.Message)
+			s.mu.Lock()
+			s.failure = &f
+			s.mu.Unlock()
+		}
+	case ipc.TypeResult:
+		s.mu.Lock()
+		s.result = m.Payload
+		s.mu.Unlock()
+	case ipc.TypeHeartbeat:
+		s.out.Heartbeat()
+	case ipc.TypeReady:
+		s.out.Ready()
+	case ipc.TypeCheckpoint:
+		if err := s.attempt.Checkpoint(s.ctx, m.Payload); err != nil {
+			return refused("CHECKPOINT", err)
+		}
+	case ipc.TypeExtend:
+		by, err := m.Extension()
+		if err == nil {
+			r.Until, err = s.attempt.Extend(s.ctx, by)
+		}
+		if err != nil {
+			return refused("EXTEND", err)
+		}
+	case ipc.TypeSpawn:
+		id, err := s.spawn(m)
+		if err != nil {
+			return refused("SPAWN", err)
+		}
+		r.Task = string(id)
+	}
+	return r
+}
+
+// first tells whether it is the first time.
+func (s *session) first(flag *bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := *flag
+	*flag = true
+	return !was
+}
+
+// insert takes records; their ACK comes when they are stored.
+func (s *session) insert(m ipc.Message) {
+	items, err := m.Records()
+	if err == nil {
+		var stored func(error)
+		if m.ID != "" {
+			stored = func(err error) {
+				var r ipc.Receipt
+				if err != nil {
+					r.Error = err.Error()
+				}
+				s.answer(m, r)
+			}
+		}
+		err = s.out.InsertThen(stored, items...)
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.dropped = err
+		s.mu.Unlock()
+	}
+}
+
+// offspring is the payload of a SPAWN: a submission, in which a command may
+// stand by itself.
+type offspring struct {
+	task.Submission
+	Key   string   `json:"key"`
+	Argv  []string `json:"argv"`
+	Shell string   `json:"shell"`
+}
+
+func (s *session) spawn(m ipc.Message) (task.ID, error) {
+	asked, err := m.Spawn()
+	if err != nil {
+		return "", err
+	}
+	var o offspring
+	d := json.NewDecoder(bytes.NewReader(asked.Task))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return "", fmt.Errorf("its payload is no submission: %w", err)
+	}
+	if len(o.Argv) > 0 || o.Shell != "" {
+		if o.Spec != nil {
+			return "", fmt.Errorf("spec and argv or shell are both set; choose one")
+		}
+		o.Spec = &task.Spec{Run: &task.Run{Argv: o.Argv, Shell: o.Shell}}
+	}
+	key := asked.Key
+	if key == "" {
+		s.mu.Lock()
+		s.children++
+		key = "#" + strconv.Itoa(s.children) // the n-th without one, in each attempt
+		s.mu.Unlock()
+	}
+	return s.attempt.Spawn(s.ctx, key, o.Submission)
+}
+
+// outcome joins how the process ended with what it said of itself.
+func (s *session) outcome(r *Result) worker.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := worker.Outcome{Class: r.Class, Exit: r.Exit, Message: r.Message, Result: s.result, Stopped: r.Stopped, Survivors: r.Survivors}
+	s.phases(r)
+	if r.Usage != (task.Usage{}) {
+		o.Usage = &r.Usage
+	}
+	if s.dropped != nil && o.Class == "" {
+		o.Class, o.Message = task.ReasonSystem, s.dropped.Error()
+	}
+	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != task.ReasonMemory || o.Class == "" && s.failure.Fatal) {
+		if s.failure.Message != "" {
+			o.Message = s.failure.Message
+		}
+		if slices.Contains(task.Classes, s.failure.Class) {
+			o.Class = s.failure.Class
+		} else {
+			o.Class = task.ReasonTask
+		}
+		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
+		o.RetryAfter = time.Duration(s.failure.RetryAfter)
+	}
+	return o
+}
+
+// phases notes how long each part of the attempt took, unless only the work did.
+func (s *session) phases(r *Result) {
+	if s.started.IsZero() {
+		return
+	}
+	begins := s.started
+	if ready := s.out.ReadyAt(); ready.After(begins) {
+		begins = ready
+	}
+	ends := time.Now().Add(-r.Stop)
+	setup, stop := begins.Sub(s.began).Truncate(time.Millisecond), r.Stop.Truncate(time.Millisecond)
+	if setup > 0 || stop > 0 {
+		r.Usage.Setup, r.Usage.Stop = task.Duration(setup), task.Duration(stop)
+		r.Usage.Run = task.Duration(max(ends.Sub(begins), 0).Truncate(time.Millisecond))
+	}
+}
