@@ -37,6 +37,8 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
+	case w.seq != 0:
+		f.Message = w.seq
 	default:
 		f.Job = w.job
 	}
@@ -68,7 +70,7 @@ type wire struct {
 	retry                     *task.RetryPlan
 	usage                     *task.Usage
 	digest, from, to          string
-	connection, low           uint64
+	connection, low, seq      uint64
 	kept, stopped             int
 	took, grace               task.Duration
 	order                     node.Order
@@ -292,6 +294,8 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.lost = value[bool](l)
 	case fProbes:
 		w.probes = value[bool](l)
+	case fSeq:
+		w.seq = unsigned(l)
 	}
 }
 
@@ -374,8 +378,10 @@ func (w *wire) check() error {
 		return errors.New("it has no time (at)")
 	case w.task == "" && w.carries&fTask != 0 && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
-	case w.task == "" && w.node == "" && w.job == "":
-		return errors.New("it has neither task nor node nor job")
+	case w.typ == MessageDismissed && w.seq == 0:
+		return fmt.Errorf("%s has no sequence (seq)", w.typ)
+	case w.task == "" && w.node == "" && w.job == "" && w.seq == 0:
+		return errors.New("it has neither task nor node nor job nor message")
 	}
 	if w.carries&fRoute != 0 {
 		if w.spec == nil {
@@ -417,6 +423,10 @@ func (w *wire) event() any {
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
+	case TaskDismissed:
+		return task.Dismissed{Reason: w.reason}
+	case MessageDismissed:
+		return task.MessageDismissed{Reason: w.reason}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:

@@ -44,6 +44,8 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("task", string(f.Task))
 	case f.Node != "":
 		o.str("node", string(f.Node))
+	case f.Message != 0:
+		o.seq("seq", f.Message)
 	default:
 		o.str("job", f.Job)
 	}
@@ -68,7 +70,11 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
 	_, ofJob := f.Event.(task.JobEvent)
+	_, ofMessage := f.Event.(task.MessageEvent)
 	about := 0
+	if f.Message != 0 {
+		about++
+	}
 	for _, name := range []string{string(f.Task), string(f.Node), f.Job} {
 		if name != "" {
 			about++
@@ -80,10 +86,10 @@ func (f *Fact) check(typ Type) error {
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
 	case about == 0:
-		return errors.New("it has neither task nor node nor job")
+		return errors.New("it has neither task nor node nor job nor message")
 	case about > 1:
-		return errors.New("it has more than one of task, node and job")
-	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "")):
+		return errors.New("it has more than one of task, node, job and message")
+	case known(typ) && (ofNode != (f.Node != "") || ofJob != (f.Job != "") || ofMessage != (f.Message != 0)):
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
 	return nil
@@ -169,6 +175,10 @@ func (o *object) event(event any) {
 			o.fail(err)
 		}
 	case task.Reopened:
+		o.str("reason", e.Reason)
+	case task.Dismissed:
+		o.str("reason", e.Reason)
+	case task.MessageDismissed:
 		o.str("reason", e.Reason)
 	case node.Registered:
 		o.str("session", e.Session)

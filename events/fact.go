@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"millrace/node"
@@ -30,6 +31,8 @@ const (
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
 	TaskReopened        Type = "task.reopened"
+	TaskDismissed       Type = "task.dismissed"
+	MessageDismissed    Type = "message.dismissed"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -47,6 +50,7 @@ const (
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskDismissed, MessageDismissed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
 }
@@ -54,7 +58,7 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node or the definition of a job.
+// Fact is one thing that has happened to a task, a node, the definition of a job or a message.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -62,16 +66,19 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node or Job is what the fact is about; the others are empty.
+	// Task, Node, Job or Message is what the fact is about; the others are empty.
 	Task task.ID
 	Node node.ID
 	Job  string
+	// Message is the sequence of a message in the log that nobody can read.
+	Message uint64
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event] or a [task.JobEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a
+	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -106,6 +113,10 @@ func TypeOf(event any) Type {
 		return TaskReassigned
 	case task.Reopened:
 		return TaskReopened
+	case task.Dismissed:
+		return TaskDismissed
+	case task.MessageDismissed:
+		return MessageDismissed
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -132,13 +143,16 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, or the job's name.
+// About tells what the fact is about: the task's or the node's id, the job's name,
+// or the sequence of a message.
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
 		return string(f.Task)
 	case f.Node != "":
 		return string(f.Node)
+	case f.Message != 0:
+		return strconv.FormatUint(f.Message, 10)
 	}
 	return f.Job
 }
@@ -160,6 +174,8 @@ const (
 	KindNode
 	// KindJob is a change of a job's definition.
 	KindJob
+	// KindDead is what has become of a message that nobody can read.
+	KindDead
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -177,12 +193,23 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task, Node or Job.
+	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Message.
 	Err error
 }
 
 // IsFact tells whether the record is in a place of facts, readable or not.
 func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
+
+// Unreadable says why nobody can read the message; "" if somebody can, or need not.
+func (r *Record) Unreadable() string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Kind == KindChain && r.Fact.Task == "":
+		return "it lies on the chain of a task and is not about a task"
+	}
+	return ""
+}
 
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {

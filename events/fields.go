@@ -60,6 +60,7 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fSeq
 
 	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
 	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
@@ -81,6 +82,8 @@ var carries = map[Type]field{
 	TaskAbnormal:        fAny | fTask | fReason | fDetail,
 	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
 	TaskReopened:        fAny | fTask | fReason,
+	TaskDismissed:       fAny | fTask | fReason,
+	MessageDismissed:    fAny | fSeq | fReason,
 	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
 	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
 	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
@@ -209,6 +212,8 @@ func fieldOf(name string) field {
 		return fLost
 	case "probes":
 		return fProbes
+	case "seq":
+		return fSeq
 	}
 	return 0
 }

@@ -43,11 +43,12 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node or a job: the others are empty.
+// chain names the chain of a task, a node, a job or a message: the others are empty.
 type chain struct {
-	task task.ID
-	node node.ID
-	job  string
+	task    task.ID
+	node    node.ID
+	job     string
+	message uint64
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -70,7 +71,7 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{f.Task, f.Node, f.Job}
+	c := chain{f.Task, f.Node, f.Job, f.Message}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -80,6 +81,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindNode
 	case f.Job != "":
 		kind = KindJob
+	case f.Message != 0:
+		kind = KindDead
 	}
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c], nil

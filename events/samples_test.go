@@ -54,6 +54,8 @@ func full() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		TaskDismissed:       task.Dismissed{Reason: "the input is gone"},
+		MessageDismissed:    task.MessageDismissed{Reason: "somebody else's test"},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
@@ -88,6 +90,8 @@ func minimal() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{},
 		TaskReassigned:      task.Reassigned{To: "default.5"},
 		TaskReopened:        task.Reopened{},
+		TaskDismissed:       task.Dismissed{},
+		MessageDismissed:    task.MessageDismissed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -111,6 +115,8 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case task.JobEvent:
 			f.Job = "thumbnail"
+		case task.MessageEvent:
+			f.Message = 41
 		default:
 			f.Task = sampleTask
 		}

@@ -27,6 +27,7 @@ const (
 	chainPrefix  = "mr.task."    // mr.task.<task>: transitions
 	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
+	deadPrefix   = "mr.dead."    // mr.dead.<sequence>: what became of a message that nobody can read
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -41,27 +42,32 @@ func chainSubject(f *events.Fact) string {
 		return chainPrefix + string(f.Task)
 	case f.Node != "":
 		return nodePrefix + string(f.Node)
+	case f.Message != 0:
+		return deadPrefix + strconv.FormatUint(f.Message, 10)
 	}
 	return jobPrefix + f.Job
 }
 
-// place reads a subject: what kind of record lies there and whose it is.
-func place(subject string) (kind events.Kind, id task.ID, n node.ID, job string) {
+// place reads a subject: what kind of record lies there, and what it is about.
+func place(subject string) (kind events.Kind, about events.Fact) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
-		return events.KindChain, task.ID(subject[len(chainPrefix):]), "", ""
+		return events.KindChain, events.Fact{Task: task.ID(subject[len(chainPrefix):])}
 	case isProbe(subject):
-		return events.KindProbe, "", "", ""
+		return events.KindProbe, about
 	case strings.HasPrefix(subject, queuePrefix):
-		return events.KindOffer, task.ID(subject[strings.LastIndexByte(subject, '.')+1:]), "", ""
+		return events.KindOffer, events.Fact{Task: task.ID(subject[strings.LastIndexByte(subject, '.')+1:])}
 	case strings.HasPrefix(subject, holdPrefix):
-		return events.KindHold, task.ID(subject[len(holdPrefix):]), "", ""
+		return events.KindHold, events.Fact{Task: task.ID(subject[len(holdPrefix):])}
 	case strings.HasPrefix(subject, nodePrefix):
-		return events.KindNode, "", node.ID(subject[len(nodePrefix):]), ""
+		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, jobPrefix):
-		return events.KindJob, "", "", subject[len(jobPrefix):]
+		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, deadPrefix):
+		seq, _ := strconv.ParseUint(subject[len(deadPrefix):], 10, 64) // 0 is no fact's
+		return events.KindDead, events.Fact{Message: seq}
 	}
-	return events.KindOther, "", "", ""
+	return events.KindOther, about
 }
 
 // probeToken stands where an offer has its task. No task has such an id.

@@ -280,10 +280,8 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 // understood becomes a record that says so.
 func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.Record {
 	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
-	var id task.ID
-	var n node.ID
-	var job string
-	r.Kind, id, n, job = place(subject)
+	var about events.Fact
+	r.Kind, about = place(subject)
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return r // a timer: the offer that it becomes will count
 	}
@@ -291,13 +289,13 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != id || f.Node != n || f.Job != job:
+	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Message != about.Message:
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
 	}
 	if r.Err != nil {
-		f = events.Fact{Task: id, Node: n, Job: job}
+		f = about
 	}
 	r.Fact = f
 	return r
@@ -316,6 +314,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindNode
 	case events.JobApplied, events.JobRemoved:
 		return kind == events.KindJob
+	case events.MessageDismissed:
+		return kind == events.KindDead
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }

@@ -32,6 +32,9 @@ var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 type Filter struct {
 	// States are the states it may be in. Default: any.
 	States []task.State
+	// Dead chooses dead letters: tasks that their surroundings ended and that nobody
+	// has dismissed. States has no meaning then.
+	Dead bool
 	// Job, Node and Queue are exact. Node is who runs or last ran the task.
 	Job, Node, Queue string
 	// Labels must all be there with these values.
@@ -63,6 +66,9 @@ type Page struct {
 // matches decides what the query could not, or only roughly.
 func (f *Filter) matches(t *task.Task) bool {
 	if !f.Since.IsZero() && t.SubmittedAt.Before(f.Since) || !f.Until.IsZero() && !t.SubmittedAt.Before(f.Until) {
+		return false
+	}
+	if f.Dead && !t.Dead() {
 		return false
 	}
 	for k, v := range f.Labels {
@@ -173,8 +179,8 @@ func plainPart(text string) string {
 	return longest
 }
 
-// A cursor is the order and the last id of a page.
-func (f *Filter) cursor(last task.ID) string {
+// CursorAfter is the cursor of a page that ends with a task: the order, and its id.
+func (f *Filter) CursorAfter(last task.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(f.beyond() + string(last)))
 }
 

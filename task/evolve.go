@@ -59,6 +59,10 @@ func Evolve(t Task, r Recorded) Task {
 		if !t.State.Terminal() {
 			t.end(Abnormal, e.Reason, e.Detail, r)
 		}
+	case Dismissed:
+		if t.Dead() {
+			t.Dismissed = &Dismissal{At: r.At, By: r.Actor, Reason: e.Reason}
+		}
 	case Reassigned:
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
@@ -70,7 +74,7 @@ func Evolve(t Task, r Recorded) Task {
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
-			t.Exit, t.Result, t.Usage = nil, nil, nil
+			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
 		}
 	}

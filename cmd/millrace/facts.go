@@ -137,6 +137,10 @@ func factDetails(r *events.Record) string {
 		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
 	case task.Reopened:
 		return e.Reason
+	case task.Dismissed:
+		return e.Reason
+	case task.MessageDismissed:
+		return e.Reason
 	case node.Registered:
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:
