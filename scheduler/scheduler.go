@@ -61,7 +61,9 @@ type Config struct {
 	Flap node.FlapPolicy
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
-	Log    zerolog.Logger
+	// Now is the time by which deadlines have passed. Default: [time.Now].
+	Now func() time.Time
+	Log zerolog.Logger
 }
 
 // The loops of a scheduler.
@@ -85,6 +87,9 @@ func (c Config) withDefaults() Config {
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	if c.Looked == nil {
 		c.Looked = func(string, time.Time, time.Time, error) {}
 	}
@@ -116,7 +121,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
-		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
+		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
 }
 

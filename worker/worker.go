@@ -45,8 +45,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
-			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
-			Node:     cfg.Node, Session: events.NewID(time.Now()),
+			Recorder: &events.Recorder{Log: store, Now: cfg.Now, NewID: events.NewID},
+			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
 		},
 	}
 	w.store = countedBeats{store, &w.counts}
@@ -190,7 +190,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
+	a.Output = &Output{store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
@@ -199,10 +199,16 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
-		a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
+		a.context, a.release = context.WithTimeoutCause(a.context, run-w.ran(t, received), ErrTimeout)
 	}
 	w.leases.add(a)
 	return a
+}
+
+// ran is how long ago an attempt started whose offer was received at a reading of
+// the monotonic clock: whatever clocks say, not before that.
+func (w *Worker) ran(t task.Task, received time.Time) time.Duration {
+	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
 }
 
 // report tells the log how an attempt ended, as often as it takes.

@@ -18,6 +18,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet"
+	"millrace/logclock"
 	"millrace/node"
 	"millrace/projections"
 	"millrace/scheduler"
@@ -36,6 +37,7 @@ type parts struct {
 	log      zerolog.Logger
 
 	hurry    *hurry
+	clock    *logclock.Clock // of the process; nil before a store is open
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
@@ -87,12 +89,13 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	for _, difference := range deciding.Differences(p.settings.Layout()) {
 		p.log.Warn().Msg(difference)
 	}
+	p.keepTime(deciding)
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding,
-		Flap: p.settings.Flap, Routes: deciding, Log: p.log}
+		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -125,6 +128,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return err
 	}
+	p.keepTime(store)
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
@@ -154,7 +158,7 @@ func (p *parts) work(c workerConfig) error {
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
-		Spool: spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Spool: spool, Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

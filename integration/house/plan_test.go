@@ -25,6 +25,7 @@ var plan = map[string][]string{
 	"scheduler":   {"events", "task", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
+	"logclock":    {},
 
 	"monitor":        {"metrics", "events", "task", "node"},
 	"worker/process": {"worker", "ipc", "task"},
