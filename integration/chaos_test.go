@@ -69,8 +69,8 @@ func TestChaos(t *testing.T) {
 		t.Errorf("reconnect: %+v", d)
 	}
 	// Two workers, two schedulers and the server.
-	if want := 1 + 2 + 1 + 5; report.Faults["kill"] != want || report.Faults["blackhole"] != 2 || len(report.Faults) != 9 {
-		t.Errorf("faults: %v, want %d kills, and each of nine", report.Faults, want)
+	if want := 1 + 2 + 1 + 5; report.Faults["kill"] != want || report.Faults["blackhole"] != 2 || len(report.Faults) != 10 {
+		t.Errorf("faults: %v, want %d kills, and each of ten", report.Faults, want)
 	}
 }
 
