@@ -52,6 +52,7 @@ var rubbish = [][]byte{
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2*time.Second)
+	p.mayRepair("rubbish replaces the timers of two tasks")
 	dev := p.dev("--name", "here")
 	c, nc := p.connect(), p.dial()
 	running := p.submit(stayUntilGo, "--dir", p.dir)

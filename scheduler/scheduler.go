@@ -142,6 +142,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // not there is 0.
 func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
+// repaired counts a repair, and begins the line in which that is said: all of them
+// have the field repair.
+func (s *Scheduler) repaired(kind Repair, n int) *zerolog.Event {
+	s.repairs.add(kind, n)
+	return s.log.Warn().Str("repair", string(kind))
+}
+
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -207,7 +214,9 @@ func (s *Scheduler) sweepOthers(ctx context.Context, now time.Time) error {
 	}
 	s.jobsTold = now
 	told, err := s.cfg.Jobs.TellJobs(ctx, now.Add(-jobsEvery))
-	s.repairs.add(RepairJob, told)
+	if told > 0 {
+		s.repaired(RepairJob, told).Int("changes", told).Msg("changes of jobs had not been told in the log; the sweep has told them")
+	}
 	return err
 }
 
@@ -318,8 +327,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if _, missing := task.NextOffer(t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
-		s.repairs.add(kind, 1)
-		s.log.Warn().Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
+		s.repaired(kind, 1).Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
 		return s.rec.Settle(ctx, t)
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
@@ -330,10 +338,11 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		return fmt.Errorf("task %s is overdue: %w", id, err)
 	}
 	if event != nil {
+		said := s.log.Info()
 		if kind != "" {
-			s.repairs.add(kind, 1)
+			said = s.repaired(kind, 1)
 		}
-		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
+		said.Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
 	return s.rec.Settle(ctx, t)
 }
