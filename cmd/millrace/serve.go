@@ -151,14 +151,14 @@ func (p *parts) work(c workerConfig) error {
 	}
 	tasks := &process.Tasks{Runner: runner, Node: c.name}
 	p.closers = append(p.closers, tasks.Close)
-	spool, err := devFolder()
-	if err == nil { // else the worker chooses a place
-		spool = filepath.Join(spool, "spool")
+	spool := p.settings.Spool
+	if own, err := devFolder(); spool == "" && err == nil { // else the worker chooses a place
+		spool = filepath.Join(own, "spool")
 	}
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: c.queues, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
-		Spool: spool, Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Spool: spool, SpoolLimit: p.settings.SpoolLimit, Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)
