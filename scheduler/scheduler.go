@@ -201,7 +201,7 @@ func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
 
 // liveSession is the session of a node that is not over, "" if there is none.
 func liveSession(w *World, id node.ID) string {
-	if n := w.nodes[id]; n.State != node.Offline {
+	if n := w.nodes[id]; n.State != node.Offline && n.State != node.Retired {
 		return n.Session
 	}
 	return ""

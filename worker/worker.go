@@ -97,7 +97,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error {
 		defer stopPulling() // a node that is not ours any more takes no work
-		return p.live(serving)
+		err := p.live(serving)
+		if err != nil { // nor does it go on with any: that starts elsewhere soon
+			w.gate.set(false)
+			w.stopAll(ErrSucceeded, stopAttempts)
+		}
+		return err
 	})
 	g.Go(func() error { return w.renew(serving) })
 	if left {
@@ -267,7 +272,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail
