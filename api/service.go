@@ -72,6 +72,7 @@ func (s *Service) Run(ctx context.Context) error {
 		{"node-undrain", client.NodeUndrainSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
 		{"node-cordon", client.NodeCordonSubject, `no new work: {"id":"node-1","reason":"…"}`, s.order(node.OrderCordon)},
 		{"node-uncordon", client.NodeUncordonSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
+		{"task-signal", client.SignalSubject, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, s.signal},
 		{"node-release", client.NodeReleaseSubject, `end a quarantine: {"id":"node-1"}`, s.releaseNode},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
@@ -144,7 +145,7 @@ func codeOf(err error) string {
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
 		return "404"
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting),
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),
 		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"

@@ -80,6 +80,23 @@ func (s *Service) release(ctx context.Context, body []byte) (any, error) {
 	return s.Client.Release(ctx, request.ID, request.Reason)
 }
 
+// signalRequest is an idRequest with what comes with the signal.
+type signalRequest struct {
+	idRequest
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+func (s *Service) signal(ctx context.Context, body []byte) (any, error) {
+	request, err := read[signalRequest](body)
+	if err != nil {
+		return nil, err
+	}
+	if request.ID, err = task.ParseID(string(request.ID)); err != nil {
+		return nil, badRequest{err}
+	}
+	return s.Client.Signal(ctx, request.ID, request.Data, request.Reason)
+}
+
 func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	r, err := read[client.ListRequest](body)
 	if err != nil {
@@ -89,7 +106,7 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	filter := &projections.Filter{
-		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Labels: r.Labels, Since: r.Since, Until: r.Until,
+		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
 	}
 	found, err := s.View.Tasks(ctx, *filter)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"millrace/events"
 	"millrace/jet"
@@ -26,6 +27,25 @@ func (c *Client) Jobs(ctx context.Context) ([]jet.StoredJob, error) { return c.s
 // RemoveJob removes a job; its tasks stay. The error wraps [jet.ErrNoJob] if there is none.
 func (c *Client) RemoveJob(ctx context.Context, name string) error {
 	return c.store.RemoveJob(ctx, name, c.rec.Actor)
+}
+
+// Breaker returns how the breaker of a job stands; one of which there is no fact is closed.
+func (c *Client) Breaker(ctx context.Context, job string) (task.Circuit, error) {
+	return c.rec.Circuit(ctx, job)
+}
+
+// ResetBreaker closes the breaker of a job and returns how it stood before. One that is
+// closed stays as it is. What was held back starts at the time that it was held until.
+func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was task.Circuit, err error) {
+	for {
+		if was, err = c.rec.Circuit(ctx, job); err != nil || was.Closed() {
+			return was, err
+		}
+		_, err = c.rec.DoBreaker(ctx, job, was, task.BreakerClosed{Reason: reason})
+		if err == nil || ctx.Err() != nil || !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
+			return was, err
+		}
+	}
 }
 
 // JobFacts returns what the log tells of changes of a job, in order; nothing if

@@ -15,6 +15,7 @@ const (
 	ListSubject     = "mr.api.task.list"
 	CancelSubject   = "mr.api.task.cancel"
 	ReleaseSubject  = "mr.api.task.release"
+	SignalSubject   = "mr.api.task.signal"
 	NodeListSubject = "mr.api.node.list"
 	DeadListSubject = "mr.api.dead.list"
 	// DeadDismissSubject takes a dead letter off the list: a task by its id, or a
@@ -41,6 +42,8 @@ type ListRequest struct {
 	Queue string `json:"queue,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Batch is the bulk command that touched them last.
+	Batch string `json:"batch,omitempty"`
 	// Since and Until bound the time of submission.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`

@@ -126,6 +126,7 @@ const calm = `load 1m
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s1",job="millrace"} 0+60x34
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s2",job="millrace"} 0x34
   millrace_log_unreadable_total{instance="s1",job="millrace"} 2x34
+  millrace_breaker_state{breaker="crawl",instance="s1",job="millrace"} 0 2 2 1 0x30
   millrace_connection_up{connection="millrace worker",instance="w1",job="millrace"} 1 0 1 1x31
   millrace_monitor_failures_total{source="tasks",instance="s1",job="millrace"} 0 1 1 1x31
   up{instance="s1",job="millrace"} 1x34
@@ -136,6 +137,8 @@ const calm = `load 1m
 var trouble = map[string]struct{ load, want string }{
 	"MillracePendingTooLong": {`millrace_task_oldest_pending_seconds{queue="gpu",instance="s1"} 0+60x34
   millrace_task_oldest_pending_seconds{queue="gpu",instance="s2"} 0+60x34`, `{queue="gpu"} 1800`},
+	"MillraceBreakerOpen": {`millrace_breaker_state{breaker="crawl",instance="s1"} 0 2 1 2x31
+  millrace_breaker_state{breaker="index",instance="s1"} 0x34`, `{breaker="crawl"} 2`},
 	"MillraceQueueUnserved": {`millrace_queue_depth{queue="gpu",instance="s1"} 4x34
   millrace_queue_nodes{queue="gpu",instance="s1"} 0x34`, `{queue="gpu"} 4`},
 	"MillraceStartDeadlinesExpiring": {`millrace_start_deadline_expired_total{queue="gpu",instance="s1"} 0x25 5x9`, `{queue="gpu"}`},

@@ -47,7 +47,7 @@ func Decode(data []byte) (Fact, error) {
 
 // wire holds the fields of all types; each type uses some of them.
 type wire struct {
-	carries, seen             field
+	carries, seen             fields
 	typ                       Type
 	id, task, node            string
 	actor, cause, corr        string
@@ -76,6 +76,12 @@ type wire struct {
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
+	left                      int
+	retryOf                   string
+	holds                     []string
+	hold, code                string
+	needs                     *task.Needs
+	inputs                    json.RawMessage
 	extra                     map[string]json.RawMessage
 }
 
@@ -88,10 +94,10 @@ func (w *wire) read(data []byte) error {
 	for l.Ok() && !l.IsDelim('}') {
 		key := l.UnsafeFieldName(false)
 		l.WantColon()
-		if w.carries == 0 { // the first field, which in all that we write is the type
+		if w.carries == (fields{}) { // the first field, which in all that we write is the type
 			w.begin(data)
 		}
-		if f := fieldOf(key) & w.carries; f != 0 {
+		if f := fieldOf(key); w.carries.has(f) {
 			w.field(f, key, l)
 		} else {
 			w.unknown(key, l)
@@ -166,12 +172,12 @@ func (w *wire) keep(key string, v json.RawMessage) {
 }
 
 func (w *wire) field(f field, key string, l *jlexer.Lexer) {
-	if w.seen&f != 0 {
+	if w.seen.has(f) {
 		l.AddError(errTwice(key))
 		return
 	}
-	w.seen |= f
-	if l.IsNull() && f&(fResult|fSaid) == 0 {
+	w.seen = w.seen.with(f)
+	if l.IsNull() && f != fResult && f != fSaid {
 		l.Skip()
 		return
 	}
@@ -296,6 +302,22 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.probes = value[bool](l)
 	case fSeq:
 		w.seq = unsigned(l)
+	case fLeft:
+		w.left = signed(l)
+	case fRetryOf:
+		w.retryOf = l.UnsafeString()
+	case fHolds:
+		if v := value[[]string](l); len(v) > 0 {
+			w.holds = v
+		}
+	case fHold:
+		w.hold = l.UnsafeString()
+	case fCode:
+		w.code = l.UnsafeString()
+	case fNeeds:
+		w.needs = value[*task.Needs](l)
+	case fInputs:
+		w.inputs = raw(l)
 	}
 }
 
@@ -376,20 +398,20 @@ func (w *wire) check() error {
 		return errors.New("it has no id")
 	case w.at.IsZero():
 		return errors.New("it has no time (at)")
-	case w.task == "" && w.carries&fTask != 0 && known(w.typ):
+	case w.task == "" && w.carries.has(fTask) && known(w.typ):
 		return fmt.Errorf("%s has no task", w.typ)
 	case w.typ == MessageDismissed && w.seq == 0:
 		return fmt.Errorf("%s has no sequence (seq)", w.typ)
 	case w.task == "" && w.node == "" && w.job == "" && w.seq == 0:
 		return errors.New("it has neither task nor node nor job nor message")
 	}
-	if w.carries&fRoute != 0 {
+	if w.carries.has(fRoute) {
 		if w.spec == nil {
 			return fmt.Errorf("%s has no spec", w.typ)
 		}
 		return task.Route(w.route).Validate()
 	}
-	if w.carries&fTo != 0 {
+	if w.carries.has(fTo) {
 		return task.Route(w.to).Validate()
 	}
 	return nil
@@ -398,7 +420,7 @@ func (w *wire) check() error {
 func (w *wire) event() any {
 	switch w.typ {
 	case TaskSubmitted:
-		return task.Submitted{Work: w.work(), Due: w.due}
+		return task.Submitted{Work: w.work(), Due: w.due, RetryOf: task.ID(w.retryOf)}
 	case TaskQueued:
 		return task.Queued{Work: w.work(), Attempt: w.attempt, After: w.after, Reason: w.reason, Due: w.due}
 	case AttemptStarted:
@@ -406,7 +428,7 @@ func (w *wire) event() any {
 	case AttemptFinished:
 		return task.AttemptFinished{Attempt: w.attempt, Epoch: w.epoch, Exit: w.exit, Result: w.result, Usage: w.usage}
 	case AttemptFailed:
-		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Usage: w.usage}
+		return task.AttemptFailed{Attempt: w.attempt, Epoch: w.epoch, Class: w.class, Exit: w.exit, Message: w.message, Retry: w.retry, Reason: w.reason, Usage: w.usage}
 	case AttemptReleased:
 		return task.AttemptReleased{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptLost:
@@ -416,17 +438,29 @@ func (w *wire) event() any {
 	case TaskCancelRequested:
 		return task.CancelRequested{Reason: w.reason, Deadline: w.deadline}
 	case TaskCancelled:
-		return task.CancelConfirmed{Reason: w.reason, Epoch: w.epoch, Exit: w.exit}
+		return task.CancelConfirmed{Reason: w.reason, Code: w.code, Epoch: w.epoch, Exit: w.exit}
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
 		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
+	case TaskPostponed:
+		return task.Postponed{Reason: w.reason, Detail: w.detail, Due: w.due}
+	case BreakerOpened:
+		return task.BreakerOpened{Reason: w.reason, Until: w.until}
+	case BreakerHalfOpened:
+		return task.BreakerHalfOpened{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerTried:
+		return task.BreakerTried{Reason: w.reason, Until: w.until, Left: w.left}
+	case BreakerClosed:
+		return task.BreakerClosed{Reason: w.reason}
 	case TaskReopened:
 		return task.Reopened{Reason: w.reason}
 	case TaskDismissed:
 		return task.Dismissed{Reason: w.reason}
 	case MessageDismissed:
 		return task.MessageDismissed{Reason: w.reason}
+	case TaskUnheld:
+		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case NodeRegistered:
 		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
 	case NodeOnline:
@@ -456,6 +490,6 @@ func (w *wire) event() any {
 func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
-		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent),
+		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 	}
 }

@@ -70,6 +70,9 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 func (f *Fact) check(typ Type) error {
 	_, ofNode := f.Event.(node.Event)
 	_, ofJob := f.Event.(task.JobEvent)
+	if !ofJob {
+		_, ofJob = f.Event.(task.BreakerEvent)
+	}
 	_, ofMessage := f.Event.(task.MessageEvent)
 	about := 0
 	if f.Message != 0 {
@@ -101,14 +104,14 @@ func (o *object) extra(f *Fact, typ Type) {
 	if !ok {
 		own = unknownCarries
 		if f.Task != "" {
-			own &^= fNode
+			own = own.without(fNode)
 		}
 		if f.Job == "" {
-			own &^= fJob
+			own = own.without(fJob)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Extra)) {
-		if fieldOf(k)&own != 0 {
+		if own.has(fieldOf(k)) {
 			o.fail(fmt.Errorf("the extra field %q is one of the type's own", k))
 			return
 		}
@@ -121,6 +124,7 @@ func (o *object) event(event any) {
 	case task.Submitted:
 		o.work(&e.Work)
 		o.time("due", e.Due)
+		o.str("retry_of", string(e.RetryOf))
 	case task.Queued:
 		o.num("attempt", e.Attempt)
 		o.key("after").b = strconv.AppendUint(o.b, e.After, 10)
@@ -146,6 +150,7 @@ func (o *object) event(event any) {
 		o.exit(e.Exit)
 		o.str("message", e.Message)
 		o.retry(e.Retry)
+		o.str("reason", e.Reason)
 		o.usage(e.Usage)
 	case task.AttemptReleased:
 		o.attempt(e.Attempt, e.Epoch)
@@ -162,6 +167,7 @@ func (o *object) event(event any) {
 		o.time("deadline", e.Deadline)
 	case task.CancelConfirmed:
 		o.str("reason", e.Reason)
+		o.str("code", e.Code)
 		o.seq("epoch", e.Epoch)
 		o.exit(e.Exit)
 	case task.GivenUp:
@@ -174,12 +180,33 @@ func (o *object) event(event any) {
 		if err := e.To.Validate(); err != nil {
 			o.fail(err)
 		}
+	case task.Postponed:
+		o.str("reason", e.Reason)
+		o.str("detail", e.Detail)
+		o.time("due", e.Due)
 	case task.Reopened:
 		o.str("reason", e.Reason)
 	case task.Dismissed:
 		o.str("reason", e.Reason)
 	case task.MessageDismissed:
 		o.str("reason", e.Reason)
+	case task.BreakerOpened:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+	case task.BreakerHalfOpened:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+		o.num("left", e.Left)
+	case task.BreakerTried:
+		o.str("reason", e.Reason)
+		o.time("until", e.Until)
+		o.num("left", e.Left)
+	case task.BreakerClosed:
+		o.str("reason", e.Reason)
+	case task.Unheld:
+		o.str("hold", e.Hold)
+		o.str("reason", e.Reason)
+		o.raw("inputs", e.Inputs)
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
@@ -246,6 +273,13 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
+	if len(w.Holds) > 0 {
+		o.json("holds", w.Holds)
+	}
+	if w.Needs != nil {
+		o.json("needs", w.Needs)
+	}
+	o.raw("inputs", w.Inputs)
 }
 
 // deadlines are the absolute bounds of a task.

@@ -30,9 +30,15 @@ const (
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
+	TaskPostponed       Type = "task.postponed"
 	TaskReopened        Type = "task.reopened"
 	TaskDismissed       Type = "task.dismissed"
 	MessageDismissed    Type = "message.dismissed"
+	BreakerOpened       Type = "breaker.opened"
+	BreakerHalfOpened   Type = "breaker.half_opened"
+	BreakerTried        Type = "breaker.tried"
+	BreakerClosed       Type = "breaker.closed"
+	TaskUnheld          Type = "task.unheld"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
 	NodeReady           Type = "node.ready"
@@ -49,7 +55,8 @@ const (
 // Types lists all types of facts.
 var Types = []Type{
 	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskReopened,
+	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
+	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
 	TaskDismissed, MessageDismissed,
 	JobApplied, JobRemoved,
 	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
@@ -58,7 +65,8 @@ var Types = []Type{
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node, the definition of a job or a message.
+// Fact is one thing that has happened to a task, a node, the definition of a job, its
+// breaker, or a message.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -77,8 +85,8 @@ type Fact struct {
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// Event is a [task.Event], a [node.Event], a [task.JobEvent] or a
-	// [task.MessageEvent]; nil if the type is unknown.
+	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a
+	// [task.BreakerEvent] or a [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -111,12 +119,24 @@ func TypeOf(event any) Type {
 		return TaskAbnormal
 	case task.Reassigned:
 		return TaskReassigned
+	case task.Postponed:
+		return TaskPostponed
 	case task.Reopened:
 		return TaskReopened
 	case task.Dismissed:
 		return TaskDismissed
 	case task.MessageDismissed:
 		return MessageDismissed
+	case task.BreakerOpened:
+		return BreakerOpened
+	case task.BreakerHalfOpened:
+		return BreakerHalfOpened
+	case task.BreakerTried:
+		return BreakerTried
+	case task.BreakerClosed:
+		return BreakerClosed
+	case task.Unheld:
+		return TaskUnheld
 	case node.Registered:
 		return NodeRegistered
 	case node.WentOnline:
@@ -176,6 +196,8 @@ const (
 	KindJob
 	// KindDead is what has become of a message that nobody can read.
 	KindDead
+	// KindBreaker is a transition of a job's breaker.
+	KindBreaker
 	// KindProbe is no fact: a node puts it on its own route, to see that what
 	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
 	KindProbe
@@ -214,7 +236,7 @@ func (r *Record) Unreadable() string {
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {
 	e, _ := r.Fact.Event.(task.Event)
-	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Event: e}
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
 }
 
 // Node returns the record as package node takes it.

@@ -1,12 +1,14 @@
 package events
 
-// field is a set of fields of facts, one bit each.
-type field uint64
+// field is one of the fields of facts that this version knows. A field belongs
+// to some types only; in a fact of another type it is unknown, like a field of a
+// version to come.
+type field uint8
 
-// The fields that this version knows. A field belongs to some types only; in a
-// fact of another type it is unknown, like a field of a version to come.
+// The fields. fNone is what no name stands for, and no type carries it.
 const (
-	fType field = 1 << iota
+	fNone field = iota
+	fType
 	fV
 	fID
 	fAt
@@ -60,48 +62,87 @@ const (
 	fUntil
 	fLost
 	fProbes
+	fLeft
+	fRetryOf
+	fHolds
+	fHold
+	fNeeds
+	fInputs
+	fCode
 	fSeq
+)
 
-	fAny      = fType | fV | fID | fAt | fActor | fCause | fCorr
-	fWork     = fJob | fRevision | fSpec | fParams | fLabels | fRoute | fPriority | fDeadlines | fGroup | fParent
-	fReported = fAttempt | fEpoch
+// fields is a set of fields, one bit each. The zero value is empty.
+type fields [2]uint64
+
+func setOf(list ...field) (s fields) { return s.with(list...) }
+
+func (s fields) has(f field) bool { return s[f/64]&(1<<(f%64)) != 0 }
+
+func (s fields) with(list ...field) fields {
+	for _, f := range list {
+		s[f/64] |= 1 << (f % 64)
+	}
+	return s
+}
+
+func (s fields) without(f field) fields {
+	s[f/64] &^= 1 << (f % 64)
+	return s
+}
+
+// Fields that several types carry.
+var (
+	anyFields    = setOf(fType, fV, fID, fAt, fActor, fCause, fCorr)
+	ofTask       = anyFields.with(fTask)
+	ofWork       = ofTask.with(fJob, fRevision, fSpec, fParams, fLabels, fRoute, fPriority, fDeadlines, fGroup, fParent, fHolds, fNeeds, fInputs)
+	ofAttempt    = ofTask.with(fAttempt, fEpoch)
+	ofNode       = anyFields.with(fNode)
+	ofDefinition = anyFields.with(fJob)
+	ofMessage    = anyFields.with(fSeq)
 )
 
 // carries lists the fields of each type.
-var carries = map[Type]field{
-	TaskSubmitted:       fAny | fTask | fWork | fDue,
-	TaskQueued:          fAny | fTask | fWork | fDue | fAttempt | fAfter | fReason,
-	AttemptStarted:      fAny | fTask | fAttempt | fNode | fSession | fOffer | fTookOver,
-	AttemptFinished:     fAny | fTask | fReported | fExit | fResult | fUsage,
-	AttemptFailed:       fAny | fTask | fReported | fClass | fExit | fMessage | fRetry | fUsage,
-	AttemptReleased:     fAny | fTask | fReported | fReason,
-	AttemptLost:         fAny | fTask | fReported | fReason,
-	AttemptLate:         fAny | fTask | fEpoch | fNode | fSaid,
-	TaskCancelRequested: fAny | fTask | fReason | fDeadline,
-	TaskCancelled:       fAny | fTask | fReason | fEpoch | fExit,
-	TaskAbnormal:        fAny | fTask | fReason | fDetail,
-	TaskReassigned:      fAny | fTask | fFrom | fTo | fReason,
-	TaskReopened:        fAny | fTask | fReason,
-	TaskDismissed:       fAny | fTask | fReason,
-	MessageDismissed:    fAny | fSeq | fReason,
-	NodeRegistered:      fAny | fNode | fSession | fHost | fPID | fVersion | fLabels | fSlots | fQueues | fProbes,
-	NodeOnline:          fAny | fNode | fSession | fReason | fConnection,
-	NodeReady:           fAny | fNode | fSession | fReason | fConnection | fTook | fKept | fStopped | fLow,
-	NodeDraining:        fAny | fNode | fSession | fReason,
-	JobApplied:          fAny | fJob | fRevision | fDigest,
-	JobRemoved:          fAny | fJob | fRevision,
-	NodeOffline:         fAny | fNode | fSession | fReason | fLost | fLow,
-	NodeChanged:         fAny | fNode | fReason | fOrder | fGrace,
-	NodeQuarantined:     fAny | fNode | fReason | fUntil,
-	NodeReleased:        fAny | fNode | fReason,
-	NodeRetired:         fAny | fNode | fReason,
+var carries = map[Type]fields{
+	TaskSubmitted:       ofWork.with(fDue, fRetryOf),
+	TaskQueued:          ofWork.with(fDue, fAttempt, fAfter, fReason),
+	AttemptStarted:      ofTask.with(fAttempt, fNode, fSession, fOffer, fTookOver),
+	AttemptFinished:     ofAttempt.with(fExit, fResult, fUsage),
+	AttemptFailed:       ofAttempt.with(fClass, fExit, fMessage, fRetry, fReason, fUsage),
+	AttemptReleased:     ofAttempt.with(fReason),
+	AttemptLost:         ofAttempt.with(fReason),
+	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
+	TaskCancelRequested: ofTask.with(fReason, fDeadline),
+	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
+	TaskAbnormal:        ofTask.with(fReason, fDetail),
+	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
+	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
+	TaskReopened:        ofTask.with(fReason),
+	TaskDismissed:       ofTask.with(fReason),
+	MessageDismissed:    ofMessage.with(fReason),
+	BreakerOpened:       ofDefinition.with(fReason, fUntil),
+	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
+	BreakerClosed:       ofDefinition.with(fReason),
+	TaskUnheld:          ofTask.with(fHold, fReason, fInputs),
+	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
+	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
+	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
+	NodeDraining:        ofNode.with(fSession, fReason),
+	JobApplied:          ofDefinition.with(fRevision, fDigest),
+	JobRemoved:          ofDefinition.with(fRevision),
+	NodeOffline:         ofNode.with(fSession, fReason, fLost, fLow),
+	NodeChanged:         ofNode.with(fReason, fOrder, fGrace),
+	NodeQuarantined:     ofNode.with(fReason, fUntil),
+	NodeReleased:        ofNode.with(fReason),
+	NodeRetired:         ofNode.with(fReason),
 }
 
 // unknownCarries are the fields of a type that this version does not know. If
 // it is about a task, node is not one of them, and job only if it is about neither.
-const unknownCarries = fAny | fTask | fNode | fJob
+var unknownCarries = anyFields.with(fTask, fNode, fJob)
 
-// fieldOf returns the field with a name, 0 if none has it.
+// fieldOf returns the field with a name, fNone if none has it.
 func fieldOf(name string) field {
 	switch name {
 	case "type":
@@ -214,6 +255,20 @@ func fieldOf(name string) field {
 		return fProbes
 	case "seq":
 		return fSeq
+	case "left":
+		return fLeft
+	case "retry_of":
+		return fRetryOf
+	case "holds":
+		return fHolds
+	case "hold":
+		return fHold
+	case "needs":
+		return fNeeds
+	case "inputs":
+		return fInputs
+	case "code":
+		return fCode
 	}
-	return 0
+	return fNone
 }

@@ -28,7 +28,7 @@ type Log interface {
 	Offerer
 }
 
-// Appender writes to the chains of tasks, nodes and jobs.
+// Appender writes to the chains of tasks, nodes, jobs and their breakers.
 type Appender interface {
 	// Append records f on the chain of its task, node or job if last is still the
 	// sequence of the last message there, 0 for an empty chain, and returns
@@ -65,6 +65,8 @@ type Reader interface {
 	// NodeAfter returns what follows on the chain of a node after a sequence. It
 	// costs little if nothing does.
 	NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error)
+	// Breaker returns the last fact about the breaker of a job; false if there is none.
+	Breaker(ctx context.Context, job string) (Record, bool, error)
 	// Last is the sequence of the last message in the log, 0 if there is none.
 	Last(ctx context.Context) (uint64, error)
 }
@@ -139,4 +141,7 @@ type Lease interface {
 	Extend(ctx context.Context) error
 	// Return gives the offer back at once, for somebody else.
 	Return() error
+	// Rest gives the offer back as well, but nobody gets it for a while. Each time counts
+	// as a delivery, so it is for what is bounded.
+	Rest(d time.Duration) error
 }

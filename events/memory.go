@@ -43,11 +43,14 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a job or a message: the others are empty.
+// chain names the chain of a task, a node, a job or its breaker, or a message: the
+// others are empty.
 type chain struct {
-	task    task.ID
-	node    node.ID
-	job     string
+	task task.ID
+	node node.ID
+	job  string
+	// breaker says that it is the chain of the job's breaker.
+	breaker bool
 	message uint64
 }
 
@@ -71,7 +74,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{f.Task, f.Node, f.Job, f.Message}
+	_, breaker := f.Event.(task.BreakerEvent)
+	c := chain{f.Task, f.Node, f.Job, breaker, f.Message}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -79,6 +83,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 	switch {
 	case f.Node != "":
 		kind = KindNode
+	case breaker:
+		kind = KindBreaker
 	case f.Job != "":
 		kind = KindJob
 	case f.Message != 0:
@@ -110,7 +116,7 @@ func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
 	m.tick()
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if !e.Due.IsZero() {
+		if !e.Offers() {
 			return m.store(KindHold, chain{task: f.Task}, raw), nil
 		}
 		return m.offer(f.Task, raw, e.Route), nil
@@ -174,6 +180,17 @@ func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Recor
 		from++
 	}
 	return m.pick(seqs[from:]), nil
+}
+
+// Breaker implements [Reader].
+func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := m.heads[chain{job: job, breaker: true}]
+	if head == 0 {
+		return Record{}, false, nil
+	}
+	return m.records[head-1], true, nil
 }
 
 // Last implements [Reader].
@@ -406,6 +423,14 @@ func (l *memoryLease) Return() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.offer.until = l.m.now()
+	l.m.wake()
+	return nil
+}
+
+func (l *memoryLease) Rest(d time.Duration) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.offer.until = l.m.now().Add(d)
 	l.m.wake()
 	return nil
 }

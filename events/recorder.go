@@ -18,6 +18,9 @@ type Recorder struct {
 	Log Log
 	// Actor is written into facts of which the event does not say who did it.
 	Actor string
+	// Corr is written into the facts about tasks: what is the first cause of all that this
+	// recorder does, such as a bulk command. Default: nothing is.
+	Corr string
 	// Now and NewID are the clock and the source of ULIDs.
 	Now   func() time.Time
 	NewID func(time.Time) string
@@ -26,7 +29,7 @@ type Recorder struct {
 // Fact makes a fact of an event of a task.
 func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
 	now := r.Now()
-	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Event: e}
+	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Corr: r.Corr, Event: e}
 }
 
 // MessageFact makes a fact of an event of a message that nobody can read.
@@ -75,7 +78,7 @@ func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Ta
 		case seq == 0:
 			return now, event, nil
 		default:
-			return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Event: event}), event, nil
+			return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event}), event, nil
 		}
 	}
 }

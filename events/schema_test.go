@@ -122,9 +122,9 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 		if !slices.Equal(listed, keys) {
 			t.Errorf("%s: the schema lists %v, written are %v", typ, listed, keys)
 		}
-		var expected field
+		var expected fields
 		for _, k := range keys {
-			expected |= fieldOf(k)
+			expected = expected.with(fieldOf(k))
 		}
 		if expected != carries[typ] {
 			t.Errorf("%s: the decoder expects the fields %b, written are %b", typ, carries[typ], expected)

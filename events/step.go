@@ -23,6 +23,9 @@ type Glance struct {
 	// Reason is the code beside the state.
 	Reason string
 	Queue  string
+	// Job is the task's, and Breaker that which the job had; nil for none.
+	Job     string
+	Breaker *task.Breaker
 	// Node and Session name who runs or last ran it.
 	Node, Session string
 	Epoch         uint64
@@ -32,7 +35,12 @@ type Glance struct {
 
 // GlanceAt returns that part of a task.
 func GlanceAt(t *task.Task) Glance {
+	var breaker *task.Breaker
+	if t.Spec != nil {
+		breaker = t.Spec.Breaker
+	}
 	return Glance{
+		Job: t.Job, Breaker: breaker,
 		State: t.State, Reason: t.Reason, Queue: t.Route.Queue(), Node: t.Node, Session: t.Session,
 		Epoch: t.Epoch, Since: t.Since, StartedAt: t.StartedAt,
 	}

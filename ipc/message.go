@@ -51,6 +51,9 @@ type Failure struct {
 	Class string `json:"class"`
 	// Retryable is nil if the program leaves it to the task's policy.
 	Retryable *bool `json:"retryable"`
+	// RetryAfter is the pause before another attempt that the program asks for, such as "30s"; "" if
+	// it leaves that to the task's policy. It is not checked here.
+	RetryAfter string `json:"retry_after"`
 }
 
 // Status reads the payload of a STATUS message: an object, or a string that is

@@ -28,6 +28,7 @@ const (
 	nodePrefix   = "mr.node."    // mr.node.<node>: transitions
 	jobPrefix    = "mr.job."     // mr.job.<job>: changes of its definition
 	deadPrefix   = "mr.dead."    // mr.dead.<sequence>: what became of a message that nobody can read
+	breakPrefix  = "mr.breaker." // mr.breaker.<job>: transitions of its breaker
 	outputPrefix = "mr.tasklog." // mr.tasklog.<task>: output lines
 	dataPrefix   = "mr.data."    // mr.data.<task>: records
 	hintPrefix   = "mr.hint."    // mr.hint.<node>: core messages, "look at this task"
@@ -44,6 +45,9 @@ func chainSubject(f *events.Fact) string {
 		return nodePrefix + string(f.Node)
 	case f.Message != 0:
 		return deadPrefix + strconv.FormatUint(f.Message, 10)
+	}
+	if _, ok := f.Event.(task.BreakerEvent); ok {
+		return breakPrefix + f.Job
 	}
 	return jobPrefix + f.Job
 }
@@ -63,6 +67,8 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, jobPrefix):
 		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, breakPrefix):
+		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	case strings.HasPrefix(subject, deadPrefix):
 		seq, _ := strconv.ParseUint(subject[len(deadPrefix):], 10, 64) // 0 is no fact's
 		return events.KindDead, events.Fact{Message: seq}

@@ -254,8 +254,11 @@ func (l *lease) Return() error {
 	if l.deliveries <= freeReturns {
 		return l.nc.Publish(l.reply, returnBody)
 	}
-	rest := min(time.Millisecond<<min(l.deliveries-freeReturns, 10), time.Second)
-	return l.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, rest))
+	return l.Rest(min(time.Millisecond<<min(l.deliveries-freeReturns, 10), time.Second))
+}
+
+func (l *lease) Rest(d time.Duration) error {
+	return l.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
 }
 
 // freeReturns is how often an offer is given back without a rest.

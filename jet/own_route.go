@@ -220,6 +220,8 @@ func (l *ownLease) Ack() error {
 
 func (l *ownLease) Return() error { return l.get().Return() }
 
+func (l *ownLease) Rest(d time.Duration) error { return l.get().Rest(d) }
+
 // errOrphan says that no server counts a lease at present.
 var errOrphan = errors.New("extend the lease: its consumer was lost and made again, and has not offered it yet")
 

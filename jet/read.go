@@ -23,7 +23,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	offers, err := s.readSubject(ctx, queuePrefix+"*.*."+string(id), 0)
+	offers, err := s.readOffers(ctx, id, chain)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,25 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return records, nil
 }
 
+// readOffers reads what lies on the queues for a task. Mostly that is its birth alone,
+// which the leader hands out with its place; to read all from the beginning costs the server
+// a look at every message of a block. If the same task was submitted twice, and
+// nothing has come of it before the second time, that one alone is returned.
+func (s *Store) readOffers(ctx context.Context, id task.ID, chain []events.Record) ([]events.Record, error) {
+	subject := queuePrefix + "*.*." + string(id)
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	switch {
+	case !found:
+		return nil, nil
+	case isBirth(&end) && (len(chain) == 0 || chain[0].Seq > end.Seq):
+		return []events.Record{end}, nil
+	}
+	return s.readTo(ctx, subject, 0, end)
+}
+
 func isBirth(r *events.Record) bool { return r.Fact.Type == events.TaskSubmitted }
 
 // Node implements [events.Reader].
@@ -49,6 +68,14 @@ func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
 // NodeAfter implements [events.Reader].
 func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
 	return s.readSubject(ctx, nodePrefix+string(id), seq)
+}
+
+// Breaker implements [events.Reader].
+func (s *Store) Breaker(ctx context.Context, job string) (events.Record, bool, error) {
+	if err := task.ValidName("job", job); err != nil {
+		return events.Record{}, false, err
+	}
+	return s.leaderGet(ctx, map[string]any{"last_by_subj": breakPrefix + job})
 }
 
 // Last implements [events.Reader]. A message that was removed since, such as a
@@ -72,6 +99,11 @@ func (s *Store) readSubject(ctx context.Context, subject string, after uint64) (
 	if !found || end.Seq <= after {
 		return nil, nil
 	}
+	return s.readTo(ctx, subject, after, end)
+}
+
+// readTo reads the records of a subject after a sequence, up to its last one.
+func (s *Store) readTo(ctx context.Context, subject string, after uint64, end events.Record) ([]events.Record, error) {
 	var records []events.Record
 	for from := after + 1; ; {
 		batch, err := s.readBatch(ctx, subject, from)
@@ -316,6 +348,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindJob
 	case events.MessageDismissed:
 		return kind == events.KindDead
+	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
+		return kind == events.KindBreaker
 	}
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }

@@ -53,7 +53,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{{
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", deadPrefix + ">"},
+		Subjects:    []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">", deadPrefix + ">"},
 		// A schedule message needs rollups, and both need purge and per-message TTL.
 		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
 		AllowAtomicPublish: true, AllowDirect: true,

@@ -86,7 +86,7 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 func placement(f *events.Fact) (*message, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if !e.Due.IsZero() {
+		if !e.Offers() {
 			return newMessage(holdPrefix+string(f.Task), f)
 		}
 		return newMessage(offerSubject(e.Route, f.Task), f)

@@ -33,6 +33,7 @@ type Fold struct {
 	impact    map[string]uint64 // by reason
 	facts     map[events.Type]*uint64
 	expired   *Histogram
+	breakers  breakers
 	reopened  uint64
 	late      uint64
 	unread    uint64
@@ -94,7 +95,7 @@ var (
 	classes         = append(slices.Clone(task.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(task.Classes), task.ReasonUser, task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced)
+	endReasons      = append(slices.Clone(task.Classes), task.ReasonUser, task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker)
 )
 
 // noEnds are the ways in which tasks end, of which none has been seen.
@@ -103,7 +104,7 @@ var noEnds = func() map[end]uint64 {
 	for _, class := range task.Classes {
 		ends[end{task.Error, class}] = 0
 	}
-	for _, reason := range []string{task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced} {
+	for _, reason := range []string{task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker} {
 		ends[end{task.Abnormal, reason}] = 0
 	}
 	return ends
@@ -128,6 +129,7 @@ func (f *Fold) Observe(steps []events.Step) {
 		s := &steps[i]
 		counts := s.Record.Seq > f.counted
 		f.nodes.step(s.Record, counts)
+		f.breakers.step(s.Record, counts)
 		if !counts {
 			continue
 		}
@@ -284,5 +286,6 @@ func (f *Fold) Collect(emit Emit) {
 	emit(TasksReopened, float64(f.reopened), nil)
 	emit(ResultsLate, float64(f.late), nil)
 	emit(FactsUnreadable, float64(f.unread), nil)
+	f.breakers.collect(emit)
 	f.nodes.collect(emit)
 }

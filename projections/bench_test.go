@@ -22,7 +22,7 @@ import (
 // "drain" with somebody who is told of each step and does nothing about it.
 func BenchmarkProject(b *testing.B) {
 	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100, nil) })
-	b.Run("observed", func(b *testing.B) { benchmarkProject(b, 100, idle{}) })
+	b.Run("observed", func(b *testing.B) { benchmarkProject(b, 100, []Observer{idle{}}) })
 	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N, nil) })
 }
 
@@ -30,14 +30,14 @@ type idle struct{}
 
 func (idle) Observe([]events.Step) {}
 
-func benchmarkProject(b *testing.B, ahead int, o Observer) {
+func benchmarkProject(b *testing.B, ahead int, o []Observer) {
 	records := noops(b, b.N, ahead)
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer store.Close()
-	p := Projector{Log: &recorded{records: records}, Store: store, Observer: o}
+	p := Projector{Log: &recorded{records: records}, Store: store, Observers: o}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	runtime.GC()

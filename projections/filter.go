@@ -39,6 +39,8 @@ type Filter struct {
 	Job, Node, Queue string
 	// Labels must all be there with these values.
 	Labels map[string]string
+	// Batch is the bulk command that touched the task last.
+	Batch string
 	// Since and Until bound the time of submission: Since itself is in, Until is
 	// not. A task whose id names a time more than a day from its submission may be missed.
 	Since, Until time.Time
@@ -69,6 +71,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Dead && !t.Dead() {
+		return false
+	}
+	if f.Batch != "" && t.Batch != f.Batch {
 		return false
 	}
 	for k, v := range f.Labels {
@@ -134,6 +139,9 @@ func (f *Filter) conditions(after string) *condition {
 	}
 	for k, v := range f.Labels {
 		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
+	}
+	if f.Batch != "" {
+		c.and("instr(doc, ?)", string(appendString([]byte(`"batch":`), f.Batch)))
 	}
 	if part := plainPart(f.Text); part != "" {
 		pattern := "%" + part + "%"

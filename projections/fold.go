@@ -37,8 +37,8 @@ type fold struct {
 	changes []change
 	of      []int // of each record, its place in changes, or -1
 
-	observer Observer      // nil for none
-	steps    []events.Step // what the batch at hand did, if there is an observer
+	observers []Observer
+	steps     []events.Step // what the batch at hand did, if there are observers
 }
 
 // change is a task that the batch touches.
@@ -99,10 +99,10 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	for i := range f.changes {
 		f.live.put(&f.changes[i].task)
 	}
-	if f.observer != nil {
-		f.observer.Observe(f.steps)
-		clear(f.steps) // let go of the records
+	for _, o := range f.observers {
+		o.Observe(f.steps)
 	}
+	clear(f.steps) // let go of the records
 	f.store.reach.set(f.at.Seq)
 	return nil
 }
@@ -182,7 +182,7 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
-	if f.observer != nil {
+	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return
 	}

@@ -40,7 +40,7 @@ func (h *history) grow(n int) {
 func (h *history) add() {
 	seq := uint64(1 + len(h.records)*2 + h.IntN(2))
 	r := events.Record{Seq: seq, Place: "place", Raw: []byte(`{"raw":true}`),
-		Fact: events.Fact{ID: fmt.Sprintf("fact-%d", seq), At: h.time(), Actor: h.text(), Task: h.tasks[h.IntN(len(h.tasks))]}}
+		Fact: events.Fact{ID: fmt.Sprintf("fact-%d-%d", seq, h.Uint64()), At: h.time(), Actor: h.text(), Corr: h.text(), Task: h.tasks[h.IntN(len(h.tasks))]}}
 	switch h.IntN(20) {
 	case 0:
 		r.Kind, r.Err, r.Fact = events.KindChain, errors.New("no JSON: \xff"), events.Fact{Task: r.Fact.Task}
@@ -106,8 +106,13 @@ func (h *history) event(id task.ID) task.Event {
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
-	if h.IntN(2) == 0 {
+	switch h.IntN(4) {
+	case 2:
+		return task.Postponed{Reason: task.ReasonBreaker, Detail: h.text(), Due: h.time()}
+	case 0:
 		return task.AttemptLate{Epoch: epoch, Said: h.json()}
+	case 1:
+		return task.Unheld{Hold: task.HoldNeeds, Reason: h.text()}
 	}
 	return task.Reopened{Reason: h.text()}
 }

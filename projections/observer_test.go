@@ -30,7 +30,7 @@ func TestObserverHearsOnce(t *testing.T) {
 	id, birth := submit(t, r)
 	s := open(t, "")
 	first := &seen{}
-	stop := start(t, &Projector{Log: log, Store: s, Observer: first})
+	stop := start(t, &Projector{Log: log, Store: s, Observers: []Observer{first}})
 	await(t, s, birth)
 	stop()
 	if len(first.seqs) != 1 || len(first.moves) != 1 || first.moves[0] != "unknown pending" {
@@ -52,7 +52,7 @@ func TestObserverHearsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := &seen{}
-	stop = start(t, &Projector{Log: log, Store: s, Observer: second})
+	stop = start(t, &Projector{Log: log, Store: s, Observers: []Observer{second}})
 	await(t, s, k.Seq)
 	stop()
 	if len(second.seqs) != 3 || second.seqs[0] != birth+1 || second.seqs[2] != k.Seq {

@@ -56,9 +56,9 @@ type Projector struct {
 	Store *Store
 	// Logger is told what went wrong and was done again. Default: nobody is.
 	Logger *slog.Logger
-	// Observer is told what each record did. Default: nobody is, and nothing is
-	// spent on it.
-	Observer Observer
+	// Observers are told what each record did, in this order. Default: nobody is,
+	// and nothing is spent on it.
+	Observers []Observer
 	// MaxBatch is how many records one transaction may hold. More make a large
 	// log faster to fold and take about 1 kB of memory each. A batch as large is
 	// followed by the next at once. Default [DefaultMaxBatch].
@@ -118,7 +118,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f.observer = p.Observer
+	f.observers = p.Observers
 	defer func() { err = errors.Join(err, f.w.close()) }()
 
 	last, err := p.Log.Last(ctx)

@@ -135,6 +135,12 @@ func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, lim
 		queue, before.UnixMicro(), limit)
 }
 
+// Held returns the held tasks with ids after the one given, in that order, at most limit of them.
+func (s *Store) Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list held tasks", "SELECT id FROM tasks WHERE state = ? AND "+inStateIndex+" AND id > ? ORDER BY id LIMIT ?",
+		int64(task.Held), string(after), limit)
+}
+
 // OnNode returns the tasks that are running or cancelling on a node.
 func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? ORDER BY id",

@@ -38,6 +38,11 @@ func deadlineOf(t *task.Task) time.Time {
 	switch t.State {
 	case task.Scheduled, task.Retrying:
 		return t.Due
+	case task.Held:
+		if by := t.SignalBy(); !by.IsZero() {
+			return by
+		}
+		return t.StartBy
 	case task.Pending:
 		if !t.Offered {
 			return t.Since
@@ -73,7 +78,18 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("route", string(t.Route))
 	d.time("start_by", t.StartBy)
 	d.str("group", t.Group)
+	d.str("retry_of", string(t.RetryOf))
+	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
+	d.texts("holds", t.Holds)
+	if t.Needs != nil {
+		text, err := json.Marshal(t.Needs)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.raw("needs", text)
+	}
+	d.raw("inputs", t.Inputs)
 	d.num("attempt", int64(t.Attempt))
 	d.num("epoch", int64(t.Epoch))
 	d.num("offer", int64(t.Offer))
@@ -88,6 +104,8 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("losses", int64(t.Losses))
 	d.num("late", int64(t.Late))
 	d.dismissed(t.Dismissed)
+	d.str("failed_on", t.FailedOn)
+	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
 	d.time("started", t.StartedAt)
@@ -141,8 +159,18 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.StartBy = instant(l)
 	case "group":
 		t.Group = l.UnsafeString()
+	case "retry_of":
+		t.RetryOf = task.ID(l.UnsafeString())
+	case "batch":
+		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "needs":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Needs))
+	case "inputs":
+		t.Inputs = l.Raw()
+	case "holds":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Holds))
 	case "attempt":
 		t.Attempt = l.Int()
 	case "epoch":
@@ -167,6 +195,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Late = l.Int()
 	case "dismissed":
 		t.Dismissed = dismissal(l)
+	case "failed_on":
+		t.FailedOn = l.UnsafeString()
+	case "begun":
+		t.Begun = instant(l)
 	case "submitted":
 		t.SubmittedAt = instant(l)
 	case "due":
@@ -270,6 +302,19 @@ func (d *doc) labels(labels map[string]string) {
 
 func appendLabel(b []byte, k, v string) []byte {
 	return appendString(append(appendString(b, k), ':'), v)
+}
+
+func (d *doc) texts(k string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	d.key(k)
+	sep := byte('[')
+	for _, s := range list {
+		d.b = appendString(append(d.b, sep), s)
+		sep = ','
+	}
+	d.b = append(d.b, ']')
 }
 
 func (d *doc) usage(u *task.Usage) {

@@ -22,7 +22,7 @@ const (
 	RepairStop Repair = "stop"
 	// RepairMove: a task waited for long for a node that takes no work, and its rules move it.
 	RepairMove Repair = "move"
-	// RepairHold: a task was held, and nothing holds tasks.
+	// RepairHold: what held a task had opened, and nobody had let it go.
 	RepairHold Repair = "hold"
 	// RepairDead: an offer had been handed out so often that the server gave it up.
 	RepairDead Repair = "dead"
@@ -64,8 +64,6 @@ func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
 	switch {
 	case t.State == task.Scheduled || t.State == task.Retrying:
 		return RepairTimer
-	case t.State == task.Held:
-		return RepairHold
 	case t.State == task.Pending && !t.Offered:
 		return RepairOffer
 	case t.Live() && d.Who == "scheduler":

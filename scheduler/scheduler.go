@@ -22,6 +22,10 @@ type View interface {
 	Queues(ctx context.Context) ([]string, error)
 	// Waiting returns tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// Held returns held tasks, in the order of their ids, after the one given.
+	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
+	// Known returns those of the tasks of which something is known, in any order.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that reflects.
@@ -54,8 +58,8 @@ type Config struct {
 	Deliveries Deliveries
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence] or [LoopReact], when
-	// it is over. Default: nobody is.
+	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact] or [LoopBreaker],
+	// when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
@@ -71,6 +75,7 @@ const (
 	LoopSweep    = "sweep"
 	LoopPresence = "presence"
 	LoopReact    = "react"
+	LoopBreaker  = "breaker"
 )
 
 func (c Config) withDefaults() Config {
@@ -113,16 +118,24 @@ type Scheduler struct {
 	watch           watch
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
+	breakers        breakers
+	reactors        []reactor // set once, by New
+	needs           *needs
+	heldAfter       task.ID // where the sweep goes on; its own
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
-	return &Scheduler{
+	needs := newNeeds()
+	s := &Scheduler{
+		needs: needs, reactors: []reactor{needs},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
+	s.reactors = append(s.reactors, &s.breakers)
+	return s
 }
 
 // Run keeps the deadlines until ctx ends, and then returns nil; an error if it
@@ -132,9 +145,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
+	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
+	g.Go(func() error { return s.release(ctx) })
 	return g.Wait()
 }
 
@@ -189,7 +204,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepOthers(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -332,7 +347,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)

@@ -99,6 +99,21 @@ func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time,
 	})
 }
 
+func (w *testWorld) Held(ctx context.Context, after task.ID, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return t.State == task.Held && t.ID > after })
+}
+
+func (w *testWorld) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
+	var known []task.Task
+	_, err := w.pick(ctx, func(t *task.Task) bool {
+		if slices.Contains(ids, t.ID) {
+			known = append(known, *t)
+		}
+		return false
+	})
+	return known, err
+}
+
 func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
 	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
 }
@@ -411,7 +426,7 @@ func TestLooked(t *testing.T) {
 		pass(5*time.Second + time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
-		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}}; !maps.Equal(rounds, want) {
+		if want := map[string]round{LoopSweep: {0, 1}, LoopPresence: {0, 1}, LoopReact: {0, 20}, LoopBreaker: {20, 0}}; !maps.Equal(rounds, want) {
 			t.Errorf("heard of %v, want %v", rounds, want)
 		}
 	})

@@ -60,6 +60,9 @@ type Fail struct {
 	Exit    *int
 	Message string
 	Usage   *Usage
+	// RetryAfter is the pause that the task asks for in place of its back-off; 0 for none.
+	// It is at most retry.max_delay, and counts against retry.max and retry.budget as any other.
+	RetryAfter time.Duration
 	// Final forbids another attempt, whatever the retry policy says.
 	Final bool
 	// Chance is in [0,1) and places the delay within its jitter.
@@ -107,6 +110,14 @@ type Reassign struct {
 	Reason   string
 }
 
+// Postpone has a task that waits under an offer wait until a time; After is the turn
+// that the offer was made for. Reason is a code, Detail words.
+type Postpone struct {
+	After          uint64
+	Reason, Detail string
+	Due            time.Time
+}
+
 // Unbind moves a task that waits for a certain node to its shared queue.
 type Unbind struct{ Reason string }
 
@@ -125,6 +136,7 @@ func (Expire) isCommand()     {}
 func (GiveUp) isCommand()     {}
 func (Reassign) isCommand()   {}
 func (Unbind) isCommand()     {}
+func (Postpone) isCommand()   {}
 func (Reopen) isCommand()     {}
 
 // Decide returns the event that follows from a command, to be recorded at
@@ -162,6 +174,12 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		return GivenUp(c), nil
 	case Reassign:
 		return reassign(t, c)
+	case Postpone:
+		return postpone(t, c)
+	case Unhold:
+		return unhold(t, c)
+	case Skip:
+		return skip(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() {
 			return nil, ErrShared
@@ -186,6 +204,16 @@ func reassign(t Task, c Reassign) (Event, error) {
 		return nil, err
 	}
 	return Reassigned(c), nil
+}
+
+func postpone(t Task, c Postpone) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case !t.Waiting() || t.State == Held || c.After != t.Turn:
+		return nil, ErrStale
+	}
+	return Postponed{Reason: c.Reason, Detail: c.Detail, Due: c.Due}, nil
 }
 
 func claim(t Task, c Claim, now time.Time) (Event, error) {
@@ -278,8 +306,15 @@ func epochOf(c Command) uint64 {
 
 func fail(t Task, c Fail, now time.Time) Event {
 	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, Usage: c.Usage}
-	if failures := t.Failures + 1; !c.Final && t.Spec != nil && t.Spec.Retry.Allows(c.Class, failures) {
-		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: now.Add(t.Spec.Retry.Delay(failures, c.Chance))}
+	if t.Spec == nil {
+		return e
+	}
+	due, words, again := t.Spec.Retry.Plan(Failure{
+		Class: c.Class, Exit: c.Exit, Final: c.Final, After: c.RetryAfter, Chance: c.Chance,
+		Failures: t.Failures + 1, Begun: t.Begun, At: now,
+	})
+	if e.Reason = words; again {
+		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: due}
 	}
 	return e
 }

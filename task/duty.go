@@ -80,8 +80,7 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 	case Running, Cancelling:
 		return liveDuty(t, around, s)
 	}
-	return Duty{Who: "operator", What: "cancel it: nothing in this version holds tasks", By: t.Since.Add(s.StartDeadline),
-		Else: "it ends as abnormal/expired", Command: Expire{Detail: "start timeout: held for longer than " + s.StartDeadline.String()}}
+	return heldDuty(t, around, s)
 }
 
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {
@@ -91,7 +90,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	queue := t.Route.Queue()
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
-			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue),
+			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),
 		})
 	}
 	since := t.Since

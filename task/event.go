@@ -25,14 +25,22 @@ type Work struct {
 	StartBy time.Time `json:"start_by,omitzero"`
 	Group   string    `json:"group,omitzero"`
 	Parent  ID        `json:"parent,omitzero"`
+	// Holds are what has to open before the task is offered. Empty in an offer.
+	Holds []string `json:"holds,omitzero"`
+	// Needs are the tasks that have to end before it may run; nil for none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
+	Inputs json.RawMessage `json:"inputs,omitzero"`
 }
 
-// Submitted is the birth of a task. If Due is zero, the message that holds it
-// is the first offer.
+// Submitted is the birth of a task. If it is neither due later nor held, the
+// message that holds it is the first offer.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time
+	// RetryOf is the task of which this one is a copy, "" if it is none.
+	RetryOf ID
 }
 
 // Queued is a later offer of a task: its due time has come, or there is another attempt.
@@ -91,7 +99,9 @@ type AttemptFailed struct {
 	Message string
 	// Retry is the next attempt, or nil if this failure is the task's end.
 	Retry *RetryPlan
-	Usage *Usage
+	// Reason says in words why there is no other attempt, or why not when the back-off has it.
+	Reason string
+	Usage  *Usage
 }
 
 // RetryPlan is the next attempt's number and time.
@@ -134,6 +144,8 @@ type CancelRequested struct {
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
 	Reason string
+	// Code is the reason's code; "" for [ReasonUser].
+	Code string
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64
 	Exit  *int
@@ -141,7 +153,7 @@ type CancelConfirmed struct {
 
 // GivenUp ends a task as abnormal.
 type GivenUp struct {
-	// Reason is expired, lost, poison or unplaceable.
+	// Reason is expired, lost, poison, unplaceable or breaker.
 	Reason string
 	Detail string
 }
@@ -151,6 +163,14 @@ type GivenUp struct {
 type Reassigned struct {
 	From, To Route
 	Reason   string
+}
+
+// Postponed says that a task which waits is to wait until a time. Its offer is stale
+// from then on, and another is placed at that time.
+type Postponed struct {
+	// Reason is breaker; Detail says it in words.
+	Reason, Detail string
+	Due            time.Time
 }
 
 // Reopened gives a terminal task another life.
@@ -168,6 +188,7 @@ func (CancelRequested) isEvent() {}
 func (CancelConfirmed) isEvent() {}
 func (GivenUp) isEvent()         {}
 func (Reassigned) isEvent()      {}
+func (Postponed) isEvent()       {}
 func (Reopened) isEvent()        {}
 
 // Recorded is an event with its place in the log.
@@ -181,6 +202,8 @@ type Recorded struct {
 	At time.Time
 	// Actor is who recorded it; "" if that is plain from the event.
 	Actor string
+	// Corr is the first cause: of what a bulk command did, that command.
+	Corr string
 	// Event is nil for a message on the task's chain that could not be understood.
 	Event Event
 }

@@ -22,6 +22,12 @@ func Evolve(t Task, r Recorded) Task {
 		return t
 	}
 	t.Head = r.Seq
+	if r.Corr != "" {
+		switch r.Event.(type) {
+		case CancelRequested, CancelConfirmed, Reopened:
+			t.Batch = r.Corr
+		}
+	}
 	switch e := r.Event.(type) {
 	case AttemptStarted:
 		t.started(e, r)
@@ -53,7 +59,11 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
-			t.end(Cancelled, ReasonUser, e.Reason, r)
+			code := e.Code
+			if code == "" {
+				code = ReasonUser
+			}
+			t.end(Cancelled, code, e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -71,11 +81,21 @@ func Evolve(t Task, r Recorded) Task {
 				t.Since, t.Message = r.At, e.Reason
 			}
 		}
+	case Postponed:
+		if t.Waiting() && t.State != Unknown && t.State != Held {
+			// Here, too, the bounds on the wait stay.
+			t.enter(Scheduled, e.Reason, e.Detail, r)
+			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
+		}
+	case Unheld:
+		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
+			t.FailedOn, t.Begun = "", time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
 			t.wait(Pending, e.Reason, time.Time{}, r)
+			t.holdAgain(r)
 		}
 	}
 	return t
@@ -85,11 +105,14 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 	if t.State != Unknown {
 		return // the same birth again, after an answer was lost
 	}
-	t.Work, t.Due, t.SubmittedAt = e.Work, e.Due, r.At
-	if e.Due.IsZero() {
+	t.Work, t.Due, t.RetryOf, t.SubmittedAt = e.Work, e.Due, e.RetryOf, r.At
+	switch {
+	case e.Offers():
 		t.enter(Pending, "", "", r)
 		t.Offered = true
-	} else {
+	case len(e.Holds) > 0:
+		t.enter(Held, e.Holds[0], "", r)
+	default:
 		t.enter(Scheduled, "", "", r)
 	}
 }
@@ -107,6 +130,12 @@ func (t *Task) queued(e Queued, r Recorded) {
 		return // a stale offer, or one more of the same turn
 	}
 	reason, message := t.Reason, t.Message
+	if reason == ReasonBreaker {
+		reason, message = "", "" // which was why it waited, and does not now
+	}
+	if t.State == Held {
+		reason, message, t.Holds = "", e.Reason, nil
+	}
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
 	if e.Due.After(t.Since) {
@@ -125,6 +154,9 @@ func (t *Task) started(e AttemptStarted, r Recorded) {
 	t.Attempt, t.Epoch, t.Offer = e.Attempt, r.Seq, e.Offer
 	t.Node, t.Session, t.StartedAt = e.Node, e.Session, r.At
 	t.Exit, t.Usage = nil, nil
+	if t.Begun.IsZero() && t.Spec != nil && t.Spec.Retry.Budget > 0 {
+		t.Begun = r.At
+	}
 }
 
 func (t *Task) failed(e AttemptFailed, r Recorded) {
@@ -132,6 +164,7 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 		return
 	}
 	t.Failures++
+	t.FailedOn = t.Node
 	t.Exit, t.Usage = e.Exit, e.Usage
 	if e.Retry == nil {
 		t.end(Error, e.Class, e.Message, r)

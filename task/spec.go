@@ -21,8 +21,12 @@ type Spec struct {
 	Timeout Timeout `json:"timeout,omitzero"`
 	// Retry says when and how often a failed attempt is followed by another.
 	Retry Retry `json:"retry,omitzero"`
+	// Breaker keeps tasks from starting while many of the job's fail. Default: none does.
+	Breaker *Breaker `json:"breaker,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// Signal is a word from outside that has to come before the task may run; nil for none.
+	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
@@ -94,83 +98,6 @@ func (t Timeout) Grace() time.Duration {
 	return t.Stop.Std()
 }
 
-// Kinds of back-off between attempts.
-const (
-	BackoffExponential = "exponential" // min, 2·min, 4·min, …
-	BackoffLinear      = "linear"      // min, 2·min, 3·min, …
-	BackoffFixed       = "fixed"       // min, min, min, …
-)
-
-// Retry says when a failed attempt is followed by another.
-type Retry struct {
-	// Max is how many failed attempts may be followed by another. Default 0: none.
-	Max int `json:"max,omitempty"`
-	// Backoff is how the delay grows. Default exponential.
-	Backoff string `json:"backoff,omitempty"`
-	// Min is the first delay. Default 1s.
-	Min Duration `json:"min,omitempty"`
-	// MaxDelay caps the delay. Default 1h.
-	MaxDelay Duration `json:"max_delay,omitempty"`
-	// Jitter is the share of the delay that is left to chance: 0 for none, 1 for
-	// anything between nothing and the whole delay. Default 0.
-	Jitter float64 `json:"jitter,omitempty"`
-	// On limits retries to these classes of failure. Default: all.
-	On []string `json:"on,omitempty"`
-	// NotOn excludes these classes of failure.
-	NotOn []string `json:"not_on,omitempty"`
-}
-
-// Defaults of [Retry].
-const (
-	DefaultRetryMin      = time.Second
-	DefaultRetryMaxDelay = time.Hour
-)
-
-// Allows tells whether a failure of this class may be followed by another
-// attempt when failures attempts have failed, this one included.
-func (r Retry) Allows(class string, failures int) bool {
-	if failures > r.Max || slices.Contains(r.NotOn, class) {
-		return false
-	}
-	return len(r.On) == 0 || slices.Contains(r.On, class)
-}
-
-// Delay is the wait after the given number of failures, from 1. Chance is in
-// [0,1) and decides where in the share left to it the delay falls.
-func (r Retry) Delay(failures int, chance float64) time.Duration {
-	first, limit := r.Min.Std(), r.MaxDelay.Std()
-	if first == 0 {
-		first = DefaultRetryMin
-	}
-	if limit == 0 {
-		limit = DefaultRetryMaxDelay
-	}
-	n := max(failures, 1)
-	delay := first
-	switch r.Backoff {
-	case BackoffFixed:
-	case BackoffLinear:
-		if n > int(limit/first) {
-			delay = limit
-		} else {
-			delay = first * time.Duration(n)
-		}
-	default:
-		for i := 1; i < n && delay < limit; i++ {
-			if delay > limit/2 { // to double it could overflow
-				delay = limit
-			} else {
-				delay *= 2
-			}
-		}
-	}
-	delay = min(delay, limit)
-	return delay - time.Duration(r.Jitter*chance*float64(delay))
-}
-
-// Classes of failure, for [Retry.On] and [Retry.NotOn].
-var Classes = []string{ReasonExit, ReasonTimeout, ReasonMemory, ReasonKilled, ReasonSystem, ReasonNetwork, ReasonTask}
-
 // Validate refuses what cannot be run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
 	switch {
@@ -191,6 +118,12 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Place.validate(); err != nil {
+		return err
+	}
+	if err := s.Breaker.validate(); err != nil {
+		return err
+	}
+	if err := s.Signal.validate(); err != nil {
 		return err
 	}
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
@@ -237,29 +170,6 @@ func (r *Run) validate() error {
 	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir) {
 		if strings.ContainsRune(a, 0) {
 			return fmt.Errorf("run: %q holds a zero byte, which no process can be given", a)
-		}
-	}
-	return nil
-}
-
-func (r Retry) validate() error {
-	if r.Max < 0 {
-		return fmt.Errorf("retry.max is %d, want 0 or more", r.Max)
-	}
-	if err := notBelowZero(named{"retry.min", r.Min}, named{"retry.max_delay", r.MaxDelay}); err != nil {
-		return err
-	}
-	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that NaN is refused, too
-		return fmt.Errorf("retry.jitter is %v, want 0 to 1", r.Jitter)
-	}
-	switch r.Backoff {
-	case "", BackoffExponential, BackoffLinear, BackoffFixed:
-	default:
-		return fmt.Errorf("retry.backoff is %q, want %s, %s or %s", r.Backoff, BackoffExponential, BackoffLinear, BackoffFixed)
-	}
-	for _, c := range append(slices.Clone(r.On), r.NotOn...) {
-		if !slices.Contains(Classes, c) {
-			return fmt.Errorf("retry.on, retry.not_on: there is no class of failure %q; there are %v", c, Classes)
 		}
 	}
 	return nil

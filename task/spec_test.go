@@ -9,78 +9,6 @@ import (
 	"time"
 )
 
-func TestRetryDelay(t *testing.T) {
-	s := func(n float64) Duration { return Duration(n * float64(time.Second)) }
-	for name, c := range map[string]struct {
-		retry  Retry
-		chance float64
-		want   []time.Duration // after 1, 2, … failures
-	}{
-		"default":            {Retry{}, 0.9, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9}},
-		"exponential":        {Retry{Backoff: BackoffExponential, Min: s(0.5), MaxDelay: s(3)}, 0, []time.Duration{500e6, 1e9, 2e9, 3e9, 3e9}},
-		"linear":             {Retry{Backoff: BackoffLinear, Min: s(2), MaxDelay: s(7)}, 0, []time.Duration{2e9, 4e9, 6e9, 7e9, 7e9}},
-		"fixed":              {Retry{Backoff: BackoffFixed, Min: s(2)}, 0, []time.Duration{2e9, 2e9, 2e9}},
-		"capped at once":     {Retry{Min: s(9), MaxDelay: s(2)}, 0, []time.Duration{2e9, 2e9}},
-		"linear, capped":     {Retry{Backoff: BackoffLinear, Min: s(9), MaxDelay: s(2)}, 0, []time.Duration{2e9, 2e9}},
-		"jitter, no chance":  {Retry{Backoff: BackoffFixed, Min: s(10), Jitter: 1}, 0, []time.Duration{10e9}},
-		"jitter, half":       {Retry{Backoff: BackoffFixed, Min: s(10), Jitter: 0.2}, 0.5, []time.Duration{9e9}},
-		"jitter, everything": {Retry{Min: s(10), Jitter: 1}, 0.75, []time.Duration{2500e6, 5e9}},
-	} {
-		for i, want := range c.want {
-			if got := c.retry.Delay(i+1, c.chance); got != want {
-				t.Errorf("%s: the delay after %d failures is %v, want %v", name, i+1, got, want)
-			}
-		}
-	}
-}
-
-// However large the numbers, a delay lies between nothing and its cap.
-func TestRetryDelayIsBounded(t *testing.T) {
-	for _, backoff := range []string{"", BackoffExponential, BackoffLinear, BackoffFixed} {
-		for _, first := range []Duration{0, 1, 3, Duration(time.Hour), math.MaxInt64 - 1, math.MaxInt64} {
-			for _, limit := range []Duration{0, 1, Duration(time.Minute), math.MaxInt64} {
-				r := Retry{Backoff: backoff, Min: first, MaxDelay: limit}
-				top := limit.Std()
-				if top == 0 {
-					top = DefaultRetryMaxDelay
-				}
-				before := time.Duration(0)
-				for _, n := range []int{-1, 0, 1, 2, 10, 62, 63, 64, 65, 10_000, math.MaxInt} {
-					got := r.Delay(n, 0)
-					if got <= 0 || got > top || got < before {
-						t.Fatalf("%+v: the delay after %d failures is %v, before it was %v and the cap is %v", r, n, got, before, top)
-					}
-					before = got
-				}
-			}
-		}
-	}
-}
-
-func TestRetryAllows(t *testing.T) {
-	for name, c := range map[string]struct {
-		retry    Retry
-		class    string
-		failures int
-		want     bool
-	}{
-		"none":                {Retry{}, ReasonExit, 1, false},
-		"first":               {Retry{Max: 2}, ReasonExit, 1, true},
-		"last":                {Retry{Max: 2}, ReasonExit, 2, true},
-		"one too many":        {Retry{Max: 2}, ReasonExit, 3, false},
-		"on it":               {Retry{Max: 1, On: []string{ReasonNetwork}}, ReasonNetwork, 1, true},
-		"on another":          {Retry{Max: 1, On: []string{ReasonNetwork}}, ReasonExit, 1, false},
-		"not on it":           {Retry{Max: 1, NotOn: []string{ReasonMemory}}, ReasonMemory, 1, false},
-		"not on another":      {Retry{Max: 1, NotOn: []string{ReasonMemory}}, ReasonExit, 1, true},
-		"on and not on":       {Retry{Max: 1, On: []string{ReasonExit}, NotOn: []string{ReasonExit}}, ReasonExit, 1, false},
-		"a class of tomorrow": {Retry{Max: 1}, "gravity", 1, true},
-	} {
-		if got := c.retry.Allows(c.class, c.failures); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // A refusal names the field as a job file spells it.
 func TestSpecValidate(t *testing.T) {
 	argv := func(r Run) *Spec { return &Spec{Run: &r} }
@@ -113,7 +41,11 @@ func TestSpecValidate(t *testing.T) {
 			retry(Retry{Jitter: math.NaN()}), "retry.jitter is NaN"},
 		"jitter of one":    {retry(Retry{Jitter: 1}), ""},
 		"backoff":          {retry(Retry{Backoff: "cubic"}), `retry.backoff is "cubic", want exponential, linear or fixed`},
-		"on":               {retry(Retry{On: []string{"exit", "rain"}}), `no class of failure "rain"`},
+		"on":               {retry(Retry{On: []string{"exit", "rain"}}), `retry.on: there is no class of failure "rain"`},
+		"on a code":        {retry(Retry{On: []string{"exit=75", "exit=64-78"}}), ""},
+		"on code 0":        {retry(Retry{On: []string{"exit=0"}}), "from 1 to 255"},
+		"on codes":         {retry(Retry{NotOn: []string{"exit=78-64"}}), "retry.not_on: \"exit=78-64\" names no exit codes"},
+		"budget":           {retry(Retry{Budget: -1}), "retry.budget is -1ns"},
 		"not on":           {retry(Retry{NotOn: []string{"rain"}}), `no class of failure "rain"`},
 		"min below zero":   {retry(Retry{Min: -1}), "retry.min is -1ns"},
 		"delay below zero": {retry(Retry{MaxDelay: -1}), "retry.max_delay is -1ns"},

@@ -92,4 +92,6 @@ const (
 	ReasonLost     = "lost"        // its node vanished and nobody could see its end
 	ReasonPoison   = "poison"      // took its node down more often than is allowed
 	ReasonUnplaced = "unplaceable" // no node can ever run it
+	ReasonBreaker  = "breaker"     // its job's breaker is open
+	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs
 )

@@ -32,6 +32,10 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
+	// Needs are tasks that have to end first. Default: none.
+	Needs *Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *Signal `json:"signal,omitzero"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -50,6 +54,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		spec := job.Spec
 		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
 	case s.Spec != nil:
+		if s.Spec.Breaker != nil {
+			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
+		}
 		spec := *s.Spec
 		e.Spec = &spec
 	default:
@@ -101,15 +108,18 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		e.Group = s.Group
 	}
 	e.Parent = s.Parent
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs = s.Needs
+	}
+	e.Holds = e.holds()
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 {
-		from := now
-		if e.Due.After(now) {
-			from = e.Due
-		}
-		e.StartBy = from.Add(p)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
+		e.StartBy = later(now, e.Due).Add(p)
 	}
 	return e, nil
 }
@@ -131,7 +141,10 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != ""
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
+	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Signal != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

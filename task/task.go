@@ -16,6 +16,11 @@ type Task struct {
 	Message string `json:"message,omitzero"`
 	Work
 
+	// RetryOf is the task of which this one is a copy.
+	RetryOf ID `json:"retry_of,omitzero"`
+	// Batch is the bulk command that touched it last.
+	Batch string `json:"batch,omitzero"`
+
 	// Attempt is the number of the current or latest attempt; 0 before the first.
 	Attempt int `json:"attempt,omitzero"`
 	// Epoch is the sequence at which that attempt started. It only grows, so it
@@ -42,6 +47,10 @@ type Task struct {
 	// since the birth or the last reopening.
 	Failures int `json:"failures,omitzero"`
 	Losses   int `json:"losses,omitzero"`
+	// FailedOn is the node of the last failure since then, and Begun when the first attempt
+	// since then started, which is only kept if the task has a retry budget.
+	FailedOn string    `json:"failed_on,omitzero"`
+	Begun    time.Time `json:"begun,omitzero"`
 	// Late counts results that came from fenced attempts.
 	Late int `json:"late,omitzero"`
 	// Dismissed says who took the task off the list of dead letters; nil if nobody has.

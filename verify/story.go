@@ -123,6 +123,14 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.moved(v, r)
 		}
+	case task.Postponed:
+		if s.lives(v, r) {
+			s.postponed(v, e, r)
+		}
+	case task.Unheld:
+		if s.lives(v, r) {
+			s.moved(v, r)
+		}
 	case task.CancelRequested:
 		if s.lives(v, r) {
 			s.askedToStop(v, r)
@@ -168,8 +176,8 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		v.checked[OneEnd]++
 	}
 	s.born = true
-	s.byOthers = s.byOthers || s.turn == 0
-	if !e.Due.IsZero() {
+	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
+	if !e.Offers() {
 		v.checked[NoScheduler]++
 		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
 		return
@@ -205,6 +213,15 @@ func (s *story) moved(v *Verifier, r *events.Record) {
 	if moved.due = s.now.due; s.old || s.cut || open {
 		moved.due = anyDue
 	}
+}
+
+// postponed opens a turn for the same attempt, with a due of its own.
+func (s *story) postponed(v *Verifier, e task.Postponed, r *events.Record) {
+	if s.open != 0 {
+		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "postponed while epoch %d runs", s.open)
+		return
+	}
+	s.waits(v, r, e.Due)
 }
 
 func (s *story) reopened(v *Verifier, r *events.Record) {

@@ -26,6 +26,8 @@ type Store interface {
 	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
 	// Forget removes the heartbeat.
 	Forget(ctx context.Context, id node.ID) error
+	// Alive lists the heartbeats that have not run out. It may lag a little.
+	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	// OnHint calls look when something may have happened to a task of the node.
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
 	// WatchNode calls changed when something may have happened to the node.

@@ -20,6 +20,12 @@ type Protocol struct {
 	Recorder *events.Recorder
 	Node     node.ID
 	Session  string
+	// Others tells whether another node takes work from a queue. Default: none does.
+	Others func(ctx context.Context, queue string) bool
+	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
+	Chance func() float64
+
+	circuits circuits
 }
 
 // Claim asks to run the task of an offer. If it returns true the task is this
@@ -29,18 +35,20 @@ type Protocol struct {
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
 	t := task.Task{ID: o.Fact.Task}
 	var after uint64
+	first := true // no attempt was made before
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 	case task.Queued:
-		after = e.After
+		after, first = e.After, e.Attempt == 1
 	default:
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
 		return t, false, o.Ack()
 	}
-	if after == 0 && o.Deliveries == 1 {
-		// Whoever waits since its birth, even if a timer has offered it, has no
-		// chain, and the claim checks just that: what the offer carries is enough.
+	if first && o.Deliveries == 1 {
+		// Whoever waits for its first attempt has failed at nothing yet, and its chain
+		// ends where its turn began: the claim checks just that, and what the offer
+		// carries is enough.
 		t = task.Evolve(t, o.Task())
 	} else {
 		known, err := p.Recorder.Load(ctx, o.Fact.Task)
@@ -49,7 +57,20 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		}
 		t = known
 	}
-	t, event, err := p.Recorder.Do(ctx, t, task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after})
+	if p.leaves(ctx, &t) {
+		return t, false, o.Rest(restFor(o.Deliveries))
+	}
+	var command task.Command = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
+	if t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
+		hold, err := p.admit(ctx, &t)
+		if err != nil {
+			return t, false, err
+		}
+		if hold != nil {
+			command = hold
+		}
+	}
+	t, event, err := p.Recorder.Do(ctx, t, command)
 	switch {
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return t, false, p.done(ctx, t, o)

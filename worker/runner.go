@@ -32,6 +32,9 @@ type Outcome struct {
 	Usage  *task.Usage
 	// Final forbids another attempt.
 	Final bool
+	// RetryAfter is the pause before the next attempt that it asks for; 0 if it leaves
+	// that to the task's policy.
+	RetryAfter time.Duration
 	// Stopped says that it ended because ctx was done.
 	Stopped bool
 	// Survivors is how many processes could not be ended; the end of the
@@ -128,7 +131,7 @@ func (a *Attempt) Grace(cause error) time.Duration {
 // deadline of timeout.run, and [FromContext] finds the attempt in it.
 //
 // A nil error is success. Any other is a failure of class "task", retried as
-// the task's policy says, unless it wraps what [Final] returns. A panic is a failure.
+// the task's policy says, unless it wraps what [Final] or [RetryAfter] returns. A panic is a failure.
 type Handler func(ctx context.Context, t task.Task) error
 
 // Final marks an error as one that no other attempt can mend.
@@ -142,6 +145,24 @@ func Final(err error) error {
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
+
+// RetryAfter marks an error as one after which the next attempt, if the task's
+// policy allows one, is to start after d in place of the policy's back-off: what a
+// server said, for example, that limits its clients. The policy's max_delay caps it.
+// Without an error, or with a d that is not above zero, it changes nothing.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil || d <= 0 {
+		return err
+	}
+	return retryAfterError{err, d}
+}
+
+type retryAfterError struct {
+	error
+	after time.Duration
+}
+
+func (e retryAfterError) Unwrap() error { return e.error }
 
 type attemptKey struct{}
 
@@ -174,5 +195,8 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	var final finalError
 	o.Class, o.Message = task.ReasonTask, err.Error()
 	o.Final, o.Stopped = errors.As(err, &final), ctx.Err() != nil
+	if asked, ok := errors.AsType[retryAfterError](err); ok {
+		o.RetryAfter = asked.after
+	}
 	return o
 }

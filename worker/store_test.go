@@ -106,6 +106,17 @@ func (s *store) Beat(_ context.Context, _ node.ID, h node.Heartbeat, ttl time.Du
 	return nil
 }
 
+// Alive says that every node beats that has registered.
+func (s *store) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
+	alive := map[node.ID]node.Heartbeat{}
+	for _, r := range s.All() {
+		if e, ok := r.Fact.Event.(node.Registered); ok {
+			alive[r.Fact.Node] = node.Heartbeat{Session: e.Session}
+		}
+	}
+	return alive, s.reach()
+}
+
 func (s *store) Forget(context.Context, node.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,9 @@ func New(store Store, cfg Config) (*Worker, error) {
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
 		},
 	}
+	w.protocol.Chance = rand.Float64
 	w.store = countedBeats{store, &w.counts}
+	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
@@ -257,7 +259,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	if o.Class == "" && !o.Stopped {
 		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage}
 	}
-	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, Chance: rand.Float64()}
+	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, RetryAfter: o.RetryAfter, Chance: rand.Float64()}
 	if !o.Stopped {
 		return fail
 	}

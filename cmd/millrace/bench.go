@@ -40,6 +40,7 @@ should run on the machine meanwhile.`,
 	fs.IntVar(&cfg.Processes, "processes", 2000, "`number` of process tasks in a round")
 	fs.IntVar(&cfg.Latencies, "latencies", 500, "`number` of single tasks that are timed")
 	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
+	fs.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a graph in which each needs two others (default: not measured)")
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
 	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
@@ -128,6 +129,9 @@ func benchTable(r *bench.Report) table {
 	value("read model behind", fmt.Sprintf("%.0f ms", r.BehindMS))
 	if r.BytesPerTask > 0 {
 		value("server memory per finished task", fmt.Sprintf("%.0f B", r.BytesPerTask))
+	}
+	if r.Steps > 0 {
+		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s", r.StepsPerSecond))
 	}
 	for _, g := range r.Growth {
 		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))

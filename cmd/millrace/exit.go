@@ -121,7 +121,7 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
 	case errors.Is(err, task.ErrEnded):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
-	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting):
+	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}

@@ -106,7 +106,7 @@ func factDetails(r *events.Record) string {
 	}
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
-		return words(workDetails(&e.Work), due(e.Due), by("start by", e.StartBy))
+		return words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), by("start by", e.StartBy))
 	case task.Queued:
 		return words(e.Reason, due(e.Due))
 	case task.AttemptStarted:
@@ -120,7 +120,7 @@ func factDetails(r *events.Record) string {
 		if e.Retry != nil {
 			next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, clock(e.Retry.Due))
 		}
-		return words(e.Class+": "+e.Message, next, usage(e.Usage))
+		return words(e.Class+": "+e.Message, next, e.Reason, usage(e.Usage))
 	case task.AttemptReleased:
 		return e.Reason
 	case task.AttemptLost:
@@ -135,12 +135,24 @@ func factDetails(r *events.Record) string {
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:
 		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
+	case task.Postponed:
+		return words(by("until", e.Due), e.Detail)
 	case task.Reopened:
 		return e.Reason
 	case task.Dismissed:
 		return e.Reason
 	case task.MessageDismissed:
 		return e.Reason
+	case task.BreakerOpened:
+		return words(e.Reason, by("until", e.Until))
+	case task.BreakerHalfOpened:
+		return words(e.Reason, plural(e.Left, "trial"))
+	case task.BreakerTried:
+		return words(e.Reason, fmt.Sprintf("%d left", e.Left))
+	case task.BreakerClosed:
+		return e.Reason
+	case task.Unheld:
+		return words(e.Hold+" opened", e.Reason)
 	case node.Registered:
 		return words(e.Host, plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), pairs(e.Labels))
 	case node.WentOnline:
@@ -207,6 +219,13 @@ func routeText(r task.Route) string {
 		return "for node " + on
 	}
 	return "queue " + r.Queue()
+}
+
+func holdsText(holds []string) string {
+	if len(holds) == 0 {
+		return ""
+	}
+	return "held: " + strings.Join(holds, ", ")
 }
 
 func due(at time.Time) string { return by("due", at) }

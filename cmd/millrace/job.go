@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet"
+	"millrace/task"
 	"millrace/task/jobfile"
 )
 
@@ -23,7 +24,7 @@ func (a *app) jobCommand() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobRemove(), a.jobValidate(), a.jobSchema())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -157,17 +158,22 @@ func (a *app) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		breaker, err := jobCircuit(asking, cl, &j.Job)
+		if err != nil {
+			return err
+		}
 		if o.json() {
 			return a.writeJSON(struct {
 				jet.StoredJob
-				Changes []shownFact `json:"changes"`
-			}{j, showFacts(changes)})
+				Changes []shownFact   `json:"changes"`
+				Circuit *task.Circuit `json:"circuit,omitempty"`
+			}{j, showFacts(changes), breaker})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes), text)
+		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
 	}
 	return c
@@ -231,7 +237,7 @@ func (a *app) confirm(c *cobra.Command, question string) error {
 	if strings.HasPrefix(strings.ToLower(answer), "y") {
 		return nil
 	}
-	return &fault{code: exitRefused, err: errors.New("nothing was removed")}
+	return &fault{code: exitRefused, err: errors.New("nothing was done")}
 }
 
 func (a *app) jobSchema() *cobra.Command {

@@ -26,6 +26,10 @@ type runFlags struct {
 	pending  spanFlag
 	nodes    []string
 	noNode   string
+	needs    []string
+	rule     string
+	signal   string
+	signalBy spanFlag
 	retries  int
 	id       string
 	group    string
@@ -67,6 +71,10 @@ output and the task at the end.`,
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+	fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
+	fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
+	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
+	fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
@@ -82,6 +90,7 @@ output and the task at the end.`,
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
 	f.flags(c)
+	_ = c.RegisterFlagCompletionFunc("needs-rule", cobra.FixedCompletions(task.NeedRules, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
@@ -122,6 +131,12 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	}
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
+	}
+	if s.Needs, err = parseNeeds(f.needs, f.rule); err != nil {
+		return refuse(err)
+	}
+	if s.Signal, err = f.wantedSignal(); err != nil {
+		return refuse(err)
 	}
 	s.Nodes, s.NoNode = f.nodes, f.noNode
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)

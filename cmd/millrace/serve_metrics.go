@@ -98,9 +98,9 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	}
 	names := metrics.NewQueues()
 	fold := metrics.NewFold(last, known, slices.Sorted(maps.Keys(counts)), names)
-	projector.Observer = fold
+	projector.Observers = append(projector.Observers, fold)
 	beats := metrics.NewBeats()
-	loops := metrics.NewLoops(scheduler.LoopSweep, scheduler.LoopPresence, scheduler.LoopReact)
+	loops := metrics.NewLoops(scheduler.LoopSweep, scheduler.LoopPresence, scheduler.LoopReact, scheduler.LoopBreaker)
 	config.Looked = loops.Looked
 	patience := missedRounds*config.Sweep + slowRound
 	f.server = &monitor.Server{

@@ -27,7 +27,7 @@ end of it, if a millrace server answers and no other task has them.`,
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
 	c.AddCommand(a.taskList(), a.taskShow(), a.taskWhy(), a.taskLogs(), a.taskEvents(), a.taskData(),
-		a.taskCancel(), a.taskRetry(), a.taskRelease(), a.taskWait())
+		a.taskAttempts(), a.taskCancel(), a.taskRetry(), a.taskCopy(), a.taskRelease(), a.taskSignal(), a.taskWait())
 	return c
 }
 

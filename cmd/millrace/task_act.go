@@ -14,18 +14,27 @@ import (
 
 func (a *app) taskCancel() *cobra.Command {
 	return a.actCommand(&cobra.Command{
-		Use: "cancel ID...", Aliases: []string{"stop", "kill"},
+		Use: "cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
 		Short: "Ask for the end of tasks",
-		Long: `Ends tasks. One that waits is cancelled at once; one that runs is cancelling until
-its process is gone. --wait waits for that.`,
-	}, (*client.Client).Cancel)
+		Long: `Ends tasks: those that are named, or all that have not ended and that the filters choose.
+One that waits is cancelled at once; one that runs is cancelling until
+its process is gone. --wait waits for that.` + bulkWords,
+		Example: `  millrace task cancel ID
+  millrace task cancel --queue bulk --state pending --dry-run
+  millrace task cancel --job crawl --label customer=acme --yes`,
+	}, (*client.Client).Cancel, task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying)
 }
 
 func (a *app) taskRetry() *cobra.Command {
 	return a.actCommand(&cobra.Command{
-		Use: "retry ID...", Aliases: []string{"rerun", "requeue"},
+		Use: "retry ID... | FILTERS", Aliases: []string{"rerun", "requeue"},
 		Short: "Give tasks that have ended another life",
-	}, (*client.Client).Retry)
+		Long: `Gives tasks another life, as they are, with all their retries: those that are named, or all
+that ended as error, cancelled or abnormal and that the filters choose.
+"millrace task copy" makes a new task of one instead, with changes.` + bulkWords,
+		Example: `  millrace task retry ID --reason "the disk is back"
+  millrace task retry --state error --job thumbnail --since 2h --dry-run`,
+	}, (*client.Client).Retry, task.Error, task.Cancelled, task.Abnormal)
 }
 
 func (a *app) taskRelease() *cobra.Command {
@@ -37,43 +46,86 @@ any node that serves it can take them. What runs already goes on where it is.`,
 	}, (*client.Client).Release)
 }
 
-// actCommand makes a command that does something to each of several tasks. What
-// cannot be done to one keeps nothing from the others.
-func (a *app) actCommand(c *cobra.Command, do func(*client.Client, context.Context, task.ID, string) (task.Task, error)) *cobra.Command {
-	var o output
-	var reason string
-	var wait bool
-	c.Args, c.ValidArgsFunction = takes(1, -1, "task id"), a.completeTasks
-	c.Flags().StringVar(&reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
-	c.Flags().BoolVar(&wait, "wait", false, "wait for the end")
-	o.flags(c)
-	c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
-		done := []task.Task{}
-		var errs []error
-		for _, id := range ids {
-			asking, cancel := a.asking(ctx)
-			t, err := do(cl, asking, id, reason)
-			cancel()
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			if done = append(done, t); !wait && !o.json() {
-				if _, err := fmt.Fprintf(a.out, "%s %s\n", t.ID, t.State); err != nil {
-					return err
-				}
+// act does something to one task, for a reason.
+type act func(*client.Client, context.Context, task.ID, string) (task.Task, error)
+
+func (a *app) taskSignal() *cobra.Command {
+	var data string
+	var body []byte
+	c := &cobra.Command{
+		Use: "signal ID...", Aliases: []string{"approve"},
+		Short: "Give tasks the signal that they wait for",
+		Long: `Lets tasks go on that wait for a word from outside (signal in a job, run --signal):
+an approval, or news that something has come. What --data says they find in
+MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
+	}
+	c.Flags().StringVar(&data, "data", "", "what comes with it, `JSON|@file|-`")
+	return a.actCommand(c, func(cl *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error) {
+		if body == nil && data != "" { // once, for "-" can be read once
+			var err error
+			if body, err = paramsBody(data, a.in); err != nil {
+				return task.Task{}, fmt.Errorf("--data: %w", err)
 			}
 		}
-		failed := allFaults(errs)
-		switch {
-		case wait && len(done) > 0:
-			return first(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", o.json()))
-		case o.json():
-			return first(failed, a.writeJSON(done))
-		}
-		return failed
+		return cl.Signal(ctx, id, body, reason)
 	})
+}
+
+// actCommand makes a command that does something to each of several tasks. What
+// cannot be done to one keeps nothing from the others. If there are states, it
+// can be done to all tasks in these that filters choose.
+func (a *app) actCommand(c *cobra.Command, do act, states ...task.State) *cobra.Command {
+	f := bulkFlags{do: do, states: states}
+	c.ValidArgsFunction = a.completeTasks
+	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait for the end")
+	f.flags(c)
+	if len(states) == 0 {
+		c.Args = takes(1, -1, "task id")
+		c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error { return a.actOn(ctx, c, cl, ids, &f) })
+		return c
+	}
+	a.bulkFlags(c, &f)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.check(c, args, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+			if len(args) > 0 {
+				return a.actOn(ctx, c, cl, ids, &f)
+			}
+			return a.bulk(ctx, c, cl, &f)
+		})(c, args)
+	}
 	return c
+}
+
+// actOn does it to tasks that were named.
+func (a *app) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, ids []task.ID, f *bulkFlags) error {
+	done := []task.Task{}
+	var errs []error
+	for _, id := range ids {
+		asking, cancel := a.asking(ctx)
+		t, err := f.do(cl, asking, id, f.reason)
+		cancel()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if done = append(done, t); !f.wait && !f.json() {
+			if _, err := fmt.Fprintf(a.out, "%s %s\n", t.ID, t.State); err != nil {
+				return err
+			}
+		}
+	}
+	failed := allFaults(errs)
+	switch {
+	case f.wait && len(done) > 0:
+		return first(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.json()))
+	case f.json():
+		return first(failed, a.writeJSON(done))
+	}
+	return failed
 }
 
 // waitFor waits for tasks after something was done to them. To have been

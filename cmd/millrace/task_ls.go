@@ -78,6 +78,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
 	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
 	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
+	fs.StringVar(&r.Batch, "batch", "", "touched last by this bulk command, an `id`")
 	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
 	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")

@@ -34,14 +34,18 @@ func (a *app) taskShow() *cobra.Command {
 		if o.json() {
 			return a.writeJSON(struct {
 				task.Task
+				Attempts []task.Try `json:"attempts,omitempty"`
 				Evidence []lateWord `json:"evidence,omitempty"`
-			}{t, late})
+			}{t, tries(records), late})
 		}
 		out := taskDetails(&t, a.now())
 		for _, w := range late {
 			out.field("evidence", w.text())
 		}
-		return a.print(out)
+		if err := a.print(out); err != nil || t.Attempt < 2 {
+			return err // the one attempt is shown already
+		}
+		return a.print(triesTable(tries(records), nil, a.now()))
 	})
 	return c
 }
@@ -70,6 +74,12 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	out.field("copy of", string(t.RetryOf))
+	out.field("batch", t.Batch)
+	if t.Needs != nil {
+		out.field("needs", t.Needs.String())
+		out.field("was told", cut(string(t.Inputs), 400))
+	}
 	out.field("submitted", moment(t.SubmittedAt, now))
 	if t.Waiting() {
 		out.field("due", moment(t.Due, now))
@@ -98,7 +108,7 @@ func specFields(out *table, s *task.Spec) {
 		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
 	}
 	if s.Retry.Max > 0 {
-		out.field("retries", fmt.Sprintf("up to %d", s.Retry.Max))
+		out.field("retries", retryWords(&s.Retry))
 	}
 }
 

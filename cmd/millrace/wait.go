@@ -105,7 +105,8 @@ func ending(t *task.Task) string {
 
 // stateAndReason is the state with its reason code, for example error/exit.
 func stateAndReason(t *task.Task) string {
-	if t.Reason == "" || !t.State.Terminal() || t.State == task.Cancelled {
+	tells := t.State.Terminal() && t.Reason != task.ReasonUser || t.State == task.Held
+	if t.Reason == "" || !tells {
 		return t.State.String()
 	}
 	return t.State.String() + "/" + t.Reason

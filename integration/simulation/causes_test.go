@@ -40,11 +40,11 @@ func causeFirst(s story) error {
 func (c *causes) visit(r *events.Record) error {
 	if birth, ok := r.Fact.Event.(task.Submitted); ok {
 		if !c.born {
-			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Due.IsZero()
+			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Offers()
 		}
 		c.born = true
 		c.dues = append(c.dues, birth.Due)
-		if birth.Due.IsZero() {
+		if birth.Offers() {
 			c.offers[r.Seq] = task.Queued{Attempt: 1}
 		}
 		return nil
@@ -92,10 +92,17 @@ func (c *causes) visit(r *events.Record) error {
 		return c.endOf(e.Epoch, c.attempts[e.Epoch])
 	case task.Reassigned:
 		return c.moved(e, r)
+	case task.Postponed:
+		if c.open {
+			return broken(errI7, "postponed while attempt %d is open", c.attempt)
+		}
+		c.waits(r.Seq, e.Due)
 	case task.GivenUp:
 		c.open = false
 	case task.Reopened:
 		c.waits(r.Seq, time.Time{})
+	case task.Unheld:
+		c.waits(r.Seq, c.due)
 	}
 	return nil
 }

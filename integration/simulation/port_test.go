@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"time"
 
 	"millrace/events"
 	"millrace/node"
@@ -110,4 +111,9 @@ func (l *lease) Extend(ctx context.Context) error {
 
 func (l *lease) Return() error {
 	return l.port.actor.call(&call{kind: tell, op: "return", task: l.offer.Fact.Task, last: l.offer.Seq, do: l.Lease.Return})
+}
+
+func (l *lease) Rest(d time.Duration) error {
+	return l.port.actor.call(&call{kind: tell, op: "rest", task: l.offer.Fact.Task, last: l.offer.Seq,
+		do: func() error { return l.Lease.Rest(d) }})
 }

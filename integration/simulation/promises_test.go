@@ -24,7 +24,7 @@ func told(said ...any) story {
 		r.Fact = events.Fact{Task: taskID(1), At: r.Stored, Type: events.TypeOf(e), Event: e}
 		switch e := e.(type) {
 		case task.Submitted:
-			if r.Kind = events.KindOffer; !e.Due.IsZero() {
+			if r.Kind = events.KindOffer; !e.Offers() {
 				r.Kind = events.KindHold
 			}
 		case task.Queued:

@@ -122,6 +122,22 @@ func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit 
 	}), err
 }
 
+func (v *view) Held(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
+	err := v.ask("list held tasks")
+	return v.those(limit, func(t *task.Task) bool { return t.State == task.Held && t.ID > after }), err
+}
+
+func (v *view) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
+	err := v.ask("look at tasks")
+	var known []task.Task
+	for _, id := range ids {
+		if t, ok := v.fold.tasks[id]; ok {
+			known = append(known, t)
+		}
+	}
+	return known, err
+}
+
 func (v *view) Astray(_ context.Context, id node.ID, session string) ([]task.ID, error) {
 	err := v.ask("list tasks on " + string(id))
 	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session }), err

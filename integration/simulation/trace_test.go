@@ -119,6 +119,8 @@ func about(r *events.Record) string {
 		said = fmt.Sprintf(" epoch %d", e.Epoch)
 	case task.Reassigned:
 		said = fmt.Sprintf(" from %s to %s: %s", e.From, e.To, e.Reason)
+	case task.Postponed:
+		said = fmt.Sprintf(" until %s: %s", e.Due, e.Detail)
 	case task.GivenUp:
 		said = fmt.Sprintf(" %s: %s", e.Reason, e.Detail)
 	}

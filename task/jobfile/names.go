@@ -10,10 +10,12 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "place", "on_disconnect"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "run", "handler", "timeout", "retry", "breaker", "place", "signal", "on_disconnect"},
 	"run":     {"argv", "shell", "dir", "env", "stdin"},
 	"timeout": {"pending", "run", "idle", "stop"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on"},
+	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
+	"signal":  {"name", "timeout", "on_timeout"},
+	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "no_node", "queue"},
 }
 
@@ -25,7 +27,6 @@ var reserved = map[string]bool{
 	"run.env_files": true, "run.user": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.labels": true, "place.count": true, "place.spread": true, "place.sticky": true,
-	"retry.avoid_node": true, "retry.budget": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.
@@ -40,7 +41,7 @@ var foreign = map[string][]string{
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"cron": {"schedule"}, "every": {"schedule"}, "at": {"schedule"}, "timezone": {"schedule"},
-	"depends": {"needs"}, "depends_on": {"needs"},
+	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
 	"mem_limit": {"resources"}, "max_active_runs": {"concurrency"}, "rate_limits": {"rate"}, "retention": {"keep"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
@@ -71,7 +72,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "timeout", "place"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

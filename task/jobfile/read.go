@@ -120,7 +120,10 @@ func (r *reader) job(root *node) task.Job {
 		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
 		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
 		"retry":       func(v value) { j.Retry = r.retry(v) },
+		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
 		"place":       func(v value) { j.Place = r.place(v) },
+
+		"signal": func(v value) { j.Signal = r.signal(v) },
 
 		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
 	})
@@ -182,17 +185,33 @@ func (r *reader) timeout(v value) (t task.Timeout) {
 }
 
 func (r *reader) retry(v value) (t task.Retry) {
-	class := func(v value) string { return r.oneOf(v, task.Classes) }
 	r.object(v, "a mapping such as {max: 3}", setters{
 		"max":       func(v value) { t.Max = r.whole(v) },
 		"backoff":   func(v value) { t.Backoff = r.oneOf(v, backoffs) },
 		"min":       func(v value) { t.Min = r.duration(v) },
 		"max_delay": func(v value) { t.MaxDelay = r.duration(v) },
 		"jitter":    func(v value) { t.Jitter = r.number(v) },
-		"on":        func(v value) { t.On = r.list(v, class) },
-		"not_on":    func(v value) { t.NotOn = r.list(v, class) },
+		"on":        func(v value) { t.On = r.list(v, r.failure) },
+		"not_on":    func(v value) { t.NotOn = r.list(v, r.failure) },
+		"budget":    func(v value) { t.Budget = r.duration(v) },
+
+		"avoid_node": func(v value) { t.AvoidNode = r.yes(v) },
 	})
 	return t
+}
+
+func (r *reader) signal(v value) *task.Signal {
+	var s task.Signal
+	if v.kind == text {
+		s.Name = r.name(v, "signal")
+		return &s
+	}
+	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", setters{
+		"name":       func(v value) { s.Name = r.name(v, "signal") },
+		"timeout":    func(v value) { s.Timeout = r.duration(v) },
+		"on_timeout": func(v value) { s.OnTimeout = r.oneOf(v, task.SignalPolicies) },
+	})
+	return &s
 }
 
 func (r *reader) place(v value) (p task.Place) {

@@ -34,6 +34,7 @@ func schemaFields(t *testing.T) map[string][]string {
 		"run":     props(forms[len(forms)-1].(object)),
 		"timeout": props(top["timeout"].(object)),
 		"retry":   props(top["retry"].(object)),
+		"breaker": props(top["breaker"].(object)),
 		"place":   props(top["place"].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
@@ -62,6 +63,7 @@ func TestFieldsAgree(t *testing.T) {
 		"run":     reflect.TypeFor[task.Run](),
 		"timeout": reflect.TypeFor[task.Timeout](),
 		"retry":   reflect.TypeFor[task.Retry](),
+		"breaker": reflect.TypeFor[task.Breaker](),
 		"place":   reflect.TypeFor[task.Place](),
 	} {
 		want := jobFields(s)
@@ -179,10 +181,13 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 
 	// One value each, in a job that is right otherwise.
 	for field, values := range map[string][]string{
-		"timeout.run":  {"1h30m", "90s", "0s", "0.0s", "0.5s", ".5s", "1.s", "0h0m1s", "1h0m", "-1s", "+1s", "5", `"5"`, "1 s", "1d", "1S", "s", ".s", "1us", "1µs", "1μs", `""`, "~", "[1s]"},
-		"retry.max":    {"0", "3", "3.0", "3e0", "0x3", "-1", "1.5", `"3"`, "2147483647", "2147483648", "true"},
-		"retry.jitter": {"0", "0.5", ".5", "1", "1.01", "-0.1", `"0"`, "1e-9"},
-		"retry.on":     {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]"},
+		"timeout.run":      {"1h30m", "90s", "0s", "0.0s", "0.5s", ".5s", "1.s", "0h0m1s", "1h0m", "-1s", "+1s", "5", `"5"`, "1 s", "1d", "1S", "s", ".s", "1us", "1µs", "1μs", `""`, "~", "[1s]"},
+		"retry.max":        {"0", "3", "3.0", "3e0", "0x3", "-1", "1.5", `"3"`, "2147483647", "2147483648", "true"},
+		"retry.jitter":     {"0", "0.5", ".5", "1", "1.01", "-0.1", `"0"`, "1e-9"},
+		"retry.on":         {"[]", "[exit]", "[exit, task]", "[user]", "exit", "[[exit]]", "[exit=75]", "[exit=64-78, network]", "[exit=0]", "[exit=256]", "[exit=]", "[exit=-1]", "[timeout=3]"},
+		"retry.avoid_node": {"true", "false", "True", "yes", "1", `"true"`},
+		"breaker":          {"{failures: 1}", "{}", "{failures: 0}", "{failures: 1, within: 5s, cooldown: 1m, half_open: 2, on_open: hold}", "{failures: 1, half_open: 0}", "{failures: 2, on_open: close}", "3"},
+		"retry.budget":     {"1h", "0s", "5"},
 		"retry.backoff": {
 			"fixed", "linear", "exponential", "Fixed", `""`, "1"},
 		"title":   {`""`, "x", "5", "yes", "true", "2026-01-01"},

@@ -72,6 +72,9 @@ func (t *Tasks) environment(a *worker.Attempt) []string {
 	if len(a.Task.Params) > 0 {
 		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
 	}
+	if len(a.Task.Inputs) > 0 {
+		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
+	}
 	for k, v := range a.Task.Spec.Run.Env {
 		env = append(env, k+"="+v)
 	}
@@ -157,6 +160,7 @@ func (s *sink) outcome(r *Result) worker.Outcome {
 			o.Class = task.ReasonTask
 		}
 		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
+		o.RetryAfter = retryAfter(s.failure)
 	}
 	return o
 }

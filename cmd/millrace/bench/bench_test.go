@@ -16,6 +16,7 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/projections"
+	"millrace/scheduler"
 	"millrace/worker/process"
 )
 
@@ -53,13 +54,17 @@ func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- (&projections.Projector{Log: store, Store: view}).Run(ctx) }()
+	ended := make(chan error, 3)
+	decider := scheduler.New(store, view, store, scheduler.Config{})
+	go func() { ended <- decider.Run(ctx) }()
+	go func() {
+		ended <- (&projections.Projector{Log: store, Store: view, Observers: []projections.Observer{decider}}).Run(ctx)
+	}()
 	service := &api.Service{Conn: nc, Client: client.New(store, ""), View: view, Version: "0.0.0"}
 	go func() { ended <- service.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		for range 2 {
+		for range 3 {
 			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}

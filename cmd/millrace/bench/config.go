@@ -30,6 +30,8 @@ type Config struct {
 	// Growth are the sizes of the log, in tasks, at which the cost of a task is
 	// measured. Default: not measured.
 	Growth []int
+	// Steps is how many tasks there are in a graph whose steps need others. Default: not measured.
+	Steps int
 	// Commands runs processes.
 	Commands worker.Runner
 	// Progress is told what is being measured. Default: nobody is.
@@ -81,6 +83,9 @@ type Report struct {
 	// BytesPerTask is what a finished task costs the server in memory once idle.
 	BytesPerTask float64  `json:"server_bytes_per_task"`
 	Growth       []Growth `json:"growth,omitempty"`
+	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
+	Steps          int     `json:"steps,omitempty"`
+	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
 	Submitted  int `json:"submitted"`
 	Lost       int `json:"lost"`
@@ -108,7 +113,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

@@ -292,7 +292,7 @@ func (m *measure) count() {
 					since[id] = e.Due
 				}
 			}
-			turns[id] = turn{others: true, offered: e.Due.IsZero()}
+			turns[id] = turn{others: len(e.Holds) == 0, offered: e.Offers()}
 		case task.Queued:
 			t, known := turns[id]
 			if !known || e.After != t.since || r.Kind != events.KindOffer {

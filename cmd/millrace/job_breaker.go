@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// jobBreaker shows and resets the breakers of jobs.
+func (a *app) jobBreaker() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "breaker", Aliases: []string{"circuit"},
+		Short: "Breakers: what keeps the tasks of a failing job from starting",
+		Example: `  millrace job breaker show crawl
+  millrace job breaker reset crawl --reason "the site is back"`,
+	})
+	c.AddCommand(a.breakerShow(), a.breakerReset())
+	return c
+}
+
+func (a *app) breakerShow() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show JOB", Aliases: []string{"view", "info"},
+		Short: "Say how the breaker of a job stands, and why",
+		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+	}
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		b, err := cl.Breaker(asking, args[0])
+		if err != nil {
+			return err
+		}
+		if o.json() {
+			return a.writeJSON(b)
+		}
+		t := table{title: "Breaker of job " + args[0]}
+		t.field("state", string(b.State))
+		t.field("reason", b.Reason)
+		t.field("since", moment(b.Since, a.now()))
+		switch b.State {
+		case task.CircuitOpen:
+			t.field("half open at", moment(b.Until, a.now()))
+		case task.CircuitHalfOpen:
+			t.field("trials left", fmt.Sprint(b.Left))
+			t.field("trials until", moment(b.Until, a.now()))
+		}
+		return a.print(t)
+	}
+	return c
+}
+
+func (a *app) breakerReset() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "reset JOB", Aliases: []string{"close"},
+		Short: "Close the breaker of a job",
+		Long: `Closes the breaker of a job, so that its tasks start again. Those that were held back start
+at the time until which they were held. Failures from before do not count any more.`,
+		Args: takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		asking, cancel := a.asking(c.Context())
+		defer cancel()
+		was, err := cl.ResetBreaker(asking, args[0], reason)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
+		return err
+	}
+	return c
+}
+
+// jobCircuit is how the breaker of a job stands; nil if the job has none.
+func jobCircuit(ctx context.Context, cl *client.Client, j *task.Job) (*task.Circuit, error) {
+	if j.Breaker == nil {
+		return nil, nil
+	}
+	c, err := cl.Breaker(ctx, j.Name)
+	return &c, err
+}
+
+// circuitLine is that as a comment in the job's file.
+func circuitLine(c *task.Circuit) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.State == task.CircuitOpen:
+		return fmt.Sprintf("# breaker open until %s: %s\n", clock(c.Until), printable(c.Reason))
+	}
+	return fmt.Sprintf("# breaker %s\n", c.State)
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/task"
+)
+
+// parseNeeds reads what --needs and --needs-rule say.
+func parseNeeds(texts []string, rule string) (*task.Needs, error) {
+	if len(texts) == 0 {
+		if rule != "" {
+			return nil, errors.New("--needs-rule says how to count --needs, and there is none")
+		}
+		return nil, nil
+	}
+	needs := &task.Needs{Rule: rule}
+	for _, text := range texts {
+		name, when, _ := strings.Cut(text, ":")
+		id, err := task.ParseID(name)
+		if err != nil {
+			return nil, fmt.Errorf("--needs: %w", err)
+		}
+		if when != "" && !slices.Contains(task.Whens, when) {
+			return nil, fmt.Errorf("--needs: %q says when it has ended as needed: want one of %s", when, strings.Join(task.Whens, ", "))
+		}
+		needs.Of = append(needs.Of, task.Need{Task: id, When: when})
+	}
+	if err := needs.Validate(); err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
+	return needs, nil
+}
+
+// wantedSignal is what --signal and --signal-timeout say.
+func (f *runFlags) wantedSignal() (*task.Signal, error) {
+	switch {
+	case f.signal != "":
+		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.d)}, nil
+	case f.signalBy.set:
+		return nil, errors.New("--signal-timeout says how long to wait for --signal, and there is none")
+	}
+	return nil, nil
+}

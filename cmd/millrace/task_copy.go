@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// taskCopy makes a new task of one, with changes.
+func (a *app) taskCopy() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "copy ID", Aliases: []string{"clone", "resubmit"},
+		Short: "Make a new task of one, with changes",
+		Long: `Submits a new task that runs what a task ran, with its parameters, labels, queue and rules, as
+far as no flag changes them, whatever its job says by now; and prints its id. The
+other stays as it is, and the new one names it as the one of which it is a copy.
+"millrace task retry" gives the task itself another life instead.`,
+		Example: `  millrace task copy ID -p depth=3 --retries 5
+  millrace task copy ID --run-timeout 2h --node big-1 --wait`,
+		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+	}
+	fs := c.Flags()
+	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` set over those of the task (repeat it)")
+	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` set over those of the task (repeat it)")
+	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in")
+	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
+	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", "))
+	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
+	fs.StringVar(&f.at, "at", "", "start it at a `time`")
+	fs.Var(&f.timeout, "run-timeout", "how long an attempt may run")
+	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
+	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := a.changes(c, &f)
+		if err != nil {
+			return misuse(c, "%w", err)
+		}
+		return a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.copy(ctx, cl, id, s, &f) })(c, args)
+	}
+	return c
+}
+
+// changes are what the flags change.
+func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err error) {
+	if s.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
+		return s, err
+	}
+	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+		return s, err
+	}
+	if f.at != "" {
+		if s.At, err = parseFuture(f.at, a.now()); err != nil {
+			return s, fmt.Errorf("--at: %w", err)
+		}
+	}
+	if c.Flags().Changed("retries") {
+		s.Retries = &f.retries
+	}
+	s.Queue, s.Nodes, s.NoNode, s.Delay = f.queue, f.nodes, f.noNode, task.Duration(f.delay.d)
+	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
+	return s, nil
+}
+
+func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *runFlags) error {
+	asking, cancel := a.asking(ctx)
+	receipt, err := cl.Copy(asking, id, s)
+	cancel()
+	switch {
+	case err != nil:
+		return err
+	case f.follow:
+		return a.follow(ctx, cl, receipt.ID, f.json())
+	case f.wait:
+		return a.waitAll(ctx, cl, []task.ID{receipt.ID}, f.json())
+	case f.json():
+		return a.writeJSON(receipt)
+	}
+	_, err = fmt.Fprintln(a.out, receipt.ID)
+	return err
+}

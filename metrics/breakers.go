@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"millrace/events"
+	"millrace/task"
+)
+
+// maxBreakers is how many jobs have series of their own; the others are left out.
+const maxBreakers = 500
+
+// breakers counts what happens to the breakers of jobs. Guarded by the fold's mutex.
+type breakers struct {
+	jobs      map[string]*breakerCount
+	postponed uint64
+}
+
+type breakerCount struct {
+	circuit task.Circuit
+	opened  uint64
+}
+
+// step takes in one record; counts tells whether it is of since the process started.
+func (b *breakers) step(r *events.Record, counts bool) {
+	if r.Err != nil {
+		return
+	}
+	if r.Fact.Type == events.TaskPostponed && counts {
+		b.postponed++
+	}
+	if r.Kind != events.KindBreaker {
+		return
+	}
+	c, ok := b.jobs[r.Fact.Job]
+	if !ok {
+		if len(b.jobs) >= maxBreakers {
+			return
+		}
+		if b.jobs == nil {
+			b.jobs = map[string]*breakerCount{}
+		}
+		c = &breakerCount{}
+		b.jobs[r.Fact.Job] = c
+	}
+	c.circuit = r.Circuit(c.circuit)
+	if _, opened := r.Fact.Event.(task.BreakerOpened); opened && counts {
+		c.opened++
+	}
+}
+
+func (b *breakers) collect(emit Emit) {
+	for job, c := range b.jobs {
+		state := 0.0
+		switch c.circuit.State {
+		case task.CircuitHalfOpen:
+			state = 1
+		case task.CircuitOpen:
+			state = 2
+		}
+		emit(BreakerState, state, nil, job)
+		emit(BreakerOpened, float64(c.opened), nil, job)
+	}
+	emit(TasksPostponed, float64(b.postponed), nil)
+}

@@ -1,0 +1,121 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// judged is a world in which schedulers judge the breaker of job j.
+type judged struct {
+	*testWorld
+	t    *testing.T
+	spec *task.Spec
+}
+
+// watch has a scheduler observe the log, as its projector would tell it.
+func (w *judged) watch() {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	w.t.Cleanup(func() { stop(); synctest.Wait() })
+	feed, err := w.Follow(ctx, 1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := New(w.Memory, w, w, Config{Settings: settings})
+	go func() {
+		tasks := map[task.ID]task.Task{}
+		for {
+			records, err := feed.Next(ctx)
+			if err != nil {
+				return
+			}
+			steps := make([]events.Step, len(records))
+			for i := range records {
+				k := tasks[records[i].Fact.Task]
+				steps[i] = events.Step{Record: &records[i], Was: events.GlanceAt(&k)}
+				k = task.Evolve(k, records[i].Task())
+				steps[i].Is = events.GlanceAt(&k)
+				tasks[records[i].Fact.Task] = k
+			}
+			s.Observe(steps)
+		}
+	}()
+	go func() { _ = s.Run(ctx) }()
+}
+
+// attempt runs a task of the job to its end.
+func (w *judged) attempt(fails bool) {
+	w.t.Helper()
+	id := task.ID(events.NewID(time.Now()))
+	if _, err := w.rec.Submit(w.t.Context(), id, task.Submitted{Work: task.Work{Job: "j", Spec: w.spec, Route: "default.5"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	k, _, err := w.rec.Do(w.t.Context(), w.task(w.t, id), task.Claim{Node: "n", Session: "s"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var end task.Command = task.Finish{Epoch: k.Epoch}
+	if fails {
+		end = task.Fail{Epoch: k.Epoch, Class: task.ReasonExit}
+	}
+	if _, _, err := w.rec.Do(w.t.Context(), k, end); err != nil {
+		w.t.Fatal(err)
+	}
+	pass(10 * time.Millisecond)
+}
+
+// told lists the types of the facts about breakers.
+func (w *judged) told() (types []events.Type) {
+	for _, r := range w.All() {
+		if r.Kind == events.KindBreaker {
+			types = append(types, r.Fact.Type)
+		}
+	}
+	return types
+}
+
+// However many schedulers judge a breaker, each change of it is recorded once.
+func TestBreakerIsJudgedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &judged{newTestWorld(), t, &task.Spec{Handler: "h",
+			Breaker: &task.Breaker{Failures: 3, Within: task.Duration(time.Minute), Cooldown: task.Duration(20 * time.Second)}}}
+		w.join(t, "n")
+		for range 3 {
+			w.watch()
+		}
+		want := func(types ...events.Type) {
+			t.Helper()
+			if got := w.told(); !slices.Equal(got, types) {
+				t.Fatalf("the facts are %v, want %v", got, types)
+			}
+		}
+		for _, fails := range []bool{true, false, true} {
+			w.attempt(fails)
+		}
+		pass(time.Second)
+		want()
+		w.attempt(true)
+		pass(time.Second)
+		want(events.BreakerOpened)
+		pass(18 * time.Second)
+		want(events.BreakerOpened)
+		pass(2 * time.Second)
+		want(events.BreakerOpened, events.BreakerHalfOpened)
+		w.attempt(true)
+		pass(time.Second)
+		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened)
+		pass(20 * time.Second)
+		w.watch() // one that knows nothing of what was
+		w.attempt(false)
+		pass(time.Second)
+		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened, events.BreakerHalfOpened, events.BreakerClosed)
+		pass(time.Hour)
+		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened, events.BreakerHalfOpened, events.BreakerClosed)
+	})
+}

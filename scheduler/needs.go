@@ -1,0 +1,405 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// needs lets tasks go that wait for others. An end that it is told of is looked up
+// among those who wait for it, so nothing is asked again and again. It keeps in memory
+// who waits for whom; the log has the rest.
+type needs struct {
+	wake chan struct{} // there is somebody to look at
+
+	mu      sync.Mutex
+	waiting map[task.ID]*held            // guarded by mu; those that are held
+	wanted  map[task.ID]map[task.ID]bool // guarded by mu; by whom a task is needed
+	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
+	look    map[task.ID]bool             // guarded by mu; held tasks to look at
+	births  int                          // guarded by mu; how many are kept in waiting
+}
+
+// held is a task that waits for others.
+type held struct {
+	of []task.ID // those, once it is known how far each of them has come
+	// birth is the task as it was born, if that is all that has happened to it and
+	// there is room for it: so it need not be read again.
+	birth *task.Task
+}
+
+// maxBirths is how many births are kept in memory, at about 1 kB each.
+const maxBirths = 50_000
+
+func newNeeds() *needs {
+	return &needs{
+		wake: make(chan struct{}, 1), waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
+		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
+	}
+}
+
+// observe implements reactor.
+func (n *needs) observe(s *events.Step) {
+	if s.Is.State == task.Unknown || s.Is.State == s.Was.State {
+		return
+	}
+	id := s.Record.Fact.Task
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case s.Is.State == task.Held:
+		n.hold(id, s.Record)
+	case s.Was.State == task.Held:
+		n.forget(id)
+	}
+	if !s.Is.State.Terminal() {
+		delete(n.ended, id) // it has another life
+		return
+	}
+	by := n.wanted[id]
+	if len(by) == 0 {
+		return
+	}
+	end := &task.Task{ID: id, State: s.Is.State, Reason: s.Is.Reason}
+	if e, ok := s.Record.Fact.Event.(task.AttemptFinished); ok {
+		end.Result = bytes.Clone(e.Result)
+	}
+	n.ended[id] = end
+	for waiter := range by {
+		n.add(waiter)
+	}
+}
+
+// hold notes that a task is held, if it may be by what it needs. It is called with mu held.
+func (n *needs) hold(id task.ID, r *events.Record) {
+	e, born := r.Fact.Event.(task.Submitted)
+	if born && e.Needs == nil {
+		return
+	}
+	h := &held{}
+	if born && n.births < maxBirths {
+		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
+		h.birth = &t
+		n.births++
+	}
+	n.forget(id)
+	n.waiting[id] = h
+	n.add(id)
+}
+
+// lookAt asks for tasks to be looked at.
+func (n *needs) lookAt(ids ...task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.add(ids...)
+}
+
+// add is lookAt with mu held.
+func (n *needs) add(ids ...task.ID) {
+	for _, id := range ids {
+		n.look[id] = true
+	}
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// done forgets a task that waits no more.
+func (n *needs) done(id task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forget(id)
+}
+
+// forget is called with mu held.
+func (n *needs) forget(id task.ID) {
+	delete(n.look, id)
+	h := n.waiting[id]
+	if h == nil {
+		return
+	}
+	if h.birth != nil {
+		n.births--
+	}
+	for _, of := range h.of {
+		delete(n.wanted[of], id)
+		if len(n.wanted[of]) == 0 {
+			delete(n.wanted, of)
+			delete(n.ended, of)
+		}
+	}
+	delete(n.waiting, id)
+}
+
+// take returns who is to be looked at, and clears the list.
+func (n *needs) take() []task.ID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(n.look)) // as they were submitted
+	clear(n.look)
+	return ids
+}
+
+// known returns a held task as it was born, nil if that is not kept.
+func (n *needs) known(id task.ID) *task.Task {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.waiting[id]; h != nil {
+		return h.birth
+	}
+	return nil
+}
+
+// await notes what a held task needs, so that no end of it is missed from now on,
+// and returns those of its needs of which nothing is known. The second time it
+// returns none: whatever has happened to them since, observe was told.
+func (n *needs) await(t *task.Task) (missing []task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.waiting[t.ID]
+	if h == nil {
+		h = &held{}
+		n.waiting[t.ID] = h
+	}
+	if h.of != nil {
+		return nil
+	}
+	h.of = make([]task.ID, len(t.Needs.Of))
+	for i, need := range t.Needs.Of {
+		h.of[i] = need.Task
+		if n.wanted[need.Task] == nil {
+			n.wanted[need.Task] = map[task.ID]bool{}
+		}
+		n.wanted[need.Task][t.ID] = true
+		if n.ended[need.Task] == nil && n.waiting[need.Task] == nil { // who waits has not ended
+			missing = append(missing, need.Task)
+		}
+	}
+	return missing
+}
+
+// found notes how far a task has come.
+func (n *needs) found(t *task.Task) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !t.State.Terminal() {
+		delete(n.ended, t.ID)
+		return
+	}
+	if len(n.wanted[t.ID]) > 0 {
+		n.ended[t.ID] = &task.Task{ID: t.ID, State: t.State, Reason: t.Reason, Result: t.Result}
+	}
+}
+
+// ends returns how far the tasks that t needs have come.
+func (n *needs) ends(t *task.Task) ([]task.End, []task.Task) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ends, tasks := make([]task.End, len(t.Needs.Of)), make([]task.Task, len(t.Needs.Of))
+	for i, need := range t.Needs.Of {
+		tasks[i] = task.Task{ID: need.Task}
+		if e := n.ended[need.Task]; e != nil {
+			ends[i], tasks[i] = task.End{State: e.State, Reason: e.Reason}, *e
+		}
+	}
+	return ends, tasks
+}
+
+// atOnce is how many held tasks are looked at side by side.
+const atOnce = 64
+
+// release looks at held tasks whenever something has happened that they wait for,
+// until ctx ends.
+func (s *Scheduler) release(ctx context.Context) error {
+	if err := s.findHeld(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn().Err(err).Msg("cannot list what is held; the sweep will")
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.needs.wake:
+		}
+		err := s.Release(ctx)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("cannot look at a held task; trying again")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(releaseAgain):
+		}
+	}
+}
+
+// releaseAgain is how long after an error held tasks are looked at again.
+const releaseAgain = time.Second
+
+// Release looks once at the held tasks for which something has happened that it was
+// told of, and lets those go that have got what they need.
+func (s *Scheduler) Release(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, id := range s.needs.take() {
+		g.Go(func() error {
+			if err := s.considerNow(ctx, id); err != nil {
+				s.needs.done(id) // what was noted of it may not be all
+				s.needs.lookAt(id)
+				return fmt.Errorf("task %s: %w", id, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// findHeld looks at all that was held before this scheduler came.
+func (s *Scheduler) findHeld(ctx context.Context) error {
+	after := task.ID("")
+	for {
+		ids, err := s.view.Held(ctx, after, batch)
+		if err != nil {
+			return err
+		}
+		s.needs.lookAt(ids...)
+		if len(ids) < batch {
+			return nil
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// considerNow looks at a held task because something has happened.
+func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
+	t := s.needs.known(id)
+	if t == nil {
+		var err error
+		if t, err = s.loadHeld(ctx, id); err != nil {
+			return err
+		}
+		if t == nil {
+			s.needs.done(id)
+			return nil
+		}
+	}
+	if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
+		return err
+	}
+	return s.judge(ctx, t)
+}
+
+// loadHeld reads a task, and returns nil if it is not held by its needs.
+func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error) {
+	t, err := s.rec.Load(ctx, id)
+	if errors.Is(err, task.ErrUnknown) {
+		return nil, nil
+	}
+	if err != nil || t.State != task.Held || t.Needs == nil || !slices.Contains(t.Holds, task.HoldNeeds) {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// lookUp finds out how far tasks have come that others need. The read model does for
+// that: whatever is not part of it yet, observe will be told.
+func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	tasks, err := s.view.Known(ctx, ids)
+	for i := range tasks {
+		s.needs.found(&tasks[i])
+	}
+	return err
+}
+
+// judge lets a held task go, or ends it, if what is known of its needs says so.
+func (s *Scheduler) judge(ctx context.Context, t *task.Task) error {
+	ends, tasks := s.needs.ends(t)
+	verdict, why := t.Needs.Judge(ends)
+	var command task.Command
+	switch verdict {
+	case task.NotYet:
+		return nil
+	case task.Never:
+		command = task.Skip{Reason: why}
+	case task.Met:
+		inputs, err := t.Needs.Inputs(tasks)
+		if err != nil {
+			return err
+		}
+		command = task.Unhold{Hold: task.HoldNeeds, Reason: why, Inputs: inputs}
+	}
+	now, _, err := s.rec.Do(ctx, *t, command)
+	faster := errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld)
+	if err == nil || faster {
+		s.needs.done(t.ID)
+	}
+	if faster {
+		return nil // and makes its offer
+	}
+	if err != nil {
+		return err
+	}
+	return s.rec.Settle(ctx, now)
+}
+
+// heldPerSweep is how many tasks a sweep reads to see whether a held one should have gone.
+const heldPerSweep = 500
+
+// sweepHeld looks at some of the held tasks as if nothing were known, and at others
+// the next time. What has been free to go for longer than a step may take is a repair.
+func (s *Scheduler) sweepHeld(ctx context.Context) error {
+	ids, err := s.view.Held(ctx, s.heldAfter, heldPerSweep)
+	if err != nil {
+		return err
+	}
+	last, read := task.ID(""), 0
+	for _, id := range ids {
+		if last, read = id, read+1; read > heldPerSweep {
+			break
+		}
+		t, err := s.loadHeld(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			continue
+		}
+		s.needs.await(t)
+		of := make([]task.ID, len(t.Needs.Of))
+		for i, need := range t.Needs.Of {
+			of[i] = need.Task
+		}
+		read += len(of)
+		if err := s.lookUp(ctx, of); err != nil {
+			return err
+		}
+		ends, _ := s.needs.ends(t)
+		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet || !s.missedLong(t, s.rec.Now()) {
+			continue
+		}
+		s.repairs.add(RepairHold, 1)
+		s.log.Warn().Str("task", string(id)).Msg("what it needs has ended, and it is still held; the sweep lets it go")
+		if err := s.judge(ctx, t); err != nil {
+			return err
+		}
+	}
+	if s.heldAfter = last; read <= heldPerSweep && len(ids) < heldPerSweep {
+		s.heldAfter = "" // from the beginning again
+	}
+	return nil
+}

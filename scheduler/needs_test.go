@@ -1,0 +1,175 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// tell has schedulers told of what is in the log, as a read model does, until the test ends.
+func (w *testWorld) tell(t *testing.T, all ...*Scheduler) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { stop(); synctest.Wait() })
+	feed, err := w.Follow(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer feed.Close()
+		tasks := map[task.ID]task.Task{}
+		for {
+			records, err := feed.Next(ctx)
+			if err != nil {
+				return
+			}
+			for i := range records {
+				s := events.Step{Record: &records[i]}
+				if id := records[i].Fact.Task; id != "" {
+					was := tasks[id]
+					was.ID = id
+					is := task.Evolve(was, records[i].Task())
+					s.Was, s.Is, tasks[id] = events.GlanceAt(&was), events.GlanceAt(&is), is
+				}
+				for _, to := range all {
+					to.Observe([]events.Step{s})
+				}
+			}
+		}
+	}()
+}
+
+// need submits a task that waits for others.
+func (w *testWorld) need(t *testing.T, rule, when string, of ...task.ID) task.ID {
+	t.Helper()
+	needs := &task.Needs{Rule: rule}
+	for _, id := range of {
+		needs.Of = append(needs.Of, task.Need{Task: id, When: when})
+	}
+	id := task.ID(events.NewID(time.Now()))
+	birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: needs}}
+	if _, err := w.rec.Submit(t.Context(), id, birth); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.tasks = append(w.tasks, id)
+	w.mu.Unlock()
+	return id
+}
+
+func (w *testWorld) do(t *testing.T, now task.Task, c task.Command) {
+	t.Helper()
+	if _, _, err := w.rec.Do(t.Context(), now, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *testWorld) wants(t *testing.T, what string, id task.ID, state task.State, reason string) task.Task {
+	t.Helper()
+	now := w.task(t, id)
+	if now.State != state || now.Reason != reason {
+		t.Errorf("%s is %s/%s (%s), want %s/%s", what, now.State, now.Reason, now.Message, state, reason)
+	}
+	return now
+}
+
+func noRepairs(t *testing.T, all []*Scheduler) {
+	t.Helper()
+	for _, s := range all {
+		if r := s.Repairs(); len(r) > 0 {
+			t.Errorf("repairs: %v", r)
+		}
+	}
+}
+
+// The end of a task lets those go that need it, at once and with its result.
+func TestEndsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		all := w.run(t, 2)
+		w.tell(t, all...)
+		first := w.submit(t, task.Spec{})
+		second := w.need(t, "", "", first)
+		third := w.need(t, "", "", first, second)
+		synctest.Wait()
+		w.wants(t, "the second", second, task.Held, task.HoldNeeds)
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch, Result: json.RawMessage(`{"rows":3}`)})
+		synctest.Wait()
+		now := w.wants(t, "the second", second, task.Pending, "")
+		var inputs map[task.ID]task.Input
+		if err := json.Unmarshal(now.Inputs, &inputs); err != nil || string(inputs[first].Result) != `{"rows":3}` || inputs[first].State != task.Finished {
+			t.Errorf("it is told %s, %v", now.Inputs, err)
+		}
+		if !now.Offered {
+			t.Error("it is not offered")
+		}
+		w.wants(t, "the third", third, task.Held, task.HoldNeeds)
+		started = w.claim(t, second, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		synctest.Wait()
+		w.wants(t, "the third", third, task.Pending, "")
+		late := w.need(t, "", "", first) // which has ended before
+		synctest.Wait()
+		w.wants(t, "one that came late", late, task.Pending, "")
+		pass(time.Minute)
+		noRepairs(t, all)
+		for _, s := range all {
+			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.ended) + len(s.needs.look); n > 0 {
+				t.Errorf("%d entries are kept of what is over", n)
+			}
+		}
+	})
+}
+
+// What can never get what it needs is skipped, and with it what needs that.
+func TestEndsSkip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		all := w.run(t, 2)
+		w.tell(t, all...)
+		first := w.submit(t, task.Spec{})
+		second := w.need(t, "", "", first)
+		third := w.need(t, "", "", second)
+		mend := w.need(t, "", task.WhenFailure, first)
+		always := w.need(t, "", task.WhenEnd, first, second, third)
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: task.ReasonTask, Message: "no"})
+		synctest.Wait()
+		w.wants(t, "the second", second, task.Cancelled, task.ReasonSkipped)
+		w.wants(t, "the third", third, task.Cancelled, task.ReasonSkipped)
+		w.wants(t, "the one for failures", mend, task.Pending, "")
+		w.wants(t, "the one for any end", always, task.Pending, "")
+		pass(time.Minute)
+		noRepairs(t, all)
+	})
+}
+
+// A scheduler that comes later finds what is held; one that is told nothing sweeps, and counts that.
+func TestHeldIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		first := w.submit(t, task.Spec{})
+		second := w.need(t, "", "", first)
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		all := w.run(t, 1)
+		synctest.Wait()
+		w.wants(t, "the second", second, task.Pending, "")
+		noRepairs(t, all)
+		third := w.need(t, "", "", first)
+		pass(time.Minute)
+		w.wants(t, "the third", third, task.Pending, "")
+		if n := all[0].Repairs()[RepairHold]; n != 1 {
+			t.Errorf("%d repairs, want the one that nobody told of", n)
+		}
+	})
+}

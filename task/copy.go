@@ -1,0 +1,43 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Copy makes the birth of a new task that does what t does, as far as s does not
+// change it: with t's own spec, parameters, labels, queue, priority and group, whatever its job says
+// by now, and with what t was told by those that it needed; it needs nobody. Of s the job and the spec are not asked for. The new task names t as
+// the one of which it is a copy, and t stays as it is.
+func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
+	if t.Spec == nil {
+		return Submitted{}, fmt.Errorf("%w: %s has no spec that could be copied", ErrUnknown, t.ID)
+	}
+	if s.Job != "" || s.Spec != nil {
+		return Submitted{}, fmt.Errorf("a copy of %s runs what that ran: leave job and spec out", t.ID)
+	}
+	job := Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Group: t.Group, Spec: *t.Spec}
+	if _, own := t.Route.Node(); own {
+		job.Queue = t.shared().Queue()
+	}
+	if len(t.Params) > 0 {
+		if err := json.Unmarshal(t.Params, &job.Params); err != nil {
+			return Submitted{}, fmt.Errorf("the parameters of %s are no object: %w", t.ID, err)
+		}
+	}
+	if s.Parent == "" {
+		s.Parent = t.Parent
+	}
+	e, err := Birth(s, &job, t.Revision, now)
+	if err != nil {
+		return e, err
+	}
+	if on, own := e.Route.Node(); own {
+		e.Route = NodeRoute(on, t.Route.Priority())
+	} else {
+		e.Route = QueueRoute(e.Route.Queue(), t.Route.Priority())
+	}
+	e.RetryOf, e.Inputs = t.ID, t.Inputs
+	return e, nil
+}

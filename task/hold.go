@@ -1,0 +1,143 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What can hold a task, in [Work.Holds]. A task is offered when the last of its
+// holds has opened, in whatever order they do.
+const (
+	// HoldNeeds opens when all that the task needs has ended as it wants.
+	HoldNeeds = "needs"
+	// HoldSignal opens when somebody outside says so.
+	HoldSignal = "signal"
+	// HoldLimit opens when the task's limits admit it. It opens by the offer itself and so
+	// leaves nothing on the chain: [Unhold] is for the others.
+	HoldLimit = "limit"
+)
+
+// Unhold opens one of the holds of a task that waits.
+type Unhold struct {
+	Hold string
+	// Reason says in words why it opens.
+	Reason string
+	// Inputs is what the task is told with it, beside what it was told before: a
+	// JSON object, or nil.
+	Inputs json.RawMessage
+}
+
+// Unheld is a hold that has opened. If it was the last, an offer must follow.
+type Unheld struct {
+	Hold, Reason string
+	// Inputs is all that the task is told of what held it; nil for nothing.
+	Inputs json.RawMessage
+}
+
+// Skip ends a task that will never get what it needs.
+type Skip struct{ Reason string }
+
+func (Unhold) isCommand() {}
+func (Skip) isCommand()   {}
+func (Unheld) isEvent()   {}
+
+// holds are those of a task at its birth.
+func (w *Work) holds() []string {
+	var holds []string
+	if w.Needs != nil {
+		holds = append(holds, HoldNeeds)
+	}
+	if w.Spec.Signal != nil {
+		holds = append(holds, HoldSignal)
+	}
+	return holds
+}
+
+// Offers tells whether the birth is the first offer as well.
+func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 }
+
+func unhold(t Task, c Unhold) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, c.Hold):
+		return nil, fmt.Errorf("%w: %s", ErrNotHeld, c.Hold)
+	case c.Hold == HoldLimit:
+		return nil, fmt.Errorf("hold %q opens by an offer, not by a command", c.Hold)
+	}
+	inputs, err := joinInputs(t.Inputs, c.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	return Unheld{Hold: c.Hold, Reason: c.Reason, Inputs: inputs}, nil
+}
+
+func skip(t Task, c Skip) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, HoldNeeds):
+		return nil, ErrNotWaiting
+	}
+	return CancelConfirmed{Reason: c.Reason, Code: ReasonSkipped}, nil
+}
+
+func (t *Task) unheld(e Unheld, r Recorded) {
+	i := slices.Index(t.Holds, e.Hold)
+	if i < 0 || t.State != Held {
+		return
+	}
+	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share what they hold
+	t.Turn, t.Message = r.Seq, e.Reason
+	if len(e.Inputs) > 0 {
+		t.Inputs = e.Inputs
+	}
+	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
+		t.StartBy = later(r.At, t.Due).Add(bound)
+	}
+	switch {
+	case len(t.Holds) > 0:
+		t.Reason, t.Since = t.Holds[0], r.At
+	case t.Due.After(r.At):
+		t.enter(Scheduled, "", e.Reason, r)
+	default:
+		t.enter(Pending, "", e.Reason, r)
+	}
+}
+
+// waitsForOthers tells whether something holds the task that is no business of
+// its queue: the time that it may be pending has then not begun.
+func (w *Work) waitsForOthers() bool {
+	return slices.ContainsFunc(w.Holds, func(h string) bool { return h != HoldLimit })
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// holdAgain holds a task that gets another life by what it needs: that may have changed.
+func (t *Task) holdAgain(r Recorded) {
+	if t.Needs == nil {
+		return
+	}
+	t.Holds, t.StartBy, t.Inputs = []string{HoldNeeds}, time.Time{}, nil
+	t.enter(Held, HoldNeeds, t.Reason, r)
+}
+
+// heldDuty says who opens the holds of a task.
+func heldDuty(t Task, around Surroundings, s Settings) Duty {
+	if !slices.Contains(t.Holds, HoldNeeds) && slices.Contains(t.Holds, HoldSignal) {
+		return signalDuty(t, around, s)
+	}
+	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
+	if t.Needs != nil && slices.Contains(t.Holds, HoldNeeds) {
+		d.What = "offer it when it has got what it needs: " + t.Needs.String()
+	}
+	return awaited(t, around, s, d)
+}

@@ -1,0 +1,222 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Needs are the tasks that have to end before another one may run.
+type Needs struct {
+	// Rule says how many of them have to end as they are meant to. Default [NeedAll].
+	Rule string `json:"rule,omitempty"`
+	// Of are those tasks, 1 to [MaxNeeds].
+	Of []Need `json:"of"`
+}
+
+// Need is a task that another one waits for.
+type Need struct {
+	Task ID `json:"task"`
+	// Name is what the other one calls it, for example its step. Default: its id.
+	Name string `json:"name,omitempty"`
+	// When is how it is meant to end. Default [WhenSuccess].
+	When string `json:"when,omitempty"`
+}
+
+// MaxNeeds is how many tasks one may need itself. To wait for more, need their parent.
+const MaxNeeds = 256
+
+// Rules of [Needs].
+const (
+	// NeedAll: all have to end as they are meant to. The first that does not decides.
+	NeedAll = "all"
+	// NeedAny: all have to end, and at least one as it is meant to.
+	NeedAny = "any"
+	// NeedNone: all have to end, and none as described.
+	NeedNone = "none"
+)
+
+// How a task can be meant to end, in [Need.When].
+const (
+	WhenSuccess = "success" // finished
+	WhenFailure = "failure" // in error or abnormal
+	WhenCancel  = "cancel"  // cancelled by somebody
+	WhenTrouble = "trouble" // failure or cancel
+	WhenEnd     = "end"     // in any way, skipped included
+)
+
+// Rules and ways to end, as a job file and the command line spell them.
+var (
+	NeedRules = []string{NeedAll, NeedAny, NeedNone}
+	Whens     = []string{WhenSuccess, WhenFailure, WhenCancel, WhenTrouble, WhenEnd}
+)
+
+// EndsAs tells whether an end in this state, with this reason code, is what when describes.
+func EndsAs(when string, state State, reason string) bool {
+	skipped := state == Cancelled && reason == ReasonSkipped
+	failure := state == Error || state == Abnormal
+	cancel := state == Cancelled && !skipped
+	switch when {
+	case "", WhenSuccess:
+		return state == Finished
+	case WhenFailure:
+		return failure
+	case WhenCancel:
+		return cancel
+	case WhenTrouble:
+		return failure || cancel
+	}
+	return state.Terminal()
+}
+
+// Verdict is what follows for a task from the ends of those it needs.
+type Verdict uint8
+
+// The verdicts.
+const (
+	NotYet Verdict = iota // some have not ended, and their ends matter
+	Met                   // it may run
+	Never                 // it will never run, unless one of them gets another life
+)
+
+// End is how far a needed task has come. The zero value is a task of which nothing is known.
+type End struct {
+	State State
+	// Reason is the code beside the state.
+	Reason string
+}
+
+// Judge says whether the needs are met, given the ends of the tasks in Of, in their
+// order. The text says why, in words.
+func (n *Needs) Judge(ends []End) (Verdict, string) {
+	open, meant := 0, 0
+	for i, need := range n.Of {
+		var e End
+		if i < len(ends) {
+			e = ends[i]
+		}
+		switch {
+		case !e.State.Terminal():
+			open++
+		case EndsAs(need.When, e.State, e.Reason):
+			meant++
+		case n.Rule == "" || n.Rule == NeedAll:
+			return Never, fmt.Sprintf("%s ended as %s, and its %s is needed", need.name(), e, need.when())
+		}
+	}
+	switch {
+	case open > 0:
+		return NotYet, fmt.Sprintf("%d of the %d tasks that it needs have not ended", open, len(n.Of))
+	case n.Rule == NeedAny && meant == 0:
+		return Never, fmt.Sprintf("none of the %d tasks that it needs ended in %s", len(n.Of), n.Of[0].when())
+	case n.Rule == NeedNone && meant > 0:
+		return Never, fmt.Sprintf("%d of the tasks that it needs ended in %s", meant, n.Of[0].when())
+	}
+	return Met, "all that it needs has ended"
+}
+
+// String is what is needed, in words.
+func (n *Needs) String() string {
+	const shown = 5
+	var parts []string
+	for _, need := range n.Of[:min(len(n.Of), shown)] {
+		parts = append(parts, need.name()+" ("+need.when()+")")
+	}
+	if more := len(n.Of) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	rule := n.Rule
+	if rule == "" {
+		rule = NeedAll
+	}
+	return rule + " of " + strings.Join(parts, ", ")
+}
+
+func (n Need) name() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	return string(n.Task)
+}
+
+func (n Need) when() string {
+	if n.When == "" {
+		return WhenSuccess
+	}
+	return n.When
+}
+
+// String is the end as a reader knows it: error/exit, cancelled.
+func (e End) String() string {
+	if e.Reason == "" {
+		return e.State.String()
+	}
+	return e.State.String() + "/" + e.Reason
+}
+
+// Validate says which field is wrong.
+func (n *Needs) Validate() error {
+	switch {
+	case len(n.Of) == 0:
+		return errors.New("needs: no task is named")
+	case len(n.Of) > MaxNeeds:
+		return fmt.Errorf("needs: %d tasks, want at most %d; to wait for more, need their parent", len(n.Of), MaxNeeds)
+	case n.Rule != "" && !slices.Contains(NeedRules, n.Rule):
+		return fmt.Errorf("needs.rule is %q, want one of %v", n.Rule, NeedRules)
+	}
+	for i, need := range n.Of {
+		if _, err := ParseID(string(need.Task)); err != nil {
+			return fmt.Errorf("needs: %w", err)
+		}
+		if need.When != "" && !slices.Contains(Whens, need.When) {
+			return fmt.Errorf("needs: when is %q, want one of %v", need.When, Whens)
+		}
+		if slices.ContainsFunc(n.Of[:i], func(o Need) bool { return o.Task == need.Task }) {
+			return fmt.Errorf("needs: task %s is named twice", need.Task)
+		}
+	}
+	return nil
+}
+
+// Input is what a task is told of one that it needed.
+type Input struct {
+	Task   ID              `json:"task"`
+	State  State           `json:"state"`
+	Reason string          `json:"reason,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// MaxInputs is how many bytes of results are passed on to one task, so that they
+// fit into its environment. What is more is left out, the largest first; it can
+// be asked for by the task's id.
+const MaxInputs = 64 << 10
+
+// Inputs is what to tell a task of those that it needed, as one JSON object with a
+// member for each, by name. Ended are those tasks in the order of Of.
+func (n *Needs) Inputs(ended []Task) (json.RawMessage, error) {
+	all := make(map[string]Input, len(n.Of))
+	total := 0
+	var names []string
+	for i, need := range n.Of {
+		t := &ended[i]
+		all[need.name()] = Input{Task: need.Task, State: t.State, Reason: t.Reason, Result: t.Result}
+		names, total = append(names, need.name()), total+len(t.Result)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return len(all[b].Result) - len(all[a].Result) })
+	for _, name := range names {
+		if total <= MaxInputs {
+			break
+		}
+		in := all[name]
+		total -= len(in.Result)
+		in.Result = nil
+		all[name] = in
+	}
+	inputs, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("inputs: %w", err)
+	}
+	return inputs, nil
+}

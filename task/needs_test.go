@@ -1,0 +1,89 @@
+package task
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestJudge(t *testing.T) {
+	good, bad, gone := End{State: Finished}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonUser}
+	skipped, lost := End{State: Cancelled, Reason: ReasonSkipped}, End{State: Abnormal, Reason: ReasonLost}
+	runs, none := End{State: Running}, End{}
+	for _, c := range []struct {
+		rule, when string
+		ends       []End
+		want       Verdict
+	}{
+		{"", "", []End{good, good}, Met},
+		{NeedAll, WhenSuccess, []End{good, runs}, NotYet},
+		{NeedAll, WhenSuccess, []End{good, none}, NotYet},
+		{NeedAll, WhenSuccess, []End{good}, NotYet}, // of the other nothing is known
+		{NeedAll, WhenSuccess, []End{bad, runs}, Never},
+		{NeedAll, WhenSuccess, []End{good, skipped}, Never},
+		{NeedAll, WhenFailure, []End{bad, lost}, Met},
+		{NeedAll, WhenFailure, []End{bad, gone}, Never},
+		{NeedAll, WhenCancel, []End{gone, gone}, Met},
+		{NeedAll, WhenCancel, []End{gone, skipped}, Never},
+		{NeedAll, WhenEnd, []End{good, skipped}, Met},
+		{NeedAll, WhenTrouble, []End{gone, lost}, Met},
+		{NeedAny, WhenFailure, []End{good, bad}, Met},
+		{NeedAny, WhenFailure, []End{runs, bad}, NotYet},
+		{NeedAny, WhenFailure, []End{good, skipped}, Never},
+		{NeedNone, WhenTrouble, []End{good, skipped}, Met},
+		{NeedNone, WhenTrouble, []End{good, gone}, Never},
+		{NeedNone, WhenTrouble, []End{good, runs}, NotYet},
+	} {
+		n := &Needs{Rule: c.rule, Of: []Need{{Task: "a", When: c.when}, {Task: "b", When: c.when}}}
+		got, why := n.Judge(c.ends)
+		if got != c.want || why == "" {
+			t.Errorf("%s of %s after %v: %d (%q), want %d", c.rule, c.when, c.ends, got, why, c.want)
+		}
+	}
+}
+
+func TestNeedsValidate(t *testing.T) {
+	const a, b = ID("01JNA0TASK0000000000000000"), ID("01JNA0TASK0000000000000001")
+	for want, n := range map[string]Needs{
+		"":              {Rule: NeedAny, Of: []Need{{Task: a, When: WhenEnd}, {Task: b}}},
+		"no task":       {},
+		"needs.rule":    {Rule: "some", Of: []Need{{Task: a}}},
+		"no task id":    {Of: []Need{{Task: "x"}}},
+		"when is":       {Of: []Need{{Task: a, When: "later"}}},
+		"named twice":   {Of: []Need{{Task: a}, {Task: a, When: WhenEnd}}},
+		"want at most ": {Of: make([]Need, MaxNeeds+1)},
+	} {
+		err := n.Validate()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// Results that are too large together are left out, the largest first.
+func TestInputs(t *testing.T) {
+	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
+	big := json.RawMessage(`"` + strings.Repeat("x", MaxInputs) + `"`)
+	text, err := n.Inputs([]Task{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: ReasonExit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"big":{"task":"a","state":"finished"},"c":{"task":"c","state":"error","reason":"exit"},"small":{"task":"b","state":"finished","result":7}}`
+	if string(text) != want {
+		t.Errorf("it is told\n%s, want\n%s", text, want)
+	}
+}
+
+// A task that gets another life is held by what it needs once more.
+func TestReopenedIsHeldAgain(t *testing.T) {
+	s := held(HoldNeeds)
+	s.Needs = &Needs{Of: []Need{{Task: "a"}}}
+	got := given(s, CancelConfirmed{Code: ReasonSkipped, Reason: "a failed"}, Reopened{Reason: "a runs again"})
+	if got.State != Held || len(got.Holds) != 1 {
+		t.Errorf("it is %s, held by %v", got.State, got.Holds)
+	}
+	got = given(s, CancelConfirmed{Code: ReasonSkipped, Reason: "a failed"}, Reopened{}, Unheld{Hold: HoldNeeds})
+	if _, ok := NextOffer(got); got.State != Pending || !ok {
+		t.Errorf("it is %s, to be offered: %v", got.State, ok)
+	}
+}

@@ -1,0 +1,246 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kinds of back-off between attempts.
+const (
+	BackoffExponential = "exponential" // min, 2·min, 4·min, …
+	BackoffLinear      = "linear"      // min, 2·min, 3·min, …
+	BackoffFixed       = "fixed"       // min, min, min, …
+)
+
+// Retry says when a failed attempt is followed by another. Attempts that were
+// lost with their node, or given back, are no failures: they are followed by
+// another in any case, at once, and count for nothing here.
+type Retry struct {
+	// Max is how many failed attempts may be followed by another, since the birth or the last
+	// reopening: a task with max 3 fails at most four times. Default 0: none.
+	Max int `json:"max,omitempty"`
+	// Backoff is how the delay grows. Default exponential.
+	Backoff string `json:"backoff,omitempty"`
+	// Min is the first delay. Default 1s.
+	Min Duration `json:"min,omitempty"`
+	// MaxDelay caps the delay, also one that the task asked for. Default 1h.
+	MaxDelay Duration `json:"max_delay,omitempty"`
+	// Jitter is the share of the delay that is left to chance: 0 for none, 1 (full
+	// jitter) for anything between nothing and the whole delay. Default 0.
+	Jitter float64 `json:"jitter,omitempty"`
+	// On limits retries to these failures: classes ("network"), or codes of class exit
+	// ("exit=75", "exit=64-78"). Default: all.
+	On []string `json:"on,omitempty"`
+	// NotOn excludes these failures, and wins over On.
+	NotOn []string `json:"not_on,omitempty"`
+	// AvoidNode leaves the next attempt to other nodes than that of the last failure, while
+	// one of them takes work from the same queue, for at most [AvoidWait]. Default false.
+	AvoidNode bool `json:"avoid_node,omitempty"`
+	// Budget bounds the whole: a retry that would be due later than this after the first attempt
+	// has started is not made. What it then waits for a free slot is not counted. Default: no bound.
+	Budget Duration `json:"budget,omitempty"`
+}
+
+// Defaults of [Retry].
+const (
+	DefaultRetryMin      = time.Second
+	DefaultRetryMaxDelay = time.Hour
+)
+
+// AvoidWait is how long the node of the last failure leaves a task to others
+// ([Retry.AvoidNode]); after that it takes it, so that a task never waits for
+// nodes that are full.
+const AvoidWait = 10 * time.Second
+
+// Failure is what [Retry.Plan] is asked about.
+type Failure struct {
+	Class string
+	Exit  *int
+	// Final says that no other attempt can mend it.
+	Final bool
+	// After is the delay that the task asks for in place of the back-off; 0 for none.
+	After time.Duration
+	// Chance is in [0,1) and places the delay within its jitter.
+	Chance float64
+	// Failures counts those since the birth or the last reopening, this one included;
+	// Begun is when the first attempt since then started.
+	Failures int
+	Begun    time.Time
+	// At is when it failed.
+	At time.Time
+}
+
+// Plan says when a failure is followed by another attempt, and in words why then;
+// with false that it is not, and why not. The words are "" where the plain policy
+// says all: no retries were asked for, or the back-off decided the delay.
+func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
+	switch {
+	case r.Max == 0:
+		return due, "", false
+	case f.Final:
+		return due, "the task said that no other attempt can mend it", false
+	case f.Failures > r.Max:
+		return due, fmt.Sprintf("its retries are used up: retry.max is %d", r.Max), false
+	case !r.covers(f.Class, f.Exit):
+		return due, "no retry on " + failureName(f.Class, f.Exit), false
+	}
+	delay := r.Delay(f.Failures, f.Chance)
+	if f.After > 0 {
+		delay = min(f.After, r.maxDelay())
+		words = fmt.Sprintf("the task asked for a pause of %v", Duration(f.After))
+		if delay < f.After {
+			words += fmt.Sprintf("; retry.max_delay is %v", Duration(delay))
+		}
+	}
+	due = f.At.Add(delay)
+	if budget := r.Budget.Std(); budget > 0 && !f.Begun.IsZero() && due.After(f.Begun.Add(budget)) {
+		return time.Time{}, fmt.Sprintf("the next attempt would be due in %v, beyond the retry budget of %v", Duration(delay), r.Budget), false
+	}
+	return due, words, true
+}
+
+// covers tells whether the policy is meant for a failure.
+func (r Retry) covers(class string, exit *int) bool {
+	is := func(what string) bool { return matchesFailure(what, class, exit) }
+	return !slices.ContainsFunc(r.NotOn, is) && (len(r.On) == 0 || slices.ContainsFunc(r.On, is))
+}
+
+// exitPrefix begins the names of exit codes in [Retry.On].
+const exitPrefix = ReasonExit + "="
+
+// matchesFailure tells whether an entry of [Retry.On] names a failure.
+func matchesFailure(what, class string, exit *int) bool {
+	if what == class {
+		return true
+	}
+	from, to, ok := exitCodes(what)
+	return ok && class == ReasonExit && exit != nil && from <= *exit && *exit <= to
+}
+
+// exitCodes reads "exit=75" or "exit=64-78".
+func exitCodes(what string) (from, to int, ok bool) {
+	text, ok := strings.CutPrefix(what, exitPrefix)
+	if !ok {
+		return 0, 0, false
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	from, err := strconv.Atoi(first)
+	if to = from; err == nil && isRange {
+		to, err = strconv.Atoi(last)
+	}
+	return from, to, err == nil && 0 < from && from <= to && to <= 255
+}
+
+// failureName is a failure as [Retry.On] spells it.
+func failureName(class string, exit *int) string {
+	if class == ReasonExit && exit != nil {
+		return exitPrefix + strconv.Itoa(*exit)
+	}
+	return class
+}
+
+func (r Retry) maxDelay() time.Duration {
+	if r.MaxDelay == 0 {
+		return DefaultRetryMaxDelay
+	}
+	return r.MaxDelay.Std()
+}
+
+// Delay is the wait after the given number of failures, from 1. Chance is in
+// [0,1) and decides where in the share left to it the delay falls.
+func (r Retry) Delay(failures int, chance float64) time.Duration {
+	first, limit := r.Min.Std(), r.maxDelay()
+	if first == 0 {
+		first = DefaultRetryMin
+	}
+	n := max(failures, 1)
+	delay := first
+	switch r.Backoff {
+	case BackoffFixed:
+	case BackoffLinear:
+		if n > int(limit/first) {
+			delay = limit
+		} else {
+			delay = first * time.Duration(n)
+		}
+	default:
+		for i := 1; i < n && delay < limit; i++ {
+			if delay > limit/2 { // to double it could overflow
+				delay = limit
+			} else {
+				delay *= 2
+			}
+		}
+	}
+	delay = min(delay, limit)
+	return delay - time.Duration(r.Jitter*chance*float64(delay))
+}
+
+// Classes of failure, for [Retry.On] and [Retry.NotOn].
+var Classes = []string{ReasonExit, ReasonTimeout, ReasonMemory, ReasonKilled, ReasonSystem, ReasonNetwork, ReasonTask}
+
+// ValidFailure refuses what cannot stand in [Retry.On]: it is neither a class nor
+// "exit=" and a code, or a range of codes, from 1 to 255.
+func ValidFailure(what string) error {
+	if slices.Contains(Classes, what) {
+		return nil
+	}
+	if strings.HasPrefix(what, exitPrefix) {
+		if _, _, ok := exitCodes(what); ok {
+			return nil
+		}
+		return fmt.Errorf("%q names no exit codes; want exit=75 or exit=64-78, from 1 to 255", what)
+	}
+	return fmt.Errorf("there is no class of failure %q; there are %v, and exit=75 for a code", what, Classes)
+}
+
+func (r Retry) validate() error {
+	if r.Max < 0 {
+		return fmt.Errorf("retry.max is %d, want 0 or more", r.Max)
+	}
+	if err := notBelowZero(named{"retry.min", r.Min}, named{"retry.max_delay", r.MaxDelay}, named{"retry.budget", r.Budget}); err != nil {
+		return err
+	}
+	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that NaN is refused, too
+		return fmt.Errorf("retry.jitter is %v, want 0 to 1", r.Jitter)
+	}
+	switch r.Backoff {
+	case "", BackoffExponential, BackoffLinear, BackoffFixed:
+	default:
+		return fmt.Errorf("retry.backoff is %q, want %s, %s or %s", r.Backoff, BackoffExponential, BackoffLinear, BackoffFixed)
+	}
+	for field, list := range map[string][]string{"retry.on": r.On, "retry.not_on": r.NotOn} {
+		for _, what := range list {
+			if err := ValidFailure(what); err != nil {
+				return fmt.Errorf("%s: %w", field, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Shuns says until when a node leaves the task to others: it is the node of the
+// last failure, and the task's policy is to avoid that. The second result is
+// false if the node may take it at once. A task that is meant for certain nodes
+// shuns none: nobody else pulls from their routes.
+func (t *Task) Shuns(node string) (until time.Time, ok bool) {
+	if t.State != Pending || t.Spec == nil || !t.Spec.Retry.AvoidNode || t.FailedOn == "" || t.FailedOn != node {
+		return time.Time{}, false
+	}
+	if _, own := t.Route.Node(); own {
+		return time.Time{}, false
+	}
+	return t.Since.Add(AvoidWait), true
+}
+
+// shunned says in words which node leaves the task to others, and until when.
+func (t *Task) shunned() string {
+	until, ok := t.Shuns(t.FailedOn)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; node %s, where it failed last, leaves it to the others until %s", t.FailedOn, clock(until))
+}

@@ -1,0 +1,101 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// What a job's breaker does to its tasks at their claims, with two workers and no scheduler.
+func TestBreakerHoldsTasks(t *testing.T) {
+	inBubble(t, func(w *world) {
+		running := make(chan struct{}, 100)
+		handlers := map[string]worker.Handler{"h": func(context.Context, task.Task) error {
+			running <- struct{}{}
+			wait(100 * time.Millisecond)
+			return nil
+		}}
+		w.start(worker.Config{Node: "a", Slots: 10}, handlers)
+		w.start(worker.Config{Node: "b", Slots: 10}, handlers)
+		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h",
+			Breaker: &task.Breaker{Failures: 1, Cooldown: task.Duration(20 * time.Second), HalfOpen: 3}}}
+		submit := func() task.ID {
+			birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
+			if err != nil {
+				w.Fatal(err)
+			}
+			id := task.ID(events.NewID(time.Now()))
+			if _, err := w.rec.Submit(w.Context(), id, birth); err != nil {
+				w.Fatal(err)
+			}
+			return id
+		}
+		w.wantState(w.ended(submit()), task.Finished, "")
+		pass(time.Second)
+		<-running
+
+		c, err := w.rec.Circuit(w.Context(), "j")
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err = w.rec.DoBreaker(w.Context(), "j", c, task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)}); err != nil {
+			w.Fatal(err)
+		}
+		var ids []task.ID
+		for range 20 {
+			ids = append(ids, submit())
+		}
+		pass(19 * time.Second)
+		for _, id := range ids {
+			w.wantState(w.task(id), task.Scheduled, task.ReasonBreaker)
+		}
+		if n := len(w.facts(ids[0])); n != 1 {
+			w.Errorf("a task that is held has %d facts on its chain, want one", n)
+		}
+		if len(running) > 0 {
+			w.Error("a task started while the breaker was open")
+		}
+		pass(4 * time.Second) // the cooldown, and a tenth of it
+		if n := len(running); n != 3 {
+			w.Errorf("%d tasks started as trials, want 3", n)
+		}
+		if c, err = w.rec.Circuit(w.Context(), "j"); err != nil || c.State != task.CircuitHalfOpen || c.Left != 0 {
+			w.Errorf("the breaker is %+v, %v", c, err)
+		}
+		if _, err = w.rec.DoBreaker(w.Context(), "j", c, task.BreakerClosed{Reason: "the trials finished"}); err != nil {
+			w.Fatal(err)
+		}
+		for _, id := range ids {
+			w.wantState(w.ended(id), task.Finished, "")
+		}
+	})
+}
+
+// With on_open: fail what would start ends.
+func TestBreakerFailsTasks(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
+		if _, err := w.rec.DoBreaker(w.Context(), "j", task.Circuit{}, task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)}); err != nil {
+			w.Fatal(err)
+		}
+		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h", Breaker: &task.Breaker{Failures: 1, OnOpen: task.OnOpenFail}}}
+		birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
+		if err != nil {
+			w.Fatal(err)
+		}
+		id := task.ID(events.NewID(time.Now()))
+		if _, err := w.rec.Submit(w.Context(), id, birth); err != nil {
+			w.Fatal(err)
+		}
+		got := w.ended(id)
+		w.wantState(got, task.Abnormal, task.ReasonBreaker)
+		if want := fmt.Sprintf("the breaker of job j is open until %s: all fails", time.Now().Add(time.Hour).Format(time.RFC3339)); got.Message != want {
+			w.Errorf("it says %q, want %q", got.Message, want)
+		}
+	})
+}
