@@ -49,7 +49,7 @@ func TestService(t *testing.T) {
 		}
 	}
 	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list mr.api.dead.dismiss mr.api.node.list" +
-		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.node.release"
+		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal mr.api.node.release"
 	if got := strings.Join(endpoints, " "); got != want {
 		t.Errorf("endpoints %s, want %s", got, want)
 	}

@@ -32,7 +32,7 @@ func TestHear(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{shift: c.shift}
 			k := New(m.now)
-			if d := k.Now().Sub(time.Now()); d != c.shift {
+			if d := time.Until(k.Now()); d != c.shift {
 				t.Errorf("%s: %v ahead before it has heard anything", name, d)
 			}
 			ahead, err := k.Ask(t.Context(), func(context.Context) (time.Time, error) {
@@ -45,7 +45,7 @@ func TestHear(t *testing.T) {
 			if c.apart {
 				want, told = 0, c.shift
 			}
-			if d := k.Now().Sub(time.Now()); d != want || ahead != told || err != nil {
+			if d := time.Until(k.Now()); d != want || ahead != told || err != nil {
 				t.Errorf("%s: %v ahead and says %v (%v), want %v and %v", name, d, ahead, err, want, told)
 			}
 		})
@@ -69,7 +69,7 @@ func TestJumps(t *testing.T) {
 			synctest.Wait()
 			m.shift = shift
 			for range 60 {
-				if d := k.Now().Sub(time.Now()); d != 0 {
+				if d := time.Until(k.Now()); d != 0 {
 					t.Fatalf("shifted by %v, it is %v ahead", shift, d)
 				}
 				time.Sleep(300 * time.Millisecond)

@@ -15,7 +15,8 @@ import (
 
 var (
 	seedFlag      = flag.Int64("seed", -1, "play only the history of this `seed`, and show its trace")
-	historiesFlag = flag.Uint64("histories", 500, "how many histories to play; their seeds are the numbers below `n`")
+	historiesFlag = flag.Uint64("histories", 500, "how many histories to play; their seeds are `n` numbers from -first on")
+	firstFlag     = flag.Uint64("first", 0, "the `seed` of the first history to play")
 )
 
 func TestSimulation(t *testing.T) {
@@ -29,10 +30,10 @@ func TestSimulation(t *testing.T) {
 	var mu sync.Mutex // guards happened and failed
 	var failed *history
 	each(*historiesFlag, func(seed uint64) bool {
-		h := play(t, seed, variant{})
+		h := play(t, *firstFlag+seed, variant{})
 		mu.Lock()
 		defer mu.Unlock()
-		if happened.add(h); h.failure != nil && (failed == nil || seed < failed.seed) {
+		if happened.add(h); h.failure != nil && (failed == nil || h.seed < failed.seed) {
 			failed = h
 		}
 		return failed == nil
