@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // machine is a clock that is set by hand, beside the one of the bubble, which is the log's.
-type machine struct{ shift time.Duration }
+type machine struct{ shift atomic.Int64 }
 
-func (m *machine) now() time.Time { return time.Now().Add(m.shift) }
+func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.shift.Load())) }
 
 func log(context.Context) (time.Time, error) { return time.Now(), nil }
 
@@ -30,7 +31,8 @@ func TestHear(t *testing.T) {
 		"apart after all the way": {4 * time.Second, 2 * time.Second, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &machine{shift: c.shift}
+			m := &machine{}
+			m.shift.Store(int64(c.shift))
 			k := New(m.now)
 			if d := time.Until(k.Now()); d != c.shift {
 				t.Errorf("%s: %v ahead before it has heard anything", name, d)
@@ -55,26 +57,26 @@ func TestHear(t *testing.T) {
 // Whatever is done to the machine's clock, time goes on as it did.
 func TestJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, away := &machine{}, false
+		m, away := &machine{}, atomic.Bool{}
 		k := New(m.now)
 		var told []time.Duration
 		ctx, stop := context.WithCancel(t.Context())
 		go k.Follow(ctx, 5*time.Second, func(ctx context.Context) (time.Time, error) {
-			if away {
+			if away.Load() {
 				return time.Time{}, errors.New("the link is cut")
 			}
 			return log(ctx)
 		}, func(ahead time.Duration) { told = append(told, ahead) })
 		for _, shift := range []time.Duration{0, 3 * time.Minute, -7 * time.Minute, 0, 0} {
 			synctest.Wait()
-			m.shift = shift
+			m.shift.Store(int64(shift))
 			for range 60 {
 				if d := time.Until(k.Now()); d != 0 {
 					t.Fatalf("shifted by %v, it is %v ahead", shift, d)
 				}
 				time.Sleep(300 * time.Millisecond)
 			}
-			away = !away
+			away.Store(!away.Load())
 		}
 		stop()
 		synctest.Wait()
