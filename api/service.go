@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -72,6 +71,7 @@ func (s *Service) Run(ctx context.Context) error {
 		{"queue-resume", client.QueueResumeSubject, `end a pause: {"queue":"crawl"}`, onQueue(s.resumeQueue)},
 		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, 0 for any number: {"queue":"crawl","running":4,"waiting":1000}`, onQueue(s.limitQueue)},
 		{"limit-list", client.LimitListSubject, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, s.limits},
+		{"dead-dismiss", client.DeadDismissSubject, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, s.dismiss},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
 		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
 		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
@@ -125,13 +125,9 @@ func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.
 				d.respond(r.Error(codeOf(err), err.Error(), nil))
 				return
 			}
-			body, err := json.Marshal(result)
+			body, err := fit(result, d.limit)
 			if err != nil {
-				d.respond(r.Error("500", err.Error(), nil))
-				return
-			}
-			if len(body) > d.limit {
-				d.respond(r.Error("413", fmt.Sprintf("the answer has %d bytes, the server takes %d: ask for a smaller limit", len(body), d.limit), nil))
+				d.respond(r.Error(codeOf(err), err.Error(), nil))
 				return
 			}
 			d.respond(r.Respond(body))
@@ -148,12 +144,16 @@ func (d *desk) respond(err error) {
 // codeOf turns an error into a code as HTTP has them.
 func codeOf(err error) string {
 	var bad badRequest
+	var large tooLarge
 	switch {
+	case errors.As(err, &large):
+		return "413"
 	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge):
 		return "400"
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
 		return "404"
 	case errors.As(err, new(*events.Taken)), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
+		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),
 		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
 	case errors.Is(err, task.ErrQueueFull):

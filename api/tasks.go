@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -104,14 +105,15 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return nil, err
 	}
-	found, err := s.View.Tasks(ctx, projections.Filter{
-		States: r.States, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
+	filter := &projections.Filter{
+		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
-	})
+	}
+	found, err := s.View.Tasks(ctx, *filter)
 	if err != nil {
 		return nil, badRequest{err}
 	}
-	page := client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}
+	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}, filter}
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}
@@ -144,15 +146,48 @@ func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {
 	if r.Limit < 1 || r.Limit > projections.MaxLimit {
 		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
 	}
-	found, seq, err := s.View.Poison(ctx, r.Limit)
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return nil, err
+	}
+	found, seq, err := s.View.Poison(ctx, r.Before, r.Limit)
 	if err != nil {
 		return nil, err
 	}
-	page := client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found)), Seq: seq}
+	page := deadPage{client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found)), Seq: seq}}
 	for _, p := range found {
 		page.Messages = append(page.Messages, client.Unreadable(p))
 	}
+	if n := len(found); n == r.Limit {
+		page.Next = found[n-1].Seq
+	}
 	return page, nil
+}
+
+// deadLetter names a task or a message.
+type deadLetter struct {
+	ID     task.ID `json:"id,omitempty"`
+	Seq    uint64  `json:"seq,omitempty"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func (s *Service) dismiss(ctx context.Context, body []byte) (any, error) {
+	r, err := read[deadLetter](body)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case (r.ID == "") == (r.Seq == 0):
+		return nil, badRequest{errors.New("want either id, of a task, or seq, of a message")}
+	case r.Seq != 0:
+		if err := s.Client.DismissMessage(ctx, r.Seq, r.Reason); err != nil {
+			return nil, err
+		}
+		return deadLetter{Seq: r.Seq}, nil
+	}
+	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
+		return nil, badRequest{err}
+	}
+	return s.Client.Dismiss(ctx, r.ID, r.Reason)
 }
 
 // await makes an answer reflect at least a sequence, and waits a while for news.

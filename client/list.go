@@ -18,6 +18,9 @@ const (
 	SignalSubject   = "mr.api.task.signal"
 	NodeListSubject = "mr.api.node.list"
 	DeadListSubject = "mr.api.dead.list"
+	// DeadDismissSubject takes a dead letter off the list: a task by its id, or a
+	// message by its sequence.
+	DeadDismissSubject = "mr.api.dead.dismiss"
 
 	NodeGetSubject      = "mr.api.node.get"
 	NodeWaitSubject     = "mr.api.node.wait"
@@ -31,9 +34,12 @@ const (
 // ListRequest chooses tasks. All fields that are set must hold.
 type ListRequest struct {
 	States []task.State `json:"states,omitempty"`
-	Job    string       `json:"job,omitempty"`
-	Node   string       `json:"node,omitempty"`
-	Queue  string       `json:"queue,omitempty"`
+	// Dead chooses dead letters: abnormal tasks that nobody has dismissed. States
+	// has no meaning then.
+	Dead  bool   `json:"dead,omitempty"`
+	Job   string `json:"job,omitempty"`
+	Node  string `json:"node,omitempty"`
+	Queue string `json:"queue,omitempty"`
 	// Schedule is which one made the task.
 	Schedule string `json:"schedule,omitempty"`
 	// Labels must all be there with these values.
@@ -45,7 +51,8 @@ type ListRequest struct {
 	Until time.Time `json:"until,omitzero"`
 	// Text must be part of the id, the job's name, the command or the message, in any case.
 	Text string `json:"text,omitempty"`
-	// Limit is how many tasks a page has: 1 to 1000, default 50.
+	// Limit is how many tasks a page has: 1 to 1000, default 50. A page has fewer if
+	// they would not go into one message; Next then leads on.
 	Limit int `json:"limit,omitempty"`
 	// Cursor is the Next of the page before.
 	Cursor string `json:"cursor,omitempty"`
@@ -76,35 +83,6 @@ type ListPage struct {
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
 	err := c.store.Ask(ctx, ListSubject, r, &page)
-	return page, err
-}
-
-// UnreadableRequest asks for messages in the log that nobody can read.
-type UnreadableRequest struct {
-	// Limit is how many, the latest first: 1 to 1000, default 50.
-	Limit int `json:"limit,omitempty"`
-}
-
-// Unreadable is a message in the log that nobody can read.
-type Unreadable struct {
-	Seq uint64 `json:"seq"`
-	// Place is its subject, Reason why it cannot be read, Raw its beginning.
-	Place  string `json:"place"`
-	Reason string `json:"reason"`
-	Raw    []byte `json:"raw"`
-}
-
-// UnreadablePage is some of them.
-type UnreadablePage struct {
-	Messages []Unreadable `json:"messages"`
-	Seq      uint64       `json:"seq"`
-}
-
-// Unreadable asks the read model for messages that nobody can read. The error
-// wraps [jet.ErrNoService] if no server answers.
-func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
-	var page UnreadablePage
-	err := c.store.Ask(ctx, DeadListSubject, r, &page)
 	return page, err
 }
 

@@ -105,6 +105,7 @@ const calm = `load 1m
   millrace_start_deadline_expired_total{queue="default",instance="s1",job="millrace"} 7x34
   millrace_tasks_stuck{kind="running",instance="s1",job="millrace"} 0x34
   millrace_sweep_repairs_total{kind="offer",instance="s1",job="millrace"} 3x34
+  millrace_dead_letters{kind="task",instance="s1",job="millrace"} 0x34
   millrace_tasks_ended_total{queue="default",state="finished",reason="none",instance="s1",job="millrace"} 0+100x20 0+100x14
   millrace_tasks_ended_total{queue="default",state="abnormal",reason="lost",instance="s1",job="millrace"} 1x34
   millrace_tasks_ended_total{queue="default",state="abnormal",reason="user",instance="s1",job="millrace"} 0+1x34
@@ -148,6 +149,7 @@ var trouble = map[string]struct{ load, want string }{
 	"MillraceTasksStuck":             {`millrace_tasks_stuck{kind="retrying",instance="s1"} 2x34`, `{kind="retrying"} 2`},
 	"MillraceSweepRepairs":           {`millrace_sweep_repairs_total{kind="offer",instance="s1"} 0x25 1x9`, `{kind="offer"}`},
 	"MillraceTasksLost":              {`millrace_tasks_ended_total{queue="gpu",state="abnormal",reason="poison",instance="s1"} 0x25 1x9`, `{queue="gpu", reason="poison"}`},
+	"MillraceDeadLetters":            {`millrace_dead_letters{kind="message",instance="s1"} 2x34`, `{kind="message"} 2`},
 	"MillraceLossesUp":               {`millrace_restart_impact_tasks_total{reason="taken_over",instance="s1"} 0+2x34`, `{reason="taken_over"} 30`},
 	"MillraceNodeFlapping": {`millrace_node_connections_total{node="n9",kind="start",instance="s1"} 0x20 1 2 3x12
   millrace_node_connections_total{node="n9",kind="return",instance="s1"} 0x20 1 2 3x12`, `{node="n9"}`},

@@ -37,6 +37,8 @@ func Decode(data []byte) (Fact, error) {
 		f.Task = task.ID(w.task)
 	case w.node != "":
 		f.Node = node.ID(w.node)
+	case w.seq != 0:
+		f.Message = w.seq
 	case w.job != "":
 		f.Job = w.job
 	case w.queue != "":
@@ -74,7 +76,7 @@ type wire struct {
 	retry                     *task.RetryPlan
 	usage                     *task.Usage
 	digest, from, to          string
-	connection, low           uint64
+	connection, low, seq      uint64
 	kept, stopped             int
 	took, grace, retryAfter   task.Duration
 	order                     node.Order
@@ -341,6 +343,8 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.children = value[task.Children](l)
 	case fState:
 		w.state = value[task.State](l)
+	case fSeq:
+		w.seq = unsigned(l)
 	case fLeft:
 		w.left = signed(l)
 	case fRetryOf:
@@ -508,8 +512,10 @@ func (w *wire) check() error {
 		return fmt.Errorf("%s has no task", w.typ)
 	case w.key == "" && w.carries.has(fKey) && known(w.typ):
 		return fmt.Errorf("%s has no key", w.typ)
-	case w.task == "" && w.node == "" && w.job == "" && w.queue == "" && w.schedule == "" && w.key == "" && w.typ != LimitGranted:
-		return errors.New("it has neither task nor node, job, queue, schedule or key")
+	case w.typ == MessageDismissed && w.seq == 0:
+		return fmt.Errorf("%s has no sequence (seq)", w.typ)
+	case w.task == "" && w.node == "" && w.job == "" && w.queue == "" && w.schedule == "" && w.key == "" && w.seq == 0 && w.typ != LimitGranted:
+		return errors.New("it has neither task nor node, job, queue, schedule, key or message")
 	}
 	if w.carries.has(fRoute) {
 		if w.spec == nil {
@@ -570,6 +576,10 @@ func (w *wire) event() any {
 		return task.Expanded{Children: w.children}
 	case TaskConcluded:
 		return task.Concluded{State: w.state, Reason: w.reason, Message: w.message, Result: w.result}
+	case TaskDismissed:
+		return task.Dismissed{Reason: w.reason}
+	case MessageDismissed:
+		return task.MessageDismissed{Reason: w.reason}
 	case TaskUnheld:
 		return task.Unheld{Hold: w.hold, Reason: w.reason, Inputs: w.inputs}
 	case LimitGranted:

@@ -44,6 +44,8 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		o.str("task", string(f.Task))
 	case f.Node != "":
 		o.str("node", string(f.Node))
+	case f.Message != 0:
+		o.seq("seq", f.Message)
 	case f.Queue != "":
 		o.str("queue", f.Queue)
 	case f.Schedule != "":
@@ -73,6 +75,9 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 // check refuses what nobody could decode.
 func (f *Fact) check(typ Type) error {
 	about := 0
+	if f.Message != 0 {
+		about++
+	}
 	for _, name := range []string{string(f.Task), string(f.Node), f.Job, f.Key, f.Queue, f.Schedule} {
 		if name != "" {
 			about++
@@ -91,6 +96,8 @@ func (f *Fact) check(typ Type) error {
 		right = f.Schedule != ""
 	case task.KeyEvent:
 		right = f.Key != ""
+	case task.MessageEvent:
+		right = f.Message != 0
 	case task.LimitEvent:
 		about++
 		right = about == 1
@@ -103,9 +110,9 @@ func (f *Fact) check(typ Type) error {
 	case f.At.IsZero():
 		return errors.New("it has no time (at)")
 	case about == 0:
-		return errors.New("it has neither task nor node, job, queue or schedule")
+		return errors.New("it has neither task nor node, job, queue, schedule, key or message")
 	case about > 1:
-		return errors.New("it has more than one of task, node, job, queue, schedule and key")
+		return errors.New("it has more than one of task, node, job, queue, schedule, key and message")
 	case known(typ) && !right:
 		return fmt.Errorf("it is about %q, which is the wrong kind of thing", f.About())
 	}
@@ -220,6 +227,10 @@ func (o *object) event(event any) {
 		if !e.State.Terminal() {
 			o.fail(fmt.Errorf("a parent does not end as %s", e.State))
 		}
+	case task.Dismissed:
+		o.str("reason", e.Reason)
+	case task.MessageDismissed:
+		o.str("reason", e.Reason)
 	case task.BreakerOpened:
 		o.str("reason", e.Reason)
 		o.time("until", e.Until)

@@ -45,7 +45,7 @@ type ExportHeader struct {
 	To uint64 `json:"to,omitempty"`
 }
 
-var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindProbe: "probe",
+var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
 	KindQueue: "queue", KindSchedule: "schedule", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindKey: "key"}
 
 // String is the kind's name, as exports spell it.

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"millrace/node"
@@ -34,6 +35,8 @@ const (
 	TaskReopened        Type = "task.reopened"
 	TaskExpanded        Type = "task.expanded"
 	TaskConcluded       Type = "task.concluded"
+	TaskDismissed       Type = "task.dismissed"
+	MessageDismissed    Type = "message.dismissed"
 	BreakerOpened       Type = "breaker.opened"
 	BreakerHalfOpened   Type = "breaker.half_opened"
 	BreakerTried        Type = "breaker.tried"
@@ -74,6 +77,7 @@ var Types = []Type{
 	TaskExpanded, TaskConcluded,
 	LimitGranted, UniqueClaimed,
 	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
+	TaskDismissed, MessageDismissed,
 	JobApplied, JobRemoved,
 	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
 	ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued,
@@ -85,7 +89,7 @@ var Types = []Type{
 const Version = 1
 
 // Fact is one thing that has happened to a task, a node, a queue, a schedule, the definition of a job
-// or its breaker, a limit or a unique key.
+// or its breaker, a limit, a unique key or a message.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -93,7 +97,7 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node, Job, Queue or Schedule is what the fact is about; the others are empty.
+	// Task, Node, Job or Message is what the fact is about; the others are empty., Job, Queue or Schedule is what the fact is about; the others are empty.
 	Task     task.ID
 	Node     node.ID
 	Job      string
@@ -102,14 +106,16 @@ type Fact struct {
 	// Key is the unique key that the fact is about. All of these are empty if it is about the
 	// limits as such.
 	Key string
+	// Message is the sequence of a message in the log that nobody can read.
+	Message uint64
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
 	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent] or a [task.KeyEvent]; nil
-	// if the type is unknown.
+	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent], a [task.KeyEvent] or a
+	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
@@ -152,6 +158,10 @@ func TypeOf(event any) Type {
 		return TaskExpanded
 	case task.Concluded:
 		return TaskConcluded
+	case task.Dismissed:
+		return TaskDismissed
+	case task.MessageDismissed:
+		return MessageDismissed
 	case task.BreakerOpened:
 		return BreakerOpened
 	case task.BreakerHalfOpened:
@@ -218,7 +228,8 @@ func TypeOf(event any) Type {
 	return ""
 }
 
-// About tells what the fact is about: the task's or the node's id, the job's name, the key, or "limits"., or the name of the job, queue or schedule.
+// About tells what the fact is about: the task's or the node's id, the name of the job, queue or
+// schedule, the key, the sequence of a message, or "limits".
 func (f *Fact) About() string {
 	switch {
 	case f.Task != "":
@@ -233,6 +244,8 @@ func (f *Fact) About() string {
 		return f.Job
 	case f.Key != "":
 		return f.Key
+	case f.Message != 0:
+		return strconv.FormatUint(f.Message, 10)
 	}
 	return "limits"
 }
@@ -256,6 +269,8 @@ const (
 	KindJob
 	// KindQueue is what an operator has said about a queue.
 	KindQueue
+	// KindDead is what has become of a message that nobody can read.
+	KindDead
 	// KindBreaker is a transition of a job's breaker.
 	KindBreaker
 	// KindSchedule is a change of a schedule's definition.
@@ -285,12 +300,23 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Schedule.
+	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Message., Job or Schedule.
 	Err error
 }
 
 // IsFact tells whether the record is in a place of facts, readable or not.
 func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
+
+// Unreadable says why nobody can read the message; "" if somebody can, or need not.
+func (r *Record) Unreadable() string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Kind == KindChain && r.Fact.Task == "":
+		return "it lies on the chain of a task and is not about a task"
+	}
+	return ""
+}
 
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {

@@ -88,6 +88,7 @@ const (
 	fMade
 	fCount
 	fLedger
+	fSeq
 )
 
 // fields is a set of fields, one bit each. The zero value is empty.
@@ -119,6 +120,7 @@ var (
 	ofDefinition = anyFields.with(fJob)
 	ofQueue      = anyFields.with(fQueue)
 	ofSchedule   = anyFields.with(fSchedule, fRevision)
+	ofMessage    = anyFields.with(fSeq)
 )
 
 // carries lists the fields of each type.
@@ -140,6 +142,8 @@ var carries = map[Type]fields{
 	TaskReopened:        ofTask.with(fReason),
 	LimitGranted:        anyFields.with(fGrants, fRates),
 	UniqueClaimed:       anyFields.with(fKey, fHolder, fBefore),
+	TaskDismissed:       ofTask.with(fReason),
+	MessageDismissed:    ofMessage.with(fReason),
 	BreakerOpened:       ofDefinition.with(fReason, fUntil),
 	BreakerHalfOpened:   ofDefinition.with(fReason, fUntil, fLeft),
 	BreakerTried:        ofDefinition.with(fReason, fUntil, fLeft),
@@ -293,6 +297,8 @@ func fieldOf(name string) field {
 		return fChildren
 	case "state":
 		return fState
+	case "seq":
+		return fSeq
 	case "left":
 		return fLeft
 	case "retry_of":

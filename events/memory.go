@@ -47,8 +47,8 @@ type memoryTimer struct {
 	raw   []byte
 }
 
-// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule or a
-// unique key: the others are empty. That of admissions is all empty.
+// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule, a
+// unique key or a message: the others are empty. That of admissions is all empty.
 type chain struct {
 	task task.ID
 	node node.ID
@@ -60,6 +60,7 @@ type chain struct {
 	// schedule has two chains: of its definition, and of what was decided on its ticks.
 	schedule string
 	ticks    bool
+	message  uint64
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -88,7 +89,7 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindTick
 	}
 	_, breaker := f.Event.(task.BreakerEvent)
-	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick, key: f.Key}
+	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick, key: f.Key, message: f.Message}
 	if head := m.heads[c]; head != last {
 		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
 	}
@@ -106,6 +107,8 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindQueue
 	case f.Key != "":
 		kind = KindKey
+	case f.Message != 0:
+		kind = KindDead
 	case f.Task == "":
 		kind = KindLimit
 	}

@@ -36,6 +36,12 @@ func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
 	return f
 }
 
+// MessageFact makes a fact of an event of a message that nobody can read.
+func (r *Recorder) MessageFact(seq uint64, e task.MessageEvent) *Fact {
+	now := r.Now()
+	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Message: seq, Actor: r.Actor, Event: e}
+}
+
 // Load reads a task. The error wraps [task.ErrUnknown] if there is none.
 func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
 	t, known, err := r.read(ctx, id, "")

@@ -85,6 +85,8 @@ func full() map[Type]Fact {
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org"}}},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second)}},
 		UniqueClaimed:     task.KeyClaimed{Key: "thumbnail/a.png", Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
+		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
+		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
 		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
 		BreakerHalfOpened: task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
 		BreakerTried:      task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
@@ -144,6 +146,8 @@ func minimal() map[Type]Fact {
 		TaskExpanded:        task.Expanded{},
 		TaskConcluded:       task.Concluded{State: task.Finished},
 		NodeLabelled:        node.Labelled{},
+		TaskDismissed:       task.Dismissed{},
+		MessageDismissed:    task.MessageDismissed{},
 		BreakerOpened:       task.BreakerOpened{},
 		BreakerHalfOpened:   task.BreakerHalfOpened{},
 		BreakerTried:        task.BreakerTried{},
@@ -193,6 +197,8 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		case task.LimitEvent:
 		case task.KeyEvent:
 			f.Key = f.Event.(task.KeyClaimed).Key
+		case task.MessageEvent:
+			f.Message = 41
 		default:
 			f.Task = sampleTask
 		}

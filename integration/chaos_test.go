@@ -19,6 +19,7 @@ steps:
   - {at: 4800ms, fault: pause, target: worker-2, for: 3s}
   - {at: 5s, fault: drop, target: scheduler-1, for: 1s, every: 5}
   - {at: 6s, fault: cut, target: worker-1, for: 500ms}
+  - {at: 6500ms, fault: clock, target: scheduler-2, for: 1500ms, shift: -7m}
   - {at: 7s, fault: term, target: worker-1, for: 100ms}
   - {at: 8s, fault: blackhole, target: workers, for: 500ms}
   - {at: 9s, fault: kill, target: all, for: 500ms}
@@ -68,8 +69,8 @@ func TestChaos(t *testing.T) {
 		t.Errorf("reconnect: %+v", d)
 	}
 	// Two workers, two schedulers and the server.
-	if want := 1 + 2 + 1 + 5; report.Faults["kill"] != want || report.Faults["blackhole"] != 2 || len(report.Faults) != 9 {
-		t.Errorf("faults: %v, want %d kills, and each of nine", report.Faults, want)
+	if want := 1 + 2 + 1 + 5; report.Faults["kill"] != want || report.Faults["blackhole"] != 2 || len(report.Faults) != 10 {
+		t.Errorf("faults: %v, want %d kills, and each of ten", report.Faults, want)
 	}
 }
 

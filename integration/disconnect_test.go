@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestContinueWithoutServer(t *testing.T) {
 	p := newPlace(t, ackWait)
 	server := p.server()
 	c := p.connect()
-	worker := p.worker("only", "--slots", "1")
+	worker := p.worker("only", "--slots", "1", "--spool", "kept", "--spool-limit", "64MiB")
 	id := p.submitAs(c, task.Submission{Spec: &task.Spec{
 		Run: &task.Run{Dir: p.dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
 
@@ -34,6 +35,9 @@ func TestContinueWithoutServer(t *testing.T) {
 	p.until("the server is away for many leases", func() bool { return time.Since(away) > 6*ackWait })
 	if n := len(survivors("MILLRACE_TASK=" + string(id))); n == 0 {
 		t.Error("the process was stopped while the server was away")
+	}
+	if spooled, err := filepath.Glob(p.path("kept/*/*/*" + string(id) + "*")); err != nil || len(spooled) != 1 {
+		t.Errorf("spooled as %v, %v", spooled, err)
 	}
 	p.write("go", "")
 	p.until("the process has ended", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })

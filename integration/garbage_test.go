@@ -2,7 +2,9 @@ package integration
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,7 @@ var rubbish = [][]byte{
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2*time.Second)
+	p.mayRepair("rubbish replaces the timers of two tasks")
 	dev := p.dev("--name", "here")
 	c, nc := p.connect(), p.dial()
 	running := p.submit(stayUntilGo, "--dir", p.dir)
@@ -116,7 +119,49 @@ func TestGarbage(t *testing.T) {
 	if out := p.run("run", "hello", "--follow"); out != "hello" {
 		t.Errorf("the job prints %q", out)
 	}
+	p.dismissRubbish()
 	dev.stop()
+}
+
+// dismissRubbish takes all that cannot be read off the list of dead letters, and
+// wants the log to say so and nothing else to change.
+func (p *place) dismissRubbish() {
+	p.Helper()
+	var listed struct {
+		Messages []client.Unreadable `json:"messages"`
+	}
+	list := func() int {
+		p.Helper()
+		if err := json.Unmarshal([]byte(p.run("dlq", "ls", "-o", "json", "--limit", "1000")), &listed); err != nil {
+			p.Fatal(err)
+		}
+		return len(listed.Messages)
+	}
+	before := list()
+	if before < 100 {
+		p.Fatalf("the list has %d unreadable messages", before)
+	}
+	one := strconv.FormatUint(listed.Messages[0].Seq, 10)
+	if out := p.run("dlq", "rm", one, "--dry-run"); !strings.Contains(out, "would be dismissed") || list() != before {
+		p.Errorf("a dry run says %q, and %d of %d are left", out, list(), before)
+	}
+	p.run("dlq", "rm", one, "--yes", "--reason", "only a test")
+	if after := list(); after != before-1 {
+		p.Errorf("%d of %d are left", after, before)
+	}
+	if out := p.run("dlq", "show", one); !strings.Contains(out, "only a test") {
+		p.Errorf("nothing says who dismissed message %s:\n%s", one, out)
+	}
+	if r := p.try("verify"); r.code != 1 {
+		p.Errorf("verify ends with %d before all is dismissed:\n%s", r.code, r.out)
+	}
+	p.run("dlq", "rm", "--messages", "--yes")
+	if after := list(); after != 0 {
+		p.Errorf("%d are left", after)
+	}
+	if out := p.run("dlq", "rm", "--messages", "--yes", "-o", "json"); strings.TrimSpace(out) != "[]" {
+		p.Errorf("removed again: %s", out)
+	}
 }
 
 // refuseRubbish sends rubbish to every endpoint of the service and wants it refused.

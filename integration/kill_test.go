@@ -132,7 +132,9 @@ func TestTwoWorkersOfOneName(t *testing.T) {
 	p := newPlace(t, 2*time.Second)
 	p.server()
 	c := p.connect()
-	older := p.worker("twin")
+	older := p.worker("twin", "--grace", "1m")
+	stays := p.submit(`trap "" TERM; `+stayUntilGo, "--dir", p.dir)
+	p.await(c, stays, task.Running)
 	younger := p.worker("twin")
 	if code := older.wait(); code != 1 {
 		t.Errorf("the older one ended with exit code %d, want 1", code)
@@ -142,8 +144,17 @@ func TestTwoWorkersOfOneName(t *testing.T) {
 			t.Errorf("the older one does not say %q:\n%s", word, older.said.String())
 		}
 	}
+	// What it ran ended with it, before it could start elsewhere.
+	p.until("it has started again", func() bool { return count(p.history(c, stays), events.AttemptStarted) == 2 })
+	records := p.history(c, stays)
+	if n := count(records, events.AttemptLost); n > 0 {
+		t.Errorf("it was given up before the older one had ended it: %v", types(records))
+	}
+	p.write("go", "")
 	id := p.submit("true")
-	p.await(c, id, task.Finished)
+	for _, id := range []task.ID{id, stays} {
+		p.await(c, id, task.Finished)
+	}
 	if n := p.node(c, "twin"); n.State != node.Ready || n.PID != younger.cmd.Process.Pid {
 		t.Errorf("the node is %s with process %d, want ready with that of the younger one", n.State, n.PID)
 	}

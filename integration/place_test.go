@@ -29,6 +29,7 @@ type place struct {
 	url  string // of the NATS server that commands use; "" lets them look for it
 
 	started []*process
+	repairs string // why a sweep may have to repair something; "" if it must not
 }
 
 var places atomic.Int64
@@ -153,9 +154,28 @@ func (p *place) write(name, text string) {
 	}
 }
 
+// mayRepair says why a sweep may have to do what somebody else should have: the
+// test injects just that. Of any other test a repair is a failure.
+func (p *place) mayRepair(why string) { p.repairs = why }
+
+// unrepaired fails the test if a scheduler had to repair something.
+func (p *place) unrepaired() {
+	if p.repairs != "" {
+		return
+	}
+	for _, s := range p.started {
+		for line := range strings.Lines(s.said.String()) {
+			if strings.Contains(line, `"repair":`) {
+				p.Errorf("millrace %s repaired what nobody had broken: %s", strings.Join(s.cmd.Args[1:], " "), line)
+			}
+		}
+	}
+}
+
 // leave ends the processes that are still there, and fails the test if it finds
 // one that nobody has started here, or a temporary folder.
 func (p *place) leave() {
+	p.unrepaired()
 	for _, s := range p.started {
 		if p.Failed() {
 			p.Logf("millrace %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), s.said.String())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -44,6 +45,15 @@ func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, e
 		return r, false, fmt.Errorf("read message %d: %w", seq, err)
 	}
 	return r, found, nil
+}
+
+// Dismissal reads the fact that dismissed a message; false if nobody has.
+func (s *Store) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	r, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": deadPrefix + strconv.FormatUint(seq, 10)})
+	if err != nil {
+		return r, false, fmt.Errorf("read what became of message %d: %w", seq, err)
+	}
+	return r, found && r.Err == nil, nil
 }
 
 // Idle tells whether the server has no offer of a queue that it could still hand

@@ -37,6 +37,7 @@ const (
 	jobPrefix        = "mr.job."         // mr.job.<job>: changes of its definition
 	keyPrefix        = "mr.unique."      // mr.unique.<hash>: claims of a unique key
 	admitSubject     = "mr.admit"        // admissions by the limits, all on one subject
+	deadPrefix       = "mr.dead."        // mr.dead.<sequence>: what became of a message that nobody can read
 	breakPrefix      = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix      = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
 	schedPrefix      = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
@@ -112,6 +113,8 @@ func chainSubject(f *events.Fact) string {
 		return schedPrefix + f.Schedule
 	case f.Key != "":
 		return uniqueSubject(f.Key)
+	case f.Message != 0:
+		return deadPrefix + strconv.FormatUint(f.Message, 10)
 	case f.Job == "":
 		return admitSubject
 	}
@@ -152,6 +155,9 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindFire, events.Fact{Schedule: subject[len(firePrefix):]}
 	case strings.HasPrefix(subject, tickPrefix):
 		return events.KindTick, events.Fact{Schedule: subject[len(tickPrefix):]}
+	case strings.HasPrefix(subject, deadPrefix):
+		seq, _ := strconv.ParseUint(subject[len(deadPrefix):], 10, 64) // 0 is no fact's
+		return events.KindDead, events.Fact{Message: seq}
 	}
 	return events.KindOther, about
 }

@@ -326,7 +326,7 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 	switch {
 	case err != nil:
 		r.Err = err
-	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule,
+	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Message != about.Message,
 		r.Kind == events.KindKey && uniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
@@ -364,6 +364,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindLimit
 	case events.UniqueClaimed:
 		return kind == events.KindKey
+	case events.MessageDismissed:
+		return kind == events.KindDead
 	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
 		return kind == events.KindBreaker
 	}

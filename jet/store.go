@@ -107,6 +107,15 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// Time is the time that the server has which keeps the log, and fires its timers.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	stream, err := s.js.Stream(ctx, LogStream)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask the log for its time: %w", err)
+	}
+	return stream.CachedInfo().TimeStamp, nil
+}
+
 // AckWait is how long a lease lasts without being extended.
 func (s *Store) AckWait() time.Duration { return s.ackWait }
 

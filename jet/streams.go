@@ -54,7 +54,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
 		Subjects: []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
-			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitSubject},
+			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitSubject, deadPrefix + ">"},
 		// A schedule message needs rollups, and both need purge and per-message TTL.
 		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
 		AllowAtomicPublish: true, AllowDirect: true,

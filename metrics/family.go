@@ -88,6 +88,7 @@ var (
 	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
 	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without anybody acting on it, at most 1000 of a kind.", "kind")
+	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that nobody has dismissed: tasks that their surroundings ended, and messages that nobody can read.", "kind")
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
 )
 

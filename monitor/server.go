@@ -25,6 +25,8 @@ type View interface {
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
 	// OnNode lists the tasks that run on a node.
 	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
+	// Dead counts the dead letters.
+	Dead(ctx context.Context) (tasks, messages int, err error)
 	// Reached is the sequence that all that reflects.
 	Reached() uint64
 }
@@ -71,6 +73,11 @@ func (s *Server) Collect(emit metrics.Emit) {
 	oldest, err := s.View.Oldest(ctx)
 	if !s.failed("oldest", err) {
 		s.oldest(emit, oldest, depth)
+	}
+	tasks, messages, err := s.View.Dead(ctx)
+	if !s.failed("dead", err) {
+		emit(metrics.DeadLetters, float64(tasks), nil, "task")
+		emit(metrics.DeadLetters, float64(messages), nil, "message")
 	}
 	stuck, err := s.stuck(ctx, time.Now(), nodes, counts)
 	if !s.failed("stuck", err) {

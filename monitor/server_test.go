@@ -23,6 +23,7 @@ type view struct {
 	overdue map[task.State]int
 	waiting map[string]int
 	onNode  map[node.ID]int
+	dead    [2]int // tasks, messages
 	err     error
 	asked   []time.Time // before which times
 }
@@ -32,6 +33,7 @@ func (v *view) Counts(context.Context) (map[string]map[task.State]int, uint64, e
 }
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error)   { return v.nodes, 7, v.err }
 func (v *view) Oldest(context.Context) (map[string]time.Time, error) { return v.oldest, v.err }
+func (v *view) Dead(context.Context) (int, int, error)               { return v.dead[0], v.dead[1], v.err }
 func (v *view) Reached() uint64                                      { return 7 }
 func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
 	return make([]task.ID, v.onNode[id]), v.err
@@ -71,6 +73,7 @@ func TestServerFigures(t *testing.T) {
 		oldest:  map[string]time.Time{"default": now.Add(-100 * time.Second), "gpu": now.Add(time.Hour)},
 		overdue: map[task.State]int{task.Retrying: 2},
 		waiting: map[string]int{"gpu": 4, "default": 1},
+		dead:    [2]int{3, 2},
 		onNode:  map[node.ID]int{"gone": 6, "leaving": 1, "n1": 1},
 	}
 	var failed []string
@@ -79,7 +82,9 @@ func TestServerFigures(t *testing.T) {
 		Repairs: func() map[string]int64 { return map[string]int64{"offer": 1} }, Names: metrics.NewQueues(),
 		Failed: func(source string) { failed = append(failed, source) },
 	}
-	want := `nodes{draining} 1
+	want := `dead_letters{message} 2
+dead_letters{task} 3
+nodes{draining} 1
 nodes{offline} 2
 nodes{online} 1
 queue_depth{default} 3

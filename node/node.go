@@ -205,6 +205,11 @@ func (n *Node) Stable(now time.Time, d time.Duration) bool {
 	return n.State == Ready && !now.Before(n.ReadySince.Add(d))
 }
 
+// Succession is how long after another session has taken a node's name the tasks of
+// the one before may start elsewhere. A worker that hears of its successor has ended
+// what it runs by then; it hears at once, as long as it has a connection.
+const Succession = 3 * time.Second
+
 // Heartbeat is what a node writes again and again while it lives. It is no
 // fact: it vanishes by itself when it is not renewed.
 type Heartbeat struct {

@@ -32,6 +32,9 @@ var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 type Filter struct {
 	// States are the states it may be in. Default: any.
 	States []task.State
+	// Dead chooses dead letters: tasks that their surroundings ended and that nobody
+	// has dismissed. States has no meaning then.
+	Dead bool
 	// Job, Node and Queue are exact. Node is who runs or last ran the task.
 	Job, Node, Queue string
 	// Schedule is which one made the task.
@@ -70,6 +73,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Schedule != "" && t.Schedule != f.Schedule {
+		return false
+	}
+	if f.Dead && !t.Dead() {
 		return false
 	}
 	if f.Batch != "" && t.Batch != f.Batch {
@@ -189,8 +195,8 @@ func plainPart(text string) string {
 	return longest
 }
 
-// A cursor is the order and the last id of a page.
-func (f *Filter) cursor(last task.ID) string {
+// CursorAfter is the cursor of a page that ends with a task: the order, and its id.
+func (f *Filter) CursorAfter(last task.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(f.beyond() + string(last)))
 }
 

@@ -47,6 +47,8 @@ type change struct {
 	// before is where it was counted; isNew is whether it is taken to have no row.
 	before counted
 	isNew  bool
+	// dismissed is whether it was a dead letter that somebody had taken off the list.
+	dismissed bool
 }
 
 // counted is what tasks are counted by.
@@ -168,6 +170,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	}
 	for i := range f.changes {
 		f.changes[i].before = countedOf(&f.changes[i].task)
+		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
 	}
 	return nil
 }
@@ -214,6 +217,7 @@ func (f *fold) writeTasks(ctx context.Context) error {
 	inserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.insert}
 	upserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.upsert}
 	counts := map[counted]int{}
+	dismissed := 0
 	for i := range f.changes {
 		c := &f.changes[i]
 		rows := &upserts
@@ -226,6 +230,14 @@ func (f *fold) writeTasks(ctx context.Context) error {
 		if after := countedOf(&c.task); after != c.before {
 			counts[c.before]--
 			counts[after]++
+		}
+		if is := c.task.Dismissed != nil; is != c.dismissed {
+			dismissed += map[bool]int{true: 1, false: -1}[is]
+		}
+	}
+	if dismissed != 0 {
+		if err := f.count(ctx, dismissedTasks, dismissed); err != nil {
+			return err
 		}
 	}
 	if err := inserts.flush(ctx); err != nil {
@@ -262,13 +274,13 @@ func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 	var unknown map[events.Type]int
 	for i := range records {
 		r := &records[i]
-		switch {
-		case r.Err != nil:
-			if err := f.writePoison(ctx, r, r.Err.Error()); err != nil {
+		switch why := r.Unreadable(); {
+		case why != "":
+			if err := f.writePoison(ctx, r, why); err != nil {
 				return err
 			}
-		case r.Kind == events.KindChain && r.Fact.Task == "":
-			if err := f.writePoison(ctx, r, "it lies on the chain of a task and is not about a task"); err != nil {
+		case r.Fact.Type == events.MessageDismissed:
+			if err := f.w.exec(ctx, "DELETE FROM poison WHERE seq = ?", int64(r.Fact.Message)); err != nil {
 				return err
 			}
 		case r.Fact.Event == nil && r.IsFact():
@@ -298,12 +310,15 @@ func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 		}
 	}
 	for typ, n := range unknown {
-		name := UnknownType + clip(string(typ), maxCounter)
-		if err := f.w.exec(ctx, "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n); err != nil {
+		if err := f.count(ctx, UnknownType+clip(string(typ), maxCounter), n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *fold) count(ctx context.Context, name string, n int) error {
+	return f.w.exec(ctx, "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", name, n)
 }
 
 func (f *fold) writePoison(ctx context.Context, r *events.Record, why string) error {

@@ -162,7 +162,16 @@ func check(t *testing.T, s *Store, h *history) {
 			unknown++
 		}
 	}
-	rows, _, err := s.Poison(t.Context(), 1000)
+	dead := 0
+	for _, w := range want {
+		if w.Dead() {
+			dead++
+		}
+	}
+	if tasks, messages, err := s.Dead(t.Context()); err != nil || tasks != dead || messages != poison {
+		t.Errorf("%d tasks and %d messages are dead letters, want %d and %d; %v", tasks, messages, dead, poison, err)
+	}
+	rows, _, err := s.Poison(t.Context(), 0, 1000)
 	if err != nil || len(rows) != poison {
 		t.Errorf("%d messages are poison, want %d; %v", len(rows), poison, err)
 	}
@@ -236,7 +245,7 @@ func TestFold(t *testing.T) {
 				if err != nil || len(on) != tt.onNode {
 					t.Errorf("on node: %v, want %d; %v", on, tt.onNode, err)
 				}
-				poison, _, err := s.Poison(t.Context(), 10)
+				poison, _, err := s.Poison(t.Context(), 0, 10)
 				if err != nil || len(poison) != tt.poisons {
 					t.Errorf("poison: %v, want %d; %v", poison, tt.poisons, err)
 				}
@@ -323,7 +332,7 @@ func TestProbesLeaveNoTrace(t *testing.T) {
 	if err != nil || len(counts) > 0 {
 		t.Errorf("tasks %v, %v", counts, err)
 	}
-	poison, _, err := s.Poison(t.Context(), 10)
+	poison, _, err := s.Poison(t.Context(), 0, 10)
 	if err != nil || len(poison) > 0 {
 		t.Errorf("poison %v, %v", poison, err)
 	}

@@ -74,7 +74,7 @@ func (h *history) event(id task.ID) task.Event {
 	if t.State == task.Unknown && h.IntN(4) > 0 {
 		return task.Submitted{Work: h.work(), Due: h.sometimes()}
 	}
-	switch h.IntN(14) {
+	switch h.IntN(15) {
 	case 0:
 		return task.Submitted{Work: h.work(), Due: h.sometimes()}
 	case 1, 2:
@@ -103,6 +103,8 @@ func (h *history) event(id task.ID) task.Event {
 		return task.CancelConfirmed{Reason: h.text(), Epoch: epoch, Exit: h.exit()}
 	case 12:
 		return task.GivenUp{Reason: task.ReasonLost, Detail: h.text()}
+	case 13:
+		return task.Dismissed{Reason: h.text()}
 	}
 	switch h.IntN(4) {
 	case 2:

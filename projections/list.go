@@ -32,7 +32,7 @@ func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
 	})
 	if len(page.Tasks) > limit {
 		page.Tasks = page.Tasks[:limit]
-		page.Next = f.cursor(page.Tasks[limit-1].ID)
+		page.Next = f.CursorAfter(page.Tasks[limit-1].ID)
 	}
 	return page, err
 }
@@ -52,6 +52,9 @@ type list struct {
 
 func (l *list) run() error {
 	states := slices.Clone(l.filter.States)
+	if l.filter.Dead {
+		states = []task.State{task.Abnormal}
+	}
 	slices.Sort(states)
 	states = slices.Compact(states)
 	if len(states) == 0 || len(states) == len(task.States()) {

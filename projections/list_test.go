@@ -111,6 +111,7 @@ func (h *history) filter() Filter {
 	case 6:
 		f.Text = []string{"HELLO", "ECHO <hello> \"W", "quoted \"T", "%_", "größe", "all\n", string(h.tasks[3][5:]), "Craw", "utf8"}[h.IntN(9)]
 	}
+	f.Dead = h.IntN(6) == 0
 	return f
 }
 
@@ -126,7 +127,7 @@ func plain(k *task.Task, f *Filter) bool {
 		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
 	}
 	return k.State != task.Unknown && text &&
-		(len(f.States) == 0 || slices.Contains(f.States, k.State)) &&
+		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
 		(f.Queue == "" || k.Route.Queue() == f.Queue) &&
 		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&
@@ -161,7 +162,7 @@ func TestPagesWhileTasksArrive(t *testing.T) {
 func TestRefusedFilters(t *testing.T) {
 	s := open(t, "")
 	oldest := Filter{OldestFirst: true}
-	for _, cursor := range []string{"?", "AAAA", oldest.cursor("01JD6Z8V3M0QK4T7W2X9Y5ABCD"), (&Filter{}).cursor("")} {
+	for _, cursor := range []string{"?", "AAAA", oldest.CursorAfter("01JD6Z8V3M0QK4T7W2X9Y5ABCD"), (&Filter{}).CursorAfter("")} {
 		if _, err := s.Tasks(t.Context(), Filter{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}

@@ -147,8 +147,10 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("follow the log: %w", cause(ctx, err))
 		}
-		if f.seen == 0 && records[0].Seq == f.at.Anchor && records[0].Fact.ID != f.at.AnchorID {
-			return fmt.Errorf("%w: sequence %d is fact %s, was %s", errOtherLog, f.at.Anchor, records[0].Fact.ID, f.at.AnchorID)
+		if f.seen == 0 {
+			if err := f.at.check(&records[0]); err != nil {
+				return err
+			}
 		}
 		for batch := range slices.Chunk(records, size) {
 			if err := f.apply(ctx, batch); err != nil {
@@ -157,6 +159,20 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 		}
 		pace.wrote(len(records), len(records) >= size)
 	}
+}
+
+// check compares the first message at or after the anchor with what lay there. A
+// log in which it is gone is another one, too: the anchor is of a kind that stays.
+func (p *position) check(r *events.Record) error {
+	switch {
+	case p.Anchor == 0:
+		return nil
+	case r.Seq != p.Anchor:
+		return fmt.Errorf("%w: fact %s is not at sequence %d any more; the next message is at %d", errOtherLog, p.AnchorID, p.Anchor, r.Seq)
+	case r.Fact.ID != p.AnchorID:
+		return fmt.Errorf("%w: sequence %d is fact %s, was %s", errOtherLog, p.Anchor, r.Fact.ID, p.AnchorID)
+	}
+	return nil
 }
 
 // cause is why ctx has ended, if that is what an error is about.

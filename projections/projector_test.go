@@ -79,7 +79,7 @@ func TestProjectorFollows(t *testing.T) {
 	if err != nil || len(nodes) != 1 || nodes[0].ID != "n1" {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
-	poison, _, err := s.Poison(t.Context(), 1)
+	poison, _, err := s.Poison(t.Context(), 0, 1)
 	if err != nil || len(poison) != 1 || poison[0].Seq != last || string(poison[0].Raw) != "no fact" {
 		t.Errorf("poison %+v, %v", poison, err)
 	}

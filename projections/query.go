@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"millrace/node"
@@ -12,6 +13,9 @@ import (
 // UnknownType begins the name of the counter of a type of facts that this
 // version does not know; the type follows.
 const UnknownType = "unknown_type."
+
+// dismissedTasks is the counter of the dead letters that somebody has taken off the list.
+const dismissedTasks = "dismissed_tasks"
 
 // Poison is a message in the log that could not be understood.
 type Poison struct {
@@ -85,21 +89,36 @@ func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	return nodes, at, err
 }
 
-// Poison returns the messages that could not be understood, the latest first, at
-// most limit of them.
-func (s *Store) Poison(ctx context.Context, limit int) ([]Poison, uint64, error) {
+// Poison returns the messages that could not be understood and that nobody has
+// dismissed, the latest first, at most limit of them; only those before a
+// sequence if that is not 0.
+func (s *Store) Poison(ctx context.Context, before uint64, limit int) ([]Poison, uint64, error) {
+	if before == 0 || before > math.MaxInt64 {
+		before = math.MaxInt64
+	}
 	var all []Poison
 	var at uint64
 	err := s.view(ctx, "list poison", func(tx *sql.Tx, seq uint64) error {
 		at = seq
 		var p Poison
-		return each(ctx, tx, "SELECT seq, place, reason, raw FROM poison ORDER BY seq DESC LIMIT ?", []any{limit},
+		return each(ctx, tx, "SELECT seq, place, reason, raw FROM poison WHERE seq < ? ORDER BY seq DESC LIMIT ?", []any{int64(before), limit},
 			[]any{&p.Seq, &p.Place, &p.Reason, &p.Raw}, func() error {
 				all = append(all, p)
 				return nil
 			})
 	})
 	return all, at, err
+}
+
+// Dead counts the dead letters: tasks that their surroundings ended, and messages
+// that could not be understood, without those that somebody has dismissed.
+func (s *Store) Dead(ctx context.Context) (tasks, messages int, err error) {
+	err = s.view(ctx, "count dead letters", func(tx *sql.Tx, seq uint64) error {
+		return tx.QueryRowContext(ctx, `SELECT
+			(SELECT coalesce(sum(n), 0) FROM counts WHERE state = ?) - (SELECT coalesce(sum(n), 0) FROM counters WHERE name = ?),
+			(SELECT count(*) FROM poison)`, int64(task.Abnormal), dismissedTasks).Scan(&tasks, &messages)
+	})
+	return tasks, messages, err
 }
 
 // Due returns the tasks whose own deadline has passed at now, the longest

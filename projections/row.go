@@ -112,6 +112,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("failures", int64(t.Failures))
 	d.num("losses", int64(t.Losses))
 	d.num("late", int64(t.Late))
+	d.dismissed(t.Dismissed)
 	d.str("failed_on", t.FailedOn)
 	d.time("begun", t.Begun)
 	d.time("due", t.Due)
@@ -216,6 +217,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Losses = l.Int()
 	case "late":
 		t.Late = l.Int()
+	case "dismissed":
+		t.Dismissed = dismissal(l)
 	case "failed_on":
 		t.FailedOn = l.UnsafeString()
 	case "begun":
@@ -349,6 +352,40 @@ func (d *doc) usage(u *task.Usage) {
 	d.b = strconv.AppendInt(append(d.b, ','), int64(u.SystemTime), 10)
 	d.b = strconv.AppendInt(append(d.b, ','), u.MaxMemory, 10)
 	d.b = append(d.b, ']')
+}
+
+func (d *doc) dismissed(v *task.Dismissal) {
+	if v == nil {
+		return
+	}
+	d.key("dismissed")
+	d.b = append(d.b, '{')
+	d.time("at", v.At)
+	d.str("by", v.By)
+	d.str("reason", v.Reason)
+	d.b = append(d.b, '}')
+}
+
+func dismissal(l *jlexer.Lexer) *task.Dismissal {
+	var v task.Dismissal
+	l.Delim('{')
+	for l.Ok() && !l.IsDelim('}') {
+		key := l.UnsafeFieldName(false)
+		l.WantColon()
+		switch key {
+		case "at":
+			v.At = instant(l)
+		case "by":
+			v.By = l.UnsafeString()
+		case "reason":
+			v.Reason = l.UnsafeString()
+		default:
+			l.SkipRecursive()
+		}
+		l.WantComma()
+	}
+	l.Delim('}')
+	return &v
 }
 
 // appendString quotes a string and keeps every other byte as it is, valid UTF-8

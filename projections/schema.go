@@ -10,7 +10,7 @@ import (
 // A file of another version is not migrated but made again from the log.
 const (
 	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 5
+	schemaVersion = 6
 )
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must

@@ -81,8 +81,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) error {
 	case err != nil:
 		return fmt.Errorf("task %s: %w", t.ID, err)
 	case event != nil:
-		s.repairs.add(RepairDead, 1)
-		s.log.Warn().Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
+		s.repaired(RepairDead, 1).Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
 	}
 	return s.rec.Settle(ctx, t)
 }
@@ -118,8 +117,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		if t.State != task.Pending || !t.Offered || !t.Since.Before(before) || t.Route.Queue() != queue {
 			continue
 		}
-		s.repairs.add(RepairOffer, 1)
-		s.log.Warn().Str("task", string(id)).Msg("it waits, and its offer is gone; the sweep offers it again")
+		s.repaired(RepairOffer, 1).Str("task", string(id)).Msg("it waits, and its offer is gone; the sweep offers it again")
 		t.Offered = false
 		errs = append(errs, s.rec.Settle(ctx, t))
 	}

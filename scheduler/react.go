@@ -56,7 +56,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 			err = errors.Join(err, s.sweepRoute(ctx, task.NodeQueue(string(n.ID)), now, w, false))
 		}
 		// Until what follows from the change is due by any clock, come back to it.
-		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(superseded+afterglow)) {
+		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
 			seen[n.ID] = is
 		}
 		errs = append(errs, err)

@@ -82,7 +82,9 @@ type Config struct {
 	Flap node.FlapPolicy
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
-	Log    zerolog.Logger
+	// Now is the time by which deadlines have passed. Default: [time.Now].
+	Now func() time.Time
+	Log zerolog.Logger
 }
 
 // The loops of a scheduler.
@@ -113,6 +115,9 @@ func (c Config) withDefaults() Config {
 	set(&c.Look, c.Sweep)
 	if c.Refusing == 0 {
 		c.Refusing = 16
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Looked == nil {
 		c.Looked = func(string, time.Time, time.Time, error) {}
@@ -157,7 +162,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
-		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: time.Now, NewID: events.NewID},
+		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
 	if cfg.Limits != nil {
 		s.admitter = newAdmitter(s.rec, &cfg)
@@ -194,6 +199,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // Repairs counts by kind the steps that nobody should have had to do; what is
 // not there is 0.
 func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
+
+// repaired counts a repair, and begins the line in which that is said: all of them
+// have the field repair.
+func (s *Scheduler) repaired(kind Repair, n int) *zerolog.Event {
+	s.repairs.add(kind, n)
+	return s.log.Warn().Str("repair", string(kind))
+}
 
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(d)
@@ -247,7 +259,7 @@ func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
 
 // liveSession is the session of a node that is not over, "" if there is none.
 func liveSession(w *World, id node.ID) string {
-	if n := w.nodes[id]; n.State != node.Offline {
+	if n := w.nodes[id]; n.State != node.Offline && n.State != node.Retired {
 		return n.Session
 	}
 	return ""
@@ -260,7 +272,9 @@ func (s *Scheduler) sweepOthers(ctx context.Context, now time.Time) error {
 	}
 	s.jobsTold = now
 	told, err := s.cfg.Jobs.TellJobs(ctx, now.Add(-jobsEvery))
-	s.repairs.add(RepairJob, told)
+	if told > 0 {
+		s.repaired(RepairJob, told).Int("changes", told).Msg("changes of jobs had not been told in the log; the sweep has told them")
+	}
 	return err
 }
 
@@ -387,8 +401,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if _, missing := task.NextOffer(t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
-		s.repairs.add(kind, 1)
-		s.log.Warn().Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
+		s.repaired(kind, 1).Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
 		return s.rec.Settle(ctx, t)
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
@@ -399,10 +412,11 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		return fmt.Errorf("task %s is overdue: %w", id, err)
 	}
 	if event != nil {
+		said := s.log.Info()
 		if kind != "" {
-			s.repairs.add(kind, 1)
+			said = s.repaired(kind, 1)
 		}
-		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
+		said.Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
 	return s.rec.Settle(ctx, t)
 }

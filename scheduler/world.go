@@ -93,15 +93,13 @@ func (w *World) doubted(t *task.Task, around task.Surroundings) node.ID {
 	return id
 }
 
-// superseded is how long a session may have to find out that another one has
-// taken its node's name: it reads the log before its next heartbeat.
-const superseded = 3 * time.Second
-
 // gone is since when nothing is to be expected of a node's session; zero if that is not over.
 func gone(n *node.Node, session string) time.Time {
 	switch {
+	case n.State == node.Retired:
+		return n.Since // none of its sessions goes on
 	case n.Session != session:
-		return n.Started.Add(superseded)
+		return n.Started.Add(node.Succession)
 	case n.State == node.Offline:
 		return n.Since
 	}

@@ -1,6 +1,10 @@
 package task
 
-import "testing"
+import (
+	"errors"
+	"testing"
+	"time"
+)
 
 func TestUndelivered(t *testing.T) {
 	second := Queued{Work: work, Attempt: 2, After: 3}
@@ -22,5 +26,40 @@ func TestUndelivered(t *testing.T) {
 		if got != c.want || ok != (c.want != nil) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, ok, c.want)
 		}
+	}
+}
+
+// A dead letter is dismissed once, by whoever was first, and another life begins without a trace of that.
+func TestDismiss(t *testing.T) {
+	dead := after(pending, GivenUp{Reason: ReasonExpired})
+	dismissed := after(dead, Dismissed{Reason: "seen"})
+	for name, c := range map[string]struct {
+		given []Event
+		want  Event
+		err   error
+	}{
+		"dead":           {dead, Dismissed{Reason: "again"}, nil},
+		"dismissed":      {dismissed, nil, nil},
+		"waits":          {pending, nil, ErrNotDead},
+		"runs":           {running, nil, ErrNotDead},
+		"failed":         {after(running, AttemptFailed{Attempt: 1, Epoch: 2}), nil, ErrNotDead},
+		"reopened":       {after(dismissed, Reopened{}), nil, ErrNotDead},
+		"dead once more": {after(dismissed, Reopened{}, GivenUp{Reason: ReasonExpired}), Dismissed{Reason: "again"}, nil},
+	} {
+		got, err := Decide(given(c.given...), Dismiss{Reason: "again"}, noon)
+		if got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", name, got, err, c.want, c.err)
+		}
+	}
+	k := given(dead...)
+	by := Recorded{Seq: k.Seq + 1, Chain: true, At: noon.Add(time.Hour), Actor: "ann", Event: Dismissed{Reason: "seen"}}
+	k = Evolve(k, by)
+	want := Dismissal{At: by.At, By: "ann", Reason: "seen"}
+	if k.State != Abnormal || k.Reason != ReasonExpired || k.Dead() || k.Dismissed == nil || *k.Dismissed != want {
+		t.Errorf("dismissed: %+v", k)
+	}
+	by.Seq, by.Actor = by.Seq+1, "bob"
+	if k = Evolve(k, by); k.Dismissed.By != "ann" || k.Head != by.Seq {
+		t.Errorf("dismissed twice: %+v", k)
 	}
 }

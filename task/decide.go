@@ -171,6 +171,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 			return nil, fmt.Errorf("%w (it is %s): cancel it first", ErrRunning, t.State)
 		}
 		return Reopened(c), nil
+	case Dismiss:
+		return dismiss(t, c)
 	case Cancel:
 		return cancel(t, c, now)
 	case Expire:

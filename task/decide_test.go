@@ -157,7 +157,7 @@ type foreign struct{ Command }
 // In every state every command is decided or refused for a documented reason,
 // and what is decided takes effect.
 func TestDecideMatrix(t *testing.T) {
-	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting}
+	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting, ErrNotDead}
 	seen := map[State]bool{}
 	for name, h := range histories {
 		task := given(h.events...)
@@ -187,7 +187,8 @@ func TestDecideMatrix(t *testing.T) {
 				}
 				if task.State.Terminal() {
 					_, again := e.(Reopened)
-					if _, late := e.(AttemptLate); !again && !late {
+					_, seen := e.(Dismissed)
+					if _, late := e.(AttemptLate); !again && !late && !seen {
 						t.Errorf("%s, %+v: %T follows on the end", name, c, e)
 					}
 				}
@@ -205,10 +206,10 @@ func TestDecideMatrix(t *testing.T) {
 }
 
 // state is what a decision is about, without its place in the log.
-func state(t Task) [3]any { return [3]any{t.State, t.Turn, t.Epoch} }
+func state(t Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismissed} }
 
 func allCommands(t Task) []Command {
-	all := []Command{Cancel{}, Expire{}, GiveUp{}, Reopen{}, ReportLate{}}
+	all := []Command{Cancel{}, Expire{}, GiveUp{}, Reopen{}, Dismiss{}, ReportLate{}}
 	for _, epoch := range []uint64{0, t.Epoch, t.Epoch + 1} {
 		all = append(all, Finish{Epoch: epoch}, Fail{Epoch: epoch, Class: ReasonExit}, Fail{Epoch: epoch, Final: true},
 			Stopped{Epoch: epoch}, Release{Epoch: epoch}, Lose{Epoch: epoch}, ReportLate{Epoch: epoch})

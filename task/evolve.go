@@ -72,6 +72,10 @@ func Evolve(t Task, r Recorded) Task {
 		if !t.State.Terminal() {
 			t.end(Abnormal, e.Reason, e.Detail, r)
 		}
+	case Dismissed:
+		if t.Dead() {
+			t.Dismissed = &Dismissal{At: r.At, By: r.Actor, Reason: e.Reason}
+		}
 	case Reassigned:
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
@@ -93,7 +97,7 @@ func Evolve(t Task, r Recorded) Task {
 		if t.State.Terminal() {
 			t.Failures, t.Losses = 0, 0
 			t.FailedOn, t.Begun = "", time.Time{}
-			t.Exit, t.Result, t.Usage = nil, nil, nil
+			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
 			t.again(e.Reason, r)
 			t.holdAgain(e.Reason, r)
 			if t.Spec.Parental() && t.State == Pending {

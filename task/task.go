@@ -53,6 +53,8 @@ type Task struct {
 	Begun    time.Time `json:"begun,omitzero"`
 	// Late counts results that came from fenced attempts.
 	Late int `json:"late,omitzero"`
+	// Dismissed says who took the task off the list of dead letters; nil if nobody has.
+	Dismissed *Dismissal `json:"dismissed,omitzero"`
 
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Due is when the next attempt may start; zero for at once.

@@ -49,6 +49,7 @@ func (v *Verifier) Row(row *task.Task) {
 	compare("epoch", row.Epoch == want.Epoch, row.Epoch, want.Epoch)
 	compare("node", row.Node == want.Node, row.Node, want.Node)
 	compare("ended_at", stampOf(row.EndedAt) == stampOf(want.EndedAt), row.EndedAt.UTC().Format(time.RFC3339Nano), want.EndedAt.Format(time.RFC3339Nano))
+	compare("dismissed", (row.Dismissed != nil) == (want.Dismissed != nil), row.Dismissed != nil, want.Dismissed != nil)
 	if len(differ) > 0 {
 		find("the read model differs from the fold: %s", strings.Join(differ, ", "))
 	}

@@ -85,6 +85,8 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		s.late(v, e, r)
 	case task.Reopened:
 		s.reopened(v, r)
+	case task.Dismissed:
+		s.dismissed(v, r)
 	case task.AttemptStarted:
 		if s.lives(v, r) {
 			s.started(v, e, r)

@@ -116,7 +116,7 @@ type folded struct {
 	attempt, failures, losses            int32
 	spec, route, node, session, holds    uint32
 	state                                task.State
-	offered                              bool
+	offered, dismissed                   bool
 }
 
 func (t *tasks) thin(k *task.Task) folded {
@@ -128,7 +128,7 @@ func (t *tasks) thin(k *task.Task) folded {
 		spec: t.specs.number(k.Spec), route: t.words.number(string(k.Route)),
 		holds: t.words.number(strings.Join(k.Holds, ",")),
 		node:  t.words.number(k.Node), session: t.words.number(k.Session),
-		state: k.State, offered: k.Offered,
+		state: k.State, offered: k.Offered, dismissed: k.Dismissed != nil,
 	}
 }
 
@@ -138,13 +138,17 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 	if f.holds != 0 {
 		holds = strings.Split(t.words.list[f.holds], ",")
 	}
-	return task.Task{
+	k := task.Task{
 		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered,
 		Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), CancelBy: f.cancelBy.time(),
 		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
 		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), Holds: holds},
 	}
+	if f.dismissed {
+		k.Dismissed = &task.Dismissal{}
+	}
+	return k
 }
 
 // ended is what is remembered of a task that has ended.
@@ -157,6 +161,7 @@ type ended struct {
 	told                                  uint16
 	state                                 task.State
 	born, undue, seen, own, finished, old bool
+	dismissed                             bool
 	past                                  *past // nil if it was one turn since the birth with at most one attempt
 }
 
@@ -214,7 +219,7 @@ func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
 		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit}
 	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
-		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state}
+		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state, dismissed: e.dismissed}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -228,7 +233,7 @@ func (s *story) forget() ended {
 	f := &s.now
 	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
 		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node, holds: f.holds, limit: s.limit,
-		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
+		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, dismissed: f.dismissed}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]

@@ -63,8 +63,7 @@ type Verifier struct {
 	stored      time.Time
 	facts       int
 	timers      int
-	poison      []uint64
-	poisoned    int
+	poison      map[uint64]struct{} // what could not be understood, and was not dismissed
 	unknown     map[events.Type]int
 	repairs     int
 
@@ -91,7 +90,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -129,9 +128,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	v.lastFact = r.Seq
 	switch {
 	case r.Err != nil:
-		if v.poisoned++; len(v.poison) < maxPoisonSeqs {
-			v.poison = append(v.poison, r.Seq)
-		}
+		v.poison[r.Seq] = struct{}{}
 	case r.Fact.Event == nil:
 		v.unknown[events.Type(strings.Clone(string(r.Fact.Type)))]++
 		v.causes.visit(v, r)
@@ -139,6 +136,7 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.facts++
 		v.causes.visit(v, r)
 		v.ticksOf(r)
+		v.dismissed(r)
 	}
 	if r.Kind == events.KindNode {
 		v.node(r)
@@ -203,7 +201,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 		now = v.stored
 	}
 	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Timers: v.timers,
-		Poison: v.poisoned, PoisonSeqs: v.poison, Unknown: v.unknown, Repairs: v.repairs}
+		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Repairs: v.repairs}
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.causes.end(v)
 	v.survival()

@@ -187,6 +187,53 @@ func TestPoisonAndUnknownTypes(t *testing.T) {
 	}
 }
 
+// What is dismissed is off the list, and must have been on it.
+func TestDismissed(t *testing.T) {
+	id := task.ID("01JNAT00000000000000000009")
+	work := task.Work{Spec: &task.Spec{Handler: "work"}, Route: "default.5"}
+	fact := func(e any) events.Record {
+		r := events.Record{Kind: events.KindChain, Fact: events.Fact{Type: events.TypeOf(e), Task: id, Event: e}}
+		switch e.(type) {
+		case task.Submitted:
+			r.Kind = events.KindOffer
+		case task.MessageEvent:
+			r.Kind, r.Fact.Task, r.Fact.Message = events.KindDead, "", 1
+		}
+		return r
+	}
+	garbage := events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: "x"}, Err: errors.New("garbage")}
+	born, dead, dismissed, message := fact(task.Submitted{Work: work}), fact(task.GivenUp{Reason: task.ReasonExpired}), fact(task.Dismissed{}), fact(task.MessageDismissed{})
+	later := message
+	later.Fact.Message = 2
+	for name, c := range map[string]struct {
+		log            []events.Record
+		poison, broken int
+	}{
+		"a message":           {[]events.Record{garbage, message}, 0, 0},
+		"a message, twice":    {[]events.Record{garbage, message, message}, 0, 0},
+		"one of two messages": {[]events.Record{garbage, message, garbage}, 1, 0},
+		"one to come":         {[]events.Record{garbage, later}, 1, 1},
+		"a task":              {[]events.Record{born, dead, dismissed}, 0, 0},
+		"a task, reopened":    {[]events.Record{born, dead, dismissed, fact(task.Reopened{}), dead, dismissed}, 0, 0},
+		"one that waits":      {[]events.Record{born, dismissed}, 0, 1},
+		"one that finished": {[]events.Record{born, fact(task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}),
+			fact(task.AttemptFinished{Attempt: 1, Epoch: 2}), dismissed}, 0, 1},
+	} {
+		v := verify.New(verify.Config{})
+		for i, r := range c.log {
+			r.Seq = uint64(i + 1)
+			r.Fact.ID = string(rune('a' + i))
+			if err := v.Add(&r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := v.Report(time.Time{})
+		if r.Poison != c.poison || r.Violations != c.broken || c.broken > 0 && r.Findings[0].Rule != verify.CauseFirst {
+			t.Errorf("%s: %d not understood, found %+v", name, r.Poison, r.Findings)
+		}
+	}
+}
+
 // A cause comes first, and is somewhere.
 func TestCauses(t *testing.T) {
 	fact := func(seq uint64, id, cause string) *events.Record {

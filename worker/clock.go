@@ -8,14 +8,22 @@ import (
 // runClock ends an attempt when its run timeout passes, which may move.
 type runClock struct {
 	mu    sync.Mutex
-	until time.Time   // guarded by mu
+	until time.Time   // guarded by mu; by the clock of the log
+	here  time.Time   // guarded by mu; the same by the monotonic clock, which nothing sets
 	timer *time.Timer // set before the attempt begins; nil without a run timeout
 }
 
-// watchRun stops the attempt when its run timeout passes.
-func (a *Attempt) watchRun() {
-	a.clock.until = a.Deadline
-	a.clock.timer = whenOver(time.Until(a.Deadline), func() time.Duration { return time.Until(a.until()) }, func() { a.stop(ErrTimeout) })
+// watchRun stops the attempt when its run timeout passes, of which so much is left.
+func (a *Attempt) watchRun(left time.Duration) {
+	a.clock.until, a.clock.here = a.Deadline, time.Now().Add(left)
+	a.clock.timer = whenOver(left, a.left, func() { a.stop(ErrTimeout) })
+}
+
+// left is how much of the run timeout is left.
+func (a *Attempt) left() time.Duration {
+	a.clock.mu.Lock()
+	defer a.clock.mu.Unlock()
+	return time.Until(a.clock.here)
 }
 
 // until is when the run timeout passes; zero if there is none.
@@ -30,6 +38,7 @@ func (a *Attempt) runUntil(until time.Time) time.Time {
 	a.clock.mu.Lock()
 	defer a.clock.mu.Unlock()
 	if until.After(a.clock.until) {
+		a.clock.here = a.clock.here.Add(until.Sub(a.clock.until))
 		a.clock.until = until
 	}
 	return a.clock.until

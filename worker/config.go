@@ -90,6 +90,12 @@ type Config struct {
 	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]); submitting one again
 	// under the same ID must make no second. Default: they are refused.
 	Submit func(ctx context.Context, s task.Submission) error
+	// Now is the time, for what the worker writes and for what it decides by times
+	// that others have written. How long something takes it measures by the monotonic
+	// clock, whatever Now says. A machine whose clock is wrong writes times at which
+	// others wait for ever, or not at all: package logclock keeps the log's time.
+	// Default: [time.Now].
+	Now func() time.Time
 	// Version is the program's, to be shown.
 	Version string
 	// Ready is called once, when the node has proved that work reaches it, or when
@@ -120,6 +126,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SpoolLimit == 0 {
 		c.SpoolLimit = 256 << 20
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second

@@ -79,7 +79,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 func (o *Output) Ready() {
 	o.stand(func(l *standing) {
 		if l.Ready.IsZero() {
-			l.Ready = time.Now()
+			l.Ready = o.now()
 		}
 	})
 }
@@ -134,7 +134,7 @@ func (o *Output) saveLive() {
 		l.timer = nil
 	}
 	now := l.Live
-	now.Task, now.Attempt, now.Epoch, now.At = o.task, o.attempt, o.epoch, time.Now()
+	now.Task, now.Attempt, now.Epoch, now.At = o.task, o.attempt, o.epoch, o.now()
 	said, changed := l.status, l.changed
 	if said == l.noted {
 		said = ""
@@ -171,7 +171,7 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	return a.worker.store.SaveCheckpoint(ctx, task.Checkpoint{
-		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: time.Now(), Value: value,
+		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: a.worker.cfg.Now(), Value: value,
 	})
 }
 
@@ -209,11 +209,11 @@ func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, erro
 	}
 	a.Output.Heartbeat()
 	until := a.until()
-	if until.IsZero() || !time.Now().Add(by).After(until) {
+	if until.IsZero() || !a.worker.cfg.Now().Add(by).After(until) {
 		return until, nil
 	}
 	// More than was asked for, so that who asks often leaves few facts.
-	asked := time.Now().Add(by + by/2)
+	asked := a.worker.cfg.Now().Add(by + by/2)
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.Task, task.Extend{Epoch: a.Task.Epoch, Until: asked})

@@ -26,6 +26,7 @@ const (
 // for concurrent use.
 type Output struct {
 	store   Store
+	now     func() time.Time
 	ctx     context.Context // ends when the worker can wait no longer
 	task    task.ID
 	attempt int
@@ -73,7 +74,7 @@ func (o *Output) add(l task.Line) {
 		l = task.Line{Stream: task.System, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
 	}
 	o.printed++
-	l.N, l.At = o.printed, time.Now()
+	l.N, l.At = o.printed, o.now()
 	o.heard = l.At
 	o.lines = append(o.lines, l)
 	o.size += len(l.Text) + 64

@@ -122,7 +122,7 @@ const proveAgain = time.Second
 
 // next is how long the node may be left alone, beside its heartbeats.
 func (p *presence) next() time.Duration {
-	now := time.Now()
+	now := p.w.cfg.Now()
 	wait := p.w.cfg.Beat
 	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
 	if p.node.Link == node.Online && p.node.Quarantine == nil {
@@ -167,7 +167,7 @@ func (p *presence) attend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Judge{At: time.Now(), Policy: w.cfg.Flap}); err != nil {
+	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Judge{At: w.cfg.Now(), Policy: w.cfg.Flap}); err != nil {
 		return err
 	}
 	if trouble == nil && p.node.Link == node.Online && p.node.Quarantine == nil {
@@ -194,13 +194,13 @@ func (p *presence) attend(ctx context.Context) error {
 // may have found the node silent in between.
 func (p *presence) beat(ctx context.Context) error {
 	w := p.w
-	h := node.Heartbeat{Session: w.protocol.Session, At: time.Now().UTC()}
+	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC()}
 	asked := time.Now()
 	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return err
 	}
 	w.beaten.Store(&asked)
-	p.beaten = h.At
+	p.beaten = asked
 	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: h.Session, Connection: p.connection, Reason: p.reason})
 	p.node = n
 	return err
@@ -252,7 +252,7 @@ func (p *presence) giveBackAt() (time.Time, bool) {
 // giveBack stops what still runs when the grace of a drain is over.
 func (p *presence) giveBack() {
 	by, ok := p.giveBackAt()
-	if !ok || time.Now().Before(by) {
+	if !ok || p.w.cfg.Now().Before(by) {
 		return
 	}
 	for _, a := range p.w.leases.all() {

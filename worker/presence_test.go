@@ -276,3 +276,22 @@ func TestRetiredWorkerEnds(t *testing.T) {
 		}
 	})
 }
+
+// A worker whose name another process has taken ends what it runs before that can
+// start elsewhere, however much grace there would be.
+func TestSucceededWorkerEndsWhatRuns(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(worker.Config{Beat: time.Second, NodeTTL: 3 * time.Second, Grace: time.Hour}, blocks(nil))
+		id := w.submit(task.Spec{})
+		pass(time.Second)
+		if w.task(id).State != task.Running {
+			w.Fatalf("it is %s", w.task(id).State)
+		}
+		began := time.Now()
+		w.tell(a, "a", node.Register{Session: "another"})
+		if err := <-a.done; !errors.Is(err, node.ErrSuperseded) || time.Since(began) > node.Succession {
+			w.Errorf("it ended after %v: %v", time.Since(began), err)
+		}
+		w.wantFacts(id, events.AttemptStarted, events.AttemptReleased, events.TaskQueued)
+	})
+}

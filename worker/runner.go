@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -55,6 +56,8 @@ var (
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrDrained: an operator has drained the node, and the grace for that is over.
 	ErrDrained = errors.New("the node was drained")
+	// ErrSucceeded: another process has taken the node's name, or the node was retired.
+	ErrSucceeded = errors.New("this process is no longer the node")
 	// ErrHurry: the worker ends at once and gives the task back.
 	ErrHurry = errors.New("the worker ends at once")
 	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
@@ -104,6 +107,8 @@ func (a *Attempt) Grace(cause error) time.Duration {
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		grace = min(grace, a.worker.safety.grace())
+	case errors.Is(cause, ErrSucceeded):
+		grace = min(grace, a.worker.safety.grace(), node.Succession/3)
 	case errors.Is(cause, ErrHurry):
 		grace = 0
 	}

@@ -47,8 +47,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
-			Recorder: &events.Recorder{Log: store, Now: time.Now, NewID: events.NewID},
-			Node:     cfg.Node, Session: events.NewID(time.Now()),
+			Recorder: &events.Recorder{Log: store, Now: cfg.Now, NewID: events.NewID},
+			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
 		},
 	}
 	w.protocol.Chance = rand.Float64
@@ -104,7 +104,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error {
 		defer stopPulling() // a node that is not ours any more takes no work
-		return p.live(serving)
+		err := p.live(serving)
+		if err != nil { // nor does it go on with any: that starts elsewhere soon
+			w.gate.set(false)
+			w.stopAll(ErrSucceeded, stopAttempts)
+		}
+		return err
 	})
 	g.Go(func() error { return w.renew(serving) })
 	if left {
@@ -208,7 +213,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{store: w.store, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+	a.Output = &Output{store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
@@ -217,14 +222,21 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
+		left := run - w.ran(t, received)
 		if t.Spec.Run != nil {
-			a.watchRun()
+			a.watchRun(left)
 		} else {
-			a.context, a.release = context.WithDeadlineCause(a.context, a.Deadline, ErrTimeout)
+			a.context, a.release = context.WithTimeoutCause(a.context, left, ErrTimeout)
 		}
 	}
 	w.leases.add(a)
 	return a
+}
+
+// ran is how long ago an attempt started whose offer was received at a reading of
+// the monotonic clock: whatever clocks say, not before that.
+func (w *Worker) ran(t task.Task, received time.Time) time.Duration {
+	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
 }
 
 // report tells the log how an attempt ended, as often as it takes.
@@ -286,7 +298,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail

@@ -17,12 +17,14 @@ func (a *app) dlqCommand() *cobra.Command {
 		Short: "Dead letters: tasks that their surroundings ended, and messages that nobody can read",
 		Long: `Dead letters: tasks that are abnormal (expired, lost, poison, unplaceable), and
 messages in the log that nobody can read. None of them is lost: a task can be
-given another life, a message is in the log as it was written.`,
+given another life, a message is in the log as it was written. What was seen to can be
+taken off the list; the log keeps who did so.`,
 		Example: `  millrace dlq ls --since 24h
   millrace dlq requeue --all --job backup --dry-run
-  millrace dlq show ID`,
+  millrace dlq show ID
+  millrace dlq rm --all --until 30d`,
 	})
-	c.AddCommand(a.dlqList(), a.dlqShow(), a.dlqRequeue())
+	c.AddCommand(a.dlqList(), a.dlqShow(), a.dlqRequeue(), a.dlqRemove())
 	return c
 }
 
@@ -31,8 +33,9 @@ func (a *app) dlqList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
-		Long:  `Lists abnormal tasks, and the messages that could not be read; filters choose tasks.`,
-		Args:  takes(0, 0, ""),
+		Long: `Lists abnormal tasks, and the messages that could not be read, without those that were
+dismissed ("dlq rm"); filters choose tasks.`,
+		Args: takes(0, 0, ""),
 	}
 	a.filterFlags(c, &f)
 	c.Flags().StringVar(&f.request.Cursor, "cursor", "", "go on after the page that named this `cursor`")
@@ -48,7 +51,7 @@ func (a *app) dlqList() *cobra.Command {
 		defer cl.Close()
 		asking, cancel := a.asking(c.Context())
 		defer cancel()
-		f.request.States = []task.State{task.Abnormal}
+		f.request.Dead = true
 		if f.request.AtLeast, err = cl.Last(asking); err != nil {
 			return err
 		}
@@ -56,7 +59,7 @@ func (a *app) dlqList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.request.Limit})
+		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.request.Limit, AtLeast: f.request.AtLeast})
 		if err != nil {
 			return err
 		}
@@ -115,7 +118,8 @@ func (a *app) dlqRequeue() *cobra.Command {
 		Use: "requeue ID... | --all", Aliases: []string{"retry"},
 		Short: "Give dead tasks another life",
 		Long: `Gives abnormal tasks another life, from their first attempt on: those that are named,
-or with --all those that the filters choose. --dry-run only says which these are.`,
+dismissed or not, or with --all those on the list that the filters choose. --dry-run
+only says which these are.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeTasks,
 	}
 	a.filterFlags(c, &f)
@@ -143,7 +147,7 @@ or with --all those that the filters choose. --dry-run only says which these are
 	return c
 }
 
-// dead are the abnormal tasks that a filter chooses, of all pages.
+// dead are the dead letters that a filter chooses, of all pages.
 func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
 	asking, cancel := a.asking(ctx)
 	last, err := c.Last(asking)
@@ -151,7 +155,7 @@ func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) 
 	if err != nil {
 		return nil, err
 	}
-	r.States, r.AtLeast = []task.State{task.Abnormal}, last
+	r.Dead, r.AtLeast = true, last
 	var ids []task.ID
 	for {
 		asking, cancel := a.asking(ctx)

@@ -239,6 +239,17 @@ func (a *app) eventsShow() *cobra.Command {
 		t.field("by", actor(&r))
 		t.field("subject", r.Place)
 		t.field("says", words(attemptAndNode(&r), factDetails(&r)))
+		if r.Unreadable() != "" {
+			asking, cancel := a.asking(c.Context())
+			defer cancel()
+			by, found, err := cl.Dismissal(asking, seq)
+			if err != nil {
+				return err
+			}
+			if found {
+				t.field("dismissed", words("by "+actor(&by)+" at "+clock(factTime(&by)), factDetails(&by)))
+			}
+		}
 		t.field("body", string(r.Raw))
 		return a.print(t)
 	}

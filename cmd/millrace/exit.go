@@ -97,11 +97,14 @@ func hint(format string, args ...any) string { return "hint: " + fmt.Sprintf(for
 func faultOf(err error) *fault {
 	var f *fault
 	var said *jet.ServiceError
+	letter := letterFault(err)
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &f):
 		return f
+	case letter != nil:
+		return letter
 	case errors.Is(err, context.Canceled):
 		return &fault{code: exitInterrupted}
 	case errors.As(err, &said):

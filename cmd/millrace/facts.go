@@ -149,6 +149,10 @@ func factDetails(r *events.Record) string {
 		return words(e.State.String(), e.Message)
 	case node.Labelled:
 		return words(labelChanges(e.Labels), e.Reason)
+	case task.Dismissed:
+		return e.Reason
+	case task.MessageDismissed:
+		return e.Reason
 	case task.BreakerOpened:
 		return words(e.Reason, by("until", e.Until))
 	case task.BreakerHalfOpened:

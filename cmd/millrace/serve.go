@@ -18,6 +18,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet"
+	"millrace/logclock"
 	"millrace/node"
 	"millrace/projections"
 	"millrace/scheduler"
@@ -36,6 +37,7 @@ type parts struct {
 	log      zerolog.Logger
 
 	hurry    *hurry
+	clock    *logclock.Clock // of the process; nil before a store is open
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
@@ -87,12 +89,13 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	for _, difference := range deciding.Differences(p.settings.Layout()) {
 		p.log.Warn().Msg(difference)
 	}
+	p.keepTime(deciding)
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding}, Selectors: deciding,
-		Flap: p.settings.Flap, Routes: deciding, Limits: view, Hints: deciding, Log: p.log}
+		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -127,6 +130,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return err
 	}
+	p.keepTime(store)
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
@@ -152,9 +156,9 @@ func (p *parts) work(c workerConfig) error {
 		return err
 	}
 	p.closers = append(p.closers, tasks.Close)
-	spool, err := devFolder()
-	if err == nil { // else the worker chooses a place
-		spool = filepath.Join(spool, "spool")
+	spool := p.settings.Spool
+	if own, err := devFolder(); spool == "" && err == nil { // else the worker chooses a place
+		spool = filepath.Join(own, "spool")
 	}
 	queues, weights, err := parseWeights(c.queues)
 	if err != nil {
@@ -164,7 +168,7 @@ func (p *parts) work(c workerConfig) error {
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Submit: submitter(client.New(store, c.name)),
-		Spool:  spool, Commands: tasks, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Spool:  spool, SpoolLimit: p.settings.SpoolLimit, Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 
 	"millrace/jet"
@@ -54,6 +56,11 @@ type Settings struct {
 	// port 0 is a free one and an empty host stands for all addresses of the
 	// machine. "" for nowhere. Two processes of a machine need two addresses.
 	Metrics string
+	// Spool is where a worker keeps what tasks have to say that go on while NATS is
+	// away, until it is back; "" for a folder of the user's. SpoolLimit is how many
+	// bytes of output they may keep there together; see worker.Config.
+	Spool      string
+	SpoolLimit int64
 }
 
 // timerSlack is what a timer or a step between two writes may take before
@@ -120,6 +127,44 @@ var settings = []setting{
 			return s.Metrics
 		},
 	},
+	{
+		name: "spool", usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
+		read: readSpool, text: func(s *Settings) string { return cmp.Or(s.Spool, ownSpool) },
+	},
+	{
+		name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
+		read: readSpoolLimit, text: spoolLimitText,
+	},
+}
+
+// ownSpool is the value of the setting spool that stands for a folder of the user's.
+const ownSpool = "auto"
+
+// readSpool reads a folder, from where the process was started.
+func readSpool(s *Settings, text string) (err error) {
+	if s.Spool = ""; text != ownSpool {
+		s.Spool, err = filepath.Abs(text)
+	}
+	return err
+}
+
+func readSpoolLimit(s *Settings, text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n == 0 || n > 1<<50 {
+		return errors.New("want a number of bytes from 1 to 1 PiB, such as 64MiB or 2GB")
+	}
+	s.SpoolLimit = int64(n)
+	return nil
+}
+
+// spoolLimitText is a number of bytes as it is best read, without losing any.
+func spoolLimitText(s *Settings) string {
+	n := uint64(s.SpoolLimit)
+	text := strings.ReplaceAll(humanize.IBytes(n), " ", "")
+	if read, err := humanize.ParseBytes(text); err != nil || read != n {
+		return strconv.FormatUint(n, 10)
+	}
+	return text
 }
 
 // noMetrics is the value of the setting metrics by which none are served.

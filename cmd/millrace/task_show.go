@@ -62,6 +62,7 @@ func taskDetails(t *task.Task, now time.Time) table {
 	out.add(dim("state"), state)
 	out.field("message", t.Message)
 	out.field("since", moment(t.Since, now))
+	out.field("dismissed", dismissalText(t.Dismissed, now))
 	if t.Job != "" {
 		out.field("job", fmt.Sprintf("%s (revision %d)", t.Job, t.Revision))
 	}

@@ -22,8 +22,10 @@ type explanation struct {
 	State  task.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
 	// Message is the reason in words.
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since"`
+	Message string `json:"message,omitempty"`
+	// Dismissed says who took it off the list of dead letters.
+	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
+	Since     time.Time       `json:"since"`
 	// Who must do What, until By; Else is what follows if not.
 	Who  string    `json:"who"`
 	What string    `json:"what"`
@@ -123,7 +125,7 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 func explainTask(t *task.Task, decisive []events.Record, around task.Surroundings, rules task.Settings, enforced bool, now time.Time) *explanation {
 	d := task.Owes(*t, around, rules)
 	return &explanation{
-		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Since: t.Since,
+		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
 		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), Enforced: enforced,
 		Facts: showFacts(decisive), Seq: t.Seq, decisive: decisive,
 	}
@@ -139,7 +141,7 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 	var decisive []events.Record
 	for i := range records {
 		before := t
-		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch || records[i].Err != nil {
+		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch || t.Dismissed != before.Dismissed || records[i].Err != nil {
 			decisive = append(decisive, records[i])
 		}
 	}
@@ -163,6 +165,7 @@ func whyTable(e *explanation, now time.Time) table {
 	t := table{title: "Task " + string(e.Task)}
 	t.add(dim("state"), state)
 	t.field("since", moment(e.Since, now))
+	t.field("dismissed", dismissalText(e.Dismissed, now))
 	if e.State.Terminal() {
 		t.field("next", "nothing: it has ended; `millrace task retry "+string(e.Task)+"` gives it another life")
 	} else {

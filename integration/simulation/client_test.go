@@ -31,6 +31,8 @@ func (h *history) startClient(name string) {
 				c.submit()
 			case h.rng.IntN(5) == 0:
 				c.release(h.someTask())
+			case h.rng.IntN(6) == 0:
+				c.dismiss(h.someTask())
 			case h.rng.IntN(2) == 0:
 				c.cancel(h.someTask())
 			default:
@@ -87,6 +89,21 @@ func (c *client) release(id task.ID) {
 			return err
 		}
 		return c.rec.Settle(ctx, t)
+	})
+}
+
+// dismiss takes a task off the list of dead letters, if it is on that.
+func (c *client) dismiss(id task.ID) {
+	c.insist(func() error {
+		ctx := context.Background()
+		t, err := c.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if _, _, err = c.rec.Do(ctx, t, task.Dismiss{Reason: "a fourth whim"}); errors.Is(err, task.ErrNotDead) {
+			return nil
+		}
+		return err
 	})
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -45,7 +46,10 @@ type history struct {
 	stories map[task.ID]story
 	fold    fold
 
-	faults     int // that chance brought about, those that were spared included
+	dice       *rand.PCG // of rng; each step throws its own
+	at         int       // the present step, from 1
+	called     []string  // the cast
+	faults     []int     // those that chance brought about, by when: the spared ones included
 	steps      []step
 	schedulers []*scheduler.Scheduler
 	failure    error
@@ -56,14 +60,26 @@ type history struct {
 type variant struct {
 	log      func(*port) events.Log
 	protocol func(*worker.Protocol) protocol
-	// spared are the faults that do not happen, by their number in the history.
-	spared map[int]bool
+	// spared are the faults that do not happen, skipped the steps in which nothing
+	// does, and absent those of the cast who never come on.
+	spared, skipped map[int]bool
+	absent          map[string]bool
+	// length is how many steps there are before the faults are over; 0 for all.
+	length int
 }
 
-// fault tells whether a fault that chance brings about is to happen.
+// faultsAStep is more faults than a step can have.
+const faultsAStep = 8
+
+// fault tells whether a fault that chance brings about is to happen. A fault keeps
+// its name, whatever happens to those before it.
 func (h *history) fault() bool {
-	h.faults++
-	return !h.variant.spared[h.faults]
+	name := h.at * faultsAStep
+	if n := len(h.faults); n > 0 && h.faults[n-1] >= name {
+		name = h.faults[n-1] + 1
+	}
+	h.faults = append(h.faults, name)
+	return !h.variant.spared[name]
 }
 
 // length is how many steps a history has before its faults are over.
@@ -71,9 +87,10 @@ const length = 220
 
 // play plays the history of a seed to its end, or to the first broken promise.
 func play(t *testing.T, seed uint64, v variant) *history {
-	rng := rand.New(rand.NewPCG(seed, 0))
+	dice := rand.NewPCG(seed, 0)
+	rng := rand.New(dice)
 	h := &history{
-		seed: seed, rng: rng, weather: forecast(rng), variant: v,
+		seed: seed, dice: dice, rng: rng, weather: forecast(rng), variant: v,
 		beats: map[node.ID]node.Heartbeat{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, fold: newFold(),
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
@@ -83,31 +100,41 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		h.mem = events.NewMemory(time.Now, ackWait)
 		h.feed, _ = h.mem.Follow(context.Background(), 1)
 		h.cast()
-		for range length {
-			if h.failure != nil {
-				return
+		for h.at = 1; h.at <= cmp.Or(v.length, length) && h.failure == nil; h.at++ {
+			// A step's chance is its own: without another step, it is what it was.
+			if h.dice.Seed(seed, uint64(h.at)); v.skipped[h.at] {
+				continue
 			}
 			h.step()
 			h.observe()
 		}
-		h.settle()
+		if h.failure == nil {
+			h.dice.Seed(seed, 0)
+			h.settle()
+		}
 	})
 	return h
 }
 
 // cast brings the actors on.
 func (h *history) cast() {
-	for i := range 1 + h.rng.IntN(3) {
-		h.startClient(fmt.Sprintf("client-%d", i+1))
-	}
-	for i := range 1 + h.rng.IntN(3) {
-		h.startWorker(node.ID(fmt.Sprintf("n%d", i+1)), true)
-	}
-	if h.weather.watched {
-		for i := range 1 + h.rng.IntN(2) {
-			h.startScheduler(fmt.Sprintf("sched-%d", i+1), true)
-			h.startAdmitter(fmt.Sprintf("sched-%d-limits", i+1), true)
+	clients, workers, schedulers := 1+h.rng.IntN(3), 1+h.rng.IntN(3), 1+h.rng.IntN(2)
+	come := func(count int, name string, start func(string)) {
+		for i := range count {
+			name := fmt.Sprintf("%s%d", name, i+1)
+			h.called = append(h.called, name)
+			if h.dice.Seed(h.seed, uint64(length+len(h.called))); !h.variant.absent[name] {
+				start(name)
+			}
 		}
+	}
+	come(clients, "client-", h.startClient)
+	come(workers, "n", func(name string) { h.startWorker(node.ID(name), true) })
+	if h.weather.watched {
+		come(schedulers, "sched-", func(name string) {
+			h.startScheduler(name, true)
+			h.startAdmitter(name+"-limits", true)
+		})
 	}
 }
 

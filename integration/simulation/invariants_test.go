@@ -85,6 +85,11 @@ func oneEnd(s story) error {
 		switch r.Fact.Event.(type) {
 		case task.Submitted, task.Queued, task.AttemptLate:
 			return nil // none of them is a transition
+		case task.Dismissed:
+			if end == 0 {
+				return broken(errI2, "dismissed before its end")
+			}
+			return nil
 		case task.Reopened:
 			if end == 0 {
 				return broken(errI2, "reopened before its end")

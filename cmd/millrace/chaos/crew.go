@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[Target]*sync.Mutex{}, spawner: newSpawner()}
 	member := func(name Target, args ...string) *process {
 		c.locks[name] = &sync.Mutex{}
-		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: env, said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
+		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
 	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync)
 	if c.ours, err = proxy.Listen(""); err != nil {
@@ -158,6 +159,8 @@ func (c *crew) begin(t Target, s Step) {
 		c.process(t).end(true, c.cfg.Grace+stopPatience)
 	case Pause:
 		c.process(t).signal(syscall.SIGSTOP)
+	case Clock:
+		_ = c.shift(t, s.Shift) // in a folder of our own
 	default:
 		_ = c.proxies[t].Set(s.mode()) // the step was checked
 	}
@@ -167,6 +170,8 @@ func (c *crew) heal(ctx context.Context, t Target, s Step) error {
 	switch {
 	case s.Fault == Pause:
 		c.process(t).signal(syscall.SIGCONT)
+	case s.Fault == Clock:
+		return c.shift(t, 0)
 	case !s.Fault.ofProcess():
 		return c.proxies[t].Set(proxy.Mode{})
 	case ctx.Err() != nil: // everything ends

@@ -124,10 +124,12 @@ func (f *stepFile) step(n ast.Node) {
 			s.Target = Target(text)
 		case "rate":
 			s.Rate, err = number(text)
+		case "shift":
+			err = s.Shift.UnmarshalText([]byte(text))
 		case "every":
 			s.Every, err = number(text)
 		default:
-			f.refuse(field.Key, "unknown field `%s`; a step has at, fault, target, for, delay, rate and every", key)
+			f.refuse(field.Key, "unknown field `%s`; a step has at, fault, target, for, delay, rate, every and shift", key)
 			continue
 		}
 		if err != nil {

@@ -32,6 +32,7 @@ var Scenarios = []Scenario{
 	{"scheduler-kill", "kill -9 of schedulers, one or all, also while a worker dies", (*planner).schedulerKill},
 	{"roll", "rolling restart with SIGTERM: one worker after the other, then the schedulers", (*planner).roll},
 	{"blackout", "kill -9 of everything at once", (*planner).blackout},
+	{"clock-jump", "what workers and schedulers take for their machine's clock jumps by minutes, and back", (*planner).clockJump},
 	{"mix", "all of these, by chance", (*planner).mix},
 }
 
@@ -311,6 +312,29 @@ func (p *planner) blackout() {
 	}
 }
 
+func (p *planner) clockJump() {
+	for p.fits(300 * time.Millisecond) {
+		p.clockJumps()
+		p.wait(500*time.Millisecond, 2*time.Second)
+	}
+}
+
+// clockJumps has one clock jump, ahead or back, by up to ten minutes.
+func (p *planner) clockJumps() {
+	s := Step{Fault: Clock, For: task.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
+	if p.one(2) {
+		s.Shift = -s.Shift
+	}
+	if p.Schedulers > 0 && p.one(3) {
+		s.Target = Scheduler(1 + p.chance.IntN(p.Schedulers))
+	} else if w, ok := p.worker(s.For.Std()); ok {
+		s.Target = w
+	} else {
+		return
+	}
+	p.addStep(0, s)
+}
+
 func (p *planner) mix() {
 	of := func(step func(Target) Step) func() {
 		return func() {
@@ -331,6 +355,7 @@ func (p *planner) mix() {
 			}
 		},
 		func() { p.add(0, Kill, All, p.between(500*time.Millisecond, p.Lease)) },
+		p.clockJumps,
 	}
 	for p.fits(300 * time.Millisecond) {
 		acts[p.chance.IntN(len(acts))]()

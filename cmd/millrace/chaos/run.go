@@ -253,7 +253,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start
 	report.Takeovers, report.LostAttempts, report.LateResults, report.SweepRepairs = f.Takeovers, f.LostAttempts, f.Late, f.Repairs
-	report.Odd = slices.Concat(report.Odd, j.Odd, f.Odd)
+	report.Odd = append(append(report.Odd, j.Odd...), f.Odd...)
 	report.Verdict = OK
 	if len(report.Broken) > 0 {
 		report.Verdict = Broken

@@ -25,6 +25,9 @@ const (
 	// Pause stops a process with SIGSTOP and lets it go on with SIGCONT.
 	Pause Fault = "pause"
 
+	// Clock shifts what a process takes for its machine's clock, and back: two jumps.
+	Clock Fault = "clock"
+
 	Cut       Fault = "cut"       // every connection is reset, and each new one
 	Blackhole Fault = "blackhole" // nothing passes, and nobody is told
 	HalfOpen  Fault = "half-open" // the server's end is gone, the other one is not told
@@ -34,10 +37,10 @@ const (
 )
 
 // Faults lists all of them.
-var Faults = []Fault{Kill, Term, Pause, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop}
+var Faults = []Fault{Kill, Term, Pause, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop}
 
 // of tells whether the fault is one of a process rather than one of its link.
-func (f Fault) ofProcess() bool { return f == Kill || f == Term || f == Pause }
+func (f Fault) ofProcess() bool { return f == Kill || f == Term || f == Pause || f == Clock }
 
 // silences tells whether nothing is heard of the target during the fault.
 func (f Fault) silences() bool {
@@ -80,6 +83,9 @@ type Step struct {
 	// Every is which chunk of a connection is lost, at least 2; only where Fault
 	// is [Drop]. Default 20.
 	Every int `json:"every,omitempty"`
+	// Shift is by how much a clock jumps, ahead or back; only where Fault is
+	// [Clock]. Default 5m.
+	Shift Shift `json:"shift,omitempty"`
 }
 
 // End is when the fault is to end.
@@ -91,6 +97,8 @@ func (s Step) String() string {
 	switch s.Fault {
 	case Delay:
 		text += fmt.Sprintf(", %v each way", s.Delay)
+	case Clock:
+		text += fmt.Sprintf(", by %v", s.Shift)
 	case Throttle:
 		text += fmt.Sprintf(", %d B/s", s.Rate)
 	case Drop:
@@ -113,6 +121,8 @@ func (s Step) withDefaults() Step {
 	switch s.Fault {
 	case Delay:
 		s.Delay = cmp.Or(s.Delay, task.Duration(200*time.Millisecond))
+	case Clock:
+		s.Shift = cmp.Or(s.Shift, Shift(5*time.Minute))
 	case Throttle:
 		s.Rate = cmp.Or(s.Rate, 16<<10)
 	case Drop:
@@ -174,8 +184,10 @@ func (s Step) validate(n size) error {
 		return fmt.Errorf("at is %v, want 0s or later", s.At)
 	case s.For <= 0:
 		return fmt.Errorf("for is %v, want more than 0s", s.For)
-	case s.Delay != 0 && s.Fault != Delay, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && s.Fault != Drop:
-		return fmt.Errorf("delay, rate and every belong to the faults %s, %s and %s", Delay, Throttle, Drop)
+	case s.Delay != 0 && s.Fault != Delay, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && s.Fault != Drop, s.Shift != 0 && s.Fault != Clock:
+		return fmt.Errorf("delay, rate, every and shift belong to the faults %s, %s, %s and %s", Delay, Throttle, Drop, Clock)
+	case s.Fault == Clock && slices.Contains(members, Server):
+		return fmt.Errorf("%s has no clock but the machine's: choose workers or schedulers", Server)
 	case s.Delay < 0:
 		return fmt.Errorf("delay is %v, want more than 0s", s.Delay)
 	case s.Rate < 0:

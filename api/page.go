@@ -1,0 +1,62 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"millrace/client"
+	"millrace/projections"
+)
+
+// page is an answer of which a part will do: it says how to get the rest.
+type page interface {
+	// half returns the first half of the page; false if it is one row.
+	half() (page, bool)
+}
+
+// fit encodes an answer in at most limit bytes. Of a page it keeps as many rows
+// as go into that; whoever asked for more gets the rest with the next page.
+func fit(answer any, limit int) ([]byte, error) {
+	for {
+		body, err := json.Marshal(answer)
+		if err != nil || len(body) <= limit {
+			return body, err
+		}
+		if p, ok := answer.(page); ok {
+			if answer, ok = p.half(); ok {
+				continue
+			}
+		}
+		return nil, tooLarge{fmt.Errorf("the answer has %d bytes, the server takes %d: raise its max_payload", len(body), limit)}
+	}
+}
+
+// tooLarge says that an answer does not go into a message.
+type tooLarge struct{ error }
+
+// taskPage is a page of tasks, with the filter that makes its cursor.
+type taskPage struct {
+	client.ListPage
+	filter *projections.Filter
+}
+
+func (p taskPage) half() (page, bool) {
+	n := len(p.Tasks) / 2
+	if n == 0 {
+		return nil, false
+	}
+	p.Tasks, p.Next = p.Tasks[:n], p.filter.CursorAfter(p.Tasks[n-1].ID)
+	return p, true
+}
+
+// deadPage is a page of unreadable messages.
+type deadPage struct{ client.UnreadablePage }
+
+func (p deadPage) half() (page, bool) {
+	n := len(p.Messages) / 2
+	if n == 0 {
+		return nil, false
+	}
+	p.Messages, p.Next = p.Messages[:n], p.Messages[n-1].Seq
+	return p, true
+}

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"millrace/client"
+	"millrace/projections"
+	"millrace/task"
+)
+
+// A page has as many rows as go into a message, and the rest comes after it.
+func TestFit(t *testing.T) {
+	const limit = 2000
+	for _, size := range []int{1, 100, 900, 1700} {
+		filter := &projections.Filter{OldestFirst: true}
+		rows := make([]task.Task, 7)
+		for i := range rows {
+			rows[i] = task.Task{ID: task.ID(fmt.Sprintf("01JNAT%020d", i)), State: task.Error, Message: strings.Repeat("x", size)}
+		}
+		body, err := fit(taskPage{client.ListPage{Tasks: rows, Next: "further"}, filter}, limit)
+		if err != nil || len(body) > limit {
+			t.Fatalf("rows of %d: %d bytes, %v", size, len(body), err)
+		}
+		var got client.ListPage
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		n := len(got.Tasks)
+		want := "further"
+		if n < len(rows) {
+			want = filter.CursorAfter(rows[n-1].ID)
+		}
+		if n == 0 || got.Next != want || got.Tasks[n-1].ID != rows[n-1].ID {
+			t.Errorf("rows of %d: %d of them, and then %q, want %q", size, n, got.Next, want)
+		}
+	}
+
+	dead := make([]client.Unreadable, 4)
+	for i := range dead {
+		dead[i] = client.Unreadable{Seq: uint64(40 - i), Raw: make([]byte, 600)}
+	}
+	body, err := fit(deadPage{client.UnreadablePage{Messages: dead}}, limit)
+	var got client.UnreadablePage
+	if err != nil || json.Unmarshal(body, &got) != nil || len(got.Messages) != 2 || got.Next != 39 {
+		t.Errorf("%d messages, and then those before %d; %v", len(got.Messages), got.Next, err)
+	}
+}
+
+// A row that is too large by itself is an error that says what to do.
+func TestFitRefuses(t *testing.T) {
+	row := task.Task{ID: "01JNAT00000000000000000001", Message: strings.Repeat("x", 500)}
+	for _, answer := range []any{row, taskPage{client.ListPage{Tasks: []task.Task{row}}, &projections.Filter{}}} {
+		var large tooLarge
+		if _, err := fit(answer, 400); !errors.As(err, &large) || codeOf(err) != "413" || !strings.Contains(err.Error(), "max_payload") {
+			t.Errorf("%T: %v", answer, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// removal is what `dlq rm` is to take off the list.
+type removal struct {
+	tasks    []task.ID
+	messages []uint64
+}
+
+func (r *removal) String() string {
+	switch {
+	case len(r.messages) == 0:
+		return plural(len(r.tasks), "task")
+	case len(r.tasks) == 0:
+		return plural(len(r.messages), "unreadable message")
+	}
+	return plural(len(r.tasks), "task") + " and " + plural(len(r.messages), "unreadable message")
+}
+
+// removed says what became of a dead letter.
+type removed struct {
+	Task   task.ID `json:"task,omitempty"`
+	Seq    uint64  `json:"seq,omitempty"`
+	Reason string  `json:"reason"` // why it was a dead letter
+	Done   bool    `json:"dismissed"`
+}
+
+func (a *app) dlqRemove() *cobra.Command {
+	var f listFlags
+	var all, messages, dry, yes bool
+	var reason string
+	c := &cobra.Command{
+		Use: "rm ID|SEQ... | --all | --messages", Aliases: []string{"del", "delete", "dismiss"},
+		Short: "Take dead letters off the list",
+		Long: `Takes dead letters off the list: tasks and unreadable messages that are named, with
+--all those tasks that the filters choose, with --messages all unreadable messages.
+
+Nothing is deleted: a fact in the log says who dismissed what, when and why. A task
+stays as it ended, and "dlq requeue" gives it another life as before.`,
+		Example: `  millrace dlq rm --all --job import --until 7d --dry-run
+  millrace dlq rm 01JD6Z8V3M0QK4T7W2X9Y5ABCD 4711 --reason "a test"
+  millrace dlq rm --messages --yes`,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeTasks,
+	}
+	a.filterFlags(c, &f)
+	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
+	c.Flags().BoolVar(&messages, "messages", false, "all messages that nobody can read")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only say which it would be")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&reason, "reason", "dismissed on the command line", "why, in `words`; the log keeps them")
+	f.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.read(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		if (all || messages) == (len(args) > 0) {
+			return misuse(c, "name tasks or sequences of messages, or say --all or --messages")
+		}
+		what, err := namedLetters(args)
+		if err != nil {
+			return err
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if all {
+			if what.tasks, err = a.dead(c.Context(), cl, f.request); err != nil {
+				return err
+			}
+		}
+		if messages {
+			if what.messages, err = a.unreadable(c.Context(), cl); err != nil {
+				return err
+			}
+		}
+		if !yes && !dry && len(what.tasks)+len(what.messages) > 0 {
+			if err := a.confirm(c, fmt.Sprintf("take %s off the list?", what)); err != nil {
+				return err
+			}
+		}
+		return a.dismiss(c.Context(), cl, what, reason, dry, f.json())
+	}
+	return c
+}
+
+// namedLetters reads ids of tasks and sequences of messages.
+func namedLetters(args []string) (*removal, error) {
+	what := &removal{}
+	for _, arg := range args {
+		if seq, err := strconv.ParseUint(arg, 10, 64); err == nil && seq > 0 && len(arg) < 26 {
+			what.messages = append(what.messages, seq)
+			continue
+		}
+		id, err := task.ParseID(arg)
+		if err != nil {
+			return nil, &fault{code: exitUsage, err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
+		}
+		what.tasks = append(what.tasks, id)
+	}
+	return what, nil
+}
+
+// unreadable are the sequences of all messages that nobody can read.
+func (a *app) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
+	asking, cancel := a.asking(ctx)
+	last, err := c.Last(asking)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	var seqs []uint64
+	for r := (client.UnreadableRequest{Limit: 1000, AtLeast: last}); ; {
+		asking, cancel := a.asking(ctx)
+		page, err := c.Unreadable(asking, r)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Messages {
+			seqs = append(seqs, page.Messages[i].Seq)
+		}
+		if r.Before = page.Next; r.Before == 0 {
+			return seqs, nil
+		}
+	}
+}
+
+// dismiss takes letters off the list. What cannot be done to one keeps nothing
+// from the others.
+func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reason string, dry, asJSON bool) error {
+	done := []removed{}
+	var errs []error
+	tell := func(name string, r removed, err error) error {
+		if err != nil {
+			errs = append(errs, err)
+			return nil
+		}
+		r.Done = !dry
+		if done = append(done, r); asJSON {
+			return nil
+		}
+		said := "dismissed"
+		if dry {
+			said = "would be dismissed (" + r.Reason + ")"
+		}
+		_, err = fmt.Fprintf(a.out, "%s %s\n", name, said)
+		return err
+	}
+	for _, id := range what.tasks {
+		asking, cancel := a.asking(ctx)
+		t, err := c.Task(asking, id)
+		if err == nil && !dry {
+			t, err = c.Dismiss(asking, id, reason)
+		} else if err == nil {
+			_, err = task.Decide(t, task.Dismiss{Reason: reason}, a.now())
+		}
+		cancel()
+		if err := tell(string(id), removed{Task: id, Reason: t.Reason}, err); err != nil {
+			return err
+		}
+	}
+	for _, seq := range what.messages {
+		asking, cancel := a.asking(ctx)
+		r, err := a.eventAt(asking, c, seq)
+		switch {
+		case err != nil:
+		case r.Unreadable() == "":
+			err = fmt.Errorf("message %d: %w", seq, client.ErrReadable)
+		case !dry:
+			err = c.DismissMessage(asking, seq, reason)
+		}
+		cancel()
+		if err := tell(strconv.FormatUint(seq, 10), removed{Seq: seq, Reason: r.Unreadable()}, err); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		errs = append(errs, a.writeJSON(done))
+	}
+	if errs = present(errs); len(errs) == 0 {
+		return nil
+	}
+	return allFaults(errs)
+}
+
+// letterFault explains why something cannot be dismissed; nil if that is not what is wrong.
+func letterFault(err error) *fault {
+	switch {
+	case errors.Is(err, task.ErrNotDead):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace dlq ls` lists what can be dismissed")}
+	case errors.Is(err, client.ErrReadable):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace events show SEQ` prints it")}
+	case errors.Is(err, client.ErrNoMessage):
+		return &fault{code: exitNotFound, err: err}
+	}
+	return nil
+}
+
+// dismissalText says who took a task off the list, when and why; "" if nobody has.
+func dismissalText(d *task.Dismissal, now time.Time) string {
+	if d == nil {
+		return ""
+	}
+	return words("by "+d.By+" "+moment(d.At, now), d.Reason)
+}

@@ -1,0 +1,87 @@
+package logclock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// machine is a clock that is set by hand, beside the one of the bubble, which is the log's.
+type machine struct{ shift atomic.Int64 }
+
+func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.shift.Load())) }
+
+func log(context.Context) (time.Time, error) { return time.Now(), nil }
+
+func TestHear(t *testing.T) {
+	for name, c := range map[string]struct {
+		shift, way time.Duration
+		apart      bool
+	}{
+		"agrees":                  {0, 0, false},
+		"a little late":           {-900 * time.Millisecond, 0, false},
+		"a little early":          {time.Second, 0, false},
+		"early":                   {time.Minute, 0, true},
+		"late":                    {-5 * time.Minute, time.Second, true},
+		"nobody knows":            {1900 * time.Millisecond, 2 * time.Second, false},
+		"apart after all the way": {4 * time.Second, 2 * time.Second, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{}
+			m.shift.Store(int64(c.shift))
+			k := New(m.now)
+			if d := time.Until(k.Now()); d != c.shift {
+				t.Errorf("%s: %v ahead before it has heard anything", name, d)
+			}
+			ahead, err := k.Ask(t.Context(), func(context.Context) (time.Time, error) {
+				time.Sleep(c.way / 2)
+				at := time.Now()
+				time.Sleep(c.way - c.way/2)
+				return at, nil
+			})
+			want, told := c.shift, time.Duration(0)
+			if c.apart {
+				want, told = 0, c.shift
+			}
+			if d := time.Until(k.Now()); d != want || ahead != told || err != nil {
+				t.Errorf("%s: %v ahead and says %v (%v), want %v and %v", name, d, ahead, err, want, told)
+			}
+		})
+	}
+}
+
+// Whatever is done to the machine's clock, time goes on as it did.
+func TestJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, away := &machine{}, atomic.Bool{}
+		k := New(m.now)
+		var told []time.Duration
+		ctx, stop := context.WithCancel(t.Context())
+		go k.Follow(ctx, 5*time.Second, func(ctx context.Context) (time.Time, error) {
+			if away.Load() {
+				return time.Time{}, errors.New("the link is cut")
+			}
+			return log(ctx)
+		}, func(ahead time.Duration) { told = append(told, ahead) })
+		for _, shift := range []time.Duration{0, 3 * time.Minute, -7 * time.Minute, 0, 0} {
+			synctest.Wait()
+			m.shift.Store(int64(shift))
+			for range 60 {
+				if d := time.Until(k.Now()); d != 0 {
+					t.Fatalf("shifted by %v, it is %v ahead", shift, d)
+				}
+				time.Sleep(300 * time.Millisecond)
+			}
+			away.Store(!away.Load())
+		}
+		stop()
+		synctest.Wait()
+		if want := []time.Duration{-7 * time.Minute, 0}; !slices.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}

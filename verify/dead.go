@@ -1,0 +1,42 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// dismissed takes a message that could not be understood off the list. What is
+// dismissed comes before that (I-7); it may be one that this version can read.
+func (v *Verifier) dismissed(r *events.Record) {
+	if _, ok := r.Fact.Event.(task.MessageDismissed); !ok {
+		return
+	}
+	v.checked[CauseFirst]++
+	if seq := r.Fact.Message; seq >= r.Seq {
+		v.find(CauseFirst, Finding{Seqs: []uint64{seq, r.Seq},
+			What: "the fact at " + number(r.Seq) + " dismisses a message that comes after it, at " + number(seq),
+			Look: "`millrace events show " + number(r.Seq) + "`"})
+		return
+	}
+	delete(v.poison, r.Fact.Message)
+}
+
+// dismissed: only what its surroundings ended is a dead letter (I-7).
+func (s *story) dismissed(v *Verifier, r *events.Record) {
+	v.checked[CauseFirst]++
+	switch {
+	case s.end == 0 && !s.cut:
+		s.found(v, CauseFirst, []uint64{r.Seq}, "dismissed as a dead letter, and it has not ended")
+	case s.result:
+		s.found(v, CauseFirst, []uint64{s.end, r.Seq}, "dismissed as a dead letter, and its result was accepted at %d", s.end)
+	}
+}
+
+// poisonSeqs are the first messages that could not be understood.
+func (v *Verifier) poisonSeqs() []uint64 {
+	seqs := slices.Sorted(maps.Keys(v.poison))
+	return seqs[:min(len(seqs), maxPoisonSeqs)]
+}
