@@ -36,16 +36,14 @@ func appendRow(args []any, t *task.Task, doc string) []any {
 // surroundings: [task.Owes] with no slack and its queue served. Zero means none.
 func deadlineOf(t *task.Task) time.Time {
 	if len(t.Holds) > 0 && t.Waiting() {
+		if by := t.SignalBy(); !by.IsZero() {
+			return by
+		}
 		return t.StartBy
 	}
 	switch t.State {
 	case task.Scheduled, task.Retrying:
 		return t.Due
-	case task.Held:
-		if by := t.SignalBy(); !by.IsZero() {
-			return by
-		}
-		return t.StartBy
 	case task.Pending:
 		if !t.Offered {
 			return t.Since
