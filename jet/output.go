@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ const maxLines = 1<<20 - 4<<10
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
 func (s *Store) Print(ctx context.Context, b task.Lines) error {
-	body, err := json.Marshal(b)
+	body, err := plainJSON(b)
 	if err != nil {
 		return err
 	}
@@ -35,6 +36,16 @@ func (s *Store) Print(ctx context.Context, b task.Lines) error {
 		return s.Print(ctx, b)
 	}
 	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
+}
+
+// plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
+// print they are frequent, and each would take six bytes.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
 }
 
 // Keep stores a batch of records and waits for the server's word. The same
@@ -77,6 +88,10 @@ func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(tas
 	return readAll(ctx, s, DataStream, dataPrefix+string(id), follow, each)
 }
 
+// readBytes is how much is asked for at once: more than the largest message, and less
+// than what a server has wait for a client before it drops the connection.
+const readBytes = 16 << 20
+
 func readAll[T any](ctx context.Context, s *Store, stream, subject string, follow bool, each func(T) error) error {
 	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
@@ -97,7 +112,7 @@ func readAll[T any](ctx context.Context, s *Store, stream, subject string, follo
 	if left == 0 && !follow {
 		return nil
 	}
-	iter, err := c.Messages(jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(10*time.Second))
+	iter, err := c.Messages(jetstream.PullMaxBytes(readBytes), jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(10*time.Second))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Bounds of what an attempt prints and produces before it is stored.
 const (
-	flushBytes = 256 << 10
+	flushBytes = 512 << 10
 	flushItems = 500
 	flushAfter = 100 * time.Millisecond
 	// lineCost is about what a line takes beside its text.
@@ -39,7 +39,7 @@ type Output struct {
 	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
 	// flushing is held while a batch is stored, so that batches stay in order.
-	flushing sync.Mutex
+	flushing turn
 
 	mu      sync.Mutex
 	lines   []task.Line       // guarded by mu
@@ -191,6 +191,13 @@ func (o *Output) wait() {
 		o.timer = time.AfterFunc(flushAfter, o.flush)
 	}
 }
+
+// turn is a lock whose holder may give it to another goroutine, and for which to
+// wait is to be idle.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
 
 // batch is what is stored at once.
 type batch struct {

@@ -21,8 +21,8 @@ const (
 // redactor replaces secrets in what a process says. The nil one replaces nothing.
 type redactor struct {
 	plain *strings.Replacer
-	json *strings.Replacer // for text within JSON, where a secret may be escaped
-	find [][]byte          // all spellings, to tell quickly that there is none
+	json  *strings.Replacer // for text within JSON, where a secret may be escaped
+	find  [][]byte          // all spellings, to tell quickly that there is none
 }
 
 // newRedactor returns nil if there is nothing to look for.
