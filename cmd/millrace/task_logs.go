@@ -82,7 +82,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 		return c.Output(ctx, id, follow, func(b task.Lines) error {
 			for _, l := range b.Lines {
 				if n := gaps.before(b.Epoch, l.N); n > 0 && (f.attempt == 0 || f.attempt == b.Attempt) {
-					a.note("%s of attempt %d missing before line %d: they were not stored", plural(n, "line"), b.Attempt, l.N)
+					a.note("%s of attempt %d missing before line %d", plural(n, "line"), b.Attempt, l.N)
 				}
 				if !f.wants(b.Attempt, &l) {
 					continue

@@ -41,6 +41,7 @@ var plan = map[string][]string{
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
+	"cmd/millrace/export":      {},
 	"cmd/millrace/chaos":       anything,
 	"cmd/millrace/chaos/proxy": {},
 
