@@ -28,6 +28,7 @@ var plan = map[string][]string{
 	"scheduler":   {"events", "task", "task/schedule", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
+	"retention":   {"task"},
 	"logclock":    {},
 
 	"monitor":        {"metrics", "events", "task", "node"},
