@@ -182,7 +182,7 @@ func (f *form) heldRows(r io.Reader) (held, error) {
 		cells, err := in.Read()
 		if err != nil {
 			var torn *csv.ParseError
-			if err != io.EOF && !errors.As(err, &torn) {
+			if !errors.Is(err, io.EOF) && !errors.As(err, &torn) {
 				return h, err
 			}
 			if err == io.EOF && ends.b != '\n' {
