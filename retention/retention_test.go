@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,7 @@ func TestDue(t *testing.T) {
 
 // memory is a Store.
 type memory struct {
+	sync.Mutex
 	tasks   map[task.ID]*task.Task
 	dropped map[task.ID]int
 	loads   int
@@ -42,6 +44,8 @@ type memory struct {
 }
 
 func (m *memory) OutputTasks(context.Context) (ids []task.ID, err error) {
+	m.Lock()
+	defer m.Unlock()
 	for id := range m.tasks {
 		ids = append(ids, id)
 	}
@@ -50,6 +54,8 @@ func (m *memory) OutputTasks(context.Context) (ids []task.ID, err error) {
 }
 
 func (m *memory) Load(_ context.Context, id task.ID) (task.Task, error) {
+	m.Lock()
+	defer m.Unlock()
 	m.loads++
 	if m.broken {
 		return task.Task{}, errors.New("away")
@@ -58,6 +64,8 @@ func (m *memory) Load(_ context.Context, id task.ID) (task.Task, error) {
 }
 
 func (m *memory) DropOutput(_ context.Context, l task.Lines) (bool, error) {
+	m.Lock()
+	defer m.Unlock()
 	m.dropped[l.Task]++
 	return m.dropped[l.Task] == 1, nil
 }
@@ -77,26 +85,33 @@ func TestKeeper(t *testing.T) {
 			go func() { ended <- k.Run(ctx) }()
 			time.Sleep(time.Second)
 		}
-		time.Sleep(59 * time.Minute)
+		pass := func(d time.Duration) {
+			m.Unlock()
+			time.Sleep(d)
+			m.Lock()
+		}
+		m.Lock()
+		pass(59 * time.Minute)
 		if len(m.dropped) != 0 || m.loads > 30 {
 			t.Errorf("early: dropped %v, %d loads", m.dropped, m.loads)
 		}
 		m.broken = true
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		m.broken = false
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if m.dropped["A"] != 2 || len(m.dropped) != 1 {
 			t.Errorf("after an hour: dropped %v", m.dropped)
 		}
 		m.tasks["C"].State, m.tasks["C"].EndedAt = task.Cancelled, time.Now()
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		if m.dropped["B"] == 0 || m.dropped["C"] != 0 {
 			t.Errorf("after three hours: dropped %v", m.dropped)
 		}
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		if m.dropped["C"] == 0 || m.dropped["A"] != 2 {
 			t.Errorf("after five hours: dropped %v", m.dropped)
 		}
+		m.Unlock()
 		stop()
 		for range 2 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
