@@ -101,7 +101,7 @@ func Evolve(t Task, r Recorded) Task {
 			t.again(e.Reason, r)
 			t.holdAgain(e.Reason, r)
 			if t.Spec.Parental() && t.State == Pending {
-				if t.short() != "" { // its nodes are looked for anew
+				if _, why := t.short(); why != "" { // its nodes are looked for anew
 					t.Children = nil
 				}
 				t.bear(r)
