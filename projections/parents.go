@@ -19,6 +19,9 @@ func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
 // statesAtOnce is how many tasks one query asks for.
 const statesAtOnce = 250
 
+// endReason is the reason code where that makes a difference: in the row it is not a column.
+var endReason = fmt.Sprintf("CASE WHEN state >= %d THEN ifnull(json_extract(doc, '$.reason'), '') ELSE '' END", task.Finished)
+
 // Ends returns how far tasks have come, and the sequence that reflects. What is not
 // known is not there.
 func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
@@ -35,7 +38,7 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 			ids = ids[n:]
 			var id task.ID
 			var end task.End
-			query := "SELECT id, state, reason FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
+			query := "SELECT id, state, " + endReason + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
 			if err := each(ctx, tx, query, args, []any{&id, &end.State, &end.Reason}, func() error {
 				if end.State != task.Unknown {
 					ends[id] = end
