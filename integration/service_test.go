@@ -48,8 +48,8 @@ func TestService(t *testing.T) {
 			t.Errorf("endpoint %s does not say what it is for", e.Subject)
 		}
 	}
-	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list mr.api.dead.dismiss" +
-		" mr.api.queue.list mr.api.queue.pause mr.api.queue.resume mr.api.queue.limit mr.api.node.list" +
+	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list" +
+		" mr.api.queue.list mr.api.queue.pause mr.api.queue.resume mr.api.queue.limit mr.api.limit.list mr.api.dead.dismiss mr.api.node.list" +
 		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal mr.api.node.release"
 	if got := strings.Join(endpoints, " "); got != want {
 		t.Errorf("endpoints %s, want %s", got, want)

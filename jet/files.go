@@ -127,7 +127,7 @@ const filePatience = 30 * time.Second
 func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = s.patiently(ctx, func(ctx context.Context) error {
 		m, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+FilesStream+"."+subject, nil)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Store) fileSubjects(ctx context.Context, filter string) ([]string, erro
 				Subjects map[string]uint64 `json:"subjects"`
 			} `json:"state"`
 		}
-		err = patiently(ctx, func(ctx context.Context) error {
+		err = s.patiently(ctx, func(ctx context.Context) error {
 			m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+FilesStream, body)
 			if err != nil {
 				return err

@@ -273,7 +273,7 @@ func (s *Store) removeFile(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func(ctx context.Context) error {
+	return s.patiently(ctx, func(ctx context.Context) error {
 		m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+FilesStream, body)
 		if err != nil {
 			return err

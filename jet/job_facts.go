@@ -56,7 +56,7 @@ func (s *Store) defined(ctx context.Context, bucket, name string) (definition, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = s.patiently(ctx, func(ctx context.Context) error {
 		m, found, err := s.storedMessage(ctx, "KV_"+bucket, request)
 		if err != nil || !found {
 			return err

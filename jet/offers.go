@@ -589,7 +589,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 // offer reads an offer, and how many more its consumer had when it sent that.
 func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 	r, d, ok := recordFrom(m)
-	offer := &events.Offer{Lease: &lease{nc: o.store.nc, reply: m.Reply, deliveries: d.delivered}}
+	offer := &events.Offer{Lease: &lease{store: o.store, reply: m.Reply, deliveries: d.delivered}}
 	if !ok {
 		r = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
 	}
@@ -616,7 +616,7 @@ func (o *offers) Close() {
 
 // lease is the ack wait of one delivery.
 type lease struct {
-	nc         *nats.Conn
+	store      *Store
 	reply      string
 	deliveries int
 }
@@ -627,20 +627,20 @@ var (
 	progressBody = []byte("+WPI")
 )
 
-func (l *lease) Ack() error { return l.nc.Publish(l.reply, ackBody) }
+func (l *lease) Ack() error { return l.store.nc.Publish(l.reply, ackBody) }
 
 // Return gives the offer back for somebody else. At first that is at once; an
 // offer that is given back again and again rests longer each time, for else it
 // would go round thousands of times a second until the server gives it up.
 func (l *lease) Return() error {
 	if l.deliveries <= freeReturns {
-		return l.nc.Publish(l.reply, returnBody)
+		return l.store.nc.Publish(l.reply, returnBody)
 	}
 	return l.Rest(min(time.Millisecond<<min(l.deliveries-freeReturns, 10), time.Second))
 }
 
 func (l *lease) Rest(d time.Duration) error {
-	return l.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
+	return l.store.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
 }
 
 // freeReturns is how often an offer is given back without a rest.
@@ -651,8 +651,8 @@ const freeReturns = 3
 func (l *lease) Extend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
-	err := patiently(ctx, func(ctx context.Context) error {
-		_, err := l.nc.RequestWithContext(ctx, l.reply, progressBody)
+	err := l.store.patiently(ctx, func(ctx context.Context) error {
+		_, err := l.store.nc.RequestWithContext(ctx, l.reply, progressBody)
 		return err
 	})
 	if err != nil {

@@ -36,6 +36,7 @@ type publisher struct {
 	timeout time.Duration
 	quit    chan struct{}
 	done    chan struct{}
+	cuts    cuts // of the connection
 
 	mu     sync.Mutex
 	all    []*slot // guarded by mu; by index
@@ -83,6 +84,7 @@ func (p *publisher) close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.giveUp(time.Now(), errClosed)
+	p.cuts.cut()
 }
 
 // publish sends a message and waits for its acknowledgement. If none comes, the
@@ -223,6 +225,7 @@ func (p *publisher) expire() {
 			}
 			// What was sent since then goes out now and will be answered.
 			p.giveUp(lost, errLost)
+			p.cuts.cut()
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[st
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = s.patiently(ctx, func(ctx context.Context) (err error) {
 		m, found, err = s.storedMessage(ctx, stream, body)
 		return err
 	})
@@ -209,13 +209,16 @@ const (
 )
 
 // patiently makes a request again while nobody is there to answer it: the leader
-// is changing, or the connection was lost and the request with it.
-func patiently(ctx context.Context, request func(context.Context) error) error {
+// is changing, or the connection was lost and the request with it, of which it is told
+// when the connection is back.
+func (s *Store) patiently(ctx context.Context, request func(context.Context) error) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		try, cancel := context.WithTimeout(ctx, readTry)
+		stop := context.AfterFunc(s.pub.cuts.next(), cancel)
 		err := request(try)
+		stop()
 		cancel()
-		if err == nil || ctx.Err() != nil || !passes(err) {
+		if err == nil || ctx.Err() != nil || !passes(err) && !errors.Is(err, context.Canceled) {
 			return err
 		}
 		select {
@@ -271,7 +274,7 @@ func (s *Store) batchGet(ctx context.Context, stream string, most int, request m
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var found []*nats.Msg
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = s.patiently(ctx, func(ctx context.Context) (err error) {
 		found, err = s.batchGetOnce(ctx, stream, most, body)
 		return err
 	})

@@ -167,13 +167,14 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 func TestAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
-		defer admitting(t.Context(), w, w.Memory)()
-		var ids []task.ID
-		for n := range 5 {
-			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrency{Max: 2}, Retry: task.Retry{Max: 1}}))
-		}
+		spec := task.Spec{Concurrency: task.Concurrency{Max: 2}, Retry: task.Retry{Max: 1}}
+		ids := []task.ID{w.submitLimited(t, 0, spec)}
 		if got := w.task(t, ids[0]); got.State != task.Held || got.Reason != task.HoldLimit {
 			t.Errorf("at first the task is %v (%s)", got.State, got.Reason)
+		}
+		defer admitting(t.Context(), w, w.Memory)()
+		for n := range 4 {
+			ids = append(ids, w.submitLimited(t, n+1, spec))
 		}
 		time.Sleep(10 * time.Millisecond)
 		first, endFirst := w.runOne(t, "n")

@@ -168,11 +168,21 @@ func (s *Spec) homeRoute(queue string, priority int) Route {
 }
 
 // sharedName is the queue to which a task is released.
-func (t *Task) sharedName() string {
-	if t.Spec != nil && t.Spec.Place.Queue != "" {
-		return t.Spec.Place.Queue
+func (w *Work) sharedName() string {
+	if w.Spec != nil && w.Spec.Place.Queue != "" {
+		return w.Spec.Place.Queue
 	}
 	return DefaultQueue
+}
+
+// QueueName is the queue in which the task waits, for people: of one that is meant for
+// nodes with certain labels that whose nodes they are, and of one that is meant
+// for one node what [NodeQueue] says.
+func (w *Work) QueueName() string {
+	if w.Route.Selected() {
+		return w.sharedName()
+	}
+	return w.Route.Queue()
 }
 
 // shared is the route to which a task is released: that queue, or in it those nodes

@@ -118,7 +118,10 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 			jobs = append(jobs, stored.Job)
 		}
 		for i := range jobs {
-			birth, err := task.Birth(s, &jobs[i], 0, a.now())
+			// What it is to be given when it is submitted decides about its limits, not its place.
+			job := jobs[i]
+			job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
+			birth, err := task.Birth(s, &job, 0, a.now())
 			if err != nil {
 				return fmt.Errorf("job %s: %w: %w", jobs[i].Name, client.ErrInvalid, err)
 			}

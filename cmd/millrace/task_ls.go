@@ -205,7 +205,7 @@ func taskTable(page *client.ListPage, now time.Time) table {
 		if k.Attempt > 0 {
 			try = strconv.Itoa(k.Attempt)
 		}
-		t.add(plain(string(k.ID)), state, plain(cut(what(k), 32)), plain(k.Route.Queue()), plain(k.Node),
+		t.add(plain(string(k.ID)), state, plain(cut(what(k), 32)), plain(k.QueueName()), plain(k.Node),
 			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(k.Message))
 	}
 	if page.Counts != nil {

@@ -74,7 +74,7 @@ func taskDetails(t *task.Task, now time.Time) table {
 	if on, own := t.Route.Node(); own {
 		out.field("for node", fmt.Sprintf("%s (priority %d)", on, t.Route.Priority()))
 	} else {
-		out.field("queue", fmt.Sprintf("%s (priority %d)", t.Route.Queue(), t.Route.Priority()))
+		out.field("queue", fmt.Sprintf("%s (priority %d)", t.QueueName(), t.Route.Priority()))
 	}
 	out.field("fair key", t.FairKey)
 	out.field("group", t.Group)

@@ -80,7 +80,7 @@ func brief(t *task.Task) string {
 	words := []string{t.State.String()}
 	switch t.State {
 	case task.Pending:
-		words = append(words, "in queue "+t.Route.Queue())
+		words = append(words, "in queue "+t.QueueName())
 	case task.Scheduled, task.Retrying:
 		words = append(words, "until "+clock(t.Due))
 	case task.Running, task.Cancelling:

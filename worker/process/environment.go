@@ -53,7 +53,7 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 		"MILLRACE_ATTEMPT="+strconv.Itoa(a.Task.Attempt),
 		"MILLRACE_EPOCH="+strconv.FormatUint(a.Task.Epoch, 10),
 		"MILLRACE_NODE="+t.Node,
-		"MILLRACE_QUEUE="+a.Task.Route.Queue(),
+		"MILLRACE_QUEUE="+a.Task.QueueName(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
 	)
 	if run.Stdin == task.StdinOpen {

@@ -123,6 +123,14 @@ func (r *Runner) Close() {
 // and has inherited the descriptor for the moment before its exec.
 const busyRetries = 6
 
+// boundFileSize bounds the files of a program before that begins: a bound that is set from
+// outside once it runs comes too late for one that writes at once. A shell counts in blocks;
+// to the byte it is set afterwards.
+const (
+	boundFileSize = `ulimit -f "$1" && shift && exec "$0" "$@"`
+	fileBlock     = 512
+)
+
 // Run starts a process and returns when it has been waited for, its group is
 // gone and s has been given all that it wrote before its end. When ctx is done,
 // the process is sent a CANCEL message with the cause and the deadline if its
@@ -151,7 +159,12 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return refused(c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
-	req := request{file: file, argv: argv, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim, open: c.OpenStdin}
+	starts := argv
+	if n := int64(c.Resources.FileSize); n > 0 {
+		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
+		file = starts[0]
+	}
+	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim, open: c.OpenStdin}
 	mark := ""
 	if r.orphans != nil {
 		mark = r.orphans.begin()

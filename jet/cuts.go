@@ -1,0 +1,33 @@
+package jet
+
+import (
+	"context"
+	"sync"
+)
+
+// cuts tells whoever waits for an answer that the connection was lost meanwhile and
+// is back: the question, or the answer, went with it, and has to be asked again.
+type cuts struct {
+	mu  sync.Mutex
+	ctx context.Context // guarded by mu; ends with the next cut
+	end context.CancelFunc
+}
+
+// next is a context that ends with the next cut.
+func (c *cuts) next() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil {
+		c.ctx, c.end = context.WithCancel(context.Background())
+	}
+	return c.ctx
+}
+
+func (c *cuts) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx != nil {
+		c.end()
+		c.ctx = nil
+	}
+}
