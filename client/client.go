@@ -161,6 +161,10 @@ func (c *Client) birth(ctx context.Context, s task.Submission) (task.ID, task.Su
 		}
 		job, revision = &stored.Job, stored.Revision
 	}
+	job, err := c.pinSteps(ctx, &s, job)
+	if err != nil {
+		return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
+	}
 	if f := filesOf(&s, job); f != nil {
 		pinned, err := c.pinned(ctx, f)
 		if err != nil {
@@ -316,23 +320,18 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 	return t, err
 }
 
-// Retry gives a task that has ended another life, from its first attempt on.
-// The error wraps [task.ErrUnknown] or [task.ErrRunning].
+// Retry gives a task that has ended another life, from its first attempt on. With a parent those
+// of its children get one that did not finish, and with a child its parent, and the steps that were skipped
+// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning].
 func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
 	}
-	if t.Spec.Parental() && t.State.Terminal() { // first, or it would end with them at once
-		if err := c.retryChildren(ctx, &t, reason); err != nil {
-			return t, fmt.Errorf("retry the children of task %s: %w", id, err)
-		}
+	if t, err = c.reopen(ctx, t, reason); err != nil || t.Parent == "" {
+		return t, err
 	}
-	t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: reason})
-	if err != nil {
-		return t, fmt.Errorf("retry task %s: %w", id, err)
-	}
-	return t, c.rec.Settle(ctx, t)
+	return t, c.reopenParent(ctx, t, reason)
 }
 
 // Copy makes a new task that does what a task does, as far as s does not change

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,7 +26,9 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	if t.Children == nil {
 		var nodes []node.Node
 		var at uint64
-		if len(t.Spec.Place.Nodes) > 0 {
+		if _, own := task.OwnChildren(&t); own {
+			// whichever nodes there are
+		} else if len(t.Spec.Place.Nodes) > 0 {
 			at, err = c.store.Last(ctx)
 		} else {
 			nodes, at, err = c.KnownNodes(ctx)
@@ -38,8 +42,9 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	}
 	names := t.Wanting(nil)
 	facts := make([]*events.Fact, len(names))
+	birth := task.Births(&t)
 	for i, name := range names {
-		facts[i] = c.rec.Fact(task.ChildID(id, name), task.Child(&t, name))
+		facts[i] = c.rec.Fact(task.ChildID(id, name), birth(name))
 	}
 	var failed error
 	c.store.PlaceAll(ctx, facts, func(i int, seq uint64, err error) {
@@ -87,17 +92,27 @@ func (c *Client) KnownNodes(ctx context.Context) ([]node.Node, uint64, error) {
 	return nodes, at, nil
 }
 
-// Children returns the states of a parent's children, by id. The log itself is
+// Children returns how far a parent's children have come, by id. The log itself is
 // read, so it takes a while for many.
-func (c *Client) Children(ctx context.Context, t *task.Task) (map[task.ID]task.State, error) {
-	states := map[task.ID]task.State{}
-	err := c.eachChild(ctx, t, func(child task.Task) error { return nil }, func(child task.Task) { states[child.ID] = child.State })
-	return states, err
+func (c *Client) Children(ctx context.Context, t *task.Task) (map[task.ID]task.End, error) {
+	ends := map[task.ID]task.End{}
+	tasks, err := c.ChildTasks(ctx, t)
+	for _, child := range tasks {
+		ends[child.ID] = task.End{State: child.State, Reason: child.Reason}
+	}
+	return ends, err
 }
 
-// eachChild reads the children of a parent, several at once, and calls do with each of
+// ChildTasks returns a parent's children, in no particular order, as [Client.Children] does.
+func (c *Client) ChildTasks(ctx context.Context, t *task.Task) ([]task.Task, error) {
+	var tasks []task.Task
+	err := c.eachChild(ctx, task.ChildIDs(t), func(task.Task) error { return nil }, func(child task.Task) { tasks = append(tasks, child) })
+	return tasks, err
+}
+
+// eachChild reads these children of a parent, several at once, and calls do with each of
 // those that are there, and then, one at a time, then.
-func (c *Client) eachChild(ctx context.Context, t *task.Task, do func(task.Task) error, then func(task.Task)) error {
+func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(task.Task) error, then func(task.Task)) error {
 	done := make(chan task.Task)
 	over := make(chan struct{})
 	go func() {
@@ -108,7 +123,7 @@ func (c *Client) eachChild(ctx context.Context, t *task.Task, do func(task.Task)
 	}()
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for _, id := range task.ChildIDs(t) {
+	for _, id := range ids {
 		g.Go(func() error {
 			child, err := c.rec.Load(ctx, id)
 			if errors.Is(err, task.ErrUnknown) {
@@ -129,7 +144,10 @@ func (c *Client) eachChild(ctx context.Context, t *task.Task, do func(task.Task)
 
 // cancelChildren passes the cancel of a parent on to those that have not ended.
 func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
-	return c.eachChild(ctx, t, func(child task.Task) error {
+	ids := task.ChildIDs(t)
+	stops := t.Stops()
+	maps.DeleteFunc(ids, func(name string, _ task.ID) bool { return !slices.Contains(stops, name) })
+	return c.eachChild(ctx, ids, func(child task.Task) error {
 		_, err := c.Cancel(ctx, child.ID, "its parent was cancelled")
 		if errors.Is(err, task.ErrEnded) {
 			return nil
@@ -140,14 +158,95 @@ func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 
 // retryChildren gives those children of a parent that did not finish another life.
 func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string) error {
-	return c.eachChild(ctx, t, func(child task.Task) error {
-		if child.State == task.Finished || !child.State.Terminal() {
-			return nil
-		}
-		_, err := c.Retry(ctx, child.ID, reason)
-		if errors.Is(err, task.ErrRunning) {
-			return nil
-		}
+	tasks, err := c.ChildTasks(ctx, t)
+	if err != nil {
 		return err
-	}, func(task.Task) {})
+	}
+	ends := map[task.ID]task.End{}
+	again := map[string]task.ID{}
+	for _, child := range tasks {
+		ends[child.ID] = task.End{State: child.State, Reason: child.Reason}
+		if child.State.Terminal() && child.State != task.Finished && child.Reason != task.ReasonSkipped {
+			again[string(child.ID)] = child.ID
+		}
+	}
+	later := task.Rerun(t, ends)
+	for _, name := range later {
+		delete(again, string(task.ChildID(t.ID, name)))
+	}
+	if err := c.eachChild(ctx, again, func(child task.Task) error {
+		_, err := c.reopen(ctx, child, reason)
+		return err
+	}, func(task.Task) {}); err != nil {
+		return err
+	}
+	for _, id := range again {
+		ends[id] = task.End{State: task.Pending}
+	}
+	return c.retryDependents(ctx, t, ends, reason)
+}
+
+// retryDependents gives those steps of a task another life that follow from that of others: what was
+// skipped, and handlers. Ends says which have one.
+func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[task.ID]task.End, reason string) error {
+	for _, name := range slices.Concat(task.Awaken(t, ends), task.Rerun(t, ends)) {
+		child, err := c.rec.Load(ctx, task.ChildID(t.ID, name))
+		if err == nil && child.State.Terminal() {
+			_, err = c.reopen(ctx, child, reason)
+		}
+		if err != nil {
+			return fmt.Errorf("step %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// reopen gives a task another life, and its children before it: else it would end with them at
+// once. That it has one already is no error.
+func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.Task, error) {
+	if t.Spec.Parental() && t.State.Terminal() {
+		if err := c.retryChildren(ctx, &t, reason); err != nil {
+			return t, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
+		}
+	}
+	now, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: reason})
+	if errors.Is(err, task.ErrRunning) && t.State.Terminal() && (t.Parent != "" || t.Spec.Parental()) { // a scheduler was faster
+		now, err = c.rec.Load(ctx, t.ID)
+	}
+	if err != nil {
+		return now, fmt.Errorf("retry task %s: %w", t.ID, err)
+	}
+	return now, c.rec.Settle(ctx, now)
+}
+
+// reopenParent gives the parent of a task that has got another life one as well, if it has ended, and what
+// follows from that there.
+func (c *Client) reopenParent(ctx context.Context, child task.Task, reason string) error {
+	t, err := c.rec.Load(ctx, child.Parent)
+	if errors.Is(err, task.ErrUnknown) || err == nil && !slices.Contains(slices.Collect(maps.Values(task.ChildIDs(&t))), child.ID) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, own := task.OwnChildren(&t); own {
+		ends, err := c.Children(ctx, &t)
+		if err != nil {
+			return err
+		}
+		ends[child.ID] = task.End{State: task.Pending} // whatever has become of it meanwhile
+		if err := c.retryDependents(ctx, &t, ends, reason); err != nil {
+			return err
+		}
+	}
+	if !t.State.Terminal() {
+		return nil
+	}
+	if _, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: "a child of it has another life"}); err != nil && !errors.Is(err, task.ErrRunning) {
+		return fmt.Errorf("retry task %s: %w", t.ID, err)
+	}
+	if t.Parent == "" {
+		return nil
+	}
+	return c.reopenParent(ctx, t, reason)
 }

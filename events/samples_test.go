@@ -48,6 +48,12 @@ func full() map[Type]Fact {
 			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
 			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
 			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
+			Each:        &task.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
+			Steps: []task.Step{{Name: "list", Spec: task.Spec{Handler: "list"}}, {
+				Name: "ship", Needs: []task.StepNeed{{Step: "list", When: task.WhenEnd}}, Rule: task.NeedAny, Queue: "slow",
+				Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: task.Spec{Handler: "ship"},
+			}},
+			On: &task.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -207,3 +213,6 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 	}
 	return all
 }
+
+// handled is a step for the end of others.
+var handled = &task.Step{Spec: task.Spec{Handler: "tell"}}

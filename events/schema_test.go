@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"millrace/task"
 )
 
 const schemaURL = "file:///schema/"
@@ -81,6 +83,7 @@ func TestSamplesAreFull(t *testing.T) {
 			t.Errorf("%s is not set", path)
 		}
 		switch {
+		case v.Type() == reflect.TypeFor[*task.Step](): // has the fields of a spec again
 		case v.Kind() == reflect.Pointer && !v.IsNil():
 			zero(path, v.Elem())
 		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():

@@ -83,7 +83,7 @@ func TestFanOut(t *testing.T) {
 		t.Fatalf("its children are %+v", parent.Children)
 	}
 	states, err := c.Children(p.Context(), &parent)
-	if err != nil || parent.Progress(states)[task.Pending] != nodes {
+	if err != nil || parent.Progress(states).States[task.Pending] != nodes {
 		t.Errorf("%s, %v", parent.Progress(states), err)
 	}
 	began = time.Now()

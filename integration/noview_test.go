@@ -25,7 +25,7 @@ func (noView) Nodes(context.Context) ([]node.Node, uint64, error)         { retu
 func (noView) Known(context.Context, []task.ID) ([]task.Task, error) { return nil, nil }
 func (noView) Parents(context.Context, int) ([]task.ID, error)       { return nil, nil }
 func (noView) Busy(context.Context, string) (bool, error)            { return false, nil }
-func (noView) States(context.Context, []task.ID) (map[task.ID]task.State, uint64, error) {
+func (noView) Ends(context.Context, []task.ID) (map[task.ID]task.End, uint64, error) {
 	return nil, 0, nil
 }
 func (noView) Held(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }

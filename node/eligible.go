@@ -172,9 +172,13 @@ func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 	return turn[:count:count], turn[count:]
 }
 
-// Expand finds the children of a parent among the nodes as they were at a sequence.
+// Expand finds the children of a parent: those that it has anyway, or else among the nodes as they
+// were at a sequence.
 func Expand(t *task.Task, nodes []Node, at uint64) task.Expand {
 	place := &t.Spec.Place
+	if own, ok := task.OwnChildren(t); ok {
+		return task.Expand{Children: own}
+	}
 	c := task.Children{AtSeq: at}
 	if len(place.Nodes) > 0 { // whatever is known of them
 		c.Names = place.Nodes

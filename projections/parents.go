@@ -19,10 +19,13 @@ func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
 // statesAtOnce is how many tasks one query asks for.
 const statesAtOnce = 250
 
-// States returns the states of tasks, and the sequence that reflects. What is not
+// endReason is the reason code where that makes a difference: in the row it is not a column.
+var endReason = fmt.Sprintf("CASE WHEN state >= %d THEN ifnull(json_extract(doc, '$.reason'), '') ELSE '' END", task.Finished)
+
+// Ends returns how far tasks have come, and the sequence that reflects. What is not
 // known is not there.
-func (s *Store) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
-	states := make(map[task.ID]task.State, len(ids))
+func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
+	ends := make(map[task.ID]task.End, len(ids))
 	var at uint64
 	err := s.view(ctx, "look at the states of tasks", func(tx *sql.Tx, seq uint64) error {
 		at = seq
@@ -34,11 +37,11 @@ func (s *Store) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Sta
 			}
 			ids = ids[n:]
 			var id task.ID
-			var state task.State
-			query := "SELECT id, state FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
-			if err := each(ctx, tx, query, args, []any{&id, &state}, func() error {
-				if state != task.Unknown {
-					states[id] = state
+			var end task.End
+			query := "SELECT id, state, " + endReason + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
+			if err := each(ctx, tx, query, args, []any{&id, &end.State, &end.Reason}, func() error {
+				if end.State != task.Unknown {
+					ends[id] = end
 				}
 				return nil
 			}); err != nil {
@@ -47,7 +50,7 @@ func (s *Store) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Sta
 		}
 		return nil
 	})
-	return states, at, err
+	return ends, at, err
 }
 
 // Busy tells whether a queue, or a route in its place, has tasks that have not ended.

@@ -71,7 +71,10 @@ func (n *needs) observe(s *events.Step) {
 		return
 	}
 	end := &task.Task{ID: id, State: s.Is.State, Reason: s.Is.Reason}
-	if e, ok := s.Record.Fact.Event.(task.AttemptFinished); ok {
+	switch e := s.Record.Fact.Event.(type) {
+	case task.AttemptFinished:
+		end.Result = bytes.Clone(e.Result)
+	case task.Concluded:
 		end.Result = bytes.Clone(e.Result)
 	}
 	n.ended[id] = end

@@ -41,14 +41,14 @@ func (f *families) take() []task.ID {
 	return ids
 }
 
-// observe notes the ends of children, and what becomes of parents. What it is not
-// told the sweep finds.
+// observe notes the ends of children, their further lives, and what becomes of parents. What it
+// is not told the sweep finds.
 func (f *families) observe(step *events.Step) {
 	is := &step.Is
 	if is.State == step.Was.State {
 		return
 	}
-	if is.Parent != "" && is.State.Terminal() {
+	if is.Parent != "" && is.State.Terminal() != step.Was.State.Terminal() {
 		f.touch(is.Parent)
 	}
 	if is.Epoch == 0 && (is.State == task.Running || is.State == task.Cancelling) {
@@ -91,15 +91,19 @@ func (s *Scheduler) sweepParents(ctx context.Context) error {
 }
 
 // Follow does once what a parent needs: its children, if whoever submitted it has not
-// made all of them; their cancel, if it is cancelled; its end, after theirs. Any number
-// of schedulers may do so at once.
+// made all of them; their cancel, if it is cancelled; another life for steps that were skipped and
+// may run after all; its end, after theirs; and another life, if one of them has one. Any
+// number of schedulers may do so at once.
 func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	t, err := s.rec.Load(ctx, id)
-	if errors.Is(err, task.ErrUnknown) || err == nil && (!t.Live() || t.Epoch != 0) {
+	if errors.Is(err, task.ErrUnknown) || err == nil && (!t.Spec.Parental() || t.Waiting()) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if t.State.Terminal() {
+		return s.revive(ctx, t)
 	}
 	mine := false
 	if t.Children == nil && t.State == task.Running {
@@ -108,21 +112,28 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		}
 	}
 	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
-	states, _, err := s.view.States(ctx, ids)
+	ends, at, err := s.view.Ends(ctx, ids)
 	if err != nil {
 		return err
 	}
-	if err := s.bear(ctx, &t, states, mine); err != nil {
+	if err := s.bear(ctx, &t, ends, mine); err != nil {
 		return err
 	}
 	if t.State == task.Cancelling {
-		if err := s.cancelChildren(ctx, ids, states); err != nil {
+		if err := s.cancelChildren(ctx, &t, ends); err != nil {
 			return err
 		}
+	} else if err := s.awaken(ctx, &t, ends); err != nil {
+		return err
 	}
-	command, ok := task.Follow(&t, states)
-	if !ok {
-		return nil
+	command, ok := task.Follow(&t, ends)
+	if !ok || len(ids) > 0 && at < t.Seq {
+		return nil // what the view does not know of yet it will tell
+	}
+	if c, end := command.(task.Conclude); end {
+		if command, err = s.gather(ctx, &t, ids, c); err != nil {
+			return err
+		}
 	}
 	_, event, err := s.rec.Do(ctx, t, command)
 	if errors.Is(err, task.ErrEnded) {
@@ -150,18 +161,79 @@ func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, e
 	return now, event != nil, err
 }
 
-// bear makes the children that nobody has made, and adds to states what it finds out. Those
+// gather adds to the end of a parent what its children have brought forth.
+func (s *Scheduler) gather(ctx context.Context, t *task.Task, ids []task.ID, c task.Conclude) (task.Command, error) {
+	if _, own := task.OwnChildren(t); !own {
+		return c, nil
+	}
+	children, err := s.view.Known(ctx, ids)
+	c.Result = task.Gather(t, children)
+	return c, err
+}
+
+// awaken gives another life to steps that were skipped and may run after all, and says so in ends.
+func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
+	for _, name := range task.Awaken(t, ends) {
+		id := task.ChildID(t.ID, name)
+		child, err := s.rec.Load(ctx, id)
+		if err == nil && child.State.Terminal() {
+			child, _, err = s.rec.Do(ctx, child, task.Reopen{Reason: "what it needs has another life"})
+		}
+		if err != nil && !errors.Is(err, task.ErrRunning) {
+			return fmt.Errorf("reopen step %s of %s: %w", name, t.ID, err)
+		}
+		ends[id] = task.End{State: task.Held}
+	}
+	return nil
+}
+
+// revive gives an ended parent another life if one of its children has one. The read model may lag, so
+// the log is asked whether it has.
+func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
+	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
+	ends, at, err := s.view.Ends(ctx, ids)
+	if err != nil || at < t.Seq {
+		return err
+	}
+	if _, again := task.Revive(&t, ends); !again {
+		return nil
+	}
+	for id, e := range ends {
+		if e.State.Terminal() {
+			continue
+		}
+		child, err := s.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if ends[id] = (task.End{State: child.State, Reason: child.Reason}); !child.State.Terminal() {
+			break
+		}
+	}
+	command, again := task.Revive(&t, ends)
+	if !again {
+		return nil
+	}
+	_, _, err = s.rec.Do(ctx, t, command)
+	if errors.Is(err, task.ErrRunning) {
+		return nil
+	}
+	return err
+}
+
+// bear makes the children that nobody has made, and adds to ends what it finds out. Those
 // that somebody else is about to make are left to them for a while.
-func (s *Scheduler) bear(ctx context.Context, t *task.Task, states map[task.ID]task.State, mine bool) error {
+func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]task.End, mine bool) error {
 	if !mine && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
 		return nil
 	}
-	for _, name := range t.Wanting(states) {
+	var child func(string) task.Submitted
+	for _, name := range t.Wanting(ends) {
 		id := task.ChildID(t.ID, name)
 		if !mine {
 			child, err := s.rec.Load(ctx, id) // the read model may lag
 			if err == nil {
-				states[id] = child.State
+				ends[id] = task.End{State: child.State, Reason: child.Reason}
 				continue
 			}
 			if !errors.Is(err, task.ErrUnknown) {
@@ -170,22 +242,26 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, states map[task.ID]t
 			s.repairs.add(RepairChild, 1)
 			s.log.Warn().Str("task", string(t.ID)).Str("child", name).Msg("whoever submitted it has not made this child; the sweep does it")
 		}
-		if t.State == task.Cancelling {
-			states[id] = task.Cancelled // it is never made
+		if t.Unmade() {
+			ends[id] = task.End{State: task.Cancelled}
 			continue
 		}
-		if _, err := s.rec.Submit(ctx, id, task.Child(t, name)); err != nil {
+		if child == nil {
+			child = task.Births(t)
+		}
+		if _, err := s.rec.Submit(ctx, id, child(name)); err != nil {
 			return err
 		}
-		states[id] = task.Pending
+		ends[id] = task.End{State: task.Pending}
 	}
 	return nil
 }
 
 // cancelChildren passes the cancel of a parent on.
-func (s *Scheduler) cancelChildren(ctx context.Context, ids []task.ID, states map[task.ID]task.State) error {
-	for _, id := range ids {
-		if states[id].Terminal() || states[id] == task.Cancelling {
+func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
+	for _, name := range t.Stops() {
+		id := task.ChildID(t.ID, name)
+		if e := ends[id]; e.State.Terminal() || e.State == task.Cancelling {
 			continue
 		}
 		child, err := s.rec.Load(ctx, id)
@@ -198,7 +274,7 @@ func (s *Scheduler) cancelChildren(ctx context.Context, ids []task.ID, states ma
 		if err != nil && !errors.Is(err, task.ErrEnded) {
 			return err
 		}
-		states[id] = child.State
+		ends[id] = task.End{State: child.State, Reason: child.Reason}
 	}
 	return nil
 }
@@ -211,7 +287,7 @@ func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) e
 	}
 	for _, id := range ids {
 		t, err := s.rec.Load(ctx, id)
-		if err != nil || t.State != task.Running || t.Children == nil || t.Spec == nil || t.Spec.Place.Late != task.LateInclude {
+		if err != nil || t.State != task.Running || t.Children == nil || !t.Spec.Includes() {
 			continue
 		}
 		before := len(t.Children.Names)

@@ -32,8 +32,8 @@ type View interface {
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 	// Parents returns the parents that have not ended, at most limit.
 	Parents(ctx context.Context, limit int) ([]task.ID, error)
-	// States returns the states of tasks, and the sequence that reflects; what is not known is not there.
-	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error)
+	// Ends returns how far tasks have come, and the sequence that reflects; what is not known is not there.
+	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
 	Busy(ctx context.Context, route string) (bool, error)
 }

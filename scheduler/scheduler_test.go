@@ -122,15 +122,15 @@ func (w *testWorld) Parents(ctx context.Context, _ int) ([]task.ID, error) {
 	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 })
 }
 
-func (w *testWorld) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
-	states := map[task.ID]task.State{}
+func (w *testWorld) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
+	ends := map[task.ID]task.End{}
 	for _, id := range ids {
 		if now, err := w.rec.Load(ctx, id); err == nil {
-			states[id] = now.State
+			ends[id] = task.End{State: now.State, Reason: now.Reason}
 		}
 	}
 	last, err := w.Last(ctx)
-	return states, last, err
+	return ends, last, err
 }
 
 func (w *testWorld) Busy(ctx context.Context, route string) (bool, error) {

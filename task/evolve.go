@@ -2,6 +2,7 @@ package task
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -98,10 +99,11 @@ func Evolve(t Task, r Recorded) Task {
 			t.Failures, t.Losses = 0, 0
 			t.FailedOn, t.Begun = "", time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
+			unsaid := slices.Contains(t.Holds, HoldSignal) // what was given once is not asked for again
 			t.again(e.Reason, r)
-			t.holdAgain(e.Reason, r)
+			t.holdAgain(unsaid, e.Reason, r)
 			if t.Spec.Parental() && t.State == Pending {
-				if t.short() != "" { // its nodes are looked for anew
+				if _, why := t.short(); why != "" { // its nodes are looked for anew
 					t.Children = nil
 				}
 				t.bear(r)

@@ -126,13 +126,21 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// holdAgain holds a task that gets another life by what it needs: that may have changed.
-func (t *Task) holdAgain(why string, r Recorded) {
-	if t.Needs == nil {
+// holdAgain holds a task that gets another life by what it needs: that may have changed; and by its
+// signal if that was never given.
+func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
+	var holds []string
+	if t.Needs != nil {
+		holds, t.Inputs = append(holds, HoldNeeds), nil
+	}
+	if unsaid {
+		holds = append(holds, HoldSignal)
+	}
+	if len(holds) == 0 {
 		return
 	}
-	t.Holds, t.StartBy, t.Inputs = slices.Concat([]string{HoldNeeds}, t.Holds), time.Time{}, nil
-	t.enter(Held, HoldNeeds, why, r)
+	t.Holds, t.StartBy = append(holds, t.Holds...), time.Time{}
+	t.enter(Held, holds[0], why, r)
 }
 
 // heldDuty says who opens the holds of a task.

@@ -55,7 +55,7 @@ var (
 
 // EndsAs tells whether an end in this state, with this reason code, is what when describes.
 func EndsAs(when string, state State, reason string) bool {
-	skipped := state == Cancelled && reason == ReasonSkipped
+	skipped := End{state, reason}.skipped()
 	failure := state == Error || state == Abnormal
 	cancel := state == Cancelled && !skipped
 	switch when {
@@ -87,6 +87,9 @@ type End struct {
 	// Reason is the code beside the state.
 	Reason string
 }
+
+// skipped tells whether it is that of a task that never got what it needs.
+func (e End) skipped() bool { return e.State == Cancelled && e.Reason == ReasonSkipped }
 
 // Judge says whether the needs are met, given the ends of the tasks in Of, in their
 // order. The text says why, in words.

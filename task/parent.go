@@ -18,9 +18,10 @@ const MaxChildren = 4096
 // parent's and their names ([ChildID]), so whoever knows the parent can make
 // those that are missing, and nobody can make one twice.
 type Children struct {
-	// AtSeq is the sequence of the log at which the nodes were looked at.
+	// AtSeq is the sequence of the log at which the nodes were looked at; 0 if they do not matter.
 	AtSeq uint64 `json:"at_seq"`
-	// Names are those of the children, in order: of a child on a node the node's name.
+	// Names are those of the children, in order: of a child on a node the node's name, of a step its
+	// own, and of one for a value of a list the number of that, from 0 on.
 	Names []string `json:"names"`
 	// Spares are nodes that match as well and have no child of their own. One of
 	// them gets a child whose node takes no new work.
@@ -36,7 +37,8 @@ type Concluded struct {
 	State State
 	// Reason is a code and Message words.
 	Reason, Message string
-	// Result counts the children by state, as JSON.
+	// Result is what follows from theirs, as JSON: of tasks for several nodes how many came to each
+	// state, else as [Gather] has it.
 	Result json.RawMessage
 }
 
@@ -60,8 +62,17 @@ func (Conclude) isCommand() {}
 var ErrNoParent = errors.New("the task has no children")
 
 // Parental tells whether a task of this spec starts no process itself, and is
-// what its children are: it is running until the last of them has ended.
-func (s *Spec) Parental() bool { return s != nil && s.Place.fans() }
+// what its children are: it is running until the last of them has ended. They are one for
+// each value of a list, or its steps, or one on each of several nodes; what is for each of a list
+// may be the others as well, and then its children have children.
+func (s *Spec) Parental() bool {
+	return s != nil && (s.Each != nil || len(s.Steps) > 0 || s.Place.fans())
+}
+
+// Includes tells whether nodes that come late get children of a task of the spec.
+func (s *Spec) Includes() bool {
+	return s != nil && s.Each == nil && len(s.Steps) == 0 && s.Place.Late == LateInclude
+}
 
 // Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
 // or make others do so.
@@ -91,11 +102,25 @@ func ChildIDs(t *Task) map[string]ID {
 }
 
 // Child is the birth of the parent's child of this name, which it must have.
-func Child(parent *Task, name string) Submitted {
+func Child(parent *Task, name string) Submitted { return Births(parent)(name) }
+
+// Births is [Child] for many children of one parent.
+func Births(parent *Task) func(name string) Submitted {
+	switch {
+	case parent.Spec.Each != nil:
+		return itemChildren(parent)
+	case len(parent.Spec.Steps) > 0:
+		return func(name string) Submitted { return stepChild(parent, name) }
+	}
+	return func(name string) Submitted { return nodeChild(parent, name) }
+}
+
+// nodeChild is the birth of the child for a node.
+func nodeChild(parent *Task, name string) Submitted {
 	spec := *parent.Spec
 	place := Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
 	spec.Place = place
-	spec.Signal = nil
+	spec.Signal, spec.Unique = nil, Unique{} // those the parent has
 	w := parent.Work
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
 	w.Holds = w.holds()
@@ -115,13 +140,18 @@ func spares(c *Children, name string) []string {
 	return all[:min(n, MaxPlaceNodes-1)]
 }
 
-// Progress counts children by state. What has not been seen yet is [Unknown].
-type Progress map[State]int
+// Progress counts children.
+type Progress struct {
+	// States counts by state those that were not skipped. What has not been seen yet is [Unknown].
+	States map[State]int
+	// Skipped are those that never got what they need.
+	Skipped int
+}
 
 // Ended is how many have.
 func (p Progress) Ended() int {
-	n := 0
-	for s, count := range p {
+	n := p.Skipped
+	for s, count := range p.States {
 		if s.Terminal() {
 			n += count
 		}
@@ -131,8 +161,8 @@ func (p Progress) Ended() int {
 
 // Total is how many there are.
 func (p Progress) Total() int {
-	n := 0
-	for _, count := range p {
+	n := p.Skipped
+	for _, count := range p.States {
 		n += count
 	}
 	return n
@@ -142,13 +172,16 @@ func (p Progress) Total() int {
 func (p Progress) String() string {
 	var parts []string
 	for _, s := range append([]State{Finished, Error, Cancelled, Abnormal, Running, Cancelling, Pending, Retrying, Scheduled, Held}, Unknown) {
-		if p[s] > 0 {
+		if p.States[s] > 0 {
 			name := s.String()
 			if s == Unknown {
 				name = "not seen yet"
 			}
-			parts = append(parts, fmt.Sprintf("%d %s", p[s], name))
+			parts = append(parts, fmt.Sprintf("%d %s", p.States[s], name))
 		}
+	}
+	if p.Skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d skipped", p.Skipped))
 	}
 	text := fmt.Sprintf("%d of %d have ended", p.Ended(), p.Total())
 	if len(parts) > 0 {
@@ -160,18 +193,22 @@ func (p Progress) String() string {
 // Result is the progress as the result of a parent: {"error":1,"finished":2}.
 func (p Progress) Result() json.RawMessage {
 	counts := map[string]int{}
-	for s, n := range p {
+	for s, n := range p.States {
 		if n > 0 {
 			counts[s.String()] = n
 		}
+	}
+	if p.Skipped > 0 {
+		counts["skipped"] = p.Skipped
 	}
 	b, _ := json.Marshal(counts) // a map of numbers always marshals
 	return b
 }
 
 // Follow returns what a parent is to become, now that its children have come so
-// far; false if nothing changes. A child is missing in states if nobody has seen it.
-func Follow(t *Task, states map[ID]State) (Command, bool) {
+// far; false if nothing changes. A child is missing in ends if nobody has seen it. One that
+// was skipped is neither a failure nor a success.
+func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	switch {
 	case t.State.Terminal():
 		return nil, false
@@ -180,77 +217,115 @@ func Follow(t *Task, states map[ID]State) (Command, bool) {
 	case t.Children == nil:
 		return nil, false
 	}
-	if why := t.short(); why != "" {
-		return GiveUp{Reason: ReasonUnplaced, Detail: why}, true
+	if reason, why := t.short(); why != "" {
+		return GiveUp{Reason: reason, Detail: why}, true
 	}
-	p := t.Progress(states)
-	open := t.Spec != nil && t.Spec.Place.Late == LateInclude && p.Total() == 0 && t.State == Running
+	p := t.Progress(ends)
+	open := t.Spec.Includes() && p.Total() == 0 && t.State == Running
 	if p.Ended() < p.Total() || open {
 		return nil, false
 	}
 	c := Conclude{State: Finished, Message: p.String(), Result: p.Result()}
 	switch {
-	case t.State == Cancelling && p[Finished] < p.Total() || t.State == Cancelling && p.Total() == 0:
+	case t.State == Cancelling && p.States[Finished]+p.Skipped < p.Total() || t.State == Cancelling && p.Total() == 0:
 		c.State, c.Reason = Cancelled, ReasonUser
-	case p[Error]+p[Abnormal] > 0:
+	case p.States[Error]+p.States[Abnormal] > 0:
 		c.State, c.Reason = Error, ReasonTask
-	case p[Cancelled] > 0:
+	case p.States[Cancelled] > 0:
 		c.State, c.Reason = Cancelled, ReasonUser
 	}
 	return c, true
 }
 
 // Progress counts the children of a parent.
-func (t *Task) Progress(states map[ID]State) Progress {
-	p := Progress{}
-	if t.Children != nil && t.short() == "" {
-		for _, name := range t.Children.Names {
-			p[states[ChildID(t.ID, name)]]++
+func (t *Task) Progress(ends map[ID]End) Progress {
+	p := Progress{States: map[State]int{}}
+	if t.Children == nil {
+		return p
+	}
+	if _, why := t.short(); why != "" {
+		return p
+	}
+	for _, name := range t.Children.Names {
+		if e := ends[ChildID(t.ID, name)]; e.skipped() {
+			p.Skipped++
+		} else {
+			p.States[e.State]++
 		}
 	}
 	return p
 }
 
 // Wanting are the children that nobody has seen, by name.
-func (t *Task) Wanting(states map[ID]State) []string {
-	if t.Children == nil || t.State.Terminal() || t.short() != "" {
+func (t *Task) Wanting(ends map[ID]End) []string {
+	if t.Children == nil || t.State.Terminal() {
+		return nil
+	}
+	if _, why := t.short(); why != "" {
 		return nil
 	}
 	var names []string
 	for _, name := range t.Children.Names {
-		if _, seen := states[ChildID(t.ID, name)]; !seen {
+		if _, seen := ends[ChildID(t.ID, name)]; !seen {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// short says why a parent has no children at all although it was expanded; "" if it may have them.
-func (t *Task) short() string {
-	if t.Spec == nil || t.Children == nil {
-		return ""
+// Stops are the children that have to be stopped when the parent is cancelled, by name: all but the
+// handlers of that and of the end.
+func (t *Task) Stops() []string {
+	if t.Children == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(t.Children.Names), t.Spec.survives)
+}
+
+// Unmade tells whether children that nobody has made when the parent is cancelled need not be made.
+func (t *Task) Unmade() bool { return t.State == Cancelling && !t.Spec.outlives() }
+
+// short says why a parent has no children at all although it was expanded, as a code and in words; "" if
+// it may have them.
+func (t *Task) short() (reason, why string) {
+	switch {
+	case t.Spec == nil || t.Children == nil:
+		return "", ""
+	case t.Spec.Each != nil:
+		if len(t.Children.Names) > 0 {
+			return "", ""
+		}
+		if _, err := t.Spec.Each.items(&t.Work); err != nil {
+			return ReasonUser, err.Error()
+		}
+		return "", ""
+	case len(t.Spec.Steps) > 0:
+		return "", ""
 	}
 	p := &t.Spec.Place
 	found := len(t.Children.Names)
 	switch {
 	case p.Count > found:
-		return fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
+		return ReasonUnplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
 	case found == 0 && p.Late != LateInclude:
-		return fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
+		return ReasonUnplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
 	}
-	return ""
+	return "", ""
 }
 
 // parentDuty says who must act on a parent.
 func parentDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "its children", By: looked(t.Since, around).Add(s.look()), Look: true,
 		Else: "the sweep of any scheduler looks whether all of them have ended"}
+	_, own := OwnChildren(&t)
 	switch {
+	case t.Children == nil && own:
+		d.Who, d.What = "scheduler", "make its children: whoever submitted it has not"
 	case t.Children == nil:
 		d.Who, d.What = "scheduler", "find out which nodes it is meant for: whoever submitted it has not"
 	case t.State == Cancelling:
 		d.What = fmt.Sprintf("stop, all %d of them; then it is cancelled", len(t.Children.Names))
-	case len(t.Children.Names) == 0:
+	case len(t.Children.Names) == 0 && t.Spec.Includes():
 		d.Who, d.What = "operator", "bring up a node that matches: it includes nodes that come late, and none has come"
 	default:
 		d.What = fmt.Sprintf("end, all %d of them; it has ended with the last", len(t.Children.Names))
@@ -272,7 +347,7 @@ func expand(t Task, c Expand) (Event, error) {
 			return nil, fmt.Errorf("%d children, want at most %d", len(c.Names), MaxChildren)
 		}
 		return Expanded(c), nil
-	case t.Spec.Place.Late != LateInclude:
+	case !t.Spec.Includes():
 		return nil, nil // somebody else has expanded it
 	}
 	c.Names = slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { return slices.Contains(t.Children.Names, name) })

@@ -29,11 +29,11 @@ func add(t *testing.T, p Task, c Command) Task {
 	return Evolve(p, Recorded{Seq: p.Seq + 1, Chain: true, At: noon.Add(time.Duration(p.Seq) * time.Second), Event: e})
 }
 
-func states(p *Task, all ...State) map[ID]State {
-	m := map[ID]State{}
+func states(p *Task, all ...State) map[ID]End {
+	m := map[ID]End{}
 	for i, s := range all {
 		if s != Unknown {
-			m[ChildID(p.ID, p.Children.Names[i])] = s
+			m[ChildID(p.ID, p.Children.Names[i])] = End{State: s}
 		}
 	}
 	return m
@@ -164,8 +164,8 @@ func TestChild(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	p := Progress{Finished: 2, Error: 1, Running: 3, Unknown: 1}
-	if got, want := p.String(), "3 of 7 have ended: 2 finished, 1 error, 3 running, 1 not seen yet"; got != want {
+	p := Progress{States: map[State]int{Finished: 2, Error: 1, Running: 3, Unknown: 1}, Skipped: 1}
+	if got, want := p.String(), "4 of 8 have ended: 2 finished, 1 error, 3 running, 1 not seen yet, 1 skipped"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if !json.Valid(p.Result()) {

@@ -48,6 +48,12 @@ type Spec struct {
 	Unique Unique `json:"unique,omitzero"`
 	// Resources bounds what an attempt may use of its node.
 	Resources Resources `json:"resources,omitzero"`
+	// Each runs it once for each value of a list. Default: once.
+	Each *Each `json:"each,omitempty"`
+	// Steps are tasks of which one of the spec consists, in place of Run and Handler. At most [MaxChildren].
+	Steps []Step `json:"steps,omitempty"`
+	// On are steps that run when all others have ended. Default none.
+	On *Handlers `json:"on,omitempty"`
 }
 
 // What becomes of an attempt whose worker loses its connection.
@@ -156,9 +162,13 @@ func (t Timeout) Grace() time.Duration {
 
 // Validate refuses what cannot be run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
+	if err := s.validateParent(); err != nil {
+		return err
+	}
 	switch {
+	case len(s.Steps) > 0:
 	case s.Run == nil && s.Handler == "":
-		return errors.New("nothing to run: set run.argv, run.shell or handler")
+		return errors.New("nothing to run: set run.argv, run.shell or handler, or steps")
 	case s.Run != nil && s.Handler != "":
 		return errors.New("run and handler are both set; a job has one of them")
 	case s.Run != nil:
@@ -252,6 +262,8 @@ func (s *Spec) Text() string {
 	switch {
 	case s == nil:
 		return ""
+	case len(s.Steps) > 0:
+		return "steps " + strings.Join(s.stepNames(), ", ")
 	case s.Run == nil:
 		return s.Handler
 	case s.Run.Shell != "":

@@ -142,6 +142,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
+	if err := e.checkLists(); err != nil {
+		return e, err
+	}
 	if _, err := e.Counters(); err != nil {
 		return e, err
 	}

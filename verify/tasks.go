@@ -58,6 +58,7 @@ type specKey struct {
 	timeout task.Timeout
 	slots   int
 	place   string
+	parent  bool
 
 	concurrency task.Concurrency
 	rate        task.Rate
@@ -67,14 +68,18 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots, concurrency: spec.Concurrency, rate: spec.Rate}
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots, concurrency: spec.Concurrency, rate: spec.Rate, parent: len(spec.Steps) > 0 || spec.Each != nil}
 	if spec.Placed() {
 		place, _ := json.Marshal(spec.Place) // it came from JSON
 		key.place = string(place)
 	}
 	n, ok := w.index[key]
 	if !ok {
-		w.list = append(w.list, &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate})
+		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate}
+		if key.parent {
+			thin.Each = &task.Each{} // says enough: it has children whichever nodes there are
+		}
+		w.list = append(w.list, thin)
 		n = uint32(len(w.list))
 		w.index[key] = n
 	}
@@ -116,7 +121,7 @@ type folded struct {
 	attempt, failures, losses            int32
 	spec, route, node, session, holds    uint32
 	state                                task.State
-	offered, dismissed                   bool
+	offered, dismissed, needs            bool
 }
 
 func (t *tasks) thin(k *task.Task) folded {
@@ -128,7 +133,7 @@ func (t *tasks) thin(k *task.Task) folded {
 		spec: t.specs.number(k.Spec), route: t.words.number(string(k.Route)),
 		holds: t.words.number(strings.Join(k.Holds, ",")),
 		node:  t.words.number(k.Node), session: t.words.number(k.Session),
-		state: k.State, offered: k.Offered, dismissed: k.Dismissed != nil,
+		state: k.State, offered: k.Offered, dismissed: k.Dismissed != nil, needs: k.Needs != nil,
 	}
 }
 
@@ -144,6 +149,9 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
 		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), Holds: holds},
+	}
+	if f.needs {
+		k.Needs = &task.Needs{} // which they are is nobody's business here
 	}
 	if f.dismissed {
 		k.Dismissed = &task.Dismissal{}
@@ -161,7 +169,7 @@ type ended struct {
 	told                                  uint16
 	state                                 task.State
 	born, undue, seen, own, finished, old bool
-	dismissed                             bool
+	dismissed, needs                      bool
 	past                                  *past // nil if it was one turn since the birth with at most one attempt
 }
 
@@ -219,7 +227,7 @@ func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
 		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit}
 	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
-		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state, dismissed: e.dismissed}
+		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state, dismissed: e.dismissed, needs: e.needs}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -233,7 +241,7 @@ func (s *story) forget() ended {
 	f := &s.now
 	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
 		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node, holds: f.holds, limit: s.limit,
-		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, dismissed: f.dismissed}
+		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, dismissed: f.dismissed, needs: f.needs}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]

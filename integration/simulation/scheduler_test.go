@@ -148,15 +148,15 @@ func (v *view) Parents(_ context.Context, limit int) ([]task.ID, error) {
 	return v.those(limit, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 }), err
 }
 
-func (v *view) States(_ context.Context, ids []task.ID) (map[task.ID]task.State, uint64, error) {
+func (v *view) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
 	err := v.ask("look at states")
-	states := map[task.ID]task.State{}
+	ends := map[task.ID]task.End{}
 	for _, id := range ids {
 		if t, ok := v.fold.tasks[id]; ok {
-			states[id] = t.State
+			ends[id] = task.End{State: t.State, Reason: t.Reason}
 		}
 	}
-	return states, v.fold.seq, err
+	return ends, v.fold.seq, err
 }
 
 func (v *view) Busy(_ context.Context, route string) (bool, error) {

@@ -96,6 +96,12 @@ func writeValue(b *bytes.Buffer, n *node, indent string) {
 	case n.kind == list && len(n.items) > 0:
 		b.WriteByte('\n')
 		for _, i := range n.items {
+			if i.kind == mapping && len(i.fields) > 0 {
+				var item bytes.Buffer
+				writeFields(&item, i, indent+"    ")
+				b.WriteString(indent + "  - " + strings.TrimPrefix(item.String(), indent+"    "))
+				continue
+			}
 			b.WriteString(indent + "  - " + yamlFlow(i) + "\n")
 		}
 	case n.kind == text && blockText(n.text):

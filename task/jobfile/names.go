@@ -10,13 +10,18 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":     {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
 	"timeout": {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":  {"name", "timeout", "on_timeout"},
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
+
+	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "files", "setup", "artifacts"},
+	"steps.needs": {"step", "when"},
+	"each":        {"values", "param", "result"},
+	"on":          {"success", "failure", "cancel", "exit"},
 
 	"files":       {"bundle", "to", "mode"},
 	"artifacts":   {"paths", "when"},
@@ -29,7 +34,7 @@ var vocabulary = map[string][]string{
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
-	"code": true, "steps": true, "needs": true, "on": true,
+	"code": true, "steps.if": true,
 	"if": true, "notify": true, "keep": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.sticky": true,
@@ -49,7 +54,8 @@ var foreign = map[string][]string{
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
 	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
-	"approval": {"signal"}, "approve": {"signal"}, "depends": {"needs"}, "depends_on": {"needs"},
+	"approval": {"signal"}, "approve": {"signal"}, "needs": {"steps.needs"}, "depends": {"steps.needs"}, "depends_on": {"steps.needs"}, "tasks": {"steps"}, "jobs": {"steps"}, "handler_on": {"on"},
+	"foreach": {"each"}, "with_items": {"each"}, "matrix": {"each"}, "on.abort": {"on.cancel"}, "on.always": {"on.exit"},
 	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "retention": {"keep"},
 	"max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"},
 	"idempotency": {"unique.key"}, "idempotency_key": {"unique.key"},
@@ -65,7 +71,8 @@ var foreign = map[string][]string{
 // instead where that can be told.
 func refusal(path, name string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
-	name = fold(name)
+	whole := path
+	path, name = shape(path), fold(name)
 	at := join(path, name)
 	if reserved[at] {
 		return "field " + quoted + " is not supported by this version"
@@ -91,7 +98,7 @@ func refusal(path, name string) string {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
 	if near := nearest(name, vocabulary[path]); near != "" {
-		return "unknown field " + quoted + ": did you mean `" + join(path, near) + "`?"
+		return "unknown field " + quoted + ": did you mean `" + join(whole, near) + "`?"
 	}
 	return "unknown field " + quoted + ": the fields here are " + strings.Join(vocabulary[path], ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -108,7 +109,7 @@ func (r *reader) object(v value, what string, read setters) {
 
 func (r *reader) job(root *node) task.Job {
 	var j task.Job
-	r.object(value{root, "", root.pos}, "a job's fields (several jobs are separated by lines of ---)", setters{
+	fields := setters{
 		"name":        func(v value) { j.Name = r.name(v, "job") },
 		"title":       func(v value) { j.Title = r.text(v) },
 		"description": func(v value) { j.Description = r.text(v) },
@@ -119,26 +120,10 @@ func (r *reader) job(root *node) task.Job {
 		"queue":       func(v value) { j.Queue = r.name(v, "queue") },
 		"priority":    func(v value) { j.Priority = r.priority(v) },
 		"fair":        func(v value) { j.Fair = r.line(v) },
-		"run":         func(v value) { j.Run = r.run(v) },
-		"handler":     func(v value) { j.Handler = r.name(v, "handler") },
-		"timeout":     func(v value) { j.Timeout = r.timeout(v) },
-		"retry":       func(v value) { j.Retry = r.retry(v) },
-		"breaker":     func(v value) { j.Breaker = r.breaker(v) },
-		"place":       func(v value) { j.Place = r.place(v) },
-		"slots":       func(v value) { j.Slots = r.atLeastOne(v) },
-
-		"files":     func(v value) { j.Files = r.files(v) },
-		"setup":     func(v value) { j.Setup = r.lines(v) },
-		"artifacts": func(v value) { j.Artifacts = r.artifacts(v) },
-		"schedule":  func(v value) { j.Schedule = r.schedule(v) },
-		"resources": func(v value) { j.Resources = r.resources(v) },
-		"signal":    func(v value) { j.Signal = r.signal(v) },
-
-		"on_disconnect": func(v value) { j.OnDisconnect = r.oneOf(v, task.Disconnects) },
-		"concurrency":   func(v value) { j.Concurrency = r.concurrency(v) },
-		"rate":          func(v value) { j.Rate = r.rate(v) },
-		"unique":        func(v value) { j.Unique = r.unique(v) },
-	})
+		"schedule":    func(v value) { j.Schedule = r.schedule(v) },
+	}
+	maps.Copy(fields, r.spec(&j.Spec))
+	r.object(value{root, "", root.pos}, "a job's fields (several jobs are separated by lines of ---)", fields)
 	if _, ok := root.field("name"); !ok && root.kind == mapping {
 		r.add(root.pos, "name", "name is missing: a job needs one")
 	}
@@ -177,7 +162,9 @@ func (r *reader) validate(j *task.Job) {
 // subject finds the field that a message of [task.Job.Validate] is about. They
 // begin with it.
 func (r *reader) subject(message string) string {
-	end := strings.IndexFunc(message, func(c rune) bool { return c != '.' && c != '_' && (c < 'a' || c > 'z') })
+	end := strings.IndexFunc(message, func(c rune) bool {
+		return c != '.' && c != '_' && c != '[' && c != ']' && (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	})
 	path := message[:max(end, 0)]
 	for path != "" {
 		if _, ok := r.where[path]; ok {

@@ -71,6 +71,9 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 	if len(a.Task.Params) > 0 {
 		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
 	}
+	if item, ok := a.Task.Item(); ok {
+		env = append(env, "MILLRACE_ITEM="+item)
+	}
 	if len(a.Task.Inputs) > 0 {
 		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
 	}

@@ -1,0 +1,397 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
+// the default of a job: it inherits labels, parameters, queue, priority and fair key of the task
+// whose step it is, and no rule.
+type Step struct {
+	// Name is what the others call it: 1 to 64 letters, digits, '_' or '-', none twice in a job.
+	Name string `json:"name,omitempty"`
+	// Needs are the steps that have to end before it starts. Default: none, it starts at once.
+	Needs []StepNeed `json:"needs,omitempty"`
+	// Rule says how many of them have to end as they are meant to. Default [NeedAll].
+	Rule string `json:"rule,omitempty"`
+	// Params are its default parameters; those of the task win over them.
+	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Queue is where it waits. Default: the queue of the task.
+	Queue string `json:"queue,omitempty"`
+	Spec
+}
+
+// StepNeed is a step that another one waits for.
+type StepNeed struct {
+	Step string `json:"step"`
+	// When is how it is meant to end. Default [WhenSuccess].
+	When string `json:"when,omitempty"`
+}
+
+// Handlers are steps that run when all others have ended, if these did so in a certain way. They have
+// no name and no needs of their own. What a failure is handled by does not undo it.
+type Handlers struct {
+	// Success runs if no step failed or was cancelled.
+	Success *Step `json:"success,omitempty"`
+	// Failure runs if one ended in error or abnormal.
+	Failure *Step `json:"failure,omitempty"`
+	// Cancel runs if one was cancelled, alone or with the whole task; it is not cancelled with it.
+	Cancel *Step `json:"cancel,omitempty"`
+	// Exit runs in any case. It, too, is not cancelled with the task.
+	Exit *Step `json:"exit,omitempty"`
+}
+
+// Names of the handlers among the children of a task.
+const (
+	OnSuccess = "on-success"
+	OnFailure = "on-failure"
+	OnCancel  = "on-cancel"
+	OnExit    = "on-exit"
+)
+
+// handler is a handler with its name and what of the steps it waits for.
+type handler struct {
+	name, field, rule, when string
+	step                    *Step
+}
+
+// all are the handlers that are set, in the order of their names above.
+func (h *Handlers) all() []handler {
+	if h == nil {
+		return nil
+	}
+	return slices.DeleteFunc([]handler{
+		{OnSuccess, "on.success", NeedNone, WhenTrouble, h.Success},
+		{OnFailure, "on.failure", NeedAny, WhenFailure, h.Failure},
+		{OnCancel, "on.cancel", NeedAny, WhenCancel, h.Cancel},
+		{OnExit, "on.exit", NeedAll, WhenEnd, h.Exit},
+	}, func(h handler) bool { return h.step == nil })
+}
+
+// stepNames are the names of all children of a task with steps: the steps and then the handlers.
+func (s *Spec) stepNames() []string {
+	var names []string
+	for i := range s.Steps {
+		names = append(names, s.Steps[i].Name)
+	}
+	for _, h := range s.On.all() {
+		names = append(names, h.name)
+	}
+	return names
+}
+
+// stepped tells whether the children of a task of the spec are steps.
+func (s *Spec) stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
+
+// survives tells whether a child of this name goes on when its parent is cancelled.
+func (s *Spec) survives(name string) bool {
+	return s.stepped() && s.On != nil && (name == OnCancel && s.On.Cancel != nil || name == OnExit && s.On.Exit != nil)
+}
+
+// outlives tells whether there is such a child.
+func (s *Spec) outlives() bool { return s.survives(OnCancel) || s.survives(OnExit) }
+
+// step finds a step or handler of a task by the name of its child, and what it needs there;
+// nil if there is none.
+func (t *Task) step(name string) (*Step, *Needs) {
+	for _, h := range t.Spec.On.all() {
+		if h.name != name {
+			continue
+		}
+		n := &Needs{Rule: h.rule}
+		for i := range t.Spec.Steps {
+			n.Of = append(n.Of, t.stepNeed(t.Spec.Steps[i].Name, h.when))
+		}
+		return h.step, n
+	}
+	i := slices.IndexFunc(t.Spec.Steps, func(s Step) bool { return s.Name == name })
+	if i < 0 {
+		return nil, nil
+	}
+	step := &t.Spec.Steps[i]
+	if len(step.Needs) == 0 {
+		return step, nil
+	}
+	n := &Needs{Rule: step.Rule}
+	for _, need := range step.Needs {
+		n.Of = append(n.Of, t.stepNeed(need.Step, need.When))
+	}
+	return step, n
+}
+
+func (t *Task) stepNeed(step, when string) Need {
+	return Need{Task: ChildID(t.ID, step), Name: step, When: when}
+}
+
+// stepChild is the birth of a step or handler of this name.
+func stepChild(parent *Task, name string) Submitted {
+	step, needs := parent.step(name)
+	if step == nil { // a name that only another version knows
+		step = &Step{}
+	}
+	spec := step.Spec
+	w := parent.Work
+	w.Params = overParams(step.Params, parent.Params)
+	w.Spec, w.Parent, w.Needs, w.StartBy = &spec, parent.ID, needs, parent.StartBy
+	queue := step.Queue
+	if queue == "" {
+		queue = parent.Route.Queue()
+	}
+	if spec.Placed() {
+		if spec.Place.Queue == "" {
+			spec.Place.Queue = queue
+		}
+		queue = spec.Place.Queue
+	}
+	w.Route = spec.homeRoute(queue, parent.Route.Priority())
+	w.Holds = w.holds()
+	if bound := spec.Timeout.Pending.Std(); bound > 0 && !w.waitsForOthers() {
+		w.StartBy = later(parent.StartedAt, parent.Due).Add(bound)
+	}
+	return Submitted{Work: w, Due: parent.Due}
+}
+
+// overParams are the defaults with what a task was given put over them.
+func overParams(defaults map[string]json.RawMessage, given json.RawMessage) json.RawMessage {
+	if len(defaults) == 0 {
+		return given
+	}
+	var set map[string]json.RawMessage
+	if len(given) > 0 && json.Unmarshal(given, &set) != nil {
+		return given
+	}
+	merged, err := merge(defaults, set)
+	if err != nil {
+		return given
+	}
+	return merged
+}
+
+// Awaken returns the skipped steps of a task, by name, that may run after all, now that some of
+// those that they need have another life. Each comes after those that it needs.
+func Awaken(t *Task, ends map[ID]End) []string {
+	if !t.Spec.stepped() || t.Children == nil {
+		return nil
+	}
+	now := maps.Clone(ends)
+	if now == nil {
+		now = map[ID]End{}
+	}
+	var names []string
+	for before := -1; before < len(names); {
+		before = len(names)
+		for _, name := range t.Children.Names {
+			id := ChildID(t.ID, name)
+			if !now[id].skipped() {
+				continue
+			}
+			_, needs := t.step(name)
+			if needs == nil {
+				continue
+			}
+			if verdict, _ := needs.Judge(needs.ends(now)); verdict != Never {
+				names, now[id] = append(names, name), End{State: Held}
+			}
+		}
+	}
+	return names
+}
+
+// Rerun are the handlers of a task that have run, by name: they do so again when one of its steps
+// has got another life.
+func Rerun(t *Task, ends map[ID]End) []string {
+	if !t.Spec.stepped() || t.Children == nil {
+		return nil
+	}
+	var names []string
+	for _, h := range t.Spec.On.all() {
+		if e := ends[ChildID(t.ID, h.name)]; e.State.Terminal() && !e.skipped() {
+			names = append(names, h.name)
+		}
+	}
+	return names
+}
+
+// Revive returns the command that gives an ended parent another life because one of its children
+// has one; false if it may stay as it is.
+func Revive(t *Task, ends map[ID]End) (Command, bool) {
+	if !t.State.Terminal() || t.Children == nil || !t.Spec.Parental() {
+		return nil, false
+	}
+	if _, why := t.short(); why != "" {
+		return nil, false
+	}
+	again := Reopen{Reason: "a child of it has another life"}
+	p := t.Progress(ends)
+	if p.Ended() < p.Total()-p.States[Unknown] || len(Awaken(t, ends)) > 0 {
+		return again, true
+	}
+	good := p.Total() > 0 && p.States[Finished]+p.Skipped == p.Total()
+	return again, good && t.State != Finished
+}
+
+// ends are those of the needed tasks, in order.
+func (n *Needs) ends(known map[ID]End) []End {
+	ends := make([]End, len(n.Of))
+	for i, need := range n.Of {
+		ends[i] = known[need.Task]
+	}
+	return ends
+}
+
+// validateParent refuses a spec whose tasks are parents by steps or by a list, and that says what only
+// those can follow that run themselves.
+func (s *Spec) validateParent() error {
+	if err := s.Each.validate(); err != nil {
+		return err
+	}
+	if len(s.Steps) == 0 {
+		if s.On != nil {
+			return errors.New("on: there are no steps whose end it could handle; set steps")
+		}
+		return nil
+	}
+	if s.Run != nil || s.Handler != "" {
+		return errors.New("steps and run or handler are both set; a job has one of them")
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"timeout", s.Timeout != Timeout{}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
+		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"resources", s.Resources != Resources{}},
+		{"concurrency", s.Concurrency != Concurrency{}}, {"rate", s.Rate != Rate{}},
+		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},
+	} {
+		if f.set {
+			return fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name)
+		}
+	}
+	handlers := s.On.all()
+	switch {
+	case s.On != nil && len(handlers) == 0:
+		return errors.New("on: nothing is set; want success, failure, cancel or exit")
+	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
+		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
+	case len(s.Steps) > MaxChildren:
+		return fmt.Errorf("steps: %d steps, want at most %d", len(s.Steps), MaxChildren)
+	}
+	at := make(map[string]int, len(s.Steps))
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		if err := ValidName("step", step.Name); err != nil {
+			return fmt.Errorf("steps[%d].name: %w", i, err)
+		}
+		if first, double := at[step.Name]; double {
+			return fmt.Errorf("steps[%d].name: %q is the name of steps[%d] as well", i, step.Name, first)
+		}
+		if strings.HasPrefix(step.Name, "on-") {
+			return fmt.Errorf("steps[%d].name: %q: names that begin with on- are those of the handlers", i, step.Name)
+		}
+		at[step.Name] = i
+	}
+	for i := range s.Steps {
+		if err := s.Steps[i].validate(at); err != nil {
+			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	for _, h := range handlers {
+		if h.step.Name != "" || len(h.step.Needs) > 0 || h.step.Rule != "" {
+			return fmt.Errorf("%s: a handler has no name, needs or rule: it comes after all steps", h.field)
+		}
+		if err := h.step.validate(at); err != nil {
+			return fmt.Errorf("%s.%w", h.field, err)
+		}
+	}
+	return s.acyclic(at)
+}
+
+func isSet[T any](v *T) bool { return !reflect.ValueOf(v).Elem().IsZero() }
+
+// validate refuses a step, given where the others stand.
+func (s *Step) validate(at map[string]int) error {
+	switch {
+	case len(s.Steps) > 0 || s.On != nil:
+		return errors.New("steps: steps cannot have steps; submit another job from a step instead")
+	case s.Unique.Key != "":
+		return errors.New("unique is for a whole job, not for a step")
+	case s.Breaker != nil:
+		return errors.New("breaker is for a job that runs itself, not for a step")
+	case s.Rule != "" && len(s.Needs) == 0:
+		return errors.New("rule says how to count needs, and there are none")
+	case s.Rule != "" && !slices.Contains(NeedRules, s.Rule):
+		return fmt.Errorf("rule is %q, want one of %v", s.Rule, NeedRules)
+	case len(s.Needs) > MaxNeeds:
+		return fmt.Errorf("needs: %d steps, want at most %d", len(s.Needs), MaxNeeds)
+	}
+	for i, n := range s.Needs {
+		switch _, known := at[n.Step]; {
+		case !known:
+			return fmt.Errorf("needs: there is no step %q", n.Step)
+		case n.When != "" && !slices.Contains(Whens, n.When):
+			return fmt.Errorf("needs: when is %q, want one of %v", n.When, Whens)
+		case slices.ContainsFunc(s.Needs[:i], func(o StepNeed) bool { return o.Step == n.Step }):
+			return fmt.Errorf("needs: step %q is named twice", n.Step)
+		}
+	}
+	if e := s.Each; e != nil && e.Result != "" && !slices.ContainsFunc(s.Needs, func(n StepNeed) bool { return n.Step == e.Result }) {
+		return fmt.Errorf("each.result: %q is not among the needs of the step", e.Result)
+	}
+	if s.Queue != "" {
+		if err := ValidName("queue", s.Queue); err != nil {
+			return err
+		}
+	}
+	return s.Spec.Validate()
+}
+
+// acyclic refuses steps that wait for each other.
+func (s *Spec) acyclic(at map[string]int) error {
+	waits := make([]int, len(s.Steps))
+	by := make([][]int, len(s.Steps))
+	var free []int
+	for i := range s.Steps {
+		if waits[i] = len(s.Steps[i].Needs); waits[i] == 0 {
+			free = append(free, i)
+		}
+		for _, n := range s.Steps[i].Needs {
+			by[at[n.Step]] = append(by[at[n.Step]], i)
+		}
+	}
+	for ; len(free) > 0; free = free[1:] {
+		for _, i := range by[free[0]] {
+			if waits[i]--; waits[i] == 0 {
+				free = append(free, i)
+			}
+		}
+	}
+	if i := slices.IndexFunc(waits, func(n int) bool { return n > 0 }); i >= 0 {
+		return fmt.Errorf("steps[%d].needs: %s", i, s.circle(i, at, waits))
+	}
+	return nil
+}
+
+// circle names the steps of a circle that is reached from step i, against the direction of the needs.
+func (s *Spec) circle(i int, at map[string]int, waits []int) string {
+	var path []int
+	for !slices.Contains(path, i) {
+		path = append(path, i)
+		for _, n := range s.Steps[i].Needs {
+			if waits[at[n.Step]] > 0 {
+				i = at[n.Step]
+				break
+			}
+		}
+	}
+	var names []string
+	for _, j := range append(path[slices.Index(path, i):], i) {
+		names = append(names, s.Steps[j].Name)
+	}
+	return "the steps wait for each other: " + strings.Join(names, " needs ")
+}

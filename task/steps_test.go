@@ -1,0 +1,281 @@
+package task
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// does is a step that needs others by success.
+func does(name string, needs ...StepNeed) Step {
+	return Step{Name: name, Needs: needs, Spec: Spec{Handler: "x"}}
+}
+
+func need(step, when string) StepNeed { return StepNeed{Step: step, When: when} }
+
+// graph is a task with these steps and all handlers, expanded.
+func graph(t *testing.T, steps ...Step) Task {
+	t.Helper()
+	h := Step{Spec: Spec{Handler: "h"}}
+	return expandedTask(t, Spec{Steps: steps, On: &Handlers{Success: &h, Failure: &h, Cancel: &h, Exit: &h}}, nil)
+}
+
+func expandedTask(t *testing.T, s Spec, params map[string]json.RawMessage) Task {
+	t.Helper()
+	e, err := Birth(Submission{Spec: &s, Params: params, Queue: "images", Labels: map[string]string{"a": "b"}}, nil, 0, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Evolve(Task{ID: parentID}, Recorded{Seq: 1, At: noon, Event: e})
+	own, ok := OwnChildren(&p)
+	if !ok || p.State != Running {
+		t.Fatalf("it is %s, with children of its own: %v", p.State, ok)
+	}
+	return add(t, p, Expand{own})
+}
+
+func endsBy(p *Task, all map[string]End) map[ID]End {
+	ends := map[ID]End{}
+	for name, e := range all {
+		ends[ChildID(p.ID, name)] = e
+	}
+	return ends
+}
+
+func TestStepBirths(t *testing.T) {
+	p := graph(t, does("a"), Step{Name: "b", Needs: []StepNeed{need("a", WhenEnd)}, Queue: "slow",
+		Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: Spec{Handler: "x", Signal: &Signal{}}})
+	if want := []string{"a", "b", OnSuccess, OnFailure, OnCancel, OnExit}; !reflect.DeepEqual(p.Children.Names, want) {
+		t.Fatalf("its children are %v", p.Children.Names)
+	}
+	a, b, exit := Child(&p, "a"), Child(&p, "b"), Child(&p, OnExit)
+	if !a.Offers() || a.Parent != p.ID || a.Route != "images.5" || a.Labels["a"] != "b" {
+		t.Errorf("the first step is %+v", a)
+	}
+	if b.Route != "slow.5" || !slices.Equal(b.Holds, []string{HoldNeeds, HoldSignal}) || string(b.Params) != `{"x":1}` ||
+		!reflect.DeepEqual(b.Needs.Of, []Need{{ChildID(p.ID, "a"), "a", WhenEnd}}) {
+		t.Errorf("the second step is %+v", b)
+	}
+	if len(exit.Needs.Of) != 2 || exit.Needs.Of[1].When != WhenEnd || exit.Needs.Validate() != nil {
+		t.Errorf("the handler needs %s", exit.Needs)
+	}
+	if got := p.Stops(); !slices.Equal(got, []string{"a", "b", OnSuccess, OnFailure}) {
+		t.Errorf("a cancel stops %v", got)
+	}
+}
+
+func TestHandlersNeeds(t *testing.T) {
+	ok, bad, user, skip := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonUser}, End{Cancelled, ReasonSkipped}
+	p := graph(t, does("a"), does("b"))
+	for _, c := range []struct {
+		a, b                           End
+		success, failure, cancel, exit Verdict
+	}{
+		{ok, ok, Met, Never, Never, Met},
+		{ok, skip, Met, Never, Never, Met},
+		{ok, End{State: Running}, NotYet, NotYet, NotYet, NotYet},
+		{bad, skip, Never, Met, Never, Met},
+		{ok, user, Never, Never, Met, Met},
+		{bad, user, Never, Met, Met, Met},
+	} {
+		ends := endsBy(&p, map[string]End{"a": c.a, "b": c.b})
+		for name, want := range map[string]Verdict{OnSuccess: c.success, OnFailure: c.failure, OnCancel: c.cancel, OnExit: c.exit} {
+			_, needs := p.step(name)
+			if got, why := needs.Judge(needs.ends(ends)); got != want {
+				t.Errorf("with %s and %s: %s is %d, want %d: %s", c.a, c.b, name, got, want, why)
+			}
+		}
+	}
+}
+
+func TestAwaken(t *testing.T) {
+	ok, bad, skip, runs := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonSkipped}, End{State: Pending}
+	// The chain stands in the file the wrong way round.
+	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", WhenFailure)))
+	for _, c := range []struct {
+		name  string
+		ends  map[string]End
+		want  []string
+		rerun []string
+	}{
+		{"nothing has changed", map[string]End{"a": bad, "b": skip, "c": skip, "mend": ok, OnSuccess: skip, OnFailure: ok, OnCancel: skip, OnExit: ok},
+			nil, []string{OnFailure, OnExit}},
+		{"the failed one has another life", map[string]End{"a": runs, "b": skip, "c": skip, "mend": ok, OnSuccess: skip, OnFailure: ok, OnCancel: skip, OnExit: ok},
+			[]string{"b", OnSuccess, OnCancel, "c"}, []string{OnFailure, OnExit}},
+		{"it has succeeded", map[string]End{"a": ok, "b": skip, "c": skip, "mend": skip}, []string{"b", "c"}, nil},
+		{"one is unknown", map[string]End{"b": skip}, []string{"b"}, nil},
+	} {
+		ends := endsBy(&p, c.ends)
+		if got := Awaken(&p, ends); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v may run after all, want %v", c.name, got, c.want)
+		}
+		if got := Rerun(&p, ends); !slices.Equal(got, c.rerun) {
+			t.Errorf("%s: %v run again, want %v", c.name, got, c.rerun)
+		}
+	}
+}
+
+func TestFollowSteps(t *testing.T) {
+	ok, bad, user, skip := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonUser}, End{Cancelled, ReasonSkipped}
+	open := expandedTask(t, Spec{Steps: []Step{does("a"), does("b", need("a", WhenFailure))}}, nil)
+	cancelling := add(t, open, Cancel{})
+	for _, c := range []struct {
+		given Task
+		a, b  End
+		want  State
+	}{
+		{open, ok, skip, Finished},
+		{open, bad, ok, Error},
+		{open, user, skip, Cancelled},
+		{open, ok, End{State: Held}, Unknown},
+		{cancelling, ok, skip, Finished},
+		{cancelling, user, skip, Cancelled},
+	} {
+		ends := endsBy(&open, map[string]End{"a": c.a, "b": c.b})
+		command, ended := Follow(&c.given, ends)
+		if !ended {
+			if c.want != Unknown {
+				t.Errorf("with %s and %s it goes on", c.a, c.b)
+			}
+			continue
+		}
+		end := add(t, c.given, command)
+		if end.State != c.want {
+			t.Errorf("with %s and %s it is %s, want %s", c.a, c.b, end.State, c.want)
+		}
+		if _, again := Revive(&end, ends); again {
+			t.Errorf("with %s and %s it has another life at once", c.a, c.b)
+		}
+		ends[ChildID(open.ID, "a")] = End{State: Running}
+		if again, ok := Revive(&end, ends); !ok || add(t, end, again).State != Running {
+			t.Errorf("that a child has another life gives it none")
+		}
+	}
+	failed := add(t, open, Conclude{State: Error})
+	if _, again := Revive(&failed, endsBy(&open, map[string]End{"a": ok, "b": skip})); !again {
+		t.Error("it stays in error although all is well by now")
+	}
+}
+
+func TestEach(t *testing.T) {
+	step := does("get")
+	step.Each = &Each{Param: "urls"}
+	list := Spec{Handler: "x", Each: &Each{Param: "urls"}}
+	params := map[string]json.RawMessage{"urls": json.RawMessage(`["a",{"b":2}]`), "n": json.RawMessage("1")}
+	p := expandedTask(t, list, params)
+	a, b := Child(&p, "0"), Child(&p, "1")
+	if text, _ := a.Item(); text != "a" || string(a.Params) != `{"item":"a","n":1}` || a.Spec.Each != nil || !a.Offers() {
+		t.Errorf("the first child is given %s", a.Params)
+	}
+	if text, _ := b.Item(); text != `{"b":2}` || a.Spec == p.Spec {
+		t.Errorf("the second child is given %s", b.Params)
+	}
+	empty := expandedTask(t, list, map[string]json.RawMessage{"urls": json.RawMessage("[]")})
+	if c, ok := Follow(&empty, nil); !ok || add(t, empty, c).State != Finished {
+		t.Errorf("an empty list: %+v, %v", c, ok)
+	}
+	for _, s := range []Spec{list, {Steps: []Step{step}}} {
+		for _, urls := range []string{"7", "null", `"a"`, ""} {
+			given := map[string]json.RawMessage{}
+			if urls != "" {
+				given["urls"] = json.RawMessage(urls)
+			}
+			if _, err := Birth(Submission{Spec: &s, Params: given}, nil, 0, noon); err == nil || !strings.Contains(err.Error(), `each.param: parameter "urls" is`) {
+				t.Errorf("the list %s: %v", urls, err)
+			}
+		}
+	}
+	// What a step brings forth is known later only.
+	from := does("get", need("list", ""))
+	from.Each = &Each{Result: "list"}
+	g := graph(t, does("list"), from)
+	birth := Child(&g, "get")
+	born := Evolve(Task{ID: ChildID(g.ID, "get")}, Recorded{Seq: 1, At: noon, Event: birth})
+	for inputs, want := range map[string]State{
+		`{"list":{"task":"x","state":"finished","result":["p","q"]}}`: Running,
+		`{"list":{"task":"x","state":"finished","result":7}}`:         Abnormal,
+		`{}`: Abnormal,
+	} {
+		now := add(t, born, Unhold{Hold: HoldNeeds, Inputs: json.RawMessage(inputs)})
+		own, _ := OwnChildren(&now)
+		now = add(t, now, Expand{own})
+		if c, ok := Follow(&now, nil); ok {
+			now = add(t, now, c)
+		}
+		if now.State != want || want == Running && (len(own.Names) != 2 || strings.Contains(string(Child(&now, "1").Inputs), `"q"`)) {
+			t.Errorf("with %s it is %s: %s", inputs, now.State, now.Message)
+		}
+	}
+}
+
+func TestGather(t *testing.T) {
+	p := expandedTask(t, Spec{Handler: "x", Each: &Each{Values: []json.RawMessage{json.RawMessage("1"), json.RawMessage("2"), json.RawMessage("3")}}}, nil)
+	child := func(name, result string) Task {
+		return Task{ID: ChildID(p.ID, name), State: Finished, Result: json.RawMessage(result)}
+	}
+	if got := string(Gather(&p, []Task{child("2", `"c"`), child("0", `1`), {ID: ChildID(p.ID, "1"), State: Error, Result: json.RawMessage("5")}})); got != `[1,null,"c"]` {
+		t.Errorf("its result is %s", got)
+	}
+	big := `"` + strings.Repeat("x", MaxInputs) + `"`
+	if got := string(Gather(&p, []Task{child("0", big), child("1", "2")})); got != "[null,2,null]" {
+		t.Errorf("what is too large leaves %d bytes", len(got))
+	}
+	s := expandedTask(t, Spec{Steps: []Step{does("a"), does("b")}}, nil)
+	if got := string(Gather(&s, []Task{child("b", "9"), child("a", "")})); got != `{"b":9}` {
+		t.Errorf("the result of steps is %s", got)
+	}
+}
+
+func TestStepsRefused(t *testing.T) {
+	nested := does("a")
+	nested.Steps = []Step{does("b")}
+	unique := does("a")
+	unique.Unique.Key = "k"
+	each := does("a")
+	each.Each = &Each{Result: "b"}
+	for want, s := range map[string]Spec{
+		"steps[1].name: \"a\" is the name of steps[0] as well": {Steps: []Step{does("a"), does("a")}},
+		"steps[0].name: step":                                              {Steps: []Step{does("a b")}},
+		"names that begin with on-":                                        {Steps: []Step{does(OnExit)}},
+		"steps[0].needs: there is no step \"b\"":                           {Steps: []Step{does("a", need("b", ""))}},
+		"steps[0].needs: step \"b\" is named twice":                        {Steps: []Step{does("a", need("b", ""), need("b", WhenEnd)), does("b")}},
+		"steps[0].needs: the steps wait for each other: a needs a":         {Steps: []Step{does("a", need("a", ""))}},
+		"steps[1].needs: the steps wait for each other: b needs c needs b": {Steps: []Step{does("a"), does("b", need("c", "")), does("c", need("b", ""))}},
+		"steps[0].steps: steps cannot have steps":                          {Steps: []Step{nested}},
+		"steps[0].unique is for a whole job":                               {Steps: []Step{unique}},
+		"steps[0].each.result: \"b\" is not among the needs":               {Steps: []Step{each, does("b")}},
+		"steps[0].nothing to run":                                          {Steps: []Step{{Name: "a"}}},
+		"steps and run or handler are both set":                            {Handler: "x", Steps: []Step{does("a")}},
+		"timeout is for what runs":                                         {Timeout: Timeout{Run: 1}, Steps: []Step{does("a")}},
+		"on: there are no steps":                                           {Handler: "x", On: &Handlers{}},
+		"on: nothing is set":                                               {Steps: []Step{does("a")}, On: &Handlers{}},
+		"on.exit: a handler has no name":                                   {Steps: []Step{does("a")}, On: &Handlers{Exit: &Step{Name: "x"}}},
+		"each: choose one":                                                 {Handler: "x", Each: &Each{Param: "a", Result: "b"}},
+		"each: want a list":                                                {Handler: "x", Each: &Each{}},
+		"at most 256 beside on":                                            {Steps: make([]Step, MaxNeeds+1), On: &Handlers{Exit: &Step{}}},
+		"steps: 4097 steps, want at most 4096":                             {Steps: make([]Step, MaxChildren+1)},
+	} {
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// An approval that was never given is asked for again in another life, one that was given is not.
+func TestSignalInAnotherLife(t *testing.T) {
+	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Signal: &Signal{}}}, nil, 0, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	born := Evolve(Task{ID: parentID}, Recorded{Seq: 1, At: noon, Event: e})
+	never := add(t, add(t, born, Cancel{}), Reopen{})
+	if never.State != Held || !slices.Equal(never.Holds, []string{HoldSignal}) {
+		t.Errorf("without its signal it is %s, held by %v", never.State, never.Holds)
+	}
+	given := add(t, add(t, add(t, born, Unhold{Hold: HoldSignal}), Cancel{}), Reopen{})
+	if given.State != Pending || len(given.Holds) > 0 {
+		t.Errorf("with it it is %s, held by %v", given.State, given.Holds)
+	}
+}
