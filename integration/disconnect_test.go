@@ -29,6 +29,8 @@ func TestContinueWithoutServer(t *testing.T) {
 		OnDisconnect: task.DisconnectContinue,
 	}})
 	p.await(c, id, task.Running)
+	// The worker has to know as well that the task is its own.
+	p.until("the process runs", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) > 0 })
 
 	server.kill()
 	away := time.Now()

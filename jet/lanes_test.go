@@ -166,7 +166,7 @@ func TestWeightedQueues(t *testing.T) {
 func TestManySlotsAndLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: time.Minute})
-	const tasks, workers, slots = 900, 3, 8
+	const tasks, workers, slots = 600, 3, 8
 	ctx, cancel := context.WithCancel(within(t))
 	var mu sync.Mutex
 	seen, deliveries := map[task.ID]int{}, 0

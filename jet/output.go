@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,26 +15,51 @@ import (
 	"millrace/task"
 )
 
-// Print stores a batch of lines and waits for the server's word.
+// maxLines is how large a message of lines may be: what a server takes that was told
+// nothing else, less some room for what the message says beside them.
+const maxLines = 1<<20 - 4<<10
+
+// Print stores a batch of lines and waits for the server's word. One that is too
+// large for a message is stored in parts.
 func (s *Store) Print(ctx context.Context, b task.Lines) error {
-	return s.keep(ctx, outputPrefix+string(b.Task), "", b)
+	body, err := plainJSON(b)
+	if err != nil {
+		return err
+	}
+	if half := len(b.Lines) / 2; len(body) > maxLines && half > 0 {
+		all := b.Lines
+		b.Lines = all[:half]
+		if err := s.Print(ctx, b); err != nil {
+			return err
+		}
+		b.Lines = all[half:]
+		return s.Print(ctx, b)
+	}
+	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
+}
+
+// plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
+// print they are frequent, and each would take six bytes.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
 }
 
 // Keep stores a batch of records and waits for the server's word. The same
 // batch stored again, after an answer was lost, is kept once.
 func (s *Store) Keep(ctx context.Context, b task.Records) error {
-	return s.keep(ctx, dataPrefix+string(b.Task), fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First), b)
-}
-
-func (s *Store) keep(ctx context.Context, subject, id string, batch any) error {
-	body, err := json.Marshal(batch)
+	body, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: subject, Data: body}
-	if id != "" {
-		m.Header = nats.Header{nats.MsgIdHdr: {id}}
-	}
+	id := fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First)
+	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {id}}, Data: body})
+}
+
+func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := s.pub.publish(ctx, m)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream) || says(err, codeSameInFlight)) {
@@ -51,13 +77,20 @@ func (s *Store) keep(ctx context.Context, subject, id string, batch any) error {
 // until ctx ends, each returns an error, or, unless follow is set, there are no
 // more. It returns nil in the last case.
 func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
-	return readAll(ctx, s, OutputStream, outputPrefix+string(id), follow, each)
+	return readAll(ctx, s, OutputStream, outputPrefix+string(id), follow, func(b task.Lines) error {
+		b.OneByOne()
+		return each(b)
+	})
 }
 
 // Kept is [Store.Printed] for the records of a task.
 func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
 	return readAll(ctx, s, DataStream, dataPrefix+string(id), follow, each)
 }
+
+// readBytes is how much is asked for at once: more than the largest message, and less
+// than what a server has wait for a client before it drops the connection.
+const readBytes = 16 << 20
 
 func readAll[T any](ctx context.Context, s *Store, stream, subject string, follow bool, each func(T) error) error {
 	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
@@ -79,7 +112,7 @@ func readAll[T any](ctx context.Context, s *Store, stream, subject string, follo
 	if left == 0 && !follow {
 		return nil
 	}
-	iter, err := c.Messages(jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(10*time.Second))
+	iter, err := c.Messages(jetstream.PullMaxBytes(readBytes), jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(10*time.Second))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}

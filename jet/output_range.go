@@ -48,7 +48,9 @@ func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]Output
 				r.First = seq
 			}
 			r.Last = seq
-			r.Lines += len(b.Lines)
+			for i := range b.Lines {
+				r.Lines += b.Lines[i].Count()
+			}
 			ranges[b.Epoch] = r
 		}
 		if len(found) < rangeBatch {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,5 +123,27 @@ func TestKeepIsOnce(t *testing.T) {
 	}
 	if err := s.Keep(canceled(), task.Records{Task: id}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Keep with a context that has ended: %v", err)
+	}
+}
+
+// TestPrintedInParts: what JSON makes larger than a message is stored all the same.
+func TestPrintedInParts(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	id := newTask()
+	b := lines(id, 1, 20)
+	for i := range b.Lines {
+		b.Lines[i].Text = strings.Repeat("\x01", 60<<10) // each takes six bytes
+	}
+	b.Lines = append(b.Lines, task.Line{N: 22, Stream: task.Stdout, Text: "a<b>\n&c", Several: 2})
+	if err := s.Print(within(t), b); err != nil {
+		t.Fatal(err)
+	}
+	if n := printed(t, s, id); n != 22 {
+		t.Errorf("read %d lines, want 22", n)
+	}
+	ranges, err := s.OutputRanges(within(t), id)
+	if r := ranges[7]; err != nil || r.Lines != 22 || r.First == r.Last {
+		t.Errorf("the ranges are %+v, %v", ranges, err)
 	}
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // Line is one line of output, or a piece of a very long one.
 type Line struct {
-	// N counts the lines of the attempt, from 1.
+	// N counts the lines of the attempt, from 1; of several it is the last one's.
 	N      int       `json:"n"`
 	At     time.Time `json:"at"`
 	Stream string    `json:"stream"`
@@ -40,6 +41,45 @@ type Line struct {
 	Fields json.RawMessage `json:"fields,omitempty"`
 	// More says that the line goes on in the next one of its stream.
 	More bool `json:"more,omitempty"`
+	// Several is how many lines Text holds, parted by line feeds, if it is more than
+	// one: lines of a stream that came at once are stored together. Who reads them
+	// gets them one by one; see [Lines.OneByOne].
+	Several int `json:"several,omitempty"`
+}
+
+// Count is how many lines l stands for.
+func (l *Line) Count() int { return max(l.Several, 1) }
+
+// OneByOne has each line of the batch in an element of its own. One whose text
+// does not hold as many lines as it says stays as it is.
+func (b *Lines) OneByOne() {
+	n := 0
+	for i := range b.Lines {
+		if l := &b.Lines[i]; l.Several > 1 && strings.Count(l.Text, "\n") != l.Several-1 {
+			l.Several = 0
+		}
+		n += b.Lines[i].Count()
+	}
+	if n == len(b.Lines) {
+		return
+	}
+	all := make([]Line, 0, n)
+	for i := range b.Lines {
+		l := b.Lines[i]
+		if l.Several <= 1 {
+			all = append(all, l)
+			continue
+		}
+		text := l.Text
+		first := l.N - l.Several + 1
+		l.Several = 0
+		for n := first; n <= b.Lines[i].N; n++ {
+			l.N = n
+			l.Text, text, _ = strings.Cut(text, "\n")
+			all = append(all, l)
+		}
+	}
+	b.Lines = all
 }
 
 // Records is a batch of what an attempt produced.

@@ -94,7 +94,7 @@ func (o *Output) Heartbeat() {
 
 // Log adds an entry with a level, such as "warn", and fields, a JSON object or nil.
 func (o *Output) Log(level, message string, fields []byte) {
-	o.add(task.Line{Stream: task.Log, Text: message, Level: level, Fields: fields})
+	o.add(task.Line{Stream: task.Log, Text: message, Level: level, Fields: fields}, nil)
 }
 
 func (o *Output) lastBeat() time.Time {

@@ -15,15 +15,19 @@ import (
 
 // Bounds of what an attempt prints and produces before it is stored.
 const (
-	flushBytes = 128 << 10
-	flushLines = 1000
+	flushBytes = 512 << 10
 	flushItems = 500
 	flushAfter = 100 * time.Millisecond
+	// lineCost is about what a line takes beside its text.
+	lineCost = 100
+	// blockBytes and blockTime bound the lines that are stored as one; see [task.Line].
+	blockBytes = 64 << 10
+	blockTime  = 10 * time.Millisecond
 )
 
 // Output collects what one attempt prints and produces and stores it in
-// batches. Who prints faster than it can be stored waits. Its methods are safe
-// for concurrent use.
+// batches: while one is stored the next is filled. Who prints faster than that
+// waits. Its methods are safe for concurrent use.
 type Output struct {
 	store   Store
 	now     func() time.Time
@@ -35,10 +39,12 @@ type Output struct {
 	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
 	// flushing is held while a batch is stored, so that batches stay in order.
-	flushing sync.Mutex
+	flushing turn
 
 	mu      sync.Mutex
 	lines   []task.Line       // guarded by mu
+	block   []byte            // guarded by mu; the text of the last of lines, if open is set
+	open    bool              // guarded by mu
 	items   []json.RawMessage // guarded by mu
 	size    int               // guarded by mu
 	printed int               // guarded by mu; lines so far
@@ -57,32 +63,66 @@ type Output struct {
 }
 
 // Line adds a line of a stream, such as [task.Stdout].
-func (o *Output) Line(stream, text string) { o.add(task.Line{Stream: stream, Text: text}) }
+func (o *Output) Line(stream, text string) { o.add(task.Line{Stream: stream, Text: text}, nil) }
 
-// Piece adds a part of a line that goes on in the next piece of the stream.
-func (o *Output) Piece(stream, text string) {
-	o.add(task.Line{Stream: stream, Text: text, More: true})
+// Text adds a line, or with more a part of one that goes on in the next text of the
+// stream. It copies text, which holds no line feed.
+func (o *Output) Text(stream string, text []byte, more bool) {
+	o.add(task.Line{Stream: stream, More: more}, text)
 }
 
-func (o *Output) add(l task.Line) {
+// add adds a line whose text is l's or, if that is empty, text.
+func (o *Output) add(l task.Line, text []byte) {
+	size := len(l.Text) + len(text)
 	o.mu.Lock()
-	if o.full(&l) {
+	if o.full(&l, size) {
 		if o.heard = time.Now(); o.cut.lines > 1 {
 			o.mu.Unlock()
 			return
 		}
 		l = task.Line{Stream: task.System, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
+		text, size = nil, len(l.Text)
 	}
 	o.printed++
 	l.N, l.At = o.printed, o.now()
 	o.heard = l.At
-	o.lines = append(o.lines, l)
-	o.size += len(l.Text) + 64
+	if text == nil || !o.join(&l, text) {
+		o.endBlock()
+		o.lines = append(o.lines, l)
+		o.size += lineCost
+		if text != nil {
+			o.block, o.open = append(o.block[:0], text...), true
+		}
+	}
+	o.size += size + len(l.Fields) + 1
 	o.wait()
-	full := o.size >= flushBytes || len(o.lines) >= flushLines
+	full := o.size >= flushBytes
 	o.mu.Unlock()
 	if full {
 		o.flush()
+	}
+}
+
+// join has the last of lines stand for one more, if it came just before from the
+// same stream. mu is held.
+func (o *Output) join(l *task.Line, text []byte) bool {
+	if !o.open || l.More || len(o.block)+len(text) >= blockBytes {
+		return false
+	}
+	last := &o.lines[len(o.lines)-1]
+	if last.More || last.Stream != l.Stream || l.At.Sub(last.At) > blockTime {
+		return false
+	}
+	o.block = append(append(o.block, '\n'), text...)
+	last.N, last.Several = l.N, last.Count()+1
+	return true
+}
+
+// endBlock gives the last of lines its text. mu is held.
+func (o *Output) endBlock() {
+	if o.open {
+		o.lines[len(o.lines)-1].Text = string(o.block)
+		o.open = false
 	}
 }
 
@@ -152,37 +192,67 @@ func (o *Output) wait() {
 	}
 }
 
+// turn is a lock whose holder may give it to another goroutine, and for which to
+// wait is to be idle.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
+
+// batch is what is stored at once.
+type batch struct {
+	lines  []task.Line
+	items  []json.RawMessage
+	first  int // the number of the first item
+	stored []func(error)
+}
+
+// flush begins to store what there is, when what was there before is stored.
 func (o *Output) flush() {
 	o.flushing.Lock()
-	defer o.flushing.Unlock()
+	b := o.take()
+	go func() {
+		defer o.flushing.Unlock()
+		o.save(b)
+	}()
+}
+
+// take returns what there is to be stored, and begins anew.
+func (o *Output) take() batch {
 	o.mu.Lock()
-	lines, items := o.lines, o.items
-	first := o.kept
-	o.kept += len(items)
-	stored := o.stored
+	defer o.mu.Unlock()
+	o.endBlock()
+	b := batch{lines: o.lines, items: o.items, first: o.kept, stored: o.stored}
+	o.kept += len(o.items)
 	o.lines, o.items, o.stored, o.size = nil, nil, nil, 0
+	if cap(b.lines) <= 8 {
+		o.block = nil // who prints little keeps little
+	}
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
 	}
-	o.mu.Unlock()
+	return b
+}
 
-	for _, some := range split(lines, flushLines) {
-		if err := o.print(task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: some}); err != nil {
-			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", len(some)).Msg("output was lost: it could not be stored")
+// save stores a batch. flushing is held.
+func (o *Output) save(b batch) {
+	if len(b.lines) > 0 {
+		if err := o.print(task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: b.lines}); err != nil {
+			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", len(b.lines)).Msg("output was lost: it could not be stored")
 		}
 	}
-	for i, some := range split(items, flushItems) {
-		b := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: first + i*flushItems, Items: some}
-		if err := o.keep(b); err != nil {
+	for i, some := range split(b.items, flushItems) {
+		r := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some}
+		if err := o.keep(r); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
 	}
-	if len(stored) == 0 {
+	if len(b.stored) == 0 {
 		return
 	}
 	err := o.failure()
-	for _, tell := range stored {
+	for _, tell := range b.stored {
 		tell(err)
 	}
 }
@@ -238,13 +308,8 @@ func (o *Output) close() error {
 		o.saveLive()
 	}
 	o.sayCut()
-	o.mu.Lock()
-	empty := o.timer == nil
-	o.mu.Unlock()
-	if !empty {
-		o.flush()
-	}
-	o.flushing.Lock() // a flush that the timer began may still be under way
+	o.flushing.Lock() // what was flushed before may still be on its way
 	defer o.flushing.Unlock()
+	o.save(o.take())
 	return o.failure()
 }

@@ -12,11 +12,11 @@ type cut struct{ lines, bytes int64 }
 
 // full tells whether a line is to be dropped, and counts it. mu is held.
 // What Millrace says, and what says how the attempt stands, is always kept.
-func (o *Output) full(l *task.Line) bool {
+func (o *Output) full(l *task.Line, text int) bool {
 	if o.most == 0 || l.Stream == task.System || l.Stream == task.Status {
 		return false
 	}
-	size := int64(len(l.Text)+len(l.Fields)) + 1
+	size := int64(text+len(l.Fields)) + 1
 	if o.taken+size <= o.most && o.cut == (cut{}) {
 		o.taken += size
 		return false

@@ -19,6 +19,7 @@ func (a *app) benchCommand() *cobra.Command {
 	var sync string
 	var memory int
 	var metrics bool
+	var chatter chatterFlags
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine: Millrace beside what is below it",
@@ -30,7 +31,9 @@ should run on the machine meanwhile.`,
 		Example: `  millrace bench
   millrace bench --json --rounds 5
   millrace bench --sync always
-  millrace bench --growth 1000,100000,1000000`,
+  millrace bench --growth 1000,100000,1000000
+  millrace bench --log-bytes 1GB
+  millrace bench --records 500000`,
 		Args: takes(0, 0, ""),
 	}
 	fs := c.Flags()
@@ -45,8 +48,12 @@ should run on the machine meanwhile.`,
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
 	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
+	chatter.add(fs)
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if chatter.asked() {
+			return a.benchChatter(c.Context(), cfg, sync, &chatter, &o)
+		}
 		if sync == "always" && !fs.Changed("slots") {
 			cfg.Slots = 1024 // a flush takes its time, whoever shares it
 		}
@@ -63,41 +70,15 @@ should run on the machine meanwhile.`,
 }
 
 func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int, metrics bool) (bench.Report, error) {
-	var s Settings
 	address := noMetrics
 	if metrics {
 		address = "127.0.0.1:0"
 	}
-	if err := readSync(&s, sync); err != nil {
-		return bench.Report{}, misuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
-	}
-	self, err := os.Executable()
+	self, stop, err := a.benchSetUp(ctx, &cfg, sync, address)
 	if err != nil {
 		return bench.Report{}, err
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.logger()})
-	if err != nil {
-		return bench.Report{}, err
-	}
-	defer runner.Close()
-	tasks := &process.Tasks{Runner: runner, Node: "bench"}
-	defer tasks.Close()
-	cfg.Commands = tasks
-	cfg.Progress = func(what string) {
-		if terminal(a.errs) {
-			a.note("measuring: %s", what)
-		}
-	}
-	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
-
-	server, err := bench.StartServer(ctx, self, sync, address)
-	if err != nil {
-		return bench.Report{}, err
-	}
-	defer server.Stop()
-	cfg.Dial = func(name string) (*nats.Conn, error) {
-		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
-	}
+	defer stop()
 	report, err := bench.Run(ctx, cfg)
 	if err != nil || memory == 0 {
 		return report, err
@@ -112,6 +93,40 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	}
 	report.BytesPerTask, err = bench.Memory(ctx, cfg, memory, fresh.Memory)
 	return report, err
+}
+
+// benchSetUp starts a server and what runs processes, and completes cfg with them.
+// It returns the path of this program.
+func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string) (self string, stop func(), err error) {
+	var s Settings
+	if err := readSync(&s, sync); err != nil {
+		return "", nil, misuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
+	}
+	if self, err = os.Executable(); err != nil {
+		return "", nil, err
+	}
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.logger()})
+	if err != nil {
+		return "", nil, err
+	}
+	tasks := &process.Tasks{Runner: runner, Node: "bench"}
+	end := func() { tasks.Close(); runner.Close() }
+	cfg.Commands = tasks
+	cfg.Progress = func(what string) {
+		if terminal(a.errs) {
+			a.note("measuring: %s", what)
+		}
+	}
+	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
+	server, err := bench.StartServer(ctx, self, sync, metrics)
+	if err != nil {
+		end()
+		return "", nil, err
+	}
+	cfg.Dial = func(name string) (*nats.Conn, error) {
+		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
+	}
+	return self, func() { server.Stop(); end() }, nil
 }
 
 func benchTable(r *bench.Report) table {

@@ -21,6 +21,8 @@ type outputLine struct {
 type lineWriter struct {
 	out, errs io.Writer
 	open      map[io.Writer]openLine // by where it is printed
+	before    string                 // what each line begins with
+	colour    colour                 // of the next one
 }
 
 // openLine is whose line is not complete.
@@ -38,9 +40,13 @@ func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error)
 	if w.open == nil {
 		w.open = map[io.Writer]openLine{}
 	}
-	text, whose := lineText(&l), openLine{epoch, l.Stream}
-	if before, ok := w.open[to]; ok && before != whose {
-		text = "\n" + text
+	text, whose := paint(cell{lineText(&l), w.colour}, w.colour != ""), openLine{epoch, l.Stream}
+	before, goesOn := w.open[to]
+	if before != whose {
+		text = w.before + text
+		if goesOn {
+			text = "\n" + text
+		}
 	}
 	if l.More {
 		w.open[to] = whose

@@ -108,6 +108,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(decider.Run)
+	p.keepOutput(deciding)
 	p.starting.Add(1)
 	p.start((&api.Service{
 		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,

@@ -16,6 +16,7 @@ import (
 
 	"millrace/jet"
 	"millrace/node"
+	"millrace/retention"
 	"millrace/task"
 )
 
@@ -61,6 +62,8 @@ type Settings struct {
 	// bytes of output they may keep there together; see worker.Config.
 	Spool      string
 	SpoolLimit int64
+	// LogKeep is how long a server keeps what tasks have printed after they have ended.
+	LogKeep retention.Policy
 }
 
 // timerSlack is what a timer or a step between two writes may take before
@@ -135,6 +138,34 @@ var settings = []setting{
 		name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, text: spoolLimitText,
 	},
+	keeping("log_keep_done", "how long a server keeps what a task has printed that finished, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }),
+	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.LogKeep.Failed }),
+}
+
+// keepOff is the value of a setting by which nothing is dropped before its time.
+const keepOff = "off"
+
+// keeping makes a setting that is a time for which something is kept.
+func keeping(name, usage string, field func(*Settings) *time.Duration) setting {
+	return setting{
+		name: name, usage: usage, dev: keepOff, prod: keepOff,
+		read: func(s *Settings, text string) error {
+			if text == keepOff {
+				*field(s) = 0
+				return nil
+			}
+			if readPeriod(field(s), text) != nil {
+				return errors.New("want a duration of at least 100ms with a unit, such as 72h, or off")
+			}
+			return nil
+		},
+		text: func(s *Settings) string {
+			if *field(s) == 0 {
+				return keepOff
+			}
+			return field(s).String()
+		},
+	}
 }
 
 // ownSpool is the value of the setting spool that stands for a folder of the user's.

@@ -33,6 +33,7 @@ value a line; with --all also those of attempts that failed or lost the task.
 	}
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
 	o.flags(c, "jsonl", "json")
+	c.AddCommand(a.dataCommands()...)
 	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		asking, cancel := a.asking(ctx)
 		t, err := cl.Task(asking, id)

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,51 +14,43 @@ import (
 // logFlags are what `millrace task logs` was told.
 type logFlags struct {
 	output
-	follow  bool
-	times   bool
-	attempt int
-	stream  choice
-	since   string
-	tail    int
+	logFilter
+	follow bool
+	times  bool
+	tail   int
 }
 
 func (a *app) taskLogs() *cobra.Command {
-	f := logFlags{stream: choice{of: []string{task.Stdout, task.Stderr, task.Log, task.Status, task.System}}}
+	f := logFlags{logFilter: newLogFilter()}
 	c := &cobra.Command{
 		Use: "logs ID", Aliases: []string{"log", "output"},
 		Short: "Print what a task has printed",
 		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
-will print until it has ended. -o json prints a line of JSON for each line.`,
+will print until it has ended. -o json prints a line of JSON for each line. On a
+terminal what did not come from stdout has a colour. Where lines are missing, because a worker was
+lost before it had stored them, a note on stderr says so.`,
+		Example: `  millrace task logs -f ID
+  millrace task logs ID --tail 20 --timestamps
+  millrace task logs ID --level warn --since 1h
+  millrace task logs ID --stream stderr --attempt 2 --grep '(?i)timeout'`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	fs := c.Flags()
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
-	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt with this `number`")
-	fs.Var(&f.stream, "stream", "only this stream: stdout, stderr, log (entries with a level), status (the program's progress) or system (Millrace's own)")
-	fs.StringVar(&f.since, "since", "", "only lines since a `time`: 5m ago, 12:00")
+	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
-	f.flags(c, "text", "json")
+	f.output.flags(c, "text", "json")
 	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(f.stream.of, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(f.level.of, cobra.ShellCompDirectiveNoFileComp))
 	print := a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.logs(ctx, cl, id, &f) })
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := parsePast(f.since, a.now()); err != nil && f.since != "" {
-			return misuse(c, "--since: %w", err)
+		if err := f.parse(a.now()); err != nil {
+			return misuse(c, "%w", err)
 		}
 		return print(c, args)
 	}
 	return c
-}
-
-// wanted returns the test that the flags make of a line.
-func (f *logFlags) wanted(now time.Time) func(attempt int, l *task.Line) bool {
-	since := time.Time{}
-	if f.since != "" {
-		since, _ = parsePast(f.since, now) // was checked
-	}
-	return func(attempt int, l *task.Line) bool {
-		return (f.attempt == 0 || f.attempt == attempt) && (f.stream.value == "" || f.stream.value == l.Stream) && !l.At.Before(since)
-	}
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
@@ -68,13 +60,20 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	if err != nil {
 		return err
 	}
-	wanted, lines := f.wanted(a.now()), &lineWriter{out: a.out, errs: a.out}
+	out := bufio.NewWriterSize(a.out, 64<<10)
+	lines := &lineWriter{out: out, errs: out}
+	colours, gaps := colourful(a.out), lineGaps{}
+	printer := *a
+	printer.out = out
 	show := func(l outputLine) error {
 		switch {
 		case f.json():
-			return a.writeLine(l)
+			return printer.writeLine(l)
 		case f.times:
-			l.Text = l.At.Local().Format("2006-01-02 15:04:05.000") + " " + l.Text
+			lines.before = l.At.Local().Format("2006-01-02 15:04:05.000") + " "
+		}
+		if colours {
+			lines.colour = streamColour(&l.Line)
 		}
 		_, err := lines.write(l.Epoch, l.Line)
 		return err
@@ -82,14 +81,17 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	read := func(follow bool, each func(outputLine) error) error {
 		return c.Output(ctx, id, follow, func(b task.Lines) error {
 			for _, l := range b.Lines {
-				if !wanted(b.Attempt, &l) {
+				if n := gaps.before(b.Epoch, l.N); n > 0 && (f.attempt == 0 || f.attempt == b.Attempt) {
+					a.note("%s of attempt %d missing before line %d", plural(n, "line"), b.Attempt, l.N)
+				}
+				if !f.wants(b.Attempt, &l) {
 					continue
 				}
 				if err := each(outputLine{b.Task, b.Attempt, b.Epoch, l}); err != nil {
 					return err
 				}
 			}
-			return nil
+			return out.Flush() // who follows sees it at once
 		})
 	}
 	shown := map[uint64]int{} // the last line shown or left out, of each epoch
@@ -105,6 +107,9 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 				err = show(l)
 			}
 		}
+		if flushed := out.Flush(); err == nil {
+			err = flushed
+		}
 		if err != nil || !f.follow {
 			return quietEnd(ctx, err)
 		}
@@ -115,6 +120,30 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 		}
 		return show(l)
 	}))
+}
+
+// lineGaps tells where lines of an epoch are missing: the last number seen, by epoch.
+type lineGaps map[uint64]int
+
+// before returns how many lines are missing before the one with number n, which is
+// then the last one seen.
+func (g lineGaps) before(epoch uint64, n int) int {
+	missing := n - g[epoch] - 1
+	g[epoch] = max(g[epoch], n)
+	return max(missing, 0)
+}
+
+// streamColour is that of a line on a terminal.
+func streamColour(l *task.Line) colour {
+	switch {
+	case l.Stream == task.Stdout:
+		return ""
+	case l.Stream == task.Log && grave(l.Level) == 2:
+		return yellow
+	case l.Stream == task.Stderr, l.Stream == task.Log && grave(l.Level) > 2:
+		return red
+	}
+	return faint
 }
 
 // quietEnd makes a success of the end that a person asked for with Ctrl-C.

@@ -28,6 +28,7 @@ var plan = map[string][]string{
 	"scheduler":   {"events", "task", "task/schedule", "node"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
+	"retention":   {"task"},
 	"logclock":    {},
 
 	"monitor":        {"metrics", "events", "task", "node"},
@@ -41,6 +42,7 @@ var plan = map[string][]string{
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
+	"cmd/millrace/export":      {},
 	"cmd/millrace/chaos":       anything,
 	"cmd/millrace/chaos/proxy": {},
 

@@ -140,12 +140,6 @@ var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 // setupSink puts what setup commands print into the task's log. What looks like a message is a line.
 type setupSink struct{ out *worker.Output }
 
-func (s setupSink) Line(_ Stream, line ipc.Line) {
-	if line.Partial {
-		s.out.Piece(task.Setup, string(line.Text))
-		return
-	}
-	s.out.Line(task.Setup, string(line.Text))
-}
+func (s setupSink) Line(_ Stream, line ipc.Line) { s.out.Text(task.Setup, line.Text, line.Partial) }
 
 func (s setupSink) Message(m ipc.Message) { s.out.Line(task.Setup, m.Type+" "+string(m.Payload)) }

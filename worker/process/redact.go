@@ -20,9 +20,9 @@ const (
 
 // redactor replaces secrets in what a process says. The nil one replaces nothing.
 type redactor struct {
-	text *strings.Replacer
-	json *strings.Replacer // for text within JSON, where a secret may be escaped
-	find [][]byte          // all spellings, to tell quickly that there is none
+	plain *strings.Replacer
+	json  *strings.Replacer // for text within JSON, where a secret may be escaped
+	find  [][]byte          // all spellings, to tell quickly that there is none
 }
 
 // newRedactor returns nil if there is nothing to look for.
@@ -54,7 +54,7 @@ func newRedactor(secrets []string) *redactor {
 			r.find = append(r.find, []byte(e))
 		}
 	}
-	r.text, r.json = strings.NewReplacer(plain...), strings.NewReplacer(escaped...)
+	r.plain, r.json = strings.NewReplacer(plain...), strings.NewReplacer(escaped...)
 	return r
 }
 
@@ -80,7 +80,15 @@ func (r *redactor) line(text string) string {
 	if r == nil {
 		return text
 	}
-	return r.text.Replace(text)
+	return r.plain.Replace(text)
+}
+
+// text is [redactor.line] for bytes.
+func (r *redactor) text(line []byte) []byte {
+	if r == nil {
+		return line
+	}
+	return []byte(r.plain.Replace(string(line)))
 }
 
 // payload is JSON without secrets. It reports false if it would be no JSON any

@@ -84,12 +84,7 @@ func (s *session) Line(stream Stream, line ipc.Line) {
 	if stream == Stderr {
 		name = task.Stderr
 	}
-	text := s.redact.line(string(line.Text))
-	if line.Partial {
-		s.out.Piece(name, text)
-		return
-	}
-	s.out.Line(name, text)
+	s.out.Text(name, s.redact.text(line.Text), line.Partial)
 }
 
 // Message implements [Sink].

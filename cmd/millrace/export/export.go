@@ -1,0 +1,297 @@
+// Package export writes JSON records as lines of JSON or as CSV, and goes on with a
+// file that was written partly. It knows nothing of where records come from.
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Kind is a form of files.
+type Kind int
+
+// The kinds of files.
+const (
+	JSONL Kind = iota
+	CSV
+)
+
+// Records calls each with every record in order, the same ones each time it is
+// called, and returns the error of each, if that returned one.
+type Records func(each func(record []byte) error) error
+
+// ErrOther means that a file is not the beginning of what is to be exported.
+var ErrOther = errors.New("it does not hold the beginning of these records: write to another file")
+
+// tellEach is after how many records progress is told.
+const tellEach = 1000
+
+// Write writes all records and returns how many there were.
+func Write(w io.Writer, kind Kind, records Records, tell func(n int)) (int, error) {
+	f, err := newForm(kind, records)
+	if err != nil {
+		return 0, err
+	}
+	out := bufio.NewWriter(w)
+	if _, err := out.Write(f.head); err != nil {
+		return 0, err
+	}
+	return f.write(out, 0, records, tell)
+}
+
+// File is a file that may hold the beginning of an export.
+type File interface {
+	io.ReadWriteSeeker
+	Truncate(size int64) error
+}
+
+// Resume writes the records that a file lacks behind those that it holds, and returns
+// how many it then has. What stands after its last complete record is cut off. The error
+// wraps [ErrOther] if the last record in it is not the one that stands there in records.
+func Resume(file File, kind Kind, records Records, tell func(n int)) (int, error) {
+	f, err := newForm(kind, records)
+	if err != nil {
+		return 0, err
+	}
+	have, err := f.held(file)
+	if err != nil {
+		return 0, err
+	}
+	if have.n > 0 {
+		if err := f.check(&have, records); err != nil {
+			return 0, err
+		}
+	}
+	if err := file.Truncate(have.end); err != nil {
+		return 0, err
+	}
+	if _, err := file.Seek(have.end, io.SeekStart); err != nil {
+		return 0, err
+	}
+	out := bufio.NewWriter(file)
+	if have.end == 0 {
+		if _, err := out.Write(f.head); err != nil {
+			return 0, err
+		}
+	}
+	return f.write(out, have.n, records, tell)
+}
+
+// form turns records into what stands in a file.
+type form struct {
+	kind    Kind
+	columns []string
+	head    []byte
+}
+
+func newForm(kind Kind, records Records) (*form, error) {
+	f := &form{kind: kind}
+	if kind == JSONL {
+		return f, nil
+	}
+	// A first look finds the columns: those of the first record, then what others add.
+	err := records(func(record []byte) error {
+		keys, _ := fields(record)
+		for _, k := range keys {
+			if !slices.Contains(f.columns, k) {
+				f.columns = append(f.columns, k)
+			}
+		}
+		return nil
+	})
+	if err == nil && len(f.columns) > 0 {
+		f.head, err = row(f.columns)
+	}
+	return f, err
+}
+
+// encode is a record as it stands in the file, with its end.
+func (f *form) encode(record []byte) ([]byte, error) {
+	if f.kind == JSONL {
+		var b bytes.Buffer
+		err := json.Compact(&b, record)
+		b.WriteByte('\n')
+		return b.Bytes(), err
+	}
+	_, values := fields(record)
+	cells := make([]string, len(f.columns))
+	for i, c := range f.columns {
+		cells[i] = cell(values[c])
+	}
+	return row(cells)
+}
+
+func (f *form) write(out *bufio.Writer, skip int, records Records, tell func(n int)) (int, error) {
+	n := 0
+	err := records(func(record []byte) error {
+		if n++; n <= skip {
+			return nil
+		}
+		line, err := f.encode(record)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", n-1, err)
+		}
+		if n%tellEach == 0 {
+			tell(n)
+		}
+		_, err = out.Write(line)
+		return err
+	})
+	return n, errors.Join(err, out.Flush())
+}
+
+// held is what a file has: so many records, of which the last is given, and where
+// the last complete one ends.
+type held struct {
+	n    int
+	end  int64
+	last []byte
+}
+
+func (f *form) held(r io.Reader) (held, error) {
+	if f.kind == CSV {
+		return f.heldRows(r)
+	}
+	var h held
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return h, nil // a torn line does not count
+		}
+		if err != nil {
+			return h, err
+		}
+		h = held{h.n + 1, h.end + int64(len(line)), line}
+	}
+}
+
+func (f *form) heldRows(r io.Reader) (held, error) {
+	ends := &lastByte{r: r}
+	in := csv.NewReader(ends)
+	in.FieldsPerRecord = -1
+	h := held{n: -1} // the head is no record
+	before := h
+	for {
+		cells, err := in.Read()
+		if err != nil {
+			var torn *csv.ParseError
+			if !errors.Is(err, io.EOF) && !errors.As(err, &torn) {
+				return h, err
+			}
+			if err == io.EOF && ends.b != '\n' {
+				h = before // the last row has no end
+			}
+			h.n = max(h.n, 0)
+			return h, nil
+		}
+		if h.n < 0 && !slices.Equal(cells, f.columns) {
+			if _, err := in.Read(); err == io.EOF && ends.b != '\n' {
+				return held{}, nil // not even the head is complete
+			}
+			return h, fmt.Errorf("its columns are others: %w", ErrOther)
+		}
+		before = h
+		last, err := row(cells)
+		if err != nil {
+			return h, err
+		}
+		h = held{h.n + 1, in.InputOffset(), last}
+	}
+}
+
+// check compares the last record of a file with the one that ought to stand there.
+func (f *form) check(h *held, records Records) error {
+	n := 0
+	found := errors.New("found")
+	err := records(func(record []byte) error {
+		if n++; n < h.n {
+			return nil
+		}
+		line, err := f.encode(record)
+		if err == nil {
+			err = found
+		}
+		if !bytes.Equal(line, h.last) {
+			err = ErrOther
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, found):
+		return nil
+	case err == nil: // it holds more than there is
+		return ErrOther
+	}
+	return err
+}
+
+// lastByte notes the last byte that was read.
+type lastByte struct {
+	r io.Reader
+	b byte
+}
+
+func (l *lastByte) Read(b []byte) (int, error) {
+	n, err := l.r.Read(b)
+	if n > 0 {
+		l.b = b[n-1]
+	}
+	return n, err
+}
+
+// whole is the column of records that are no objects.
+const whole = "value"
+
+// fields are the keys of a record, in their order, and their values.
+func fields(record []byte) (keys []string, values map[string]json.RawMessage) {
+	if err := json.Unmarshal(record, &values); err != nil || values == nil {
+		return []string{whole}, map[string]json.RawMessage{whole: record}
+	}
+	d := json.NewDecoder(bytes.NewReader(record))
+	_, _ = d.Token() // the brace; the record is valid
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			break
+		}
+		if k, ok := key.(string); ok && !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			break
+		}
+	}
+	return keys, values
+}
+
+// cell is a JSON value as it stands in CSV: text as it is, nothing for null.
+func cell(value json.RawMessage) string {
+	var text string
+	switch {
+	case len(value) == 0 || string(value) == "null":
+		return ""
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return string(value)
+	}
+	return b.String()
+}
+
+func row(cells []string) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	err := w.Write(cells)
+	w.Flush()
+	return b.Bytes(), errors.Join(err, w.Error())
+}

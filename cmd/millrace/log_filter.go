@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"millrace/task"
+)
+
+// logLevels are the levels of entries, from the least.
+var logLevels = []string{"debug", "info", "warn", "error"}
+
+// logFilter says which lines of a task's output are wanted.
+type logFilter struct {
+	attempt int
+	stream  choice
+	level   choice
+	since   string
+	grep    string
+
+	from    time.Time      // what since means
+	pattern *regexp.Regexp // what grep means; nil for any text
+}
+
+func newLogFilter() logFilter {
+	return logFilter{
+		stream: choice{of: []string{task.Stdout, task.Stderr, task.Log, task.Setup, task.Status, task.System}},
+		level:  choice{of: logLevels},
+	}
+}
+
+func (f *logFilter) flags(fs *pflag.FlagSet) {
+	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt with this `number`")
+	fs.Var(&f.stream, "stream", "only this stream: stdout, stderr, log (entries with a level), setup, status (the program's progress) or system (Millrace's own)")
+	fs.Var(&f.level, "level", "only entries of a log that are at least so grave: debug, info, warn or error")
+	fs.StringVar(&f.since, "since", "", "only lines since a `time`: 5m ago, 12:00")
+	fs.StringVar(&f.grep, "grep", "", "only lines in which a regular `expression` is found, such as '(?i)error'")
+}
+
+// parse reads what is not read yet.
+func (f *logFilter) parse(now time.Time) (err error) {
+	if f.since != "" {
+		if f.from, err = parsePast(f.since, now); err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+	}
+	if f.grep != "" {
+		if f.pattern, err = regexp.Compile(f.grep); err != nil {
+			return fmt.Errorf("--grep: %w", err)
+		}
+	}
+	return nil
+}
+
+// wants tells whether a line is shown. An expression is looked for in what is shown of it.
+func (f *logFilter) wants(attempt int, l *task.Line) bool {
+	return (f.attempt == 0 || f.attempt == attempt) &&
+		(f.stream.value == "" || f.stream.value == l.Stream) &&
+		(f.level.value == "" || l.Stream == task.Log && grave(l.Level) >= grave(f.level.value)) &&
+		!l.At.Before(f.from) &&
+		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
+}
+
+// grave orders levels; one that nobody knows is an info.
+func grave(level string) int {
+	if i := slices.Index(logLevels, level); i >= 0 {
+		return i
+	}
+	return 1
+}

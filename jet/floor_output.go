@@ -1,0 +1,48 @@
+package jet
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// floorBatch is how large the bare messages of [FloorOutput] are.
+const floorBatch = 256 << 10
+
+// FloorOutput stores n bytes of a line, again and again, as bare messages in a
+// stream made like [OutputStream], two in flight, and returns how long that took.
+func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string, n int64) (time.Duration, error) {
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
+	if err != nil {
+		return 0, err
+	}
+	var cfg jetstream.StreamConfig
+	for _, s := range layout.withDefaults().streams() {
+		if s.Name == OutputStream {
+			cfg = s
+		}
+	}
+	cfg.Name, cfg.Subjects = floorStream+"_OUTPUT", []string{"mrfloor.output"}
+	if _, err := js.CreateStream(ctx, cfg); err != nil {
+		return 0, err
+	}
+	var body []byte
+	for len(body) < floorBatch {
+		body = append(append(body, line...), '\n')
+	}
+	began := time.Now()
+	for sent := int64(0); sent < n; sent += int64(len(body)) {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: cfg.Subjects[0], Data: body}); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	took := time.Since(began)
+	return took, js.DeleteStream(ctx, cfg.Name)
+}
