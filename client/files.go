@@ -345,7 +345,7 @@ func (c *Client) wantedByJobs(ctx context.Context, wanted map[files.Digest]bool)
 		return fmt.Errorf("which files jobs need: %w", err)
 	}
 	for _, j := range jobs {
-		want(j.Files, wanted)
+		want(&j.Spec, wanted)
 	}
 	return nil
 }
@@ -369,9 +369,7 @@ func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool
 			return fmt.Errorf("which files tasks need: %w", err)
 		}
 		for i := range page.Tasks {
-			if spec := page.Tasks[i].Spec; spec != nil {
-				want(spec.Files, wanted)
-			}
+			want(page.Tasks[i].Spec, wanted)
 		}
 		if page.Next == "" {
 			return nil
@@ -380,12 +378,11 @@ func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool
 	}
 }
 
-func want(f *task.Files, wanted map[files.Digest]bool) {
-	if f == nil {
-		return
-	}
-	if ref, err := files.ParseRef(f.Bundle); err == nil && ref.Pinned() {
-		wanted[ref.Digest] = true
+func want(spec *task.Spec, wanted map[files.Digest]bool) {
+	for _, f := range spec.AllFiles() {
+		if ref, err := files.ParseRef(f.Bundle); err == nil && ref.Pinned() {
+			wanted[ref.Digest] = true
+		}
 	}
 }
 

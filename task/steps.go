@@ -395,3 +395,25 @@ func (s *Spec) circle(i int, at map[string]int, waits []int) string {
 	}
 	return "the steps wait for each other: " + strings.Join(names, " needs ")
 }
+
+// AllFiles are the files that a task of the spec may need: its own and those of its steps and handlers.
+func (s *Spec) AllFiles() []*Files {
+	if s == nil {
+		return nil
+	}
+	var all []*Files
+	if s.Files != nil {
+		all = append(all, s.Files)
+	}
+	for i := range s.Steps {
+		all = append(all, s.Steps[i].AllFiles()...)
+	}
+	if s.On != nil {
+		for _, h := range []*Step{s.On.Success, s.On.Failure, s.On.Cancel, s.On.Exit} {
+			if h != nil {
+				all = append(all, h.AllFiles()...)
+			}
+		}
+	}
+	return all
+}
