@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/files"
+	"millrace/files/tree"
 	"millrace/jet"
 )
 
@@ -141,14 +142,9 @@ func (a *app) filesList() *cobra.Command {
 	return c
 }
 
-func (a *app) filesShow() *cobra.Command {
-	var o output
-	c := &cobra.Command{
-		Use: "show VERSION", Aliases: []string{"view", "info"}, Short: "Show what is in a version",
-		Args: takes(1, 1, "version"), ValidArgsFunction: a.completeFiles,
-	}
-	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
+// withVersion makes the RunE of a command about what is in a version.
+func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
 		cl, err := a.connect(c.Context())
 		if err != nil {
 			return err
@@ -162,6 +158,18 @@ func (a *app) filesShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		return do(c.Context(), cl, ref, v, m)
+	}
+}
+
+func (a *app) filesShow() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show VERSION", Aliases: []string{"view", "info"}, Short: "Show what is in a version",
+		Args: takes(1, 1, "version"), ValidArgsFunction: a.completeFiles,
+	}
+	o.flags(c)
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
 		if o.json() {
 			return a.writeJSON(struct {
 				Digest  files.Digest  `json:"digest"`
@@ -172,7 +180,7 @@ func (a *app) filesShow() *cobra.Command {
 		t := entryTable(m)
 		t.title = ref.String()
 		return a.print(t)
-	}
+	})
 	return c
 }
 
@@ -316,21 +324,8 @@ func (a *app) filesVerify() *cobra.Command {
 		Args: takes(1, 1, "version"), ValidArgsFunction: a.completeFiles,
 	}
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		ref, v, err := cl.FilesVersion(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		m, err := cl.FilesManifest(c.Context(), v)
-		if err != nil {
-			return err
-		}
-		problems, read, err := cl.VerifyFiles(c.Context(), m)
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
+		problems, read, err := cl.VerifyFiles(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -351,7 +346,7 @@ func (a *app) filesVerify() *cobra.Command {
 			return &fault{code: exitError, err: fmt.Errorf("%s is damaged: %s cannot be read", ref, plural(len(problems), "file")), hint: hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
 		}
 		return err
-	}
+	})
 	return c
 }
 
