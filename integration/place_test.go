@@ -28,8 +28,9 @@ type place struct {
 	mark string // a variable that all its processes have in their environment
 	url  string // of the NATS server that commands use; "" lets them look for it
 
-	started []*process
-	repairs string // why a sweep may have to repair something; "" if it must not
+	started    []*process
+	background []*exec.Cmd // of a script; it waits for them, and may be read when it has passed
+	repairs    string      // why a sweep may have to repair something; "" if it must not
 }
 
 var places atomic.Int64
@@ -164,10 +165,20 @@ func (p *place) unrepaired() {
 		return
 	}
 	for _, s := range p.started {
-		for line := range strings.Lines(s.said.String()) {
-			if strings.Contains(line, `"repair":`) {
-				p.Errorf("millrace %s repaired what nobody had broken: %s", strings.Join(s.cmd.Args[1:], " "), line)
-			}
+		p.unrepairedBy(s.cmd, s.said.String())
+	}
+	if p.Failed() {
+		return // a script that failed has not waited for its processes
+	}
+	for _, cmd := range p.background {
+		p.unrepairedBy(cmd, fmt.Sprint(cmd.Stderr))
+	}
+}
+
+func (p *place) unrepairedBy(cmd *exec.Cmd, said string) {
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, `"repair":`) {
+			p.Errorf("%s repaired what nobody had broken: %s", strings.Join(cmd.Args, " "), line)
 		}
 	}
 }

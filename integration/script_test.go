@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,8 +20,10 @@ import (
 //	exits CODE COMMAND ARG...     run a command that ends with this code
 //	until PATTERN COMMAND ARG...  run it again and again until its output matches
 //	let NAME COMMAND ARG...       keep what it prints in a variable
+//	repairs WHY...                say why a sweep may have to repair something here
 //
-// and $LOGS, the folder of the logs that break each promise.
+// and $LOGS, the folder of the logs that break each promise. A repair by a process
+// that the script leaves in the background fails it, unless the script says why.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.RunT(scripts{t}, testscript.Params{
@@ -35,11 +38,35 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Vars = append(e.Vars, append(p.env, "LOGS="+logs)...)
+			e.Values[placeKey{}] = p
 			e.Defer(p.leave) // before its folder goes
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let, "repairs": mayRepair},
 	})
+}
+
+// placeKey is where a script keeps its place.
+type placeKey struct{}
+
+// placeOf is where a script happens. What runs in the background of it by now is
+// remembered, for testscript forgets it when it has ended; every server is
+// waited for with a command of ours, so none is missed.
+func placeOf(ts *testscript.TestScript) *place {
+	p := ts.Value(placeKey{}).(*place)
+	for _, cmd := range ts.BackgroundCmds() {
+		if !slices.Contains(p.background, cmd) {
+			p.background = append(p.background, cmd)
+		}
+	}
+	return p
+}
+
+func mayRepair(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: repairs WHY...")
+	}
+	placeOf(ts).mayRepair(strings.Join(args, " "))
 }
 
 // scripts gives a script the test that it is.
@@ -55,6 +82,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARG...")
 	}
+	placeOf(ts)
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0
@@ -73,6 +101,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN COMMAND ARG...")
 	}
+	placeOf(ts)
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	found := poll(patience, func() bool {
@@ -88,6 +117,7 @@ func let(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: let NAME COMMAND ARG...")
 	}
+	placeOf(ts)
 	ts.Check(ts.Exec(args[1], args[2:]...))
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
