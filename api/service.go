@@ -38,6 +38,8 @@ type Service struct {
 	Version string // a semantic version
 	// Nodes are the numbers by which it says what must happen to a node.
 	Nodes node.Settings
+	// Now is the time by which heartbeats are late. Default [time.Now].
+	Now func() time.Time
 	// Limits knows which tasks wait for which limits. Default: nobody does.
 	Limits Limits
 	// Ready is called once, when the service answers. Default: nobody is told.

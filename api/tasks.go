@@ -109,11 +109,21 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
 	}
+	if r.Suspect {
+		doubts, err := s.doubts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
+	}
 	found, err := s.View.Tasks(ctx, *filter)
 	if err != nil {
 		return nil, badRequest{err}
 	}
 	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}, filter}
+	if page.Suspects, err = s.suspects(ctx, found.Tasks); err != nil {
+		return nil, err
+	}
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -36,10 +37,13 @@ type ListRequest struct {
 	States []task.State `json:"states,omitempty"`
 	// Dead chooses dead letters: abnormal tasks that nobody has dismissed. States
 	// has no meaning then.
-	Dead  bool   `json:"dead,omitempty"`
-	Job   string `json:"job,omitempty"`
-	Node  string `json:"node,omitempty"`
-	Queue string `json:"queue,omitempty"`
+	Dead bool `json:"dead,omitempty"`
+	// Suspect chooses tasks of whose node nothing may be expected: those that run on one
+	// that has vanished or is late with its heartbeat, or wait for such a one alone.
+	Suspect bool   `json:"suspect,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Queue   string `json:"queue,omitempty"`
 	// Schedule is which one made the task.
 	Schedule string `json:"schedule,omitempty"`
 	// Labels must all be there with these values.
@@ -76,6 +80,8 @@ type ListPage struct {
 	Seq uint64 `json:"seq"`
 	// Counts is by state.
 	Counts map[string]int `json:"counts,omitzero"`
+	// Suspects are those of the tasks of whose node nothing may be expected, and why.
+	Suspects map[task.ID]*node.Doubt `json:"suspects,omitempty"`
 }
 
 // List asks the read model for tasks. The error wraps [jet.ErrNoService] if no

@@ -146,11 +146,24 @@ func TestNoScheduler(t *testing.T) {
 	}
 	p.judge(c, want)
 
+	// Nobody declares a node offline now; that it has vanished is seen all the same.
+	doomed := p.worker("doomed", "--queue", "apart")
+	orphan := p.submit("sleep 600", "--queue", "apart")
+	p.await(c, orphan, task.Running)
+	doomed.kill()
+	p.until("the task of the dead node is suspect", func() bool {
+		return strings.Contains(p.run("task", "show", string(orphan)), "the heartbeat of node doomed has run out")
+	})
+
 	// Whoever comes back catches up.
 	server = p.start("server", "--data", data)
 	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves") })
 	if out := p.run("task", "ls", "--consistent", "--state", "ended", "--names"); len(want) != lines(out) {
 		t.Errorf("the list has\n%s\nwant %d tasks", out, len(want))
+	}
+	p.await(c, orphan, task.Pending)
+	if out := p.run("task", "ls", "--suspect", "--consistent", "--names"); out != "" {
+		t.Errorf("what was moved is suspect no longer: %s", out)
 	}
 	worker.stop()
 	server.stop()

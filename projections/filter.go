@@ -35,6 +35,9 @@ type Filter struct {
 	// Dead chooses dead letters: tasks that their surroundings ended and that nobody
 	// has dismissed. States has no meaning then.
 	Dead bool
+	// Suspect, if set, chooses of the tasks that run on a node or wait for one alone those
+	// of which it says so; others it is not asked about.
+	Suspect func(*task.Task) bool
 	// Job, Node and Queue are exact. Node is who runs or last ran the task.
 	Job, Node, Queue string
 	// Schedule is which one made the task.
@@ -76,6 +79,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Dead && !t.Dead() {
+		return false
+	}
+	if f.Suspect != nil && !f.Suspect(t) {
 		return false
 	}
 	if f.Batch != "" && t.Batch != f.Batch {

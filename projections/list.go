@@ -55,6 +55,12 @@ func (l *list) run() error {
 	if l.filter.Dead {
 		states = []task.State{task.Abnormal}
 	}
+	if l.filter.Suspect != nil {
+		states = among(states, []task.State{task.Pending, task.Running, task.Cancelling})
+		if len(states) == 0 {
+			return nil // no others depend on a node
+		}
+	}
 	slices.Sort(states)
 	states = slices.Compact(states)
 	if len(states) == 0 || len(states) == len(task.States()) {
@@ -77,6 +83,14 @@ func (l *list) run() error {
 	return nil
 }
 
+// among are those of the states that are in a set, and all of it if none are given.
+func among(states, set []task.State) []task.State {
+	if len(states) == 0 {
+		return set
+	}
+	return slices.DeleteFunc(states, func(s task.State) bool { return !slices.Contains(set, s) })
+}
+
 // ofState states the state so that SQLite sees which index holds it.
 func (l *list) ofState(state task.State) string {
 	if state == task.Finished {
@@ -91,6 +105,9 @@ func (l *list) pending() error {
 		return err
 	}
 	for _, queue := range queues {
+		if _, own := task.NodeOf(queue); l.filter.Suspect != nil && !own {
+			continue // waits for nobody in particular
+		}
 		if err := l.add("waits IS NOT NULL AND queue = ?", queue); err != nil {
 			return err
 		}

@@ -112,6 +112,12 @@ func (h *history) filter() Filter {
 		f.Text = []string{"HELLO", "ECHO <hello> \"W", "quoted \"T", "%_", "größe", "all\n", string(h.tasks[3][5:]), "Craw", "utf8"}[h.IntN(9)]
 	}
 	f.Dead = h.IntN(6) == 0
+	if h.IntN(6) == 0 {
+		f.Suspect = func(k *task.Task) bool {
+			id, _ := node.DependsOn(k)
+			return id != "" && k.ID[25] < 'J'
+		}
+	}
 	return f
 }
 
@@ -126,7 +132,7 @@ func plain(k *task.Task, f *Filter) bool {
 	for _, part := range []string{string(k.ID), k.Job, k.Message, k.Spec.Text()} {
 		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
 	}
-	return k.State != task.Unknown && text &&
+	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&
 		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
 		(f.Queue == "" || k.Route.Queue() == f.Queue) &&

@@ -73,7 +73,7 @@ func (w *World) Around(t *task.Task) task.Surroundings {
 		}
 	}
 	if n, ok := w.nodes[node.ID(t.Node)]; ok && t.Live() {
-		around.NodeGone = gone(&n, t.Session)
+		around.NodeGone = n.Gone(t.Session)
 	}
 	return around
 }
@@ -91,19 +91,6 @@ func (w *World) doubted(t *task.Task, around task.Surroundings) node.ID {
 		return ""
 	}
 	return id
-}
-
-// gone is since when nothing is to be expected of a node's session; zero if that is not over.
-func gone(n *node.Node, session string) time.Time {
-	switch {
-	case n.State == node.Retired:
-		return n.Since // none of its sessions goes on
-	case n.Session != session:
-		return n.Started.Add(node.Succession)
-	case n.State == node.Offline:
-		return n.Since
-	}
-	return time.Time{}
 }
 
 func placeOf(t *task.Task) task.Place {

@@ -111,7 +111,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keepOutput(deciding)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }

@@ -42,7 +42,7 @@ type bulkFlags struct {
 }
 
 // chooses are the flags by which tasks are chosen.
-var chooses = []string{"all", "state", "job", "node", "queue", "label", "since", "until", "batch", "text"}
+var chooses = []string{"all", "state", "job", "node", "queue", "label", "since", "until", "batch", "text", "suspect"}
 
 func (a *app) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	fs := c.Flags()

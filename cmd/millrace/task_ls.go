@@ -37,10 +37,12 @@ func (a *app) taskList() *cobra.Command {
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List tasks; needs a millrace server",
 		Long: `Lists tasks from the read model of a millrace server. Filters must all hold.
-The last line names the sequence of the log that the list reflects.`,
+Suspect is a task of whose node nothing may be expected: the message says since when,
+and by when it is moved. The last line names the sequence of the log that the list reflects.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
   millrace task ls --job backup --label customer=acme --limit 10
   millrace task ls --state active --watch
+  millrace task ls --suspect
   millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
 		Args: takes(0, 0, ""),
 	}
@@ -74,6 +76,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	r, fs := &f.request, c.Flags()
 	fs.StringVar(&r.Job, "job", "", "of this job")
 	fs.StringVar(&r.Node, "node", "", "run by this node at last")
+	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait for such a one alone")
 	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
 	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
@@ -201,12 +204,17 @@ func taskTable(page *client.ListPage, now time.Time) table {
 		k := &page.Tasks[i]
 		state := stateCell(k.State)
 		state.text = stateAndReason(k)
+		message := k.Message
+		if doubt := page.Suspects[k.ID]; doubt != nil {
+			state = cell{state.text + ", suspect", yellow}
+			message = doubt.String()
+		}
 		try := ""
 		if k.Attempt > 0 {
 			try = strconv.Itoa(k.Attempt)
 		}
 		t.add(plain(string(k.ID)), state, plain(cut(what(k), 32)), plain(k.QueueName()), plain(k.Node),
-			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(k.Message))
+			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(message))
 	}
 	if page.Counts != nil {
 		t.foot = append(t.foot, countsLine(page.Counts))

@@ -12,6 +12,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -32,16 +33,22 @@ func (a *app) taskShow() *cobra.Command {
 		}
 		t, late := events.FoldTask(id, records), lateWords(records)
 		live, checkpoint := standing(asking, cl, &t)
+		doubt, err := a.doubt(asking, cl, &t)
+		if err != nil {
+			return err
+		}
 		if o.json() {
 			return a.writeJSON(struct {
 				task.Task
+				Suspect    *node.Doubt      `json:"suspect,omitempty"`
 				Live       *task.Live       `json:"live,omitempty"`
 				Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`
 				Attempts   []task.Try       `json:"attempts,omitempty"`
 				Evidence   []lateWord       `json:"evidence,omitempty"`
-			}{t, live, checkpoint, tries(records), late})
+			}{t, doubt, live, checkpoint, tries(records), late})
 		}
 		out := taskDetails(&t, a.now())
+		suspectField(&out, doubt)
 		standingFields(&out, live, checkpoint, a.now())
 		for _, w := range late {
 			out.field("evidence", w.text())

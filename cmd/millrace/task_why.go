@@ -35,6 +35,8 @@ type explanation struct {
 	Overdue bool `json:"overdue,omitempty"`
 	// Enforced is whether a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
+	// Suspect says why nothing may be expected of the node on which the task depends.
+	Suspect *node.Doubt `json:"suspect,omitempty"`
 	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
 	// of a task that waits for one.
 	Nodes []node.Verdict `json:"nodes,omitempty"`
@@ -99,6 +101,9 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 		return nil, err
 	}
 	e := explainTask(&t, decisive, around, rules, err == nil, a.now())
+	if e.Suspect, err = a.doubt(ctx, c, &t); err != nil {
+		return nil, err
+	}
 	if t.State == task.Pending {
 		e.Nodes = node.Eligible(nodes, node.WantOfTask(&t))
 	}
@@ -166,6 +171,7 @@ func whyTable(e *explanation, now time.Time) table {
 	t.add(dim("state"), state)
 	t.field("since", moment(e.Since, now))
 	t.field("dismissed", dismissalText(e.Dismissed, now))
+	suspectField(&t, e.Suspect)
 	if e.State.Terminal() {
 		t.field("next", "nothing: it has ended; `millrace task retry "+string(e.Task)+"` gives it another life")
 	} else {

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// doubts is what is known of all nodes now.
+func (s *Service) doubts(ctx context.Context) (*node.Doubts, error) {
+	nodes, _, err := s.View.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beats, err := s.Client.Store().Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return node.NewDoubts(nodes, beats, s.now(), s.Nodes), nil
+}
+
+func (s *Service) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// suspects says of which tasks the node is in doubt. Nobody is asked for a page
+// on which no task depends on one.
+func (s *Service) suspects(ctx context.Context, tasks []task.Task) (map[task.ID]*node.Doubt, error) {
+	if !slices.ContainsFunc(tasks, func(t task.Task) bool { id, _ := node.DependsOn(&t); return id != "" }) {
+		return nil, nil
+	}
+	doubts, err := s.doubts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	suspects := map[task.ID]*node.Doubt{}
+	for i := range tasks {
+		if d := doubts.Of(&tasks[i]); d != nil {
+			suspects[tasks[i].ID] = d
+		}
+	}
+	return suspects, nil
+}

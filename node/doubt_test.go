@@ -1,0 +1,62 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+)
+
+// A task is suspect as soon as a heartbeat of its node is missing, and it is said
+// until when it is moved if no other one comes.
+func TestDoubts(t *testing.T) {
+	const ttl = 6 * time.Second
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ready := Node{ID: "a", State: Ready, Session: "s1", Started: now.Add(-time.Hour)}
+	with := func(state State, since time.Time) Node {
+		n := ready
+		n.State, n.Since = state, since
+		return n
+	}
+	beat := func(ago time.Duration) map[ID]Heartbeat {
+		return map[ID]Heartbeat{"a": {Session: "s1", At: now.Add(-ago)}}
+	}
+	succeeded := ready
+	succeeded.Session, succeeded.Started = "s2", now.Add(-time.Second)
+	running := task.Task{State: task.Running, Node: "a", Session: "s1"}
+	waiting := task.Task{State: task.Pending, Work: task.Work{Route: task.NodeRoute("a", 5)}}
+	never := time.Time{}
+
+	for name, c := range map[string]struct {
+		task      task.Task
+		nodes     []Node
+		beats     map[ID]Heartbeat
+		want      string // "" for no doubt
+		since, by time.Time
+	}{
+		"all is well":                 {running, []Node{ready}, beat(2 * time.Second), "", never, never},
+		"one heartbeat is missing":    {running, []Node{ready}, beat(5 * time.Second), "late with its heartbeat", now.Add(-5 * time.Second), now.Add(time.Second)},
+		"its heartbeat has run out":   {running, []Node{ready}, nil, "has run out", never, now},
+		"it is offline":               {running, []Node{with(Offline, now.Add(-time.Second))}, nil, "is offline", now.Add(-time.Second), now.Add(-time.Second)},
+		"it is retired":               {running, []Node{with(Retired, now)}, nil, "is retired", now, now},
+		"another session has begun":   {running, []Node{succeeded}, map[ID]Heartbeat{"a": {Session: "s2", At: now}}, "begun another session", now.Add(2 * time.Second), now.Add(2 * time.Second)},
+		"it drains, and beats":        {running, []Node{with(Draining, now)}, beat(0), "", never, never},
+		"nobody is called that":       {waiting, nil, nil, "nobody has registered", never, never},
+		"it waits for one that works": {waiting, []Node{ready}, beat(0), "", never, never},
+		"it waits for one that left":  {waiting, []Node{with(Offline, now.Add(-time.Hour))}, nil, "is offline", now.Add(-time.Hour), never},
+		"any node may take it":        {task.Task{State: task.Pending, Work: task.Work{Route: task.QueueRoute("q", 5)}}, nil, nil, "", never, never},
+		"it has ended there":          {task.Task{State: task.Finished, Node: "a", Session: "s1"}, []Node{with(Offline, now)}, nil, "", never, never},
+		"it is cancelling there":      {task.Task{State: task.Cancelling, Node: "a", Session: "s1"}, []Node{with(Offline, now)}, nil, "is offline", now, now},
+		"a parent is on no node":      {task.Task{State: task.Running}, nil, nil, "", never, never},
+	} {
+		got := NewDoubts(c.nodes, c.beats, now, Settings{TTL: ttl}).Of(&c.task)
+		switch {
+		case got == nil && c.want == "":
+		case got == nil || c.want == "":
+			t.Errorf("%s: doubt is %v, want %q", name, got, c.want)
+		case !strings.Contains(got.Reason, c.want) || !got.Since.Equal(c.since) || !got.By.Equal(c.by):
+			t.Errorf("%s: doubt is %v since %v by %v, want %q since %v by %v", name, got.Reason, got.Since, got.By, c.want, c.since, c.by)
+		}
+	}
+}
