@@ -587,7 +587,7 @@ func (w *wire) event() any {
 	case UniqueClaimed:
 		return task.KeyClaimed{Key: w.key, Holder: task.ID(w.holder), Before: w.before}
 	case NodeRegistered:
-		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}}
+		return node.Registered{Session: w.session, Profile: node.Profile{Host: w.host, PID: w.pid, Version: w.version, Labels: w.labels, Slots: w.slots, Queues: w.queues, Probes: w.probes}, Until: w.until}
 	case NodeOnline:
 		return node.WentOnline{Session: w.session, Reason: w.reason, Connection: w.connection}
 	case NodeReady:

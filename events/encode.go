@@ -264,6 +264,7 @@ func (o *object) event(event any) {
 	case node.Registered:
 		o.str("session", e.Session)
 		o.profile(&e.Profile)
+		o.time("until", e.Until)
 	case node.WentOnline:
 		o.session(e.Session, e.Reason)
 		o.seq("connection", e.Connection)

@@ -152,7 +152,7 @@ var carries = map[Type]fields{
 	TaskExpanded:        ofTask.with(fChildren),
 	TaskConcluded:       ofTask.with(fState, fReason, fMessage, fResult),
 	NodeLabelled:        ofNode.with(fLabels, fReason),
-	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes),
+	NodeRegistered:      ofNode.with(fSession, fHost, fPID, fVersion, fLabels, fSlots, fQueues, fProbes, fUntil),
 	NodeOnline:          ofNode.with(fSession, fReason, fConnection),
 	NodeReady:           ofNode.with(fSession, fReason, fConnection, fTook, fKept, fStopped, fLow),
 	NodeDraining:        ofNode.with(fSession, fReason),

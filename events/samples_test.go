@@ -99,7 +99,7 @@ func full() map[Type]Fact {
 		BreakerClosed:     task.BreakerClosed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
-			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}},
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}, Until: noon.Add(4 * time.Second)},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
 		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
 			Kept: 2, Stopped: 1, Low: 48},

@@ -15,6 +15,8 @@ type Command interface{ isCommand() }
 type Register struct {
 	Session string
 	Profile
+	// Until is when the heartbeat that the node has now runs out; zero if that is not known.
+	Until time.Time
 }
 
 // Beat says that the session's heartbeat was stored over its Connection-th
@@ -61,6 +63,9 @@ type Change struct {
 type Judge struct {
 	At     time.Time
 	Policy FlapPolicy
+	// Alone says that nobody else takes work from one of its queues ([Node.Alone]): it
+	// is released as soon as it has stayed for [ShortSession].
+	Alone bool
 }
 
 // Release ends a quarantine by an operator's word.
@@ -150,7 +155,7 @@ func Decide(n Node, c Command) (Event, error) {
 		if !n.registered() {
 			return nil, nil
 		}
-		return c.Policy.judge(&n, c.At), nil
+		return c.Policy.judge(&n, c), nil
 	case Release:
 		if err := n.exists(); err != nil || n.Quarantine == nil {
 			return nil, err

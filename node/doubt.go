@@ -26,12 +26,18 @@ func (n *Node) Gone(session string) time.Time {
 	switch {
 	case n.State == Retired:
 		return n.Since // none of its sessions goes on
-	case n.Session != session:
-		return n.Started.Add(Succession)
-	case n.State == Offline:
+	case n.Session == session && n.State == Offline:
 		return n.Since
+	case n.Session == session:
+		return time.Time{}
+	case n.Before.Session == session:
+		return n.Before.Gone
+	case n.Before.Session == "": // an old log, or a node that was retired
+		return n.Started.Add(Succession)
+	case n.Before.Older.IsZero(): // one of which nothing is known
+		return n.Before.Gone
 	}
-	return time.Time{}
+	return n.Before.Older
 }
 
 // Doubts knows the nodes and their heartbeats at one look.

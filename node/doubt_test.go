@@ -8,6 +8,44 @@ import (
 	"millrace/task"
 )
 
+// However often the process of a node is started again, what each of its sessions ran may
+// start elsewhere when that one would have fallen silent, and 3s after its successor came
+// at the latest.
+func TestGone(t *testing.T) {
+	at := func(s float64) time.Time {
+		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
+	}
+	var n Node
+	for seq, r := range []struct {
+		session   string
+		at, until time.Time
+	}{
+		{"first", at(0), time.Time{}},
+		{"second", at(10), at(12)},   // its heartbeat would have lasted for 2s more
+		{"third", at(11), at(17)},    // and that of the second for 6s: no heartbeat is waited for that long
+		{"fourth", at(12), at(11.5)}, // of the third there was none any more
+		{"fifth", at(20), time.Time{}},
+	} {
+		n = Evolve(n, Recorded{Seq: uint64(2*seq + 1), At: r.at, Event: Registered{Session: r.session, Until: r.until}})
+		n = Evolve(n, Recorded{Seq: uint64(2*seq + 2), At: r.at, Event: WentOnline{Session: r.session}})
+		for session, want := range map[string][]time.Time{
+			"first":  {{}, at(12), at(12), at(14), at(12)},
+			"second": {{}, {}, at(14), at(14), at(12)},
+			"third":  {{}, {}, {}, at(12), at(12)},
+			"fourth": {{}, {}, {}, {}, at(23)},
+			"fifth":  {{}, {}, {}, {}, {}},
+		} {
+			if seq == 0 && session != r.session || want[seq].IsZero() && session != r.session {
+				continue // it has not begun
+			}
+			got := n.Gone(session)
+			if session != r.session && got.After(n.Started.Add(Succession)) || got != want[seq] {
+				t.Errorf("after the %s session the %s is gone since %v, want %v", r.session, session, got, want[seq])
+			}
+		}
+	}
+}
+
 // A task is suspect as soon as a heartbeat of its node is missing, and it is said
 // until when it is moved if no other one comes.
 func TestDoubts(t *testing.T) {

@@ -14,6 +14,9 @@ type Event interface{ isEvent() }
 type Registered struct {
 	Session string
 	Profile
+	// Until is when the heartbeat of the session before runs out, if that does not renew
+	// it; in the past if it had none, zero if that is not known.
+	Until time.Time
 }
 
 // WentOnline says that a heartbeat of the session was seen over a connection

@@ -13,6 +13,7 @@ func Evolve(n Node, r Recorded) Node {
 			n = Node{ID: n.ID, Head: n.Head}
 		}
 		n.end(r, true) // a session that did not say goodbye
+		n.Before = n.Before.succeeded(n.Session, r.At, e.Until)
 		n.Session, n.Profile, n.Started = e.Session, e.Profile, r.At
 		n.OwnLabels = nil
 		if n.Relabels != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"millrace/task"
@@ -72,12 +73,29 @@ func (p FlapPolicy) withDefaults() FlapPolicy {
 	return p
 }
 
+// Settled tells whether a quarantined node has stayed for long enough to be released
+// if it is alone.
+func (n *Node) Settled(at time.Time) bool {
+	return n.Quarantine != nil && n.Alive() && !at.Before(n.OnlineSince.Add(ShortSession))
+}
+
+// Alone tells whether one of the node's queues is served by none of the others: to
+// keep work from it would be to keep it from everybody.
+func (n *Node) Alone(others []Node) bool {
+	return slices.ContainsFunc(n.Queues, func(queue string) bool {
+		return !slices.ContainsFunc(others, func(o Node) bool { return o.ID != n.ID && o.Serves(queue) })
+	})
+}
+
 // judge tells what follows from the score of a node at an instant: an event to
 // be recorded, or nil if everything is as it should be.
-func (p FlapPolicy) judge(n *Node, at time.Time) Event {
+func (p FlapPolicy) judge(n *Node, c Judge) Event {
 	p = p.withDefaults()
+	at := c.At
 	score := n.Flap.Now(at)
 	switch {
+	case c.Alone && n.Settled(at):
+		return WasReleased{Reason: fmt.Sprintf("nobody else serves one of its queues, and it has stayed for %v", ShortSession)}
 	case n.Quarantine != nil && (p.Limit < 0 || score <= p.Release):
 		return WasReleased{Reason: fmt.Sprintf("it has been calm for long enough: its flap score is down to %.1f", score)}
 	case n.Quarantine != nil && at.Before(n.Quarantine.Until):

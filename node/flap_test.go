@@ -75,6 +75,44 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
+// A node without which nobody would do the work need only stay for a while.
+func TestAloneInQuarantine(t *testing.T) {
+	n, _ := life(13, time.Second, 0, reconnects)
+	n.Queues = []string{"default", "gpu"}
+	serves := func(id ID, queues ...string) Node {
+		return Node{ID: id, State: Ready, Profile: Profile{Queues: queues, Probes: true}}
+	}
+	draining := serves("n3", "gpu")
+	draining.State = Draining
+	for name, c := range map[string]struct {
+		others []Node
+		want   bool
+	}{
+		"there is no other":       {[]Node{n}, true},
+		"another serves a part":   {[]Node{n, serves("n2", "default")}, true},
+		"another takes no work":   {[]Node{n, serves("n2", "default"), draining}, true},
+		"others serve everything": {[]Node{n, serves("n2", "default"), serves("n3", "gpu")}, false},
+	} {
+		if got := n.Alone(c.others); got != c.want {
+			t.Errorf("%s: alone %v", name, got)
+		}
+	}
+	stayed := n.OnlineSince.Add(ShortSession)
+	for name, c := range map[string]struct {
+		judge Judge
+		want  bool
+	}{
+		"it has stayed":             {Judge{At: stayed, Alone: true}, true},
+		"not for long":              {Judge{At: stayed.Add(-time.Second), Alone: true}, false},
+		"there are others for that": {Judge{At: stayed}, false},
+	} {
+		e, err := Decide(n, c.judge)
+		if _, released := e.(WasReleased); err != nil || released != c.want {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}
+
 // A score is forgotten by half at a time, and above the lower bound there is no way back.
 func TestHysteresis(t *testing.T) {
 	n, _ := life(13, time.Second, 0, reconnects)

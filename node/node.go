@@ -137,6 +137,9 @@ type Node struct {
 	Since   time.Time `json:"since"`
 	Started time.Time `json:"started"`
 
+	// Before is the session before this one.
+	Before Predecessor `json:"before,omitzero"`
+
 	// Link is how far the session itself has come, whatever else keeps work from
 	// the node: Offline, Online or Ready; and LinkReason is why.
 	Link       State  `json:"link"`
@@ -205,9 +208,34 @@ func (n *Node) Stable(now time.Time, d time.Duration) bool {
 	return n.State == Ready && !now.Before(n.ReadySince.Add(d))
 }
 
-// Succession is how long after another session has taken a node's name the tasks of
-// the one before may start elsewhere. A worker that hears of its successor has ended
-// what it runs by then; it hears at once, as long as it has a connection.
+// Predecessor is a session of which another one has taken the place.
+type Predecessor struct {
+	Session string `json:"session,omitempty"`
+	// Gone is since when nothing is to be expected of it, and Older since when of those before it.
+	Gone  time.Time `json:"gone,omitzero"`
+	Older time.Time `json:"older,omitzero"`
+}
+
+// succeeded is what a session, whose heartbeat lasts until then (zero: nobody knows),
+// leaves when another one registers.
+func (p Predecessor) succeeded(session string, at, until time.Time) Predecessor {
+	if session == "" {
+		return p
+	}
+	gone := at.Add(Succession)
+	if !until.IsZero() && until.Before(gone) {
+		gone = until
+	}
+	if gone.Before(at) || gone.Year() > 9999 { // which JSON cannot say
+		gone = at
+	}
+	return Predecessor{Session: session, Gone: gone, Older: p.Gone}
+}
+
+// Succession is how long at most after another session has taken a node's name the tasks
+// of the one before may start elsewhere; when its heartbeat would have run out they may
+// in any case. A worker that hears of its successor has ended what it runs by then; it
+// hears at once, as long as it has a connection.
 const Succession = 3 * time.Second
 
 // Heartbeat is what a node writes again and again while it lives. It is no

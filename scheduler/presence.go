@@ -157,12 +157,14 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 		if h, ok := alive[n.ID]; calm && n.Alive() && (!ok || h.Session != n.Session) {
 			errs = append(errs, s.vanished(ctx, n))
 		}
-		judge := node.Judge{At: now, Policy: s.cfg.Flap}
+		judge := node.Judge{At: now, Policy: s.cfg.Flap, Alone: n.Settled(now) && n.Alone(nodes)}
 		if event, _ := node.Decide(*n, judge); event == nil {
 			continue
 		}
-		_, event, err := s.rec.DoNodeFrom(ctx, *n, judge)
-		errs = append(errs, err)
+		after, event, err := s.rec.DoNodeFrom(ctx, *n, judge)
+		if errs = append(errs, err); err == nil {
+			*n = after // the next one is judged beside it
+		}
 		switch e := event.(type) {
 		case node.WasQuarantined:
 			s.log.Warn().Str("node", string(n.ID)).Time("until", e.Until).Msg("node is quarantined: " + e.Reason)

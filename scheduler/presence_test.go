@@ -72,36 +72,46 @@ func TestSettling(t *testing.T) {
 	})
 }
 
-// Whoever looks judges who comes and goes too often; several do so once.
+// Whoever looks judges who comes and goes too often; several do so once. One without
+// whom nobody would serve its queue is released as soon as it has stayed for a while.
 func TestSchedulersQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
-		w.join(t, "n1")
-		for i := range 13 {
-			pass(time.Second)
-			if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Beat{Session: "s-n1", Connection: uint64(i + 1)}); err != nil {
-				t.Fatal(err)
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTestWorld()
+			w.join(t, "n1")
+			if !alone {
+				w.join(t, "n2")
 			}
-		}
-		w.run(t, 3)
-		pass(6 * time.Second)
-		n := w.node(t, "n1")
-		if n.State != node.Quarantined {
-			t.Fatalf("it is %s", n.State)
-		}
-		pass(time.Until(n.Quarantine.Until) - 6*time.Second)
-		if n := w.node(t, "n1"); n.State != node.Quarantined {
-			t.Errorf("it is %s too early", n.State)
-		}
-		pass(12 * time.Second)
-		if n := w.node(t, "n1"); n.State != node.Online {
-			t.Errorf("it is %s when it has been calm", n.State)
-		}
-		records, err := w.Node(t.Context(), "n1")
-		if err != nil || len(records) != 1+14+2 {
-			t.Errorf("%d facts, %v; want one of each step", len(records), err)
-		}
-	})
+			for i := range 13 {
+				pass(time.Second)
+				if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Beat{Session: "s-n1", Connection: uint64(i + 1)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.run(t, 3)
+			pass(6 * time.Second)
+			n := w.node(t, "n1")
+			if n.State != node.Quarantined {
+				t.Fatalf("alone %v: it is %s", alone, n.State)
+			}
+			until := n.Quarantine.Until
+			if alone {
+				until = n.OnlineSince.Add(node.ShortSession)
+			}
+			pass(time.Until(until) - 6*time.Second)
+			if n := w.node(t, "n1"); n.State != node.Quarantined {
+				t.Errorf("alone %v: it is %s too early", alone, n.State)
+			}
+			pass(12 * time.Second)
+			if n := w.node(t, "n1"); n.State != node.Online {
+				t.Errorf("alone %v: it is %s when it has been calm", alone, n.State)
+			}
+			records, err := w.Node(t.Context(), "n1")
+			if err != nil || len(records) != 1+14+2 {
+				t.Errorf("alone %v: %d facts, %v; want one of each step", alone, len(records), err)
+			}
+		})
+	}
 }
 
 // routes are what the log holds for nodes.

@@ -24,6 +24,8 @@ type Store interface {
 	AckWait() time.Duration
 	// Beat stores a heartbeat that vanishes after ttl, and waits until it is stored.
 	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
+	// Beating returns a node's heartbeat, and false if it has run out.
+	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
 	// Forget removes the heartbeat.
 	Forget(ctx context.Context, id node.ID) error
 	// Alive lists the heartbeats that have not run out. It may lag a little.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,20 +68,38 @@ func (o *others) serve(ctx context.Context, t *task.Task) bool {
 }
 
 func (o *others) look(ctx context.Context, want node.Want) bool {
+	nodes, err := o.all(ctx)
+	return err == nil && slices.ContainsFunc(nodes, func(n node.Node) bool {
+		rule, _ := n.Excluded(want)
+		return rule == ""
+	})
+}
+
+// alone tells whether this node is the only one to serve one of its queues; no if that
+// cannot be found out.
+func (o *others) alone(ctx context.Context, n *node.Node) bool {
+	nodes, err := o.all(ctx)
+	return err == nil && n.Alone(nodes)
+}
+
+// all are the other nodes that beat.
+func (o *others) all(ctx context.Context) ([]node.Node, error) {
 	alive, err := o.alive(ctx)
 	if err != nil {
-		return false
+		return nil, err
 	}
+	var nodes []node.Node
 	for id, beat := range alive {
 		if id == o.self {
 			continue
 		}
 		n, err := o.log.LoadNode(ctx, id)
-		if err == nil && n.Session == beat.Session {
-			if rule, _ := n.Excluded(want); rule == "" {
-				return true
-			}
+		if err != nil {
+			return nil, err
+		}
+		if n.Session == beat.Session {
+			nodes = append(nodes, n)
 		}
 	}
-	return false
+	return nodes, nil
 }

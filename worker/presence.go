@@ -38,12 +38,35 @@ func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg)
 	p.connection, p.since = 1, time.Now()
-	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile})
+	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile, Until: p.predecessorUntil(ctx)})
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
 	p.node = n
 	return p.attend(ctx)
+}
+
+// judge is what decides whether the node is quarantined, or released.
+func (p *presence) judge(ctx context.Context) node.Judge {
+	w, now := p.w, p.w.cfg.Now()
+	judge := node.Judge{At: now, Policy: w.cfg.Flap}
+	if p.node.Settled(now) {
+		judge.Alone = w.others.alone(ctx, &p.node)
+	}
+	return judge
+}
+
+// predecessorUntil is when the heartbeat of the process before, of this node's name,
+// runs out: what that has run may start elsewhere then. Zero if it cannot be had.
+func (p *presence) predecessorUntil(ctx context.Context) time.Time {
+	h, beats, err := p.w.store.Beating(ctx, p.w.cfg.Node)
+	switch {
+	case err != nil:
+		return time.Time{}
+	case !beats:
+		return p.w.cfg.Now()
+	}
+	return h.At.Add(p.w.cfg.NodeTTL)
 }
 
 // live looks after the node until ctx ends: it beats, proves the way of the offers
@@ -167,7 +190,7 @@ func (p *presence) attend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Judge{At: w.cfg.Now(), Policy: w.cfg.Flap}); err != nil {
+	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, p.judge(ctx)); err != nil {
 		return err
 	}
 	if trouble == nil && p.node.Link == node.Online && p.node.Quarantine == nil {

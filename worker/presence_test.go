@@ -202,6 +202,9 @@ func TestOrders(t *testing.T) {
 func TestFlappingWorker(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, map[string]worker.Handler{"h": done})
+		// Another node serves the queue, though it takes nothing in this story.
+		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{task.DefaultQueue}}})
+		w.tell(a, "b", node.Beat{Session: "b"})
 		for range 13 {
 			pass(2 * time.Second)
 			a.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
@@ -222,6 +225,28 @@ func TestFlappingWorker(t *testing.T) {
 		if n := w.node("a"); n.State != node.Ready || n.Flap.Score != 0 {
 			w.Errorf("afterwards it is %s with a score of %.1f", n.State, n.Flap.Score)
 		}
+	})
+}
+
+// One without which nobody would do the work gets it back as soon as it has stayed for a while.
+func TestFlappingWorkerAlone(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(quick, map[string]worker.Handler{"h": done})
+		for range 13 {
+			pass(2 * time.Second)
+			a.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		}
+		pass(time.Second)
+		if n := w.node("a"); n.State != node.Quarantined {
+			w.Fatalf("it is %s with a score of %.1f", n.State, n.Flap.Score)
+		}
+		id := w.submit(task.Spec{})
+		pass(node.ShortSession - 3*time.Second)
+		if w.task(id).State != task.Pending {
+			w.Errorf("in quarantine the task is %s", w.task(id).State)
+		}
+		pass(5 * time.Second)
+		w.wantState(w.ended(id), task.Finished, "")
 	})
 }
 

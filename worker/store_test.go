@@ -119,6 +119,11 @@ func (s *store) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
 	return alive, s.reach()
 }
 
+// Beating knows of no heartbeat's time; it is as with a log that cannot be asked.
+func (s *store) Beating(context.Context, node.ID) (node.Heartbeat, bool, error) {
+	return node.Heartbeat{}, false, errBroken
+}
+
 func (s *store) Forget(context.Context, node.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,6 +26,7 @@ type Worker struct {
 	protocol *Protocol
 	leases   leases
 	safety   safety
+	others   *others
 	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
 	gate     *gate
@@ -55,7 +56,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.store = countedBeats{store, &w.counts}
 	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
 	w.labels.Store(&map[string]string{})
-	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
+	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
+	w.protocol.Others = w.others.serve
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
