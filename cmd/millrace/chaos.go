@@ -70,7 +70,7 @@ the file cannot be meant like that, something could not be started, or the log n
 	fs.IntVar(&cfg.Slots, "slots", 8, "`number` of tasks that a worker runs at once")
 	fs.Float64Var(&cfg.Rate, "rate", 10, "`number` of tasks submitted in a second")
 	fs.IntVar(&cfg.Tasks, "tasks", 0, "`number` of tasks at most, 0 for as many as the rate gives")
-	fs.DurationVar(&cfg.Settling, "settle", 0, "how `long` tasks get to end after the last fault (default 20s and four times --ack-wait)")
+	fs.DurationVar(&cfg.Settling, "settle", 0, "for how `long` no task may end, after the last fault, before the others are stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
 	o.flags(c)

@@ -42,8 +42,8 @@ type Config struct {
 	Rate float64
 	// Tasks bounds how many there are. Default 0: no bound.
 	Tasks int
-	// Settling is what the tasks get to end when the last fault is over. Default
-	// 20s and four leases.
+	// Settling is for how long no task may end, when the last fault is over, before
+	// those that have not are stuck. Default 20s and four leases.
 	Settling time.Duration
 	// Keep leaves the data where it is.
 	Keep bool

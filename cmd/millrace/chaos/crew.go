@@ -25,14 +25,20 @@ type crew struct {
 	others  map[Target]*process
 	proxies map[Target]*proxy.Proxy
 	ours    *proxy.Proxy // of this process; nothing happens to it
-	locks   map[Target]*sync.Mutex
+	locks   map[place]*sync.Mutex
 	spawner *spawner
 
 	mu       sync.Mutex
 	injected []Injected // guarded by mu
 }
 
-// start is how long a process may take until it is ready. A log is read at start.
+// place is where one fault is at a time.
+type place struct {
+	target Target
+	aspect string
+}
+
+// startPatience is how long a process may take until it is ready. A log is read at start.
 const startPatience = 60 * time.Second
 
 func newCrew(cfg *Config, dir string) (*crew, error) {
@@ -40,9 +46,11 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[Target]*sync.Mutex{}, spawner: newSpawner()}
+	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
 	member := func(name Target, args ...string) *process {
-		c.locks[name] = &sync.Mutex{}
+		for _, f := range []Fault{Kill, Clock} {
+			c.locks[place{name, f.aspect()}] = &sync.Mutex{}
+		}
 		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
 	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync)
@@ -117,8 +125,9 @@ func (c *crew) process(t Target) *process {
 func (c *crew) inject(ctx context.Context, s Step) error {
 	members := size{c.cfg.Workers, c.cfg.Schedulers}.members(s.Target)
 	for _, t := range members { // in this order everywhere, so nobody waits for one who waits
-		c.locks[t].Lock()
-		defer c.locks[t].Unlock()
+		lock := c.locks[place{t, s.Fault.aspect()}]
+		lock.Lock()
+		defer lock.Unlock()
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

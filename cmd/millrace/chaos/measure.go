@@ -141,6 +141,23 @@ func (m *measure) disturbed(f *Injected) bool {
 	})
 }
 
+// there tells whether a worker was up at a time, as far as the log says.
+func (m *measure) there(n Target, at time.Time) bool {
+	there := true
+	for i := range m.records {
+		r := &m.records[i]
+		if !r.Stored.Before(at) {
+			break
+		}
+		if r.Fact.Node != node.ID(n) || r.Kind != events.KindNode {
+			continue
+		}
+		_, left := r.Fact.Event.(node.WentOffline)
+		there = !left
+	}
+	return there
+}
+
 // running are the attempts that a node ran at a time, by epoch.
 func (m *measure) running(n Target, at time.Time) map[uint64]task.ID {
 	live := map[task.ID]uint64{}
@@ -167,6 +184,9 @@ func (m *measure) running(n Target, at time.Time) map[uint64]task.ID {
 }
 
 func (m *measure) detected(f *Injected) (time.Duration, bool) {
+	if !m.there(f.Target, f.Began) {
+		return 0, false // it was not up again since the fault before
+	}
 	epochs := m.running(f.Target, f.Began)
 	limit := m.next(f.Target, f.Began)
 	for i := range m.records {

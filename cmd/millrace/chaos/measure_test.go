@@ -65,6 +65,15 @@ func TestMeasure(t *testing.T) {
 			func(s *story) { s.joined(1, "worker-1") },
 			[]Injected{killed}, Figures{}, "kill of worker-1 for 12s was never noticed",
 		},
+		"a worker that was killed again before it was back": {
+			func(s *story) {
+				s.joined(1, "worker-1")
+				s.put(12, events.KindNode, "worker-1", "scheduler", node.WentOffline{Session: "worker-1"})
+				s.joined(30.5, "worker-1")
+			},
+			[]Injected{{Fault: Kill, Target: "worker-1", Began: after(10), Ended: after(15)}, {Fault: Kill, Target: "worker-1", Began: after(15.5), Ended: after(30)}},
+			Figures{Detection: one(2000), Reconnect: one(500)}, "",
+		},
 		"nobody could, without a scheduler": {
 			func(s *story) { s.joined(1, "worker-1") },
 			[]Injected{killed, {Fault: Kill, Target: "scheduler-1", Began: after(9), Ended: after(30)}}, Figures{}, "",

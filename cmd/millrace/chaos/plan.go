@@ -319,7 +319,8 @@ func (p *planner) clockJump() {
 	}
 }
 
-// clockJumps has one clock jump, ahead or back, by up to ten minutes.
+// clockJumps has one clock jump, ahead or back, by up to ten minutes. Every other time
+// the process is killed meanwhile, and so starts with a clock that is wrong.
 func (p *planner) clockJumps() {
 	s := Step{Fault: Clock, For: task.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
 	if p.one(2) {
@@ -332,7 +333,9 @@ func (p *planner) clockJumps() {
 	} else {
 		return
 	}
-	p.addStep(0, s)
+	if p.addStep(0, s) && p.one(2) {
+		p.add(p.between(0, s.For.Std()/2), Kill, s.Target, p.between(100*time.Millisecond, s.For.Std()/4))
+	}
 }
 
 func (p *planner) mix() {

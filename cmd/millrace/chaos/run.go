@@ -193,14 +193,19 @@ func (r *run) step(ctx context.Context, s Step) error {
 	return err
 }
 
-// settle waits until everything has ended that is to end.
+// settle waits until everything has ended that is to end, as long as something does:
+// too few workers for the load are slow, and no task of theirs is stuck.
 func (r *run) settle(ctx context.Context) {
 	r.say("the last fault is over; waiting for the rest")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	late := time.NewTimer(r.cfg.Settling)
 	defer late.Stop()
-	for {
+	for before := 0; ; {
+		if ended, _, _ := r.observer.counts(); ended > before {
+			before = ended
+			late.Reset(r.cfg.Settling)
+		}
 		if r.submitter.waiting() == 0 && r.observer.done(r.submitter.all()) {
 			return
 		}

@@ -34,13 +34,27 @@ const (
 	Delay     Fault = "delay"     // everything is late, each way
 	Throttle  Fault = "throttle"  // little passes in a second
 	Drop      Fault = "drop"      // some chunk of each connection is lost, and the connection reset
+	Stall     Fault = "stall"     // every so many chunks one is held up, and what comes behind it
+	Lose      Fault = "lose"      // every so many chunks one is left out, and nobody is told
 )
 
 // Faults lists all of them.
-var Faults = []Fault{Kill, Term, Pause, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop}
+var Faults = []Fault{Kill, Term, Pause, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
 
 // of tells whether the fault is one of a process rather than one of its link.
 func (f Fault) ofProcess() bool { return f == Kill || f == Term || f == Pause || f == Clock }
+
+// counts tells whether the fault is of every so many chunks.
+func (f Fault) counts() bool { return f == Drop || f == Stall || f == Lose }
+
+// aspect is what of a target the fault is done to. Its clock may be wrong whatever
+// else happens to it; a process that is not there has no link.
+func (f Fault) aspect() string {
+	if f == Clock {
+		return "clock"
+	}
+	return "process"
+}
 
 // silences tells whether nothing is heard of the target during the fault.
 func (f Fault) silences() bool {
@@ -75,13 +89,14 @@ type Step struct {
 	Target Target        `json:"target"`
 	// For is how long it lasts.
 	For task.Duration `json:"for"`
-	// Delay is by how much a slow link is late, each way; only where Fault is [Delay]. Default 200ms.
+	// Delay is by how much a slow link is late, each way, or how long a stalled one holds a
+	// chunk up; only where Fault is [Delay] or [Stall]. Default 200ms.
 	Delay task.Duration `json:"delay,omitempty"`
 	// Rate is how many bytes a throttled link passes on in a second; only where
 	// Fault is [Throttle]. Default 16384.
 	Rate int `json:"rate,omitempty"`
-	// Every is which chunk of a connection is lost, at least 2; only where Fault
-	// is [Drop]. Default 20.
+	// Every is which chunk of a connection is lost or held up, at least 2; only where
+	// Fault is [Drop] (default 20), [Stall] or [Lose] (default 2: every second one).
 	Every int `json:"every,omitempty"`
 	// Shift is by how much a clock jumps, ahead or back; only where Fault is
 	// [Clock]. Default 5m.
@@ -103,6 +118,10 @@ func (s Step) String() string {
 		text += fmt.Sprintf(", %d B/s", s.Rate)
 	case Drop:
 		text += fmt.Sprintf(", chunk %d of each connection", s.Every)
+	case Stall:
+		text += fmt.Sprintf(", one of %d chunks by %v", s.Every, s.Delay)
+	case Lose:
+		text += fmt.Sprintf(", one of %d chunks", s.Every)
 	}
 	return text
 }
@@ -111,7 +130,7 @@ func (s Step) String() string {
 func (s Step) mode() proxy.Mode {
 	kind := map[Fault]proxy.Kind{
 		Cut: proxy.Cut, Blackhole: proxy.Blackhole, HalfOpen: proxy.HalfOpen,
-		Delay: proxy.Delay, Throttle: proxy.Throttle, Drop: proxy.Drop,
+		Delay: proxy.Delay, Throttle: proxy.Throttle, Drop: proxy.Drop, Stall: proxy.Stall, Lose: proxy.Lose,
 	}[s.Fault]
 	return proxy.Mode{Kind: kind, Delay: s.Delay.Std(), Rate: s.Rate, Every: s.Every}
 }
@@ -127,6 +146,10 @@ func (s Step) withDefaults() Step {
 		s.Rate = cmp.Or(s.Rate, 16<<10)
 	case Drop:
 		s.Every = cmp.Or(s.Every, 20)
+	case Stall:
+		s.Every, s.Delay = cmp.Or(s.Every, 2), cmp.Or(s.Delay, task.Duration(200*time.Millisecond))
+	case Lose:
+		s.Every = cmp.Or(s.Every, 2)
 	}
 	return s
 }
@@ -184,8 +207,8 @@ func (s Step) validate(n size) error {
 		return fmt.Errorf("at is %v, want 0s or later", s.At)
 	case s.For <= 0:
 		return fmt.Errorf("for is %v, want more than 0s", s.For)
-	case s.Delay != 0 && s.Fault != Delay, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && s.Fault != Drop, s.Shift != 0 && s.Fault != Clock:
-		return fmt.Errorf("delay, rate, every and shift belong to the faults %s, %s, %s and %s", Delay, Throttle, Drop, Clock)
+	case s.Delay != 0 && s.Fault != Delay && s.Fault != Stall, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && !s.Fault.counts(), s.Shift != 0 && s.Fault != Clock:
+		return fmt.Errorf("delay belongs to the faults %s and %s, rate to %s, every to %s, %s and %s, and shift to %s", Delay, Stall, Throttle, Drop, Stall, Lose, Clock)
 	case s.Fault == Clock && slices.Contains(members, Server):
 		return fmt.Errorf("%s has no clock but the machine's: choose workers or schedulers", Server)
 	case s.Delay < 0:
@@ -199,11 +222,11 @@ func (s Step) validate(n size) error {
 }
 
 // clash finds the step among those before that has not ended when s begins and
-// shares a target with it.
+// is done to the same aspect of the same target.
 func clash(s Step, before []Step, n size) (Step, bool) {
 	mine := n.members(s.Target)
 	for _, b := range before {
-		if s.At.Std() >= b.End() || b.At.Std() >= s.End() {
+		if s.At.Std() >= b.End() || b.At.Std() >= s.End() || s.Fault.aspect() != b.Fault.aspect() {
 			continue
 		}
 		if slices.ContainsFunc(n.members(b.Target), func(t Target) bool { return slices.Contains(mine, t) }) {

@@ -104,8 +104,9 @@ func (l *link) run() {
 
 // chunk is bytes on their way.
 type chunk struct {
-	bytes []byte
-	read  time.Time
+	number int64 // of its connection, both ways, from 1
+	bytes  []byte
+	read   time.Time
 }
 
 // carry reads from one end and writes to the other (nil for nowhere).
@@ -124,9 +125,9 @@ func (l *link) carry(from, to net.Conn) {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			l.chunks.Add(1)
+			number := l.chunks.Add(1)
 			select {
-			case way <- chunk{append([]byte(nil), buffer[:n]...), time.Now()}:
+			case way <- chunk{number, append([]byte(nil), buffer[:n]...), time.Now()}:
 			case <-l.ended:
 				err = net.ErrClosed
 			}
@@ -154,7 +155,7 @@ func (l *link) gone(end net.Conn, closing func(net.Conn)) {
 
 // deliver writes a chunk when the mode lets it; false if it cannot.
 func (l *link) deliver(c chunk, to net.Conn) bool {
-	sent := 0
+	sent, reached := 0, time.Now()
 	for {
 		mode, changed := l.proxy.now()
 		wait := time.Duration(0)
@@ -177,6 +178,14 @@ func (l *link) deliver(c chunk, to net.Conn) bool {
 			// A tenth of a second at a time.
 			size = min(size, max(mode.Rate/10, 1))
 			wait = time.Duration(size) * time.Second / time.Duration(mode.Rate)
+		case Stall:
+			if c.number%int64(mode.Every) == 0 && sent == 0 {
+				wait = time.Until(reached.Add(mode.Delay)) // behind what is held up before it
+			}
+		case Lose:
+			if c.number%int64(mode.Every) == 0 {
+				return true
+			}
 		case Drop:
 			if l.chunks.Load() >= int64(mode.Every) {
 				return false

@@ -26,9 +26,15 @@ const (
 	Throttle
 	// Drop loses the Mode.Every-th chunk of a connection, and resets it.
 	Drop
+	// Stall holds each Mode.Every-th chunk of a connection up for Mode.Delay, and what
+	// comes behind it too: what TCP makes of a link that loses packets.
+	Stall
+	// Lose leaves each Mode.Every-th chunk of a connection out and tells nobody, as no
+	// TCP does but a broken machine between the ends may: messages are missing, or cut.
+	Lose
 )
 
-var kindNames = []string{"up", "cut", "blackhole", "half-open", "delay", "throttle", "drop"}
+var kindNames = []string{"up", "cut", "blackhole", "half-open", "delay", "throttle", "drop", "stall", "lose"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -40,22 +46,23 @@ func (k Kind) String() string {
 // Mode is how a link behaves. The zero value is a good link.
 type Mode struct {
 	Kind Kind
-	// Delay is by how much everything is late, more than 0 where Kind is Delay.
+	// Delay is by how much everything is late, more than 0 where Kind is Delay, or by how
+	// much some chunks are where it is Stall.
 	Delay time.Duration
 	// Rate is in bytes per second, more than 0 where Kind is Throttle.
 	Rate int
-	// Every is which chunk (what one read gives) gets lost, at least 2 where Kind
-	// is Drop: 2 is every second one, and then a connection hardly says hello.
+	// Every is which chunk (what one read gives) gets lost or is late, at least 2 where Kind
+	// is Drop, Stall or Lose. Where it is Drop, 2 lets a connection hardly say hello.
 	Every int
 }
 
 func (m Mode) validate() error {
 	switch {
-	case m.Kind == Delay && m.Delay <= 0:
+	case (m.Kind == Delay || m.Kind == Stall) && m.Delay <= 0:
 		return fmt.Errorf("proxy: Delay is %v, want more than 0", m.Delay)
 	case m.Kind == Throttle && m.Rate <= 0:
 		return fmt.Errorf("proxy: Rate is %d, want more than 0", m.Rate)
-	case m.Kind == Drop && m.Every < 2:
+	case (m.Kind == Drop || m.Kind == Stall || m.Kind == Lose) && m.Every < 2:
 		return fmt.Errorf("proxy: Every is %d, want at least 2", m.Every)
 	}
 	return nil

@@ -245,6 +245,36 @@ func TestDrop(t *testing.T) {
 	p.broken(c)
 }
 
+func TestStall(t *testing.T) {
+	p := newPlace(t)
+	const late = 150 * time.Millisecond
+	p.set(Mode{Kind: Stall, Every: 2, Delay: late}) // what comes back is the second
+	c := p.dial()
+	start := time.Now()
+	p.say(c, "one")
+	p.hear(c, "one")
+	if took := time.Since(start); took < late {
+		t.Errorf("the second chunk came after %v, want %v at least", took, late)
+	}
+	p.say(c, "two")
+	p.hear(c, "two")
+	p.set(Mode{})
+	p.say(c, "three")
+	p.hear(c, "three")
+}
+
+func TestLose(t *testing.T) {
+	p := newPlace(t)
+	p.set(Mode{Kind: Lose, Every: 3}) // a word there and back; the next one is gone
+	c := p.dial()
+	p.say(c, "one")
+	p.hear(c, "one")
+	p.say(c, "two")
+	p.silent(c)
+	p.say(c, "three")
+	p.hear(c, "three")
+}
+
 func TestNobodyListens(t *testing.T) {
 	p := newPlace(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -258,7 +288,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	for _, m := range []Mode{{}, {Kind: Blackhole}, {Kind: HalfOpen}, {Kind: Delay, Delay: time.Hour}, {Kind: Throttle, Rate: 1}} {
+	for _, m := range []Mode{{}, {Kind: Blackhole}, {Kind: HalfOpen}, {Kind: Delay, Delay: time.Hour}, {Kind: Throttle, Rate: 1}, {Kind: Stall, Every: 2, Delay: time.Hour}} {
 		t.Run(m.Kind.String(), func(t *testing.T) {
 			p := newPlace(t)
 			before := p.dial()
@@ -279,7 +309,7 @@ func TestCloseEndsEverything(t *testing.T) {
 
 func TestModesAreChecked(t *testing.T) {
 	p := newPlace(t)
-	for _, m := range []Mode{{Kind: Delay}, {Kind: Throttle}, {Kind: Drop}, {Kind: Drop, Every: 1}} {
+	for _, m := range []Mode{{Kind: Delay}, {Kind: Throttle}, {Kind: Drop}, {Kind: Drop, Every: 1}, {Kind: Stall, Every: 2}, {Kind: Stall, Delay: 1}, {Kind: Lose}} {
 		if err := p.proxy.Set(m); err == nil {
 			t.Errorf("%+v is accepted", m)
 		}
