@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/joho/godotenv"
 
 	"millrace/task"
 )
@@ -113,16 +117,16 @@ func parsePairs(flag string, list []string) (map[string]string, error) {
 	return m, nil
 }
 
-// parseParams adds up the parameters of --params (JSON, @file, or - for in) and of each --param.
+// parseParams adds up the parameters of --params (a text, @file, or - for in) and of each --param.
 func parseParams(whole string, each []string, in io.Reader) (map[string]json.RawMessage, error) {
 	params := map[string]json.RawMessage{}
 	if whole != "" {
 		body, err := paramsBody(whole, in)
+		if err == nil {
+			params, err = readParams(body)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--params: %w", err)
-		}
-		if err := json.Unmarshal(body, &params); err != nil || params == nil {
-			return nil, fmt.Errorf("--params: want a JSON object, such as {\"name\": \"World\"}")
 		}
 	}
 	set, err := parsePairs("param", each)
@@ -134,6 +138,29 @@ func parseParams(whole string, each []string, in io.Reader) (map[string]json.Raw
 	}
 	if len(params) == 0 {
 		return nil, nil
+	}
+	return params, nil
+}
+
+// readParams reads a JSON object, or lines name=value as a .env file has them.
+func readParams(body []byte) (map[string]json.RawMessage, error) {
+	wanted := errors.New("want a JSON object, such as {\"name\": \"World\"}, or lines name=value, as in a .env file")
+	params := map[string]json.RawMessage{}
+	if text := bytes.TrimSpace(body); json.Valid(text) || bytes.HasPrefix(text, []byte("{")) {
+		if err := json.Unmarshal(text, &params); err != nil || params == nil {
+			return nil, wanted
+		}
+		return params, nil
+	}
+	lines, err := godotenv.UnmarshalBytes(body)
+	if err != nil || len(lines) == 0 {
+		return nil, wanted
+	}
+	for k, v := range lines {
+		if k == "" {
+			return nil, wanted
+		}
+		params[k] = paramValue(v)
 	}
 	return params, nil
 }

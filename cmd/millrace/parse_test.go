@@ -72,6 +72,7 @@ func TestParseParams(t *testing.T) {
 		"whole, then one": {`{"a":1,"b":2}`, []string{"b=3"}, `{"a":1,"b":3}`},
 		"file":            {"@" + file, nil, `{"a":1,"b":[true]}`},
 		"stdin":           {"-", nil, `{"in":1}`},
+		"lines":           {"# of the crawl\nexport n=3\nname='World of \"x\"'\n\nlist=[1,2] # JSON\nempty=\n", []string{"n=4"}, `{"n":4,"name":"World of \"x\"","list":[1,2],"empty":""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseParams(c.whole, c.each, strings.NewReader(`{"in":1}`))
@@ -90,7 +91,7 @@ func TestParseParams(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
+	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
 		if got, err := parseParams(c[0], c[1:], strings.NewReader("")); err == nil {
 			t.Errorf("parseParams(%q) = %s, want an error", c, got)
 		}

@@ -73,7 +73,7 @@ output and the task at the end.`,
 	}
 	fs := c.Flags()
 	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
-	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 	fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
