@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/events"
 )
 
@@ -21,6 +23,7 @@ const (
 	codeStorageLimit = 10047 // likewise, of files
 	codeStoreFailed  = 10077 // the stream has no room, or the disk
 	codeNoSuchStream = 10059
+	codeOffline      = 10119 // the server that has the consumer is not there
 	codeNoSequence   = 10043 // nothing to remove
 	codeDeleteFailed = 10057 // it could not be removed, mostly because it is not there
 )
@@ -45,6 +48,13 @@ func (e *serverError) Is(target error) bool {
 func says(err error, code int) bool {
 	var e *serverError
 	return errors.As(err, &e) && e.ErrCode == code
+}
+
+// isOffline tells whether the client library has the server's word that the only server which
+// has a consumer is not there.
+func isOffline(err error) bool {
+	var e *jetstream.APIError
+	return errors.As(err, &e) && e.ErrorCode == codeOffline
 }
 
 // errNoStream is what the server answers when no stream takes a subject: it was

@@ -60,11 +60,9 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	r.making.Lock() // two that make it at once would lose each other's leases
 	defer r.making.Unlock()
 	s := r.store
-	if c, err := s.js.Consumer(ctx, LogStream, nodeConsumer(r.node)); err == nil {
-		r.found(c.CachedInfo())
-		return false, nil
-	} else if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded) {
-		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+	there, err := r.find(ctx)
+	if err != nil || there {
+		return false, err
 	}
 	low := r.low()
 	if low == 0 {
@@ -103,6 +101,25 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	defer r.mu.Unlock()
 	r.mark = cfg.Metadata[markKey]
 	return true, nil
+}
+
+// findTime is how long the consumer may take to answer. One that was on a server which
+// is lost does not at first.
+const findTime = time.Second
+
+// find tells whether the consumer is there.
+func (r *ownRoute) find(ctx context.Context) (bool, error) {
+	soon, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	c, err := r.store.js.Consumer(soon, LogStream, nodeConsumer(r.node))
+	switch {
+	case err == nil:
+		r.found(c.CachedInfo())
+		return true, nil
+	case ctx.Err() == nil && (isOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
+		return false, nil
+	}
+	return false, fmt.Errorf("route of node %s: %w", r.node, err)
 }
 
 // found notes that the consumer is there.
@@ -282,8 +299,13 @@ func (o *offers) Prove(ctx context.Context) error {
 	defer r.pull.want(-1)
 	var last error
 	for {
+		if last = o.keepRoute(ctx); last != nil {
+			last = fmt.Errorf("keep its consumer: %w", last)
+		}
 		try, cancel := context.WithTimeout(ctx, probeAgain)
-		last = o.probe(try)
+		if last == nil {
+			last = o.probe(try)
+		}
 		select {
 		case <-arrived:
 			cancel()
@@ -302,15 +324,20 @@ func (o *offers) Prove(ctx context.Context) error {
 	}
 }
 
-// probe puts something on the own route.
-func (o *offers) probe(ctx context.Context) error {
+// keepRoute makes the consumer of the own route again if it is lost. On a server that is
+// not there any more that takes as long as the others need to see it.
+func (o *offers) keepRoute(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*findTime)
+	defer cancel()
 	made, err := o.own.ensure(ctx)
-	if err != nil {
-		return err
-	}
 	if made {
 		o.own.pull.renew()
 	}
+	return err
+}
+
+// probe puts something on the own route.
+func (o *offers) probe(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"node": o.own.node, "at": time.Now().UTC()})
 	if err != nil {
 		return err
