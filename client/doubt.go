@@ -25,11 +25,9 @@ func (c *Client) Doubt(ctx context.Context, t *task.Task, now time.Time, s node.
 	if len(records) > 0 {
 		nodes = append(nodes, events.FoldNode(id, records))
 	}
-	beats := map[node.ID]node.Heartbeat{}
-	if beat, ok, err := c.store.Beating(ctx, id); err != nil {
+	beats, err := c.store.Alive(ctx)
+	if err != nil {
 		return nil, err
-	} else if ok {
-		beats[id] = beat
 	}
 	return node.NewDoubts(nodes, beats, now, s).Of(t), nil
 }

@@ -197,6 +197,31 @@ func TestDetection(t *testing.T) {
 	}
 }
 
+// What a worker ran that is killed and started again at once, and once more and again, is
+// found as soon as if nobody had come in its place, whatever its lease would be.
+func TestRestartsAreNoRefuge(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second // of the place
+	p := newPlace(t, time.Minute)
+	p.setenv("MILLRACE_FLAP_LIMIT", "0")
+	p.server()
+	c := p.connect()
+	worker := p.worker("again")
+	id := p.submit(firstAttemptStays, "--dir", p.dir)
+	p.await(c, id, task.Running)
+	killed := time.Now()
+	for range 3 {
+		worker.kill()
+		worker = p.worker("again")
+	}
+	p.await(c, id, task.Finished)
+	lost := p.find(p.history(c, id), events.AttemptLost)
+	if took := lost.Stored.Sub(killed); took > ttl+time.Second {
+		t.Errorf("its loss was found after %v, want %v at most", took, ttl+time.Second)
+	}
+	worker.stop()
+}
+
 // A worker that is asked twice gives back what it runs before it goes.
 func TestSecondSignalReleases(t *testing.T) {
 	t.Parallel()

@@ -175,6 +175,8 @@ type offers struct {
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
 	watch  sync.WaitGroup // ends with closed
+	// stopLooking ends a look for lanes that is under way; set once, nil if none are watched.
+	stopLooking func()
 
 	also sync.Mutex
 	more map[string]*source // guarded by also; those that [offers.Also] has added, by queue
@@ -523,6 +525,8 @@ func (o *offers) watchLanes(ctx context.Context) error {
 	first, cancel := context.WithTimeout(ctx, firstLook)
 	_ = o.findLanes(first) // who may not look serves the plain lanes; who may looks again
 	cancel()
+	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
+	o.stopLooking = stopLooking
 	o.watch.Go(func() {
 		defer stop()
 		tick := time.NewTicker(lanesEvery)
@@ -544,7 +548,7 @@ func (o *offers) watchLanes(ctx context.Context) error {
 			case <-o.look:
 			case <-tick.C:
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+			ctx, cancel := context.WithTimeout(looking, readTimeout)
 			_ = o.findLanes(ctx) // it looks again
 			cancel()
 		}
@@ -601,6 +605,9 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 func (o *offers) Close() {
 	o.once.Do(func() {
 		close(o.closed)
+		if o.stopLooking != nil {
+			o.stopLooking() // the answer may have been lost with a connection
+		}
 		o.watch.Wait()
 		o.mu.Lock()
 		sources := o.sources

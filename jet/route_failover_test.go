@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-		"millrace/events"
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"

@@ -59,6 +59,8 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 // predecessorUntil is when the heartbeat of the process before, of this node's name,
 // runs out: what that has run may start elsewhere then. Zero if it cannot be had.
 func (p *presence) predecessorUntil(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // who may not ask gets no answer
+	defer cancel()
 	h, beats, err := p.w.store.Beating(ctx, p.w.cfg.Node)
 	switch {
 	case err != nil:
