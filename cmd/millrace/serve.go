@@ -107,6 +107,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.figures.watchRepairs(decider)
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
+	p.start(relief)
 	p.start(decider.Run)
 	p.keepOutput(deciding)
 	p.starting.Add(1)
