@@ -77,25 +77,22 @@ func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 // until ctx ends, each returns an error, or, unless follow is set, there are no
 // more. It returns nil in the last case.
 func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
-	return readAll(ctx, s, OutputStream, outputPrefix+string(id), follow, func(b task.Lines) error {
-		b.OneByOne()
-		return each(b)
-	})
+	return s.PrintedFrom(ctx, id, OutputStart{}, follow, func(_ uint64, b task.Lines) error { return each(b) })
 }
 
 // Kept is [Store.Printed] for the records of a task.
 func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
-	return readAll(ctx, s, DataStream, dataPrefix+string(id), follow, each)
+	return readFrom(ctx, s, DataStream, dataPrefix+string(id), OutputStart{}, follow, func(_ uint64, r task.Records) error { return each(r) })
 }
 
 // readBytes is how much is asked for at once: more than the largest message, and less
 // than what a server has wait for a client before it drops the connection.
 const readBytes = 16 << 20
 
-func readAll[T any](ctx context.Context, s *Store, stream, subject string, follow bool, each func(T) error) error {
-	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
-	})
+func readFrom[T any](ctx context.Context, s *Store, stream, subject string, from OutputStart, follow bool, each func(uint64, T) error) error {
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, InactiveThreshold: time.Minute}
+	from.set(&cfg)
+	c, err := s.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -128,15 +125,15 @@ func readAll[T any](ctx context.Context, s *Store, stream, subject string, follo
 			}
 			return fmt.Errorf("read %s: %w", subject, err)
 		}
-		var batch T
-		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
-			if err := each(batch); err != nil {
-				return err
-			}
-		}
 		meta, err := m.Metadata()
 		if err != nil {
 			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		var batch T
+		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
+			if err := each(meta.Sequence.Stream, batch); err != nil {
+				return err
+			}
 		}
 		if !follow && meta.NumPending == 0 {
 			return nil

@@ -2,11 +2,6 @@ package jet
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strconv"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
 )
@@ -17,44 +12,68 @@ type OutputRange struct {
 	// that ran at the same time, may lie between.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	Lines int    `json:"lines"`
+	// Lines is the number of its last line.
+	Lines int `json:"lines"`
 }
 
-// rangeBatch is how many messages are read at once to find ranges; each may be large.
-const rangeBatch = 16
-
-// OutputRanges returns where the output of each attempt of a task lies, by epoch.
-// It reads all of that output, from any replica.
+// OutputRanges returns where the output of each attempt of a task lies, by epoch. It
+// looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
+// printed at the same time it may find less than there is.
 func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]OutputRange, error) {
 	ranges := map[uint64]OutputRange{}
 	subject := outputPrefix + string(id)
-	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, OutputStream, rangeBatch, map[string]any{"batch": rangeBatch, "seq": from, "next_by_subj": subject})
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", subject, err)
-		}
-		for _, m := range found {
-			seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: a message without a sequence: %w", subject, err)
-			}
-			from = seq + 1
-			var b task.Lines
-			if json.Unmarshal(m.Data, &b) != nil {
-				continue // none of ours
-			}
-			r, ok := ranges[b.Epoch]
-			if !ok {
-				r.First = seq
-			}
-			r.Last = seq
-			for i := range b.Lines {
-				r.Lines += b.Lines[i].Count()
-			}
-			ranges[b.Epoch] = r
-		}
-		if len(found) < rangeBatch {
-			return ranges, nil
-		}
+	last, found, err := s.lastPiece(ctx, id)
+	if err != nil || !found {
+		return ranges, err
 	}
+	at := func(seq uint64) (piece, error) {
+		p, found, err := s.piece(ctx, id, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
+		if !found || p.seq > last.seq { // a replica that lags, or what was printed since
+			p = last
+		}
+		return p, err
+	}
+	note := func(p piece) {
+		r, ok := ranges[p.Epoch]
+		if !ok || p.seq < r.First {
+			r.First = p.seq
+		}
+		r.Last = max(r.Last, p.seq)
+		if n := len(p.Lines.Lines); n > 0 {
+			r.Lines = max(r.Lines, p.Lines.Lines[n-1].N)
+		}
+		ranges[p.Epoch] = r
+	}
+	// Between two messages of one epoch there are only such; else it is looked at what lies half-way.
+	var between func(a, b piece) error
+	between = func(a, b piece) error {
+		if a.Epoch == b.Epoch || b.seq <= a.seq+1 {
+			return nil
+		}
+		half := a.seq + (b.seq-a.seq)/2
+		m, err := at(half)
+		if err != nil {
+			return err
+		}
+		if m.seq >= b.seq { // the second half is empty
+			before, found, err := s.piece(ctx, id, map[string]any{"multi_last": []string{subject}, "up_to_seq": half - 1})
+			if err != nil || !found || before.seq <= a.seq {
+				return err
+			}
+			note(before)
+			return between(a, before)
+		}
+		note(m)
+		if err := between(a, m); err != nil {
+			return err
+		}
+		return between(m, b)
+	}
+	first, err := at(1)
+	if err != nil {
+		return nil, err
+	}
+	note(first)
+	note(last)
+	return ranges, between(first, last)
 }

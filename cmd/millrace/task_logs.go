@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +63,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	}
 	out := bufio.NewWriterSize(a.out, 64<<10)
 	lines := &lineWriter{out: out, errs: out}
-	colours, gaps := colourful(a.out), lineGaps{}
+	colours, gaps := colourful(a.out), newLineGaps()
 	printer := *a
 	printer.out = out
 	show := func(l outputLine) error {
@@ -78,8 +79,13 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 		_, err := lines.write(l.Epoch, l.Line)
 		return err
 	}
+	from, err := f.start(ctx, c, id)
+	if err != nil {
+		return quietEnd(ctx, err)
+	}
+	gaps.partly = from != client.OutputStart{}
 	read := func(follow bool, each func(outputLine) error) error {
-		return c.Output(ctx, id, follow, func(b task.Lines) error {
+		return c.OutputFrom(ctx, id, from, follow, func(b task.Lines) error {
 			for _, l := range b.Lines {
 				if n := gaps.before(b.Epoch, l.N); n > 0 && (f.attempt == 0 || f.attempt == b.Attempt) {
 					a.note("%s of attempt %d missing before line %d", plural(n, "line"), b.Attempt, l.N)
@@ -122,15 +128,37 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	}))
 }
 
-// lineGaps tells where lines of an epoch are missing: the last number seen, by epoch.
-type lineGaps map[uint64]int
+// clockSlack is by how much the clock of a worker may be behind the server's, at the most, as [logclock] has it.
+const clockSlack = 2 * time.Second
+
+// start says where to begin, so that little is read that is not wanted.
+func (f *logFlags) start(ctx context.Context, c *client.Client, id task.ID) (client.OutputStart, error) {
+	switch {
+	case f.tail >= 0:
+		return c.OutputTail(ctx, id, f.tail, f.from, f.wants)
+	case !f.from.IsZero():
+		return client.OutputStart{Time: f.from.Add(-clockSlack)}, nil // lines are stored after they were printed
+	}
+	return client.OutputStart{}, nil
+}
+
+// lineGaps tells where lines of an epoch are missing.
+type lineGaps struct {
+	last   map[uint64]int // the last number seen, by epoch
+	partly bool           // reading began somewhere: what came before the first line of an epoch is not known
+}
+
+func newLineGaps() *lineGaps { return &lineGaps{last: map[uint64]int{}} }
 
 // before returns how many lines are missing before the one with number n, which is
 // then the last one seen.
-func (g lineGaps) before(epoch uint64, n int) int {
-	missing := n - g[epoch] - 1
-	g[epoch] = max(g[epoch], n)
-	return max(missing, 0)
+func (g *lineGaps) before(epoch uint64, n int) int {
+	last, seen := g.last[epoch]
+	g.last[epoch] = max(last, n)
+	if g.partly && !seen {
+		return 0
+	}
+	return max(n-last-1, 0)
 }
 
 // streamColour is that of a line on a terminal.
