@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func (a *app) taskLogs() *cobra.Command {
 		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
 will print until it has ended. -o json prints a line of JSON for each line. On a
 terminal what did not come from stdout has a colour. Where lines are missing, because a worker was
-lost before it had stored them, a note on stderr says so.`,
+lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.`,
 		Example: `  millrace task logs -f ID
   millrace task logs ID --tail 20 --timestamps
   millrace task logs ID --level warn --since 1h
@@ -100,6 +101,12 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 			return out.Flush() // who follows sees it at once
 		})
 	}
+	notes := func(err error) error {
+		if err == nil {
+			err = a.noteUnheard(ctx, c, id, f, gaps)
+		}
+		return quietEnd(ctx, err)
+	}
 	shown := map[uint64]int{} // the last line shown or left out, of each epoch
 	if f.tail >= 0 {
 		var last tail
@@ -117,15 +124,33 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 			err = flushed
 		}
 		if err != nil || !f.follow {
-			return quietEnd(ctx, err)
+			return notes(err)
 		}
 	}
-	return quietEnd(ctx, read(f.follow, func(l outputLine) error {
+	return notes(read(f.follow, func(l outputLine) error {
 		if l.N <= shown[l.Epoch] {
 			return nil
 		}
 		return show(l)
 	}))
+}
+
+// noteUnheard says of which attempts output may be missing at their end.
+func (a *app) noteUnheard(ctx context.Context, c *client.Client, id task.ID, f *logFlags, gaps *lineGaps) error {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	records, err := c.History(asking, id)
+	if err != nil {
+		return err
+	}
+	found := slices.DeleteFunc(tries(records), func(t task.Try) bool {
+		_, read := gaps.last[t.Epoch]
+		return f.attempt != 0 && f.attempt != t.Attempt || gaps.partly && !read
+	})
+	for _, note := range unheard(found, func(epoch uint64) int { return gaps.last[epoch] }) {
+		a.note("%s", note)
+	}
+	return nil
 }
 
 // clockSlack is by how much the clock of a worker may be behind the server's, at the most, as [logclock] has it.
