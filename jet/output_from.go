@@ -42,48 +42,46 @@ func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, f
 // PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the
 // latest first, until more returns false or there are none before.
 func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, task.Lines) bool) error {
-	p, found, err := s.lastPiece(ctx, id)
-	for err == nil && found {
-		p.OneByOne()
-		if !more(p.seq, p.Lines) {
+	subject := outputPrefix + string(id)
+	seq, data, err := s.lastOf(ctx, OutputStream, subject)
+	for err == nil && seq > 0 {
+		var b task.Lines
+		_ = json.Unmarshal(data, &b) // what is none of ours has no lines
+		b.OneByOne()
+		if !more(seq, b) {
 			return nil
 		}
-		p, found, err = s.piece(ctx, id, map[string]any{"multi_last": []string{outputPrefix + string(id)}, "up_to_seq": p.seq - 1})
+		seq, data, err = s.beforeOf(ctx, OutputStream, subject, seq)
 	}
 	return err
 }
 
-// piece is a batch of lines and where it lies.
-type piece struct {
-	task.Lines
-	seq uint64
+// lastOf is the last message of a subject, as the stream's leader has it; its sequence is 0 if there is none.
+func (s *Store) lastOf(ctx context.Context, stream, subject string) (seq uint64, data []byte, err error) {
+	m, _, err := s.leaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
+	return m.Seq, m.Data, wrapRead(subject, err)
 }
 
-// lastPiece is the last batch that a task has printed, as the leader has it.
-func (s *Store) lastPiece(ctx context.Context, id task.ID) (p piece, found bool, err error) {
-	subject := outputPrefix + string(id)
-	m, found, err := s.leaderGetFrom(ctx, OutputStream, map[string]any{"last_by_subj": subject})
-	if err != nil || !found {
-		return p, false, wrapRead(subject, err)
+// beforeOf is the last message of a subject before a sequence, as any replica has it.
+func (s *Store) beforeOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
+	if seq <= 1 {
+		return 0, nil, nil // 0 would be no bound
 	}
-	_ = json.Unmarshal(m.Data, &p.Lines) // what is none of ours has no lines
-	p.seq = m.Seq
-	return p, true, nil
+	return s.oneOf(ctx, stream, subject, map[string]any{"multi_last": []string{subject}, "up_to_seq": seq - 1})
 }
 
-// piece asks any replica for one batch of a task.
-func (s *Store) piece(ctx context.Context, id task.ID, request map[string]any) (p piece, found bool, err error) {
-	subject := outputPrefix + string(id)
-	if request["up_to_seq"] == uint64(0) { // which would be no bound
-		return p, false, nil
+// fromOf is the first message of a subject from a sequence on, as any replica has it.
+func (s *Store) fromOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
+	return s.oneOf(ctx, stream, subject, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
+}
+
+func (s *Store) oneOf(ctx context.Context, stream, subject string, request map[string]any) (uint64, []byte, error) {
+	found, err := s.batchGet(ctx, stream, 1, request)
+	if err != nil || len(found) == 0 {
+		return 0, nil, wrapRead(subject, err)
 	}
-	all, err := s.batchGet(ctx, OutputStream, 1, request)
-	if err != nil || len(all) == 0 {
-		return p, false, wrapRead(subject, err)
-	}
-	p.seq, err = sequenceOf(all[0])
-	_ = json.Unmarshal(all[0].Data, &p.Lines) // as above
-	return p, err == nil, wrapRead(subject, err)
+	seq, err := sequenceOf(found[0])
+	return seq, found[0].Data, wrapRead(subject, err)
 }
 
 func wrapRead(subject string, err error) error {

@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"encoding/json"
 
 	"millrace/task"
 )
@@ -20,60 +21,72 @@ type OutputRange struct {
 // looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
 // printed at the same time it may find less than there is.
 func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]OutputRange, error) {
+	return s.ranges(ctx, OutputStream, outputPrefix+string(id), linesUpTo)
+}
+
+// linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that
+// were dropped counts as they did.
+func linesUpTo(data []byte) (epoch uint64, n int) {
+	var b task.Lines
+	if json.Unmarshal(data, &b) == nil && len(b.Lines) > 0 {
+		n = b.Lines[len(b.Lines)-1].N
+	}
+	return b.Epoch, max(n, b.Dropped)
+}
+
+// recordsUpTo is [linesUpTo] for records.
+func recordsUpTo(data []byte) (epoch uint64, n int) {
+	var b task.Records
+	_ = json.Unmarshal(data, &b) // what is none of ours counts none
+	return b.Epoch, max(b.First+len(b.Items), b.Dropped)
+}
+
+// ranges finds where the messages of each epoch lie on a subject.
+func (s *Store) ranges(ctx context.Context, stream, subject string, upTo func([]byte) (uint64, int)) (map[uint64]OutputRange, error) {
 	ranges := map[uint64]OutputRange{}
-	subject := outputPrefix + string(id)
-	last, found, err := s.lastPiece(ctx, id)
-	if err != nil || !found {
-		return ranges, err
-	}
-	at := func(seq uint64) (piece, error) {
-		p, found, err := s.piece(ctx, id, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
-		if !found || p.seq > last.seq { // a replica that lags, or what was printed since
-			p = last
+	type place struct{ seq, epoch uint64 }
+	note := func(seq uint64, data []byte) place {
+		epoch, n := upTo(data)
+		r, ok := ranges[epoch]
+		if !ok || seq < r.First {
+			r.First = seq
 		}
-		return p, err
-	}
-	note := func(p piece) {
-		r, ok := ranges[p.Epoch]
-		if !ok || p.seq < r.First {
-			r.First = p.seq
-		}
-		r.Last = max(r.Last, p.seq)
-		if n := len(p.Lines.Lines); n > 0 {
-			r.Lines = max(r.Lines, p.Lines.Lines[n-1].N)
-		}
-		ranges[p.Epoch] = r
+		r.Last, r.Lines = max(r.Last, seq), max(r.Lines, n)
+		ranges[epoch] = r
+		return place{seq, epoch}
 	}
 	// Between two messages of one epoch there are only such; else it is looked at what lies half-way.
-	var between func(a, b piece) error
-	between = func(a, b piece) error {
-		if a.Epoch == b.Epoch || b.seq <= a.seq+1 {
+	var between func(a, b place) error
+	between = func(a, b place) error {
+		if a.epoch == b.epoch || b.seq <= a.seq+1 {
 			return nil
 		}
 		half := a.seq + (b.seq-a.seq)/2
-		m, err := at(half)
+		seq, data, err := s.fromOf(ctx, stream, subject, half)
 		if err != nil {
 			return err
 		}
-		if m.seq >= b.seq { // the second half is empty
-			before, found, err := s.piece(ctx, id, map[string]any{"multi_last": []string{subject}, "up_to_seq": half - 1})
-			if err != nil || !found || before.seq <= a.seq {
+		if seq == 0 || seq >= b.seq { // nothing lies in the second half, or the replica lags
+			seq, data, err = s.beforeOf(ctx, stream, subject, half)
+			if err != nil || seq <= a.seq {
 				return err
 			}
-			note(before)
-			return between(a, before)
+			return between(a, note(seq, data))
 		}
-		note(m)
+		m := note(seq, data)
 		if err := between(a, m); err != nil {
 			return err
 		}
 		return between(m, b)
 	}
-	first, err := at(1)
-	if err != nil {
-		return nil, err
+	seq, data, err := s.lastOf(ctx, stream, subject)
+	if err != nil || seq == 0 {
+		return ranges, err
 	}
-	note(first)
-	note(last)
-	return ranges, between(first, last)
+	last := note(seq, data)
+	seq, data, err = s.fromOf(ctx, stream, subject, 1)
+	if err != nil || seq == 0 {
+		return ranges, err
+	}
+	return ranges, between(note(seq, data), last)
 }
