@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,10 +23,13 @@ const maxLines = 1<<20 - 4<<10
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
 func (s *Store) Print(ctx context.Context, b task.Lines) error {
-	body, err := plainJSON(b)
-	if err != nil {
+	room := linesRoom.Get().(*bytes.Buffer)
+	defer linesRoom.Put(room)
+	room.Reset()
+	if err := encodePlain(room, b); err != nil {
 		return err
 	}
+	body := room.Bytes()
 	if half := len(b.Lines) / 2; len(body) > maxLines && half > 0 {
 		all := b.Lines
 		b.Lines = all[:half]
@@ -38,14 +42,25 @@ func (s *Store) Print(ctx context.Context, b task.Lines) error {
 	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
 }
 
+// linesRoom is room for messages of lines, so that a task which prints much needs no new one each time.
+var linesRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
 // print they are frequent, and each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	err := encodePlain(&b, v)
+	return b.Bytes(), err
+}
+
+func encodePlain(b *bytes.Buffer, v any) error {
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the line end that the encoder adds
+	return nil
 }
 
 // Keep stores a batch of records and waits for the server's word. The same
