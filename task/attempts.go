@@ -49,8 +49,8 @@ func Tries(history []Recorded) []Try {
 	for _, r := range history {
 		was := t
 		t = Evolve(t, r)
-		if was.Live() && (!t.Live() || t.Epoch != was.Epoch) {
-			tries[len(tries)-1].end(r)
+		if n := len(tries); n > 0 && was.Live() && (!t.Live() || t.Epoch != was.Epoch) { // a parent runs without an attempt
+			tries[n-1].end(r)
 		}
 		if e, ok := r.Event.(AttemptStarted); ok && r.Chain && t.Epoch == r.Seq {
 			tries = append(tries, Try{Attempt: e.Attempt, Epoch: r.Seq, Node: e.Node, Session: e.Session, StartedAt: r.At, Outcome: TryRuns})
