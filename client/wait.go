@@ -58,41 +58,6 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 	}
 }
 
-// Output calls each with the lines that a task has printed, in order; with
-// follow also with those to come, until the task has ended. Every line is
-// delivered before Output returns without an error.
-func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
-	if !follow {
-		return c.store.Printed(ctx, id, false, each)
-	}
-	printing, stop := context.WithCancel(ctx)
-	defer stop()
-	seen := map[uint64]int{} // the last line seen of each epoch
-	once := func(b task.Lines) error {
-		first := 0
-		for first < len(b.Lines) && b.Lines[first].N <= seen[b.Epoch] {
-			first++
-		}
-		if b.Lines = b.Lines[first:]; len(b.Lines) == 0 {
-			return nil
-		}
-		seen[b.Epoch] = b.Lines[len(b.Lines)-1].N
-		return each(b)
-	}
-	live := make(chan error, 1)
-	go func() { live <- c.store.Printed(printing, id, true, once) }()
-	_, err := c.Wait(ctx, id)
-	stop()
-	if printed := <-live; printed != nil && !errors.Is(printed, context.Canceled) {
-		return printed
-	}
-	if err != nil {
-		return err
-	}
-	// All lines were stored before the end was; the rest is there now.
-	return c.store.Printed(ctx, id, false, once)
-}
-
 // Records calls each with the records that a task has produced, in order, those
 // of fenced attempts included: they carry their epoch.
 func (c *Client) Records(ctx context.Context, id task.ID, each func(task.Records) error) error {

@@ -48,6 +48,9 @@ func TestKilledWorker(t *testing.T) {
 	if out := p.run("task", "logs", string(id), "--attempt", "2"); out != "again" {
 		t.Errorf("the second attempt has printed %q", out)
 	}
+	if out := p.run("task", "events", string(id)); !strings.Contains(out, "what attempt 1 printed") {
+		t.Errorf("the timeline does not say that output may be missing: %q", out)
+	}
 	p.judge(c, map[task.ID]task.State{id: task.Finished})
 }
 

@@ -64,7 +64,12 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}
-	if cfg.SyncInterval == 0 {
+	switch {
+	case cfg.SyncAlways:
+		// Nothing is left to flush. What else is done at that time holds on to every block of
+		// messages that was read since, so reading a bundle each second would fill the memory.
+		cfg.SyncInterval = 2 * time.Minute
+	case cfg.SyncInterval == 0:
 		cfg.SyncInterval = time.Second
 	}
 	if !loopback(cfg.Host) && !cfg.Auth.set() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,10 +23,13 @@ const maxLines = 1<<20 - 4<<10
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
 func (s *Store) Print(ctx context.Context, b task.Lines) error {
-	body, err := plainJSON(b)
-	if err != nil {
+	room := linesRoom.Get().(*bytes.Buffer)
+	defer linesRoom.Put(room)
+	room.Reset()
+	if err := encodePlain(room, b); err != nil {
 		return err
 	}
+	body := room.Bytes()
 	if half := len(b.Lines) / 2; len(body) > maxLines && half > 0 {
 		all := b.Lines
 		b.Lines = all[:half]
@@ -38,14 +42,25 @@ func (s *Store) Print(ctx context.Context, b task.Lines) error {
 	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
 }
 
+// linesRoom is room for messages of lines, so that a task which prints much needs no new one each time.
+var linesRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
 // print they are frequent, and each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	err := encodePlain(&b, v)
+	return b.Bytes(), err
+}
+
+func encodePlain(b *bytes.Buffer, v any) error {
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the line end that the encoder adds
+	return nil
 }
 
 // Keep stores a batch of records and waits for the server's word. The same
@@ -77,25 +92,22 @@ func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 // until ctx ends, each returns an error, or, unless follow is set, there are no
 // more. It returns nil in the last case.
 func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
-	return readAll(ctx, s, OutputStream, outputPrefix+string(id), follow, func(b task.Lines) error {
-		b.OneByOne()
-		return each(b)
-	})
+	return s.PrintedFrom(ctx, id, OutputStart{}, follow, func(_ uint64, b task.Lines) error { return each(b) })
 }
 
 // Kept is [Store.Printed] for the records of a task.
 func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
-	return readAll(ctx, s, DataStream, dataPrefix+string(id), follow, each)
+	return readFrom(ctx, s, DataStream, dataPrefix+string(id), OutputStart{}, follow, func(_ uint64, r task.Records) error { return each(r) })
 }
 
 // readBytes is how much is asked for at once: more than the largest message, and less
 // than what a server has wait for a client before it drops the connection.
 const readBytes = 16 << 20
 
-func readAll[T any](ctx context.Context, s *Store, stream, subject string, follow bool, each func(T) error) error {
-	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
-	})
+func readFrom[T any](ctx context.Context, s *Store, stream, subject string, from OutputStart, follow bool, each func(uint64, T) error) error {
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, InactiveThreshold: time.Minute}
+	from.set(&cfg)
+	c, err := s.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -128,15 +140,15 @@ func readAll[T any](ctx context.Context, s *Store, stream, subject string, follo
 			}
 			return fmt.Errorf("read %s: %w", subject, err)
 		}
-		var batch T
-		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
-			if err := each(batch); err != nil {
-				return err
-			}
-		}
 		meta, err := m.Metadata()
 		if err != nil {
 			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		var batch T
+		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
+			if err := each(meta.Sequence.Stream, batch); err != nil {
+				return err
+			}
 		}
 		if !follow && meta.NumPending == 0 {
 			return nil

@@ -13,51 +13,76 @@ import (
 	"millrace/task"
 )
 
-// droppedHeader marks the line that stands in place of output that was dropped.
+// droppedHeader marks the message that stands in place of what was dropped.
 const droppedHeader = "Millrace-Dropped"
 
 // OutputTasks lists the tasks that have output.
 func (s *Store) OutputTasks(ctx context.Context) ([]task.ID, error) {
-	stream, err := s.js.Stream(ctx, OutputStream)
+	return s.tasksOf(ctx, OutputStream, outputPrefix)
+}
+
+// RecordTasks lists the tasks that have records.
+func (s *Store) RecordTasks(ctx context.Context) ([]task.ID, error) {
+	return s.tasksOf(ctx, DataStream, dataPrefix)
+}
+
+func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, error) {
+	stream, err := s.js.Stream(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("list output: %w", err)
+		return nil, fmt.Errorf("list the tasks in %s: %w", name, err)
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(outputPrefix+"*"))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
 	if err != nil {
-		return nil, fmt.Errorf("list output: %w", err)
+		return nil, fmt.Errorf("list the tasks in %s: %w", name, err)
 	}
 	ids := make([]task.ID, 0, len(info.State.Subjects))
 	for subject := range info.State.Subjects {
-		ids = append(ids, task.ID(strings.TrimPrefix(subject, outputPrefix)))
+		ids = append(ids, task.ID(strings.TrimPrefix(subject, prefix)))
 	}
 	return ids, nil
 }
 
-// DropOutput puts one line in place of all that a task has printed, in one step. It reports
-// false if that has been done and nothing was printed since.
-func (s *Store) DropOutput(ctx context.Context, marker task.Lines) (bool, error) {
-	subject := outputPrefix + string(marker.Task)
-	stream, err := s.js.Stream(ctx, OutputStream)
+// DropOutput puts one message in place of all that a task has printed, in one step; marker makes
+// it, given how many lines that was. It reports false if that has been done and nothing was printed since.
+func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) task.Lines) (bool, error) {
+	return s.drop(ctx, OutputStream, outputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
+}
+
+// DropRecords is [Store.DropOutput] for what a task has produced.
+func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records int) task.Records) (bool, error) {
+	return s.drop(ctx, DataStream, dataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
+}
+
+func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte) (uint64, int), marker func(int) any) (bool, error) {
+	stream, err := s.js.Stream(ctx, name)
 	if err != nil {
-		return false, fmt.Errorf("drop output of task %s: %w", marker.Task, err)
+		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}
 	last, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("drop output of task %s: %w", marker.Task, err)
+		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}
 	if last.Header.Get(droppedHeader) != "" {
 		return false, nil
 	}
-	body, err := plainJSON(marker)
+	ranges, err := s.ranges(ctx, name, subject, upTo)
+	if err != nil {
+		return false, err
+	}
+	n := 0
+	for _, r := range ranges {
+		n += r.Lines
+	}
+	body, err := plainJSON(marker(n))
 	if err != nil {
 		return false, err
 	}
 	return true, s.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		jetstream.MsgRollup: {jetstream.MsgRollupSubject}, droppedHeader: {"1"},
-		// What is printed meanwhile, by an attempt of a retry, makes it fail.
+		// What comes meanwhile, of an attempt of a retry, makes it fail.
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(last.Sequence, 10)},
 	}})
 }

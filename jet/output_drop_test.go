@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -11,14 +12,18 @@ func TestDropOutput(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	id, other := newTask(), newTask()
-	marker := task.Lines{Task: id, Attempt: 1, Epoch: 7, Lines: []task.Line{{N: 1, Stream: task.System, Text: "dropped"}}}
-	drop := func(want bool) {
+	drop := func(want int) { // lines; 0 for nothing to do
 		t.Helper()
-		if did, err := s.DropOutput(within(t), marker); did != want || err != nil {
-			t.Fatalf("DropOutput: %v, %v; want %v", did, err, want)
+		dropped := 0
+		did, err := s.DropOutput(within(t), id, func(n int) task.Lines {
+			dropped = n
+			return task.Lines{Task: id, Attempt: 1, Epoch: 7, Dropped: n, Lines: []task.Line{{N: 1, Stream: task.System, Text: "dropped"}}}
+		})
+		if did != (want > 0) || dropped != want || err != nil {
+			t.Fatalf("DropOutput: %v, %d lines, %v; want %d", did, dropped, err, want)
 		}
 	}
-	drop(false)
+	drop(0)
 	for i := range 3 {
 		if err := s.Print(within(t), lines(id, 5*i+1, 5)); err != nil {
 			t.Fatal(err)
@@ -27,20 +32,53 @@ func TestDropOutput(t *testing.T) {
 	if err := s.Print(within(t), lines(other, 1, 5)); err != nil {
 		t.Fatal(err)
 	}
-	drop(true)
-	drop(false)
+	drop(15)
+	drop(0)
 	if n := printed(t, s, id); n != 1 {
 		t.Errorf("%d lines are left, want the marker", n)
 	}
 	if n := printed(t, s, other); n != 5 {
 		t.Errorf("of another task %d lines are left, want 5", n)
 	}
-	if err := s.Print(within(t), lines(id, 2, 5)); err != nil { // it was retried
+	again := lines(id, 1, 5) // it was retried
+	again.Epoch = 8
+	if err := s.Print(within(t), again); err != nil {
 		t.Fatal(err)
 	}
-	drop(true)
+	drop(20)
 	ids, err := s.OutputTasks(within(t))
 	if slices.Sort(ids); err != nil || len(ids) != 2 || !slices.Contains(ids, id) {
 		t.Errorf("OutputTasks: %v, %v", ids, err)
+	}
+}
+
+func TestDropRecords(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	id := newTask()
+	for i := range 4 { // the second attempt has produced more
+		r := task.Records{Task: id, Attempt: 1 + i/2, Epoch: uint64(7 + i/2), First: 2 * (i % 2), Items: []json.RawMessage{[]byte(`1`), []byte(`2`)}}
+		if err := s.Keep(within(t), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func() (bool, error) {
+		return s.DropRecords(within(t), id, func(n int) task.Records { return task.Records{Task: id, Epoch: 8, Dropped: n, Reason: "enough"} })
+	}
+	if did, err := drop(); !did || err != nil {
+		t.Fatalf("DropRecords: %v, %v", did, err)
+	}
+	if did, err := drop(); did || err != nil {
+		t.Fatalf("the second time: %v, %v", did, err)
+	}
+	var left []task.Records
+	if err := s.Kept(within(t), id, false, func(r task.Records) error { left = append(left, r); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 1 || left[0].Dropped != 8 || left[0].Reason != "enough" || len(left[0].Items) != 0 {
+		t.Errorf("left is %+v", left)
+	}
+	if ids, err := s.RecordTasks(within(t)); err != nil || !slices.Equal(ids, []task.ID{id}) {
+		t.Errorf("RecordTasks: %v, %v", ids, err)
 	}
 }

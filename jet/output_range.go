@@ -3,10 +3,6 @@ package jet
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strconv"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
 )
@@ -17,44 +13,80 @@ type OutputRange struct {
 	// that ran at the same time, may lie between.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	Lines int    `json:"lines"`
+	// Lines is the number of its last line.
+	Lines int `json:"lines"`
 }
 
-// rangeBatch is how many messages are read at once to find ranges; each may be large.
-const rangeBatch = 16
-
-// OutputRanges returns where the output of each attempt of a task lies, by epoch.
-// It reads all of that output, from any replica.
+// OutputRanges returns where the output of each attempt of a task lies, by epoch. It
+// looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
+// printed at the same time it may find less than there is.
 func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]OutputRange, error) {
-	ranges := map[uint64]OutputRange{}
-	subject := outputPrefix + string(id)
-	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, OutputStream, rangeBatch, map[string]any{"batch": rangeBatch, "seq": from, "next_by_subj": subject})
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", subject, err)
-		}
-		for _, m := range found {
-			seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: a message without a sequence: %w", subject, err)
-			}
-			from = seq + 1
-			var b task.Lines
-			if json.Unmarshal(m.Data, &b) != nil {
-				continue // none of ours
-			}
-			r, ok := ranges[b.Epoch]
-			if !ok {
-				r.First = seq
-			}
-			r.Last = seq
-			for i := range b.Lines {
-				r.Lines += b.Lines[i].Count()
-			}
-			ranges[b.Epoch] = r
-		}
-		if len(found) < rangeBatch {
-			return ranges, nil
-		}
+	return s.ranges(ctx, OutputStream, outputPrefix+string(id), linesUpTo)
+}
+
+// linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that
+// were dropped counts as they did.
+func linesUpTo(data []byte) (epoch uint64, n int) {
+	var b task.Lines
+	if json.Unmarshal(data, &b) == nil && len(b.Lines) > 0 {
+		n = b.Lines[len(b.Lines)-1].N
 	}
+	return b.Epoch, max(n, b.Dropped)
+}
+
+// recordsUpTo is [linesUpTo] for records.
+func recordsUpTo(data []byte) (epoch uint64, n int) {
+	var b task.Records
+	_ = json.Unmarshal(data, &b) // what is none of ours counts none
+	return b.Epoch, max(b.First+len(b.Items), b.Dropped)
+}
+
+// ranges finds where the messages of each epoch lie on a subject.
+func (s *Store) ranges(ctx context.Context, stream, subject string, upTo func([]byte) (uint64, int)) (map[uint64]OutputRange, error) {
+	ranges := map[uint64]OutputRange{}
+	type place struct{ seq, epoch uint64 }
+	note := func(seq uint64, data []byte) place {
+		epoch, n := upTo(data)
+		r, ok := ranges[epoch]
+		if !ok || seq < r.First {
+			r.First = seq
+		}
+		r.Last, r.Lines = max(r.Last, seq), max(r.Lines, n)
+		ranges[epoch] = r
+		return place{seq, epoch}
+	}
+	// Between two messages of one epoch there are only such; else it is looked at what lies half-way.
+	var between func(a, b place) error
+	between = func(a, b place) error {
+		if a.epoch == b.epoch || b.seq <= a.seq+1 {
+			return nil
+		}
+		half := a.seq + (b.seq-a.seq)/2
+		seq, data, err := s.fromOf(ctx, stream, subject, half)
+		if err != nil {
+			return err
+		}
+		if seq == 0 || seq >= b.seq { // nothing lies in the second half, or the replica lags
+			seq, data, err = s.beforeOf(ctx, stream, subject, half)
+			if err != nil || seq <= a.seq {
+				return err
+			}
+			return between(a, note(seq, data))
+		}
+		m := note(seq, data)
+		if err := between(a, m); err != nil {
+			return err
+		}
+		return between(m, b)
+	}
+	seq, data, err := s.lastOf(ctx, stream, subject)
+	if err != nil || seq == 0 {
+		return ranges, err
+	}
+	last := note(seq, data)
+	seq, data, err = s.fromOf(ctx, stream, subject, 1)
+	if err != nil || seq == 0 {
+		return ranges, err
+	}
+	return ranges, between(note(seq, data), last)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -245,9 +244,9 @@ func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]e
 	}
 	records := make([]events.Record, len(found))
 	for i, m := range found {
-		seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
+		seq, err := sequenceOf(m)
 		if err != nil {
-			return nil, fmt.Errorf("a message without a sequence: %w", err)
+			return nil, err
 		}
 		stored, _ := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer)) // only shown
 		records[i] = recordOf(added(m, jetstream.SubjectHeader), seq, stored, m.Data)

@@ -1,12 +1,14 @@
-// Package retention drops what ended tasks have printed when it was kept long enough:
-// how long depends on how they ended. It holds no truth and needs no leader: what it
-// drops it replaces by a line that says so, and who finds that line does nothing.
+// Package retention drops what ended tasks have printed and produced when it was kept long enough: how
+// long depends on how they ended, and is said by the job or else by the settings of a server. It holds no
+// truth and needs no leader: what it drops it replaces by a message that says so, with a count, and who
+// finds that does nothing.
 package retention
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,139 +16,176 @@ import (
 	"millrace/task"
 )
 
-// Policy says how long output is kept after a task has ended. Zero is for as long as
-// the stream keeps anything.
+// Policy is what the settings say of tasks whose job does not. Zero is for as long as the stream keeps anything.
 type Policy struct {
 	Done   time.Duration // of tasks that finished
 	Failed time.Duration // of all others
 }
 
-// Due returns when the output of a task is to be dropped; false if never, or not yet
-// known because the task has not ended.
-func (p Policy) Due(t *task.Task) (time.Time, bool) {
-	keep := p.Failed
-	if t.State == task.Finished {
-		keep = p.Done
+// Kind is what is kept.
+type Kind string
+
+const (
+	// Output is what tasks have printed.
+	Output Kind = "log"
+	// Records are what they have produced.
+	Records Kind = "data"
+)
+
+// keep is how long what an ended task has left is kept, and what says so; 0 if nothing does.
+func (k Kind) keep(p Policy, t *task.Task) (time.Duration, string) {
+	own := t.Kept().Records
+	if k == Output {
+		own = t.Kept().Output
 	}
-	if !t.State.Terminal() || keep <= 0 {
+	if d, name := own(t.State); d > 0 {
+		return d, name
+	}
+	if t.State == task.Finished {
+		return p.Done, string(k) + "_keep_done"
+	}
+	return p.Failed, string(k) + "_keep_failed"
+}
+
+// Due returns when what a task has left is to be dropped; false if never, or not yet
+// known because the task has not ended.
+func (k Kind) Due(p Policy, t *task.Task) (time.Time, bool) {
+	if !t.State.Terminal() {
 		return time.Time{}, false
 	}
-	return t.EndedAt.Add(keep), true
+	d, _ := k.keep(p, t)
+	return t.EndedAt.Add(d), d > 0
 }
 
-// Marker is the line that stands where output was dropped.
-func (p Policy) Marker(t *task.Task, now time.Time) task.Lines {
-	name, keep := "log_keep_failed", p.Failed
-	if t.State == task.Finished {
-		name, keep = "log_keep_done", p.Done
-	}
-	text := fmt.Sprintf("what was printed was dropped: the task has ended as %s and %s is %v", t.State, name, keep)
-	return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []task.Line{{N: 1, At: now, Stream: task.System, Text: text}}}
+// Reason says why it is dropped.
+func (k Kind) Reason(p Policy, t *task.Task) string {
+	d, name := k.keep(p, t)
+	return fmt.Sprintf("the task has ended as %s and %s is %v", t.State, name, d)
 }
 
-// Store is where output lies.
+// Store is where what is kept lies.
 type Store interface {
-	// OutputTasks lists the tasks that have output.
-	OutputTasks(ctx context.Context) ([]task.ID, error)
+	// Tasks lists the tasks that have left something.
+	Tasks(ctx context.Context) ([]task.ID, error)
+	// Known returns those of some tasks of which something is known, quickly: it may be out of date.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Load reads a task from the log.
 	Load(ctx context.Context, id task.ID) (task.Task, error)
-	// DropOutput puts one line in place of all output of a task, atomically. It reports false if
-	// that has been done before.
-	DropOutput(ctx context.Context, marker task.Lines) (bool, error)
+	// Drop puts one message with a count and a reason in place of all that a task has left, in
+	// one step. It reports false if that has been done before.
+	Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
 }
 
 // Keeper keeps a policy.
 type Keeper struct {
+	Kind   Kind
 	Store  Store
 	Policy Policy
-	// Every is how often it looks. Default a minute.
+	// Every is how often it looks. Default a minute. While neither the policy nor any job says how long
+	// anything is kept, it looks the less often the more there is.
 	Every time.Duration
 	Now   func() time.Time
 	Log   zerolog.Logger
 
-	due map[task.ID]time.Time // when a task is to be looked at again; far away if nothing is left to do
+	due  map[task.ID]time.Time // when a task is to be looked at again; far away if nothing is left to do
+	asks bool                  // some job says for itself how long it keeps
 }
 
 // Run keeps the policy until ctx ends, whose error it returns.
 func (k *Keeper) Run(ctx context.Context) error {
-	if k.Policy == (Policy{}) {
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	every := k.Every
 	if every == 0 {
 		every = time.Minute
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	next := time.NewTimer(every)
+	defer next.Stop()
 	for {
-		dropped, err := k.sweep(ctx)
-		if err != nil && ctx.Err() == nil {
-			k.Log.Warn().Err(err).Msg("output that was kept long enough could not be dropped; trying again")
-		}
-		if dropped > 0 {
-			k.Log.Info().Int("tasks", dropped).Msg("dropped output that was kept long enough")
-		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-next.C:
+		}
+		dropped, err := k.sweep(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.Log.Warn().Err(err).Str("what", string(k.Kind)).Msg("what was kept long enough could not be dropped; trying again")
+		}
+		if dropped > 0 {
+			k.Log.Info().Int("tasks", dropped).Str("what", string(k.Kind)).Msg("dropped what was kept long enough")
+		}
+		if k.Policy == (Policy{}) && !k.asks && err == nil {
+			next.Reset(max(every, time.Duration(len(k.due))*idle))
+		} else {
+			next.Reset(every)
 		}
 	}
 }
 
 const (
+	// idle is the time from look to look for each task, while nothing is ever to be dropped.
+	idle = time.Millisecond
 	// lookAgain is when a task is looked at again that has not ended.
 	lookAgain = 10 * time.Minute
-	// settled is when a task is looked at again that has nothing left: a retry gives it output anew.
+	// settled is when a task is looked at again that has nothing left: a retry gives it something anew.
 	settled = 24 * time.Hour
+	// atOnce is how many tasks are asked for at once.
+	atOnce = 250
 )
 
 // sweep drops what is due and returns of how many tasks.
 func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
-	ids, err := k.Store.OutputTasks(ctx)
+	ids, err := k.Store.Tasks(ctx)
 	if err != nil {
 		return 0, err
 	}
-	next := make(map[task.ID]time.Time, len(ids))
+	now, next := k.Now(), make(map[task.ID]time.Time, len(ids))
+	var look []task.ID
 	for _, id := range ids {
-		if at, known := k.due[id]; known && k.Now().Before(at) {
+		if at, known := k.due[id]; known && now.Before(at) {
 			next[id] = at
-			continue
+		} else {
+			look = append(look, id)
 		}
-		did, again, failed := k.look(ctx, id)
-		if did {
-			dropped++
-		}
-		if failed == nil {
-			next[id] = again
-		}
+	}
+	for some := range slices.Chunk(look, atOnce) {
+		tasks, failed := k.Store.Known(ctx, some)
 		err = errors.Join(err, failed)
-		if ctx.Err() != nil {
-			break
+		for i := range tasks {
+			did, again, failed := k.look(ctx, &tasks[i], now)
+			if did {
+				dropped++
+			}
+			if failed == nil {
+				next[tasks[i].ID] = again
+			}
+			err = errors.Join(err, failed)
+			if ctx.Err() != nil {
+				return dropped, ctx.Err()
+			}
 		}
 	}
 	k.due = next
 	return dropped, err
 }
 
-// look drops the output of a task if that is due, and returns when to look again.
-func (k *Keeper) look(ctx context.Context, id task.ID) (dropped bool, again time.Time, err error) {
-	now := k.Now()
-	t, err := k.Store.Load(ctx, id)
-	if errors.Is(err, task.ErrUnknown) {
-		return false, now.Add(settled), nil // not ours
-	}
-	if err != nil {
-		return false, now, err
-	}
-	due, ok := k.Policy.Due(&t)
+// look drops what a task has left if that is due, and returns when to look again.
+func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped bool, again time.Time, err error) {
+	k.asks = k.asks || t.Kept() != task.Keep{}
+	due, ok := k.Kind.Due(k.Policy, t)
 	switch {
+	case !ok && t.State.Terminal():
+		return false, now.Add(settled), nil // nothing says that it is ever to be dropped
 	case !ok:
 		return false, now.Add(lookAgain), nil
 	case now.Before(due):
 		return false, due, nil
 	}
-	dropped, err = k.Store.DropOutput(ctx, k.Policy.Marker(&t, now))
+	latest, err := k.Store.Load(ctx, t.ID) // it may have another life meanwhile
+	if err != nil {
+		return false, now, err
+	}
+	if due, ok = k.Kind.Due(k.Policy, &latest); !ok || now.Before(due) {
+		return false, now.Add(lookAgain), nil
+	}
+	dropped, err = k.Store.Drop(ctx, &latest, k.Kind.Reason(k.Policy, &latest), now)
 	return dropped, now.Add(settled), err
 }

@@ -14,22 +14,35 @@ import (
 
 func TestDue(t *testing.T) {
 	noon := time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC)
-	p := Policy{Done: time.Hour, Failed: 2 * time.Hour}
+	const hour = time.Hour
+	p := Policy{Done: hour, Failed: 2 * hour}
+	own := task.Keep{Done: task.Duration(5 * hour), Logs: task.Duration(3 * hour)}
 	for _, c := range []struct {
-		name  string
-		p     Policy
-		state task.State
-		want  time.Duration // after noon; 0 for never
+		name   string
+		kind   Kind
+		p      Policy
+		keep   task.Keep
+		state  task.State
+		want   time.Duration // after noon; 0 for never
+		reason string
 	}{
-		{"finished", p, task.Finished, time.Hour},
-		{"error", p, task.Error, 2 * time.Hour},
-		{"cancelled", p, task.Cancelled, 2 * time.Hour},
-		{"running", p, task.Running, 0},
-		{"for ever", Policy{Failed: time.Hour}, task.Finished, 0},
+		{"finished", Output, p, task.Keep{}, task.Finished, hour, "the task has ended as finished and log_keep_done is 1h0m0s"},
+		{"error", Records, p, task.Keep{}, task.Error, 2 * hour, "the task has ended as error and data_keep_failed is 2h0m0s"},
+		{"cancelled", Output, p, task.Keep{}, task.Cancelled, 2 * hour, "the task has ended as cancelled and log_keep_failed is 2h0m0s"},
+		{"running", Output, p, own, task.Running, 0, ""},
+		{"for ever", Output, Policy{Failed: hour}, task.Keep{}, task.Finished, 0, ""},
+		{"the job's own", Records, p, own, task.Finished, 5 * hour, "the task has ended as finished and keep.done is 5h0m0s"},
+		{"its logs", Output, p, own, task.Finished, 3 * hour, "the task has ended as finished and keep.logs is 3h0m0s"},
+		{"the job says nothing of it", Records, p, own, task.Error, 2 * hour, "the task has ended as error and data_keep_failed is 2h0m0s"},
+		{"the job alone", Output, Policy{}, own, task.Error, 3 * hour, "the task has ended as error and keep.logs is 3h0m0s"},
 	} {
-		at, ok := c.p.Due(&task.Task{State: c.state, EndedAt: noon})
+		ended := &task.Task{State: c.state, EndedAt: noon, Work: task.Work{Spec: &task.Spec{Keep: c.keep}}}
+		at, ok := c.kind.Due(c.p, ended)
 		if ok != (c.want > 0) || ok && !at.Equal(noon.Add(c.want)) {
 			t.Errorf("%s: %v, %v", c.name, at, ok)
+		}
+		if reason := c.kind.Reason(c.p, ended); ok && reason != c.reason {
+			t.Errorf("%s: %q", c.name, reason)
 		}
 	}
 }
@@ -43,7 +56,7 @@ type memory struct {
 	broken  bool
 }
 
-func (m *memory) OutputTasks(context.Context) (ids []task.ID, err error) {
+func (m *memory) Tasks(context.Context) (ids []task.ID, err error) {
 	m.Lock()
 	defer m.Unlock()
 	for id := range m.tasks {
@@ -51,6 +64,15 @@ func (m *memory) OutputTasks(context.Context) (ids []task.ID, err error) {
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+func (m *memory) Known(_ context.Context, ids []task.ID) (tasks []task.Task, err error) {
+	m.Lock()
+	defer m.Unlock()
+	for _, id := range ids {
+		tasks = append(tasks, *m.tasks[id])
+	}
+	return tasks, nil
 }
 
 func (m *memory) Load(_ context.Context, id task.ID) (task.Task, error) {
@@ -63,11 +85,11 @@ func (m *memory) Load(_ context.Context, id task.ID) (task.Task, error) {
 	return *m.tasks[id], nil
 }
 
-func (m *memory) DropOutput(_ context.Context, l task.Lines) (bool, error) {
+func (m *memory) Drop(_ context.Context, t *task.Task, _ string, _ time.Time) (bool, error) {
 	m.Lock()
 	defer m.Unlock()
-	m.dropped[l.Task]++
-	return m.dropped[l.Task] == 1, nil
+	m.dropped[t.ID]++
+	return m.dropped[t.ID] == 1, nil
 }
 
 func TestKeeper(t *testing.T) {
@@ -81,7 +103,7 @@ func TestKeeper(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
 		for range 2 { // two servers
-			k := &Keeper{Store: m, Policy: Policy{Done: time.Hour, Failed: 3 * time.Hour}, Now: time.Now}
+			k := &Keeper{Kind: Output, Store: m, Policy: Policy{Done: time.Hour, Failed: 3 * time.Hour}, Now: time.Now}
 			go func() { ended <- k.Run(ctx) }()
 			time.Sleep(time.Second)
 		}
@@ -118,5 +140,33 @@ func TestKeeper(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+// TestKeeperWithoutPolicy: a job says for itself how long it keeps, and no settings do.
+func TestKeeperWithoutPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{dropped: map[task.ID]int{}, tasks: map[task.ID]*task.Task{
+			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: task.Duration(time.Hour)}}}},
+			"B": {ID: "B", State: task.Finished, EndedAt: time.Now()},
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		k := &Keeper{Kind: Records, Store: m, Now: time.Now}
+		go func() { ended <- k.Run(ctx) }()
+		time.Sleep(59 * time.Minute)
+		m.Lock()
+		if len(m.dropped) != 0 || m.loads != 0 {
+			t.Errorf("early: dropped %v, %d loads", m.dropped, m.loads)
+		}
+		m.Unlock()
+		time.Sleep(2 * time.Minute)
+		m.Lock()
+		if m.dropped["A"] != 1 || m.dropped["B"] != 0 {
+			t.Errorf("after an hour: dropped %v", m.dropped)
+		}
+		m.Unlock()
+		stop()
+		<-ended
 	})
 }

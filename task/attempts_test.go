@@ -23,7 +23,10 @@ func TestTries(t *testing.T) {
 		"stopped":              {after(cancelling, CancelConfirmed{Epoch: 2}), []string{TryCancelled}},
 		"given up":             {after(running, GivenUp{Reason: ReasonPoison}), []string{TryAbnormal}},
 		"a report of no epoch": {after(running, AttemptFinished{Epoch: 1}, AttemptStarted{Attempt: 2}), []string{TryRuns}},
-		"in another life":      {after(finished, Reopened{}, AttemptStarted{Attempt: 2}), []string{TryFinished, TryRuns}},
+		"a parent has none": {[]Event{
+			Submitted{Work: Work{Spec: &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "a"}}}}}}, Concluded{State: Finished}, Reopened{}, Concluded{State: Finished},
+		}, nil},
+		"in another life": {after(finished, Reopened{}, AttemptStarted{Attempt: 2}), []string{TryFinished, TryRuns}},
 	} {
 		var history []Recorded
 		for i, e := range c.history {

@@ -12,6 +12,8 @@ type Lines struct {
 	Attempt int    `json:"attempt"`
 	Epoch   uint64 `json:"epoch"`
 	Lines   []Line `json:"lines"`
+	// Dropped is how many lines, of all attempts, were dropped in whose place this stands.
+	Dropped int `json:"dropped,omitempty"`
 }
 
 // Streams of a [Line].
@@ -90,4 +92,8 @@ type Records struct {
 	// First is the number of the first item within the attempt, from 0.
 	First int               `json:"first"`
 	Items []json.RawMessage `json:"items"`
+	// Dropped is how many records, of all attempts, were dropped in whose place this
+	// stands, and Reason why.
+	Dropped int    `json:"dropped,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }

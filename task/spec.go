@@ -48,6 +48,8 @@ type Spec struct {
 	Unique Unique `json:"unique,omitzero"`
 	// Resources bounds what an attempt may use of its node.
 	Resources Resources `json:"resources,omitzero"`
+	// Keep says how long what it prints and produces is kept. Default: as servers are told.
+	Keep Keep `json:"keep,omitzero"`
 	// Each runs it once for each value of a list. Default: once.
 	Each *Each `json:"each,omitempty"`
 	// Steps are tasks of which one of the spec consists, in place of Run and Handler. At most [MaxChildren].
@@ -204,7 +206,7 @@ func (s *Spec) Validate() error {
 	if err := s.validateFiles(); err != nil {
 		return err
 	}
-	if err := s.Resources.validate(); err != nil {
+	if err := errors.Join(s.Resources.validate(), s.Keep.validate()); err != nil {
 		return err
 	}
 	return s.Retry.validate()

@@ -136,6 +136,9 @@ func stepChild(parent *Task, name string) Submitted {
 		step = &Step{}
 	}
 	spec := step.Spec
+	if spec.Keep == (Keep{}) {
+		spec.Keep = parent.Spec.Keep
+	}
 	w := parent.Work
 	w.Params = overParams(step.Params, parent.Params)
 	w.Spec, w.Parent, w.Needs, w.StartBy = &spec, parent.ID, needs, parent.StartBy

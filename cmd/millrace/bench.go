@@ -33,7 +33,10 @@ should run on the machine meanwhile.`,
   millrace bench --sync always
   millrace bench --growth 1000,100000,1000000
   millrace bench --log-bytes 1GB
-  millrace bench --records 500000`,
+  millrace bench --records 500000
+  millrace bench --idle 1000
+  millrace bench --follow 100
+  millrace bench --files 1GiB`,
 		Args: takes(0, 0, ""),
 	}
 	fs := c.Flags()
@@ -128,6 +131,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
 	}
+	cfg.ServerMemory = server.Memory
 	return self, func() { server.Stop(); end() }, nil
 }
 

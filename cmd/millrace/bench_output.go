@@ -11,23 +11,35 @@ import (
 	"millrace/task"
 )
 
-// chatterFlags ask for the parts of the benchmark with one task that says much.
+// chatterFlags ask for the parts of the benchmark that are about what is around processes: what they say, what
+// they cost while they do nothing, their files.
 type chatterFlags struct {
 	logs    task.Size
 	records int
+	idle    int
+	follow  int
+	files   task.Size
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.TextVar(&f.logs, "log-bytes", task.Size(0), "measure only a task that prints so many `bytes`, such as 1GB")
 	fs.IntVar(&f.records, "records", 0, "measure only a task that produces so many small `records`")
+	fs.IntVar(&f.idle, "idle", 0, "measure only what a `number` of processes cost that sleep, all at once on one worker")
+	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, until who follows has them")
+	fs.TextVar(&f.files, "files", task.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
 }
 
-func (f *chatterFlags) asked() bool { return f.logs > 0 || f.records > 0 }
+func (f *chatterFlags) asked() bool {
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0
+}
 
 // chatterReport is what was asked for.
 type chatterReport struct {
-	Logs    *bench.Chatter `json:"logs,omitempty"`
-	Records *bench.Chatter `json:"records,omitempty"`
+	Logs    *bench.Chatter     `json:"logs,omitempty"`
+	Records *bench.Chatter     `json:"records,omitempty"`
+	Idle    *bench.Idle        `json:"idle,omitempty"`
+	Follow  *bench.Percentiles `json:"follow_ms,omitempty"`
+	Files   *bench.Files       `json:"files,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *output) error {
@@ -37,19 +49,16 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 	}
 	defer stop()
 	var r chatterReport
-	if f.logs > 0 {
-		c, err := bench.Logs(ctx, cfg, int64(f.logs))
-		if err != nil {
+	for _, measure := range []func() error{
+		measured(f.logs > 0, &r.Logs, func() (bench.Chatter, error) { return bench.Logs(ctx, cfg, int64(f.logs)) }),
+		measured(f.records > 0, &r.Records, func() (bench.Chatter, error) { return bench.Records(ctx, cfg, f.records) }),
+		measured(f.idle > 0, &r.Idle, func() (bench.Idle, error) { return bench.Idling(ctx, cfg, f.idle) }),
+		measured(f.follow > 0, &r.Follow, func() (bench.Percentiles, error) { return bench.Following(ctx, cfg, f.follow) }),
+		measured(f.files > 0, &r.Files, func() (bench.Files, error) { return bench.Bundle(ctx, cfg, int64(f.files)) }),
+	} {
+		if err := measure(); err != nil {
 			return err
 		}
-		r.Logs = &c
-	}
-	if f.records > 0 {
-		c, err := bench.Records(ctx, cfg, f.records)
-		if err != nil {
-			return err
-		}
-		r.Records = &c
 	}
 	if o.json() {
 		return a.writeJSON(r)
@@ -57,8 +66,20 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 	return a.print(chatterTable(&r))
 }
 
+// measured is a part of the benchmark that notes what it has found, if it was asked for.
+func measured[T any](asked bool, to **T, measure func() (T, error)) func() error {
+	return func() error {
+		if !asked {
+			return nil
+		}
+		found, err := measure()
+		*to = &found
+		return err
+	}
+}
+
 func chatterTable(r *chatterReport) table {
-	t := table{title: "One task that says much", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
+	t := table{title: "Around processes", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
 	value := func(what, v string) { t.add(plain(what), plain(v), plain(""), plain("")) }
 	rest := func(what string, c *bench.Chatter) {
 		value(what+" missing, extra", fmt.Sprintf("%d, %d of %d", c.Missing, c.Extra, c.Items))
@@ -73,6 +94,22 @@ func chatterTable(r *chatterReport) table {
 	if c := r.Records; c != nil {
 		value("records", fmt.Sprintf("%.0f/s", c.ItemsPerSecond))
 		rest("records", c)
+	}
+	if i := r.Idle; i != nil {
+		value(fmt.Sprintf("%d processes at once: all run, all cancelled", i.Tasks), fmt.Sprintf("%.1f, %.1f s", i.StartSeconds, i.EndSeconds))
+		value("memory of each: worker, server", fmt.Sprintf("%.0f, %.0f kB", i.WorkerBytes/1000, i.ServerBytes/1000))
+	}
+	if f := r.Follow; f != nil {
+		value("from printing to following p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.P50, f.P99, f.Max))
+	}
+	if f := r.Files; f != nil {
+		way := func(what string, here float64) {
+			t.add(plain(what), plain(fmt.Sprintf("%.0f MB/s", here/1e6)), plain(fmt.Sprintf("%.0f MB/s copied", f.CopyPerSecond/1e6)), plain(fmt.Sprintf("%.2f", here/f.CopyPerSecond)))
+		}
+		way("files pushed", f.PushPerSecond)
+		way("files pulled", f.PullPerSecond)
+		value("one byte changed, pushed again", fmt.Sprintf("%.1f s, %s sent", f.AgainSeconds, humanize.IBytes(uint64(max(f.AgainSent, 0)))))      // #nosec G115 -- not negative
+		value("heap, and memory of the server, max", humanize.IBytes(uint64(max(f.HeapMax, 0)))+", "+humanize.IBytes(uint64(max(f.ServerMax, 0)))) // #nosec G115 -- not negative
 	}
 	return t
 }

@@ -31,11 +31,14 @@ func (a *app) dataCommands() []*cobra.Command {
 	return []*cobra.Command{a.dataList(), a.dataTail(), a.dataExport()}
 }
 
-// eachRecord calls each with every record of a task once, in order, and tells whether it is
+// eachRecord says how many records were dropped, and calls each with every record of a task once, in order, and tells whether it is
 // of the current or last attempt. n counts the records of each epoch from 0.
-func eachRecord(ctx context.Context, c *client.Client, t *task.Task, each func(shownItem, bool) error) error {
+func (a *app) eachRecord(ctx context.Context, c *client.Client, t *task.Task, each func(shownItem, bool) error) error {
 	next := map[uint64]int{} // by epoch: a batch may be there twice
 	err := c.Records(ctx, t.ID, func(b task.Records) error {
+		if b.Dropped > 0 {
+			a.note("%s dropped: %s", plural(b.Dropped, "record"), b.Reason)
+		}
 		for i, item := range b.Items {
 			n := b.First + i
 			if n < next[b.Epoch] {
@@ -87,7 +90,7 @@ func (a *app) dataList() *cobra.Command {
 	o.flags(c)
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
 		sums := []dataSum{}
-		err := eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
+		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
 			i := slices.IndexFunc(sums, func(s dataSum) bool { return s.Epoch == r.Epoch })
 			if i < 0 {
 				i, sums = len(sums), append(sums, dataSum{Attempt: r.Attempt, Epoch: r.Epoch, Counts: counts})
@@ -128,7 +131,7 @@ func (a *app) dataTail() *cobra.Command {
 	o.flags(c, "jsonl", "json")
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
 		var last []shownItem
-		err := eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
+		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
 			if most > 0 && (all || counts) {
 				if len(last) == 2*most {
 					last = append(last[:0], last[most:]...)

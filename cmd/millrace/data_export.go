@@ -39,7 +39,7 @@ it looks whether that is the one that the task has produced.`,
 		defer p.stop()
 		// The records in order, once for each call.
 		records := func(each func(record []byte) error) error {
-			return eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
+			return a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
 				switch {
 				case all:
 					whole, err := r.withOrigin()

@@ -108,8 +108,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.figures.watchRepairs(decider)
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
+	p.start(relief)
 	p.start(decider.Run)
-	p.keepOutput(deciding)
+	p.keep(deciding, view)
 	p.starting.Add(1)
 	p.start((&api.Service{
 		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Ready: p.starting.Done, Log: p.log,

@@ -2,26 +2,50 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"millrace/events"
 	"millrace/jet"
+	"millrace/projections"
 	"millrace/retention"
 	"millrace/task"
 )
 
-// kept is what retention needs of a store.
-type kept struct {
-	*jet.Store
-	rec *events.Recorder
+// left is where something lies that tasks have left: what retention needs of it.
+type left struct {
+	*projections.Store
+	rec   *events.Recorder
+	tasks func(context.Context) ([]task.ID, error)
+	drop  func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
 }
 
-func (k kept) Load(ctx context.Context, id task.ID) (task.Task, error) { return k.rec.Load(ctx, id) }
+func (l left) Tasks(ctx context.Context) ([]task.ID, error) { return l.tasks(ctx) }
 
-// keepOutput drops what tasks have printed when the settings say so.
-func (p *parts) keepOutput(store *jet.Store) {
-	keeper := &retention.Keeper{
-		Store:  kept{store, &events.Recorder{Log: store}},
-		Policy: p.settings.LogKeep, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log,
-	}
-	p.start(keeper.Run)
+func (l left) Load(ctx context.Context, id task.ID) (task.Task, error) { return l.rec.Load(ctx, id) }
+
+func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+	return l.drop(ctx, t, reason, now)
+}
+
+// keep drops what tasks have printed and produced when their jobs, or else the settings, say so.
+func (p *parts) keep(store *jet.Store, view *projections.Store) {
+	rec := &events.Recorder{Log: store}
+	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
+		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+			return store.DropOutput(ctx, t.ID, func(n int) task.Lines {
+				text := plural(n, "line") + " dropped: " + reason
+				return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []task.Line{{N: 1, At: now, Stream: task.System, Text: text}}}
+			})
+		}})
+	p.keepOne(retention.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
+		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+			return store.DropRecords(ctx, t.ID, func(n int) task.Records {
+				return task.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
+			})
+		}})
+}
+
+func (p *parts) keepOne(kind retention.Kind, policy retention.Policy, store left) {
+	p.start((&retention.Keeper{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
 }

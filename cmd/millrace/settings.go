@@ -64,6 +64,8 @@ type Settings struct {
 	SpoolLimit int64
 	// LogKeep is how long a server keeps what tasks have printed after they have ended.
 	LogKeep retention.Policy
+	// DataKeep is the same for their records.
+	DataKeep retention.Policy
 }
 
 // timerSlack is what a timer or a step between two writes may take before
@@ -138,8 +140,10 @@ var settings = []setting{
 		name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, text: spoolLimitText,
 	},
-	keeping("log_keep_done", "how long a server keeps what a task has printed that finished, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }),
+	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }),
 	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.LogKeep.Failed }),
+	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Settings) *time.Duration { return &s.DataKeep.Done }),
+	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.DataKeep.Failed }),
 }
 
 // keepOff is the value of a setting by which nothing is dropped before its time.

@@ -45,10 +45,12 @@ what followed and where in the stream MR_TASKLOG their output lies.
 		type attempt struct {
 			task.Try
 			Log *jet.OutputRange `json:"log,omitempty"`
+			// LogMayGoOn says that more may have been printed than was stored.
+			LogMayGoOn bool `json:"log_may_go_on,omitempty"`
 		}
 		all := make([]attempt, len(found))
 		for i, t := range found {
-			all[i].Try = t
+			all[i].Try, all[i].LogMayGoOn = t, t.Unheard()
 			if l, ok := logs[t.Epoch]; ok {
 				all[i].Log = &l
 			}
@@ -94,6 +96,9 @@ func triesTable(tries []task.Try, logs map[uint64]jet.OutputRange, now time.Time
 			at := ""
 			if l, ok := logs[k.Epoch]; ok {
 				at = fmt.Sprintf("%d-%d, %s", l.First, l.Last, plural(l.Lines, "line"))
+				if k.Unheard() {
+					at += " or more"
+				}
 			}
 			row = append(row, plain(at))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,8 @@ func (a *app) taskEvents() *cobra.Command {
 		Use: "events ID", Aliases: []string{"history", "timeline"},
 		Short: "Print the facts about a task, from its birth on",
 		Long: `Prints the facts about a task as they stand in the log: its birth, its offers and
-every transition. "+" is the time since the fact before. -o json prints the facts as they were written.`,
+every transition. "+" is the time since the fact before. Below stands which attempts may have printed more than was
+stored, because their worker was lost. -o json prints the facts as they were written.`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	o.flags(c)
@@ -32,7 +34,15 @@ every transition. "+" is the time since the fact before. -o json prints the fact
 		if o.json() {
 			return a.writeJSON(showFacts(records))
 		}
-		return a.print(historyTable(records))
+		t := historyTable(records)
+		if found := tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
+			logs, err := cl.OutputRanges(asking, id)
+			if err != nil {
+				return err
+			}
+			t.foot = unheard(found, func(epoch uint64) int { return logs[epoch].Lines })
+		}
+		return a.print(t)
 	})
 	return c
 }

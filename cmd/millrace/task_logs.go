@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ func (a *app) taskLogs() *cobra.Command {
 		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
 will print until it has ended. -o json prints a line of JSON for each line. On a
 terminal what did not come from stdout has a colour. Where lines are missing, because a worker was
-lost before it had stored them, a note on stderr says so.`,
+lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.`,
 		Example: `  millrace task logs -f ID
   millrace task logs ID --tail 20 --timestamps
   millrace task logs ID --level warn --since 1h
@@ -62,7 +64,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	}
 	out := bufio.NewWriterSize(a.out, 64<<10)
 	lines := &lineWriter{out: out, errs: out}
-	colours, gaps := colourful(a.out), lineGaps{}
+	colours, gaps := colourful(a.out), newLineGaps()
 	printer := *a
 	printer.out = out
 	show := func(l outputLine) error {
@@ -78,8 +80,13 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 		_, err := lines.write(l.Epoch, l.Line)
 		return err
 	}
+	from, err := f.start(ctx, c, id)
+	if err != nil {
+		return quietEnd(ctx, err)
+	}
+	gaps.partly = from != client.OutputStart{}
 	read := func(follow bool, each func(outputLine) error) error {
-		return c.Output(ctx, id, follow, func(b task.Lines) error {
+		return c.OutputFrom(ctx, id, from, follow, func(b task.Lines) error {
 			for _, l := range b.Lines {
 				if n := gaps.before(b.Epoch, l.N); n > 0 && (f.attempt == 0 || f.attempt == b.Attempt) {
 					a.note("%s of attempt %d missing before line %d", plural(n, "line"), b.Attempt, l.N)
@@ -93,6 +100,12 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 			}
 			return out.Flush() // who follows sees it at once
 		})
+	}
+	notes := func(err error) error {
+		if err == nil {
+			err = a.noteUnheard(ctx, c, id, f, gaps)
+		}
+		return quietEnd(ctx, err)
 	}
 	shown := map[uint64]int{} // the last line shown or left out, of each epoch
 	if f.tail >= 0 {
@@ -111,10 +124,10 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 			err = flushed
 		}
 		if err != nil || !f.follow {
-			return quietEnd(ctx, err)
+			return notes(err)
 		}
 	}
-	return quietEnd(ctx, read(f.follow, func(l outputLine) error {
+	return notes(read(f.follow, func(l outputLine) error {
 		if l.N <= shown[l.Epoch] {
 			return nil
 		}
@@ -122,15 +135,55 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	}))
 }
 
-// lineGaps tells where lines of an epoch are missing: the last number seen, by epoch.
-type lineGaps map[uint64]int
+// noteUnheard says of which attempts output may be missing at their end.
+func (a *app) noteUnheard(ctx context.Context, c *client.Client, id task.ID, f *logFlags, gaps *lineGaps) error {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	records, err := c.History(asking, id)
+	if err != nil {
+		return err
+	}
+	found := slices.DeleteFunc(tries(records), func(t task.Try) bool {
+		_, read := gaps.last[t.Epoch]
+		return f.attempt != 0 && f.attempt != t.Attempt || gaps.partly && !read
+	})
+	for _, note := range unheard(found, func(epoch uint64) int { return gaps.last[epoch] }) {
+		a.note("%s", note)
+	}
+	return nil
+}
+
+// clockSlack is by how much the clock of a worker may be behind the server's, at the most, as [logclock] has it.
+const clockSlack = 2 * time.Second
+
+// start says where to begin, so that little is read that is not wanted.
+func (f *logFlags) start(ctx context.Context, c *client.Client, id task.ID) (client.OutputStart, error) {
+	switch {
+	case f.tail >= 0:
+		return c.OutputTail(ctx, id, f.tail, f.from, f.wants)
+	case !f.from.IsZero():
+		return client.OutputStart{Time: f.from.Add(-clockSlack)}, nil // lines are stored after they were printed
+	}
+	return client.OutputStart{}, nil
+}
+
+// lineGaps tells where lines of an epoch are missing.
+type lineGaps struct {
+	last   map[uint64]int // the last number seen, by epoch
+	partly bool           // reading began somewhere: what came before the first line of an epoch is not known
+}
+
+func newLineGaps() *lineGaps { return &lineGaps{last: map[uint64]int{}} }
 
 // before returns how many lines are missing before the one with number n, which is
 // then the last one seen.
-func (g lineGaps) before(epoch uint64, n int) int {
-	missing := n - g[epoch] - 1
-	g[epoch] = max(g[epoch], n)
-	return max(missing, 0)
+func (g *lineGaps) before(epoch uint64, n int) int {
+	last, seen := g.last[epoch]
+	g.last[epoch] = max(last, n)
+	if g.partly && !seen {
+		return 0
+	}
+	return max(n-last-1, 0)
 }
 
 // streamColour is that of a line on a terminal.

@@ -121,6 +121,7 @@ func specFields(out *table, s *task.Spec) {
 		out.field("timeout", s.Timeout.Run.String())
 	}
 	out.field("resources", resourcesText(s.Resources))
+	out.field("keep", keepText(s.Keep))
 	if s.Timeout.Idle > 0 {
 		out.field("idle timeout", s.Timeout.Idle.String())
 	}

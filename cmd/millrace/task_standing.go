@@ -51,6 +51,19 @@ func surroundingFields(out *table, r *task.Run) {
 	out.field("secrets", strings.Join(slices.Sorted(maps.Keys(r.Secrets)), ", "))
 }
 
+func keepText(k task.Keep) string {
+	var parts []string
+	for _, f := range []struct {
+		name string
+		d    task.Duration
+	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
+		if f.d > 0 {
+			parts = append(parts, f.name+" "+f.d.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func resourcesText(r task.Resources) string {
 	var parts []string
 	say := func(there bool, format string, v any) {

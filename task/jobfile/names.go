@@ -10,7 +10,7 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":     {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
 	"timeout": {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
@@ -18,7 +18,7 @@ var vocabulary = map[string][]string{
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 
-	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "files", "setup", "artifacts"},
+	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
 	"steps.needs": {"step", "when"},
 	"each":        {"values", "param", "result"},
 	"on":          {"success", "failure", "cancel", "exit"},
@@ -29,13 +29,14 @@ var vocabulary = map[string][]string{
 	"concurrency": {"max", "key", "on_limit"},
 	"rate":        {"limit", "per", "burst", "key"},
 	"unique":      {"key", "while", "ttl", "on_conflict"},
+	"keep":        {"done", "failed", "logs"},
 	"resources":   {"memory", "cpu", "pids", "file_size", "output"},
 }
 
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,
-	"if": true, "notify": true, "keep": true,
+	"if": true, "notify": true,
 	"timeout.start": true, "timeout.total": true,
 	"place.sticky": true,
 }
@@ -89,7 +90,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "concurrency", "rate", "unique", "schedule"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "rate", "unique", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -23,6 +23,7 @@ func (r *reader) spec(s *task.Spec) setters {
 		"setup":         func(v value) { s.Setup = r.lines(v) },
 		"artifacts":     func(v value) { s.Artifacts = r.artifacts(v) },
 		"resources":     func(v value) { s.Resources = r.resources(v) },
+		"keep":          func(v value) { s.Keep = r.keep(v) },
 		"signal":        func(v value) { s.Signal = r.signal(v) },
 		"on_disconnect": func(v value) { s.OnDisconnect = r.oneOf(v, task.Disconnects) },
 		"concurrency":   func(v value) { s.Concurrency = r.concurrency(v) },

@@ -13,6 +13,15 @@ func (r *reader) resources(v value) (t task.Resources) {
 	return t
 }
 
+func (r *reader) keep(v value) (k task.Keep) {
+	r.object(v, "a mapping such as {done: 24h, failed: 720h}", setters{
+		"done":   func(v value) { k.Done = r.duration(v) },
+		"failed": func(v value) { k.Failed = r.duration(v) },
+		"logs":   func(v value) { k.Logs = r.duration(v) },
+	})
+	return k
+}
+
 func (r *reader) secrets(v value) map[string]task.Secret {
 	if v.kind != mapping {
 		r.want(v, "a mapping such as {API_KEY: {file: /run/secrets/api_key}}")

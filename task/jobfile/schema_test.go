@@ -37,6 +37,7 @@ func schemaFields(t *testing.T) map[string][]string {
 		"breaker": props(top["breaker"].(object)),
 		"place":   props(top["place"].(object)),
 
+		"keep":      props(top["keep"].(object)),
 		"files":     props(form(top["files"], 1)),
 		"artifacts": props(form(top["artifacts"], 1)),
 		"schedule":  props(top["schedule"].(object)["oneOf"].([]any)[1].(object)),
@@ -73,6 +74,7 @@ func TestFieldsAgree(t *testing.T) {
 		"breaker": reflect.TypeFor[task.Breaker](),
 		"place":   reflect.TypeFor[task.Place](),
 
+		"keep":      reflect.TypeFor[task.Keep](),
 		"files":     reflect.TypeFor[task.Files](),
 		"artifacts": reflect.TypeFor[task.Artifacts](),
 		"schedule":  reflect.TypeFor[task.Schedule](),
@@ -125,7 +127,7 @@ func TestAllFieldsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, *job.Schedule, *job.Files, *job.Artifacts} {
+	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, job.Keep, *job.Schedule, *job.Files, *job.Artifacts} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.

@@ -156,5 +156,9 @@ func readSecret(name string) (string, error) {
 	case strings.ContainsRune(string(text), 0):
 		return "", errors.New(name + " holds a zero byte, which no variable can")
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+	value := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if n := len(value); n > 0 && n < minRedacted {
+		return "", fmt.Errorf("%s has %d of the %d bytes that a secret needs at least: a shorter one cannot be told from other text and hidden; set what need not be hidden in run.env", name, n, minRedacted)
+	}
+	return value, nil
 }

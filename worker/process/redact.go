@@ -11,8 +11,7 @@ import (
 const Redacted = "[secret]"
 
 const (
-	// minRedacted is the shortest value that is looked for: a shorter one would
-	// be found everywhere.
+	// minRedacted is the shortest value of a secret: a shorter one would be found everywhere.
 	minRedacted = 4
 	// minRedactedLine is the same for a line of a value with several.
 	minRedactedLine = 8

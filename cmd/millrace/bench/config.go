@@ -35,6 +35,8 @@ type Config struct {
 	Keys int
 	// Steps is how many tasks there are in a graph whose steps need others. Default: not measured.
 	Steps int
+	// ServerMemory is the resident memory of that server, in bytes. Default: not measured.
+	ServerMemory func() (int64, error)
 	// Commands runs processes.
 	Commands worker.Runner
 	// Progress is told what is being measured. Default: nobody is.

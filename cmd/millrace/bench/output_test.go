@@ -34,6 +34,28 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	followed, err := Following(ctx, cfg, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// On an idle machine it is 0.1 s at the most, which is how long lines are gathered; the median bears a busy one.
+	if followed.P50 <= 0 || followed.P50 > 200 {
+		t.Errorf("followed after %+v ms, want 200 at the most", followed)
+	}
+	idle, err := Idling(ctx, cfg, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if idle.Tasks != 50 || idle.WorkerBytes > 1e6 || idle.StartSeconds <= 0 || idle.EndSeconds <= 0 {
+		t.Errorf("idle: %+v", idle)
+	}
+	bundle, err := Bundle(ctx, cfg, 20<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bundle.Files != 2 || bundle.AgainSent <= 0 || bundle.AgainSent > 1<<20 || bundle.PullPerSecond <= 0 || bundle.PushPerSecond <= 0 {
+		t.Errorf("files: %+v", bundle)
+	}
 	for what, c := range map[string]Chatter{"logs": logs, "records": records} {
 		if c.Missing != 0 || c.Extra != 0 || c.Items < 10_000 || c.BytesPerSecond <= 0 || c.Others.P50 <= 0 {
 			t.Errorf("%s: %+v", what, c)

@@ -88,15 +88,5 @@ func (s *Server) Stop() {
 
 // Memory is the resident memory of the server, in bytes, files not counted.
 func (s *Server) Memory() (int64, error) {
-	body, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("memory of the server: %w", err)
-	}
-	for line := range strings.Lines(string(body)) {
-		var kB int64
-		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kB); n == 1 {
-			return kB << 10, nil
-		}
-	}
-	return 0, errors.New("memory of the server: the kernel does not say")
+	return memoryOf(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 }

@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+// OutputStart is where the reading of a task's output begins: at a message, or at what was stored
+// since a time. The zero value is the beginning.
+type OutputStart = jet.OutputStart
+
+// Output calls each with the lines that a task has printed, in order; with
+// follow also with those to come, until the task has ended. Every line is
+// delivered before Output returns without an error.
+func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
+	return c.OutputFrom(ctx, id, OutputStart{}, follow, each)
+}
+
+// OutputFrom is [Client.Output] of what lies from a start on; what lies before is not read.
+func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(task.Lines) error) error {
+	if !follow {
+		return c.store.PrintedFrom(ctx, id, from, false, func(_ uint64, b task.Lines) error { return each(b) })
+	}
+	printing, stop := context.WithCancel(ctx)
+	defer stop()
+	seen := map[uint64]int{} // the last line seen of each epoch
+	once := func(seq uint64, b task.Lines) error {
+		from = OutputStart{Seq: seq}
+		first := 0
+		for first < len(b.Lines) && b.Lines[first].N <= seen[b.Epoch] {
+			first++
+		}
+		if b.Lines = b.Lines[first:]; len(b.Lines) == 0 {
+			return nil
+		}
+		seen[b.Epoch] = b.Lines[len(b.Lines)-1].N
+		return each(b)
+	}
+	live := make(chan error, 1)
+	begin := from
+	go func() { live <- c.store.PrintedFrom(printing, id, begin, true, once) }()
+	_, err := c.Wait(ctx, id)
+	stop()
+	if printed := <-live; printed != nil && !errors.Is(printed, context.Canceled) {
+		return printed
+	}
+	if err != nil {
+		return err
+	}
+	// All lines were stored before the end was; the rest is there now.
+	return c.store.PrintedFrom(ctx, id, from, false, once)
+}
+
+// OutputTail finds where to begin to read the last n lines of a task's output that are wanted. It reads
+// backwards from the end, and no more than it must: at the most to what was printed before since.
+func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.Time, wanted func(attempt int, l *task.Line) bool) (OutputStart, error) {
+	var from OutputStart
+	first := map[uint64]int{} // the earliest line counted of each epoch: a batch may be there twice
+	err := c.store.PrintedBack(ctx, id, func(seq uint64, b task.Lines) bool {
+		from.Seq = seq
+		for i := len(b.Lines) - 1; i >= 0; i-- {
+			l := &b.Lines[i]
+			if f, ok := first[b.Epoch]; ok && l.N >= f {
+				continue
+			}
+			first[b.Epoch] = l.N
+			if wanted(b.Attempt, l) {
+				n--
+			}
+		}
+		return n > 0 && (len(b.Lines) == 0 || !b.Lines[len(b.Lines)-1].At.Before(since))
+	})
+	return from, err
+}

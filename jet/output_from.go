@@ -1,0 +1,101 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/task"
+)
+
+// OutputStart is where the reading of output begins: at the message of [OutputStream] with a
+// sequence, or, if that is 0, at those stored since a time. The zero value is their beginning.
+type OutputStart struct {
+	Seq  uint64
+	Time time.Time
+}
+
+func (o OutputStart) set(cfg *jetstream.OrderedConsumerConfig) {
+	switch {
+	case o.Seq > 0:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, o.Seq
+	case !o.Time.IsZero():
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Time
+	default:
+		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
+	}
+}
+
+// PrintedFrom is [Store.Printed] of what lies from a start on, and tells each the sequence of every batch.
+func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, task.Lines) error) error {
+	return readFrom(ctx, s, OutputStream, outputPrefix+string(id), from, follow, func(seq uint64, b task.Lines) error {
+		b.OneByOne()
+		return each(seq, b)
+	})
+}
+
+// PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the
+// latest first, until more returns false or there are none before.
+func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, task.Lines) bool) error {
+	subject := outputPrefix + string(id)
+	seq, data, err := s.lastOf(ctx, OutputStream, subject)
+	for err == nil && seq > 0 {
+		var b task.Lines
+		_ = json.Unmarshal(data, &b) // what is none of ours has no lines
+		b.OneByOne()
+		if !more(seq, b) {
+			return nil
+		}
+		seq, data, err = s.beforeOf(ctx, OutputStream, subject, seq)
+	}
+	return err
+}
+
+// lastOf is the last message of a subject, as the stream's leader has it; its sequence is 0 if there is none.
+func (s *Store) lastOf(ctx context.Context, stream, subject string) (seq uint64, data []byte, err error) {
+	m, _, err := s.leaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
+	return m.Seq, m.Data, wrapRead(subject, err)
+}
+
+// beforeOf is the last message of a subject before a sequence, as any replica has it.
+func (s *Store) beforeOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
+	if seq <= 1 {
+		return 0, nil, nil // 0 would be no bound
+	}
+	return s.oneOf(ctx, stream, subject, map[string]any{"multi_last": []string{subject}, "up_to_seq": seq - 1})
+}
+
+// fromOf is the first message of a subject from a sequence on, as any replica has it.
+func (s *Store) fromOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
+	return s.oneOf(ctx, stream, subject, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
+}
+
+func (s *Store) oneOf(ctx context.Context, stream, subject string, request map[string]any) (uint64, []byte, error) {
+	found, err := s.batchGet(ctx, stream, 1, request)
+	if err != nil || len(found) == 0 {
+		return 0, nil, wrapRead(subject, err)
+	}
+	seq, err := sequenceOf(found[0])
+	return seq, found[0].Data, wrapRead(subject, err)
+}
+
+func wrapRead(subject string, err error) error {
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	return nil
+}
+
+// sequenceOf is where a message lies that was got directly.
+func sequenceOf(m *nats.Msg) (uint64, error) {
+	seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("a message without a sequence: %w", err)
+	}
+	return seq, nil
+}
