@@ -79,6 +79,7 @@ type wire struct {
 	connection, low, seq      uint64
 	kept, stopped             int
 	took, grace, retryAfter   task.Duration
+	gap                       task.Duration
 	order                     node.Order
 	until                     time.Time
 	lost, probes              bool
@@ -305,6 +306,8 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		w.to = l.UnsafeString()
 	case fConnection:
 		w.connection = unsigned(l)
+	case fGap:
+		w.gap = value[task.Duration](l)
 	case fTook:
 		w.took = value[task.Duration](l)
 	case fKept:
@@ -550,6 +553,8 @@ func (w *wire) event() any {
 		return task.AttemptLost{Attempt: w.attempt, Epoch: w.epoch, Reason: w.reason}
 	case AttemptExtended:
 		return task.AttemptExtended{Attempt: w.attempt, Epoch: w.epoch, Until: w.until}
+	case AttemptAdopted:
+		return task.AttemptAdopted{Attempt: w.attempt, Epoch: w.epoch, Node: w.node, Session: w.session, PID: w.pid, Gap: w.gap}
 	case AttemptLate:
 		return task.AttemptLate{Epoch: w.epoch, Node: w.node, Said: w.said}
 	case TaskCancelRequested:

@@ -189,6 +189,12 @@ func (o *object) event(event any) {
 	case task.AttemptExtended:
 		o.attempt(e.Attempt, e.Epoch)
 		o.time("until", e.Until)
+	case task.AttemptAdopted:
+		o.attempt(e.Attempt, e.Epoch)
+		o.str("node", e.Node)
+		o.str("session", e.Session)
+		o.num("pid", e.PID)
+		o.duration("gap", e.Gap)
 	case task.AttemptLate:
 		o.seq("epoch", e.Epoch)
 		o.str("node", e.Node)

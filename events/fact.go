@@ -26,6 +26,7 @@ const (
 	AttemptReleased     Type = "attempt.released"
 	AttemptLost         Type = "attempt.lost"
 	AttemptExtended     Type = "attempt.extended"
+	AttemptAdopted      Type = "attempt.adopted"
 	AttemptLate         Type = "attempt.late"
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"
@@ -72,7 +73,7 @@ const (
 
 // Types lists all types of facts.
 var Types = []Type{
-	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate, AttemptExtended,
+	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate, AttemptExtended, AttemptAdopted,
 	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
 	TaskExpanded, TaskConcluded,
 	LimitGranted, UniqueClaimed,
@@ -140,6 +141,8 @@ func TypeOf(event any) Type {
 		return AttemptLost
 	case task.AttemptExtended:
 		return AttemptExtended
+	case task.AttemptAdopted:
+		return AttemptAdopted
 	case task.AttemptLate:
 		return AttemptLate
 	case task.CancelRequested:

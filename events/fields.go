@@ -54,6 +54,7 @@ const (
 	fTo
 	fConnection
 	fTook
+	fGap
 	fKept
 	fStopped
 	fLow
@@ -133,6 +134,7 @@ var carries = map[Type]fields{
 	AttemptReleased:     ofAttempt.with(fReason),
 	AttemptLost:         ofAttempt.with(fReason),
 	AttemptExtended:     ofAttempt.with(fUntil),
+	AttemptAdopted:      ofAttempt.with(fNode, fSession, fPID, fGap),
 	AttemptLate:         ofTask.with(fEpoch, fNode, fSaid),
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
 	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
@@ -277,6 +279,8 @@ func fieldOf(name string) field {
 		return fConnection
 	case "took":
 		return fTook
+	case "gap":
+		return fGap
 	case "kept":
 		return fKept
 	case "stopped":

@@ -40,6 +40,7 @@ func full() map[Type]Fact {
 
 			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
 			OnDisconnect: task.DisconnectContinue,
+			OnRestart:    task.RestartAdopt,
 			Files:        &task.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: task.FilesLink},
 			Setup:        []string{"make deps"},
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
@@ -77,6 +78,7 @@ func full() map[Type]Fact {
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptExtended:     task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
+		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: task.Duration(1500 * time.Millisecond)},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit},
@@ -142,6 +144,7 @@ func minimal() map[Type]Fact {
 		AttemptReleased:     task.AttemptReleased{},
 		AttemptLost:         task.AttemptLost{},
 		AttemptExtended:     task.AttemptExtended{},
+		AttemptAdopted:      task.AttemptAdopted{},
 		AttemptLate:         task.AttemptLate{},
 		TaskCancelRequested: task.CancelRequested{},
 		TaskCancelled:       task.CancelConfirmed{},

@@ -338,6 +338,8 @@ func report(t Task, c Command, now time.Time) (Event, error) {
 		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
 	case Extend:
 		return extend(t, c), nil
+	case Adopt:
+		return adopt(t, c)
 	case Lose:
 		switch {
 		case t.State == Cancelling:
@@ -361,6 +363,8 @@ func epochOf(c Command) uint64 {
 	case Release:
 		return c.Epoch
 	case Lose:
+		return c.Epoch
+	case Adopt:
 		return c.Epoch
 	case Extend:
 		return c.Epoch

@@ -50,6 +50,10 @@ func Evolve(t Task, r Recorded) Task {
 		if t.owns(e.Epoch) {
 			t.Extended = e.Until
 		}
+	case AttemptAdopted:
+		if t.owns(e.Epoch) {
+			t.Session = e.Session
+		}
 	case AttemptLost:
 		if t.owns(e.Epoch) {
 			t.Losses++
