@@ -1,0 +1,224 @@
+//go:build linux
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// counts is a program that says numbers on both streams until a file tells it to end.
+const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.02; done; echo "$n" > said; echo last; exit 3`
+
+func outlives(p *place, shell string) task.Submission {
+	return task.Submission{Spec: &task.Spec{Run: &task.Run{Dir: p.dir, Shell: shell}, OnRestart: task.RestartAdopt}}
+}
+
+// wantAll checks that each line that the program has said is in the log once and in order.
+func (p *place) wantAll(id task.ID) {
+	p.Helper()
+	text, err := os.ReadFile(p.path("said"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	var said int
+	if _, err := fmt.Sscan(string(text), &said); err != nil {
+		p.Fatal(err)
+	}
+	var out, errs []string
+	for _, line := range strings.Split(p.run("task", "logs", string(id)), "\n") {
+		switch {
+		case strings.HasPrefix(line, "err "):
+			errs = append(errs, line)
+		default:
+			out = append(out, line)
+		}
+	}
+	if len(out) != said+1 || len(errs) != said || out[said] != "last" {
+		p.Fatalf("%d and %d lines of %d, the last one %q", len(out), len(errs), said, out[len(out)-1])
+	}
+	for i := range said {
+		if out[i] != fmt.Sprintf("out %d", i+1) || errs[i] != fmt.Sprintf("err %d", i+1) {
+			p.Fatalf("line %d is %q and %q", i+1, out[i], errs[i])
+		}
+	}
+}
+
+func (p *place) lines(id task.ID) int {
+	return strings.Count(p.run("task", "logs", string(id)), "\n")
+}
+
+// wantNothingKept checks that nothing is left of what outlives workers.
+func (p *place) wantNothingKept() {
+	p.Helper()
+	p.until("nothing is left of it", func() bool {
+		folders, _ := filepath.Glob(p.path("kept/*.kept/*"))
+		dirs, _ := filepath.Glob(p.path("tmp/millrace-kept-*"))
+		return len(folders) == 0 && len(dirs) == 0
+	})
+}
+
+// A task goes on while its worker is restarted, by a signal and by force: one attempt, one
+// epoch, each line once, and its exit code.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 6*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--slots", "2", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, counts))
+	p.until("it prints", func() bool { return p.lines(id) > 5 })
+	pids := survivors("MILLRACE_TASK=" + string(id))
+	if len(pids) == 0 {
+		t.Fatal("there is no process")
+	}
+	for _, end := range []func(){worker.stop, func() { worker.kill() }} {
+		end()
+		if len(survivors("MILLRACE_TASK="+string(id))) == 0 {
+			t.Fatal("the process has ended with the worker")
+		}
+		worker = p.worker("only", "--slots", "2", "--spool", "kept")
+		seen := p.lines(id)
+		p.until("it goes on printing", func() bool { return p.lines(id) > seen+5 })
+	}
+	p.write("go", "")
+	ended := p.await(c, id, task.Error)
+	records := p.history(c, id)
+	if ended.Attempt != 1 || ended.Exit == nil || *ended.Exit != 3 || count(records, events.AttemptAdopted) != 2 || count(records, events.AttemptStarted) != 1 {
+		t.Errorf("attempt %d, exit %v: %v", ended.Attempt, ended.Exit, types(records))
+	}
+	p.wantAll(id)
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{id: task.Error})
+	worker.stop()
+}
+
+// A process that ends while no worker is there has its end reported by the next one.
+func TestAdoptWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 6*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, counts))
+	p.until("it prints", func() bool { return p.lines(id) > 5 })
+	worker.kill()
+	p.write("go", "")
+	p.until("it has ended", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
+	p.worker("only", "--spool", "kept")
+	if ended := p.await(c, id, task.Error); ended.Attempt != 1 || ended.Exit == nil || *ended.Exit != 3 {
+		t.Errorf("attempt %d, exit %v", ended.Attempt, ended.Exit)
+	}
+	p.wantAll(id)
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{id: task.Error})
+}
+
+// A worker that does not come back in time finds its process gone, before anybody else has
+// started the task.
+func TestAdoptTooLate(t *testing.T) {
+	t.Parallel()
+	const ackWait = 2 * time.Second
+	p := newPlace(t, ackWait)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, `trap "" TERM; echo $MILLRACE_ATTEMPT; echo x >> began; [ $MILLRACE_ATTEMPT != 1 ] || while :; do sleep 0.05; date +%s%N > alive; done`))
+	p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "1" })
+	worker.kill()
+	gone := time.Now()
+	p.until("the process is gone", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
+	if took := time.Since(gone); took > ackWait {
+		t.Errorf("it was stopped after %v, when somebody else might have started it", took)
+	}
+	if text, err := os.ReadFile(p.path("began")); err != nil || string(text) != "x\n" {
+		t.Errorf("it began %q times, %v", text, err)
+	}
+	p.until("it is declared lost", func() bool { return count(p.history(c, id), events.AttemptLost) == 1 })
+	p.worker("only", "--spool", "kept")
+	if ended := p.await(c, id, task.Finished); ended.Attempt != 2 {
+		t.Errorf("attempt %d has finished it", ended.Attempt)
+	}
+	p.until("what the first one had to say is kept", func() bool { return count(p.history(c, id), events.AttemptLate) == 1 })
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{id: task.Finished})
+}
+
+// What is cancelled while no worker is there, or after it was adopted, is stopped, grandchildren and all.
+func TestAdoptAndCancel(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 6*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--slots", "2", "--spool", "kept")
+	const nested = `sh -c 'trap "" TERM; sleep 600 & wait' & echo started; wait`
+	first, second := p.submitAs(c, outlives(p, nested)), p.submitAs(c, outlives(p, nested))
+	for _, id := range []task.ID{first, second} {
+		p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "started" })
+	}
+	worker.kill()
+	p.run("task", "cancel", string(first), "--no-wait")
+	worker = p.worker("only", "--slots", "2", "--spool", "kept")
+	p.run("task", "cancel", string(second), "--no-wait")
+	for _, id := range []task.ID{first, second} {
+		p.await(c, id, task.Cancelled)
+		if n := len(survivors("MILLRACE_TASK=" + string(id))); n > 0 {
+			t.Errorf("%d processes are left of %s", n, id)
+		}
+	}
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{first: task.Cancelled, second: task.Cancelled})
+	worker.stop()
+}
+
+// Two workers of one name at once: the later one goes on with what the earlier one runs.
+func TestAdoptFromALivingWorker(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 6*time.Second)
+	p.server()
+	c := p.connect()
+	earlier := p.worker("only", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, counts))
+	p.until("it prints", func() bool { return p.lines(id) > 5 })
+	p.worker("only", "--spool", "kept")
+	earlier.wait()
+	seen := p.lines(id)
+	p.until("it goes on printing", func() bool { return p.lines(id) > seen+5 })
+	p.write("go", "")
+	if ended := p.await(c, id, task.Error); ended.Attempt != 1 {
+		t.Errorf("attempt %d", ended.Attempt)
+	}
+	p.wantAll(id)
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{id: task.Error})
+}
+
+// A worker that is suspended cannot keep its process from being stopped in time, nor can one
+// that is killed together with what keeps the process.
+func TestAdoptWithoutAnybodyElse(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, `echo $MILLRACE_ATTEMPT; [ $MILLRACE_ATTEMPT != 1 ] || sleep 600`))
+	p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "1" })
+	worker.signal(syscall.SIGSTOP)
+	p.until("the process is gone", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
+	if n := count(p.history(c, id), events.AttemptStarted); n != 1 {
+		t.Errorf("it was started %d times by then", n)
+	}
+	worker.signal(syscall.SIGCONT)
+	if ended := p.await(c, id, task.Finished); ended.Attempt != 2 {
+		t.Errorf("attempt %d", ended.Attempt)
+	}
+	p.judge(c, map[task.ID]task.State{id: task.Finished})
+}
