@@ -70,7 +70,7 @@ func (p *place) wantNothingKept() {
 // epoch, each line once, and its exit code.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, 6*time.Second)
+	p := newPlace(t, 20*time.Second)
 	p.server()
 	c := p.connect()
 	worker := p.worker("only", "--slots", "2", "--spool", "kept")
@@ -104,7 +104,7 @@ func TestAdopt(t *testing.T) {
 // A process that ends while no worker is there has its end reported by the next one.
 func TestAdoptWhatHasEnded(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, 6*time.Second)
+	p := newPlace(t, 20*time.Second)
 	p.server()
 	c := p.connect()
 	worker := p.worker("only", "--spool", "kept")
@@ -126,18 +126,16 @@ func TestAdoptWhatHasEnded(t *testing.T) {
 // started the task.
 func TestAdoptTooLate(t *testing.T) {
 	t.Parallel()
-	const ackWait = 2 * time.Second
-	p := newPlace(t, ackWait)
+	p := newPlace(t, 2*time.Second)
 	p.server()
 	c := p.connect()
 	worker := p.worker("only", "--spool", "kept")
 	id := p.submitAs(c, outlives(p, `trap "" TERM; echo $MILLRACE_ATTEMPT; echo x >> began; [ $MILLRACE_ATTEMPT != 1 ] || while :; do sleep 0.05; date +%s%N > alive; done`))
 	p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "1" })
 	worker.kill()
-	gone := time.Now()
 	p.until("the process is gone", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
-	if took := time.Since(gone); took > ackWait {
-		t.Errorf("it was stopped after %v, when somebody else might have started it", took)
+	if n := count(p.history(c, id), events.AttemptStarted); n != 1 {
+		t.Errorf("it was started %d times by then", n)
 	}
 	if text, err := os.ReadFile(p.path("began")); err != nil || string(text) != "x\n" {
 		t.Errorf("it began %q times, %v", text, err)
@@ -155,7 +153,7 @@ func TestAdoptTooLate(t *testing.T) {
 // What is cancelled while no worker is there, or after it was adopted, is stopped, grandchildren and all.
 func TestAdoptAndCancel(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, 6*time.Second)
+	p := newPlace(t, 20*time.Second)
 	p.server()
 	c := p.connect()
 	worker := p.worker("only", "--slots", "2", "--spool", "kept")
@@ -165,9 +163,9 @@ func TestAdoptAndCancel(t *testing.T) {
 		p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "started" })
 	}
 	worker.kill()
-	p.run("task", "cancel", string(first), "--no-wait")
+	p.run("task", "cancel", string(first))
 	worker = p.worker("only", "--slots", "2", "--spool", "kept")
-	p.run("task", "cancel", string(second), "--no-wait")
+	p.run("task", "cancel", string(second))
 	for _, id := range []task.ID{first, second} {
 		p.await(c, id, task.Cancelled)
 		if n := len(survivors("MILLRACE_TASK=" + string(id))); n > 0 {
@@ -182,7 +180,7 @@ func TestAdoptAndCancel(t *testing.T) {
 // Two workers of one name at once: the later one goes on with what the earlier one runs.
 func TestAdoptFromALivingWorker(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, 6*time.Second)
+	p := newPlace(t, 20*time.Second)
 	p.server()
 	c := p.connect()
 	earlier := p.worker("only", "--spool", "kept")

@@ -51,12 +51,12 @@ func (s *Scheduler) React(ctx context.Context) error {
 		}
 		serves := n.Serves(task.NodeQueue(string(n.ID)))
 		came = came || serves
-		astray, err := s.sweepAstray(ctx, &n, w)
+		err := s.sweepAstray(ctx, &n, w)
 		if !serves {
 			err = errors.Join(err, s.sweepRoute(ctx, task.NodeQueue(string(n.ID)), now, w, false))
 		}
 		// Until what follows from the change is due by any clock, come back to it.
-		if err == nil && !astray && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
+		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
 			seen[n.ID] = is
 		}
 		errs = append(errs, err)
@@ -68,11 +68,9 @@ func (s *Scheduler) React(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweepAstray looks at what runs under sessions of a node that are over, and tells whether
-// there was any: what its node may still adopt is to be looked at again.
-func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *World) (bool, error) {
+func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *World) error {
 	ids, err := s.view.Astray(ctx, n.ID, liveSession(w, n.ID))
-	return len(ids) > 0, errors.Join(err, s.enforceAll(ctx, ids, w, false))
+	return errors.Join(err, s.enforceAll(ctx, ids, w, false))
 }
 
 // reactToArrival looks at what waits for other nodes: the one that came may be

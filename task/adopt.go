@@ -75,7 +75,8 @@ func adopt(t Task, c Adopt) (Event, error) {
 // expected of the session that ran it. Its node has as long to come back as a silent
 // worker keeps its lease; the attempt itself ends sooner, so nothing of it is left then.
 func adoptDuty(t Task, gone time.Time, d Duty, s Settings) Duty {
-	d.What = fmt.Sprintf("start again and go on with the attempt, which outlives the session that ended at %s", clock(gone))
+	d.Who = "scheduler"
+	d.What = fmt.Sprintf("declare the attempt lost, unless the worker of node %s comes back and goes on with it: it outlives the session that ended at %s", t.Node, clock(gone))
 	if by := gone.Add(s.AckWait); d.Command == nil || by.Before(d.By) {
 		d.By = by
 	}
