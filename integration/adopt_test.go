@@ -220,3 +220,48 @@ func TestAdoptWithoutAnybodyElse(t *testing.T) {
 	}
 	p.judge(c, map[task.ID]task.State{id: task.Finished})
 }
+
+// A program that says very much, in both forms, has each line and each record stored once,
+// however often its worker is killed in the midst of it, and knows of no restart.
+func TestAdoptFlood(t *testing.T) {
+	t.Parallel()
+	rounds, kills := 60, 3
+	if *long {
+		rounds, kills = 600, 25
+	}
+	p := newPlace(t, 20*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	id := p.submitAs(c, outlives(p, fmt.Sprintf(`for i in $(seq %d); do seq $((i*1000-999)) $((i*1000)); sleep 0.05;
+		seq $((i*100-99)) $((i*100)) | sed 's/.*/{"type":"INSERT_DATA","payload":{"n":&}}/'; done; echo '{"type":"RESULT","payload":{"ok":true}}'`, rounds)))
+	for i := range kills {
+		p.until("it has printed more", func() bool { return p.lines(id) > i*1000*rounds/kills/2 })
+		worker.kill()
+		worker = p.worker("only", "--spool", "kept")
+	}
+	ended := p.await(c, id, task.Finished)
+	if ended.Attempt != 1 || string(ended.Result) != `{"ok":true}` {
+		t.Errorf("attempt %d, result %s", ended.Attempt, ended.Result)
+	}
+	lines := strings.Split(p.run("task", "logs", string(id)), "\n")
+	for i, line := range lines {
+		if want := fmt.Sprint(i + 1); line != want {
+			t.Fatalf("line %d of %d is %q", i+1, len(lines), line)
+		}
+	}
+	if len(lines) != 1000*rounds {
+		t.Errorf("%d lines, want %d", len(lines), 1000*rounds)
+	}
+	records := strings.Split(p.run("data", "export", string(id)), "\n")
+	for i, r := range records {
+		if want := fmt.Sprintf(`{"n":%d}`, i+1); r != want {
+			t.Fatalf("record %d of %d is %q", i+1, len(records), r)
+		}
+	}
+	if len(records) != 100*rounds {
+		t.Errorf("%d records, want %d", len(records), 100*rounds)
+	}
+	p.wantNothingKept()
+	p.judge(c, map[task.ID]task.State{id: task.Finished})
+}

@@ -58,7 +58,19 @@ type printed struct {
 
 var _ worker.Store = (*store)(nil)
 
-func (s *store) Resume(string) events.Lease { return nil }
+// tokens are the leases that were asked for their token, by that.
+var tokens sync.Map
+
+func (l *lease) Token() string {
+	token := fmt.Sprintf("%p", l)
+	tokens.Store(token, l)
+	return token
+}
+
+func (s *store) Resume(token string) events.Lease {
+	l, _ := tokens.Load(token)
+	return &lease{l.(*lease).Lease, s}
+}
 
 func (s *store) Told(context.Context, task.ID, uint64) (task.Told, error) {
 	return task.Told{}, s.reach()

@@ -24,6 +24,7 @@ type shimWriter struct {
 	told    int64   // guarded by mu; all before may be written over
 	closed  bool    // guarded by mu
 	hasty   bool    // guarded by mu; nobody makes room any more
+	drops   int     // guarded by mu; how often something was dropped
 
 	dropped, lost int64 // frames, and bytes; of the writing goroutine alone
 	why           string
@@ -74,6 +75,9 @@ func (w *shimWriter) write() {
 		}
 		if why := w.store(batch, at, 0); why != "" {
 			w.why = why
+			w.mu.Lock()
+			w.drops++
+			w.mu.Unlock()
 			for _, f := range frames {
 				w.dropped++
 				w.lost += int64(len(f.body))
