@@ -158,7 +158,9 @@ func TestAdoptAndCancel(t *testing.T) {
 	c := p.connect()
 	worker := p.worker("only", "--slots", "2", "--spool", "kept")
 	const nested = `sh -c 'trap "" TERM; sleep 600 & wait' & echo started; wait`
-	first, second := p.submitAs(c, outlives(p, nested)), p.submitAs(c, outlives(p, nested))
+	s := outlives(p, nested)
+	s.Spec.Timeout.Stop = task.Duration(300 * time.Millisecond)
+	first, second := p.submitAs(c, s), p.submitAs(c, s)
 	for _, id := range []task.ID{first, second} {
 		p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "started" })
 	}
@@ -264,4 +266,88 @@ func TestAdoptFlood(t *testing.T) {
 	}
 	p.wantNothingKept()
 	p.judge(c, map[task.ID]task.State{id: task.Finished})
+}
+
+// shims are the processes of a place that keep others beside their worker.
+func (p *place) shims() (pids []int) {
+	for _, s := range survivors(p.mark) {
+		if strings.HasSuffix(strings.TrimSpace(s.command), " shim") {
+			pids = append(pids, s.pid)
+		}
+	}
+	return pids
+}
+
+// Who keeps the process may be killed as well: with a worker there, or without. Nothing
+// of the process is left then, and the task says so. Its secret was nowhere on the disk.
+func TestAdoptWithoutShim(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 20*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	p.write("key", "abracadabra\n")
+	for _, alone := range []bool{false, true} {
+		s := outlives(p, `sh -c 'trap "" TERM; sleep 600 & wait' & echo "the word is $KEY"; wait`)
+		s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: p.path("key")}}
+		id := p.submitAs(c, s)
+		p.until("it prints", func() bool { return p.run("task", "logs", string(id)) == "the word is [secret]" })
+		_ = filepath.WalkDir(p.path("kept"), func(path string, d os.DirEntry, _ error) error {
+			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "abracadabra") {
+				t.Errorf("%s holds the secret", path)
+			}
+			return nil
+		})
+		if alone {
+			worker.kill()
+		}
+		shims := p.shims()
+		if len(shims) != 1 {
+			t.Fatalf("there are the shims %v", shims)
+		}
+		if err := syscall.Kill(shims[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.until("the process is gone", func() bool { return len(survivors("MILLRACE_TASK="+string(id))) == 0 })
+		if alone {
+			worker = p.worker("only", "--spool", "kept")
+		}
+		if ended := p.await(c, id, task.Error); ended.Reason != task.ReasonKilled || !strings.Contains(ended.Message, "beside the worker was killed") {
+			t.Errorf("it ended as %s: %s", ended.Reason, ended.Message)
+		}
+	}
+	p.wantNothingKept()
+	worker.stop()
+}
+
+// The conversation with a program goes on over a restart: what it has sent is answered, it is
+// greeted once, and told of its end.
+func TestAdoptConversation(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 20*time.Second)
+	p.server()
+	c := p.connect()
+	worker := p.worker("only", "--spool", "kept")
+	s := outlives(p, "")
+	s.Spec.Run.Shell = `trap "" TERM; exec 3<&0
+		(n=0; while read -r line <&3; do case $line in
+			*'"INIT"'*) n=$((n+1)); echo "greeted $n" ;;
+			*'"ACK"'*) echo acknowledged ;;
+			*'"CANCEL"'*) echo told; exit 0 ;; esac; done) &
+		until [ -e go ]; do sleep 0.05; done
+		echo '{"type":"CHECKPOINT","id":"c1","payload":{"at":1}}'; wait`
+	s.Spec.Run.Stdin = task.StdinOpen
+	id := p.submitAs(c, s)
+	p.until("it is greeted", func() bool { return p.run("task", "logs", string(id)) == "greeted 1" })
+	worker.kill()
+	p.write("go", "") // it speaks while nobody listens
+	worker = p.worker("only", "--spool", "kept")
+	p.until("it is answered", func() bool { return p.run("task", "logs", string(id)) == "greeted 1\nacknowledged" })
+	p.run("task", "cancel", string(id))
+	p.await(c, id, task.Cancelled)
+	if out := p.run("task", "logs", string(id)); !strings.Contains(out, "told") {
+		t.Errorf("it has printed %q", out)
+	}
+	p.wantNothingKept()
+	worker.stop()
 }
