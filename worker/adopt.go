@@ -391,6 +391,13 @@ func (o *Output) Reading(at int64, ago time.Duration) {
 	o.place.at, o.place.said = at, o.now().Add(-ago)
 }
 
+// ReadingTo is Reading for a place that follows, within what was said at that time.
+func (o *Output) ReadingTo(at int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.place.at = at
+}
+
 // Memo is what is to be remembered of what was said so far.
 func (o *Output) Memo() OutputMemo {
 	o.mu.Lock()

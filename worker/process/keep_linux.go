@@ -517,7 +517,7 @@ func (k *keeping) listen(s *session, leaving <-chan struct{}) bool {
 		f, err := read.next()
 		if err == nil {
 			s.out.Reading(read.at, time.Duration(monotonic()-f.said))
-			s.take(f)
+			s.take(f, read.at)
 			if read.at-marked > k.note.Ring/16 || time.Since(last) > markEvery {
 				k.markLater(s, k.now(s, read.at))
 				last, marked = time.Now(), read.at
@@ -570,13 +570,13 @@ func (k *keeping) hear() (more <-chan struct{}, over <-chan struct{}) {
 	return some, none
 }
 
-// take hands on one thing that the process has said.
-func (s *session) take(f frame) {
+// take hands on what lies in one frame, which ends at a place.
+func (s *session) take(f frame, end int64) {
 	switch f.kind {
 	case frameStdout:
-		s.Line(Stdout, ipc.Line{Text: f.body, Partial: f.partial})
+		s.lines(Stdout, f, end)
 	case frameStderr:
-		s.Line(Stderr, ipc.Line{Text: f.body, Partial: f.partial})
+		s.lines(Stderr, f, end)
 	case frameDropped:
 		s.out.Line(task.System, string(f.body))
 	case frameMessage:
@@ -587,6 +587,20 @@ func (s *session) take(f frame) {
 		if m, err := parseMessage(f.body); err == nil {
 			s.refuse(m)
 		}
+	}
+}
+
+// lines hands on the lines of a frame. Each has a place of its own, where it ends.
+func (s *session) lines(stream Stream, f frame, end int64) {
+	for rest, more := f.body, true; more; {
+		var text []byte
+		text, rest, more = bytes.Cut(rest, []byte{'\n'})
+		at := end
+		if more {
+			at -= int64(len(rest)) + 1
+		}
+		s.out.ReadingTo(at)
+		s.Line(stream, ipc.Line{Text: text, Partial: f.partial})
 	}
 }
 

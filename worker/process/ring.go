@@ -41,7 +41,7 @@ type frame struct {
 
 // Kinds of frames.
 const (
-	frameStdout byte = iota + 1
+	frameStdout byte = iota + 1 // one line or several, parted by line feeds; or, partial, a piece of one
 	frameStderr
 	frameMessage
 	frameRefused // a message that held a secret where no text can stand; without its payload

@@ -120,11 +120,18 @@ type keptProcess struct {
 }
 
 // monotonic is the clock that all processes of this machine share and nobody sets.
-func monotonic() int64 {
+func monotonic() int64 { return monotonicBase.at + int64(time.Since(monotonicBase.here)) }
+
+// monotonicBase is that clock at a time of this process: Go has the same one, but keeps it to itself.
+var monotonicBase = func() (b struct {
+	at   int64
+	here time.Time
+}) {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail
-	return t.Nano()
-}
+	b.at, b.here = t.Nano(), time.Now()
+	return b
+}()
 
 // monotonicOf is a time of this process by that clock, and timeOf the reverse.
 func monotonicOf(t time.Time) int64 { return monotonic() + int64(time.Until(t)) }

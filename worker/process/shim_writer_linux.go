@@ -1,12 +1,19 @@
 package process
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+	"time"
+)
 
 const (
 	// shimBuffer is how much waits to be written until the process has to wait.
 	shimBuffer = 256 << 10
 	// shimReserve is room in the ring for the word of what was dropped.
 	shimReserve = 4 << 10
+	// joinTime, in nanoseconds, and joinBytes bound the lines of a frame.
+	joinTime  = int64(10 * time.Millisecond)
+	joinBytes = 64 << 10
 )
 
 // shimWriter writes frames into a ring: while some are written the next are gathered. While
@@ -26,7 +33,7 @@ type shimWriter struct {
 	hasty   bool    // guarded by mu; nobody makes room any more
 	drops   int     // guarded by mu; how often something was dropped
 
-	dropped, lost int64 // frames, and bytes; of the writing goroutine alone
+	dropped, lost int64 // lines and messages, and bytes; of the writing goroutine alone
 	why           string
 }
 
@@ -45,11 +52,31 @@ func (w *shimWriter) put(f frame) {
 	for len(w.bodies) > shimBuffer || len(w.waiting) > shimBuffer/headSize {
 		w.cond.Wait()
 	}
+	if w.join(f) {
+		return
+	}
 	from := len(w.bodies)
 	w.bodies = append(w.bodies, f.body...)
 	f.body = w.bodies[from:]
-	w.waiting = append(w.waiting, f)
-	w.cond.Broadcast()
+	if w.waiting = append(w.waiting, f); len(w.waiting) == 1 {
+		w.cond.Broadcast()
+	}
+}
+
+// join has the last frame that waits stand for one more line of its stream, if that came
+// just after it. mu is held.
+func (w *shimWriter) join(f frame) bool {
+	if len(w.waiting) == 0 || f.partial || f.kind != frameStdout && f.kind != frameStderr {
+		return false
+	}
+	last := &w.waiting[len(w.waiting)-1]
+	if last.kind != f.kind || last.partial || f.said-last.said > joinTime || len(last.body)+len(f.body) > joinBytes {
+		return false
+	}
+	from := len(w.bodies) - len(last.body)
+	w.bodies = append(append(w.bodies, '\n'), f.body...)
+	last.body = w.bodies[from:]
+	return true
 }
 
 // write writes what waits until the writer is closed.
@@ -79,8 +106,12 @@ func (w *shimWriter) write() {
 			w.drops++
 			w.mu.Unlock()
 			for _, f := range frames {
-				w.dropped++
-				w.lost += int64(len(f.body))
+				more := 0 // lines
+				if f.kind == frameStdout || f.kind == frameStderr {
+					more = bytes.Count(f.body, []byte{'\n'})
+				}
+				w.dropped += int64(1 + more)
+				w.lost += int64(len(f.body) - more)
 			}
 		} else {
 			w.dropped, w.lost = 0, 0

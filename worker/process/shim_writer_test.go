@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// read returns all frames that are in a ring from a place on, and the place after them.
+// readFrames returns all lines that are in a ring from a place on, and the place after them.
 func readFrames(r *ring, at int64) (all []string, end int64) {
 	reader := &ringReader{ring: r, at: at}
 	for {
@@ -17,7 +17,7 @@ func readFrames(r *ring, at int64) (all []string, end int64) {
 		if err != nil {
 			return all, reader.at
 		}
-		all = append(all, string(f.body))
+		all = append(all, strings.Split(string(f.body), "\n")...)
 	}
 }
 
