@@ -43,7 +43,7 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 			return 0, err
 		}
 		claim := r.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = UniqueClaimed, key, task.KeyClaimed{Key: key, Holder: id, Before: before}
+		claim.Type, claim.Key, claim.Event = UniqueClaimed, key, task.KeyClaimed{Holder: id, Before: before}
 		seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
 			now, _, err := r.Log.Claimed(ctx, key)
 			return now.Seq, now.Fact.ID == claim.ID, err
