@@ -91,6 +91,7 @@ var taskForms = []form{
 		text("code", func(e *task.CancelConfirmed) *string { return &e.Code }),
 		sequence("epoch", func(e *task.CancelConfirmed) *uint64 { return &e.Epoch }),
 		code("exit", func(e *task.CancelConfirmed) **int { return &e.Exit }),
+		pointer("usage", func(e *task.CancelConfirmed) **task.Usage { return &e.Usage }),
 	),
 	formOf(TaskAbnormal, aboutTask,
 		text("reason", func(e *task.GivenUp) *string { return &e.Reason }),

@@ -71,6 +71,9 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
+			if e.Usage != nil {
+				t.Usage = e.Usage
+			}
 			t.end(Cancelled, cmp.Or(e.Code, ReasonUser), e.Reason, r)
 		}
 	case GivenUp:

@@ -314,7 +314,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrCancelled) && o.Survivors > 0:
 		return task.Lose{Epoch: epoch, Reason: fmt.Sprintf("%d processes could not be killed", o.Survivors)}
 	case errors.Is(cause, ErrCancelled):
-		return task.Stopped{Epoch: epoch, Exit: o.Exit}
+		return task.Stopped{Epoch: epoch, Exit: o.Exit, Usage: o.Usage}
 	case errors.Is(cause, ErrTimeout):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
 		return fail

@@ -140,7 +140,7 @@ func factDetails(r *events.Record) string {
 	case task.CancelRequested:
 		return words(e.Reason, by("gone by", e.Deadline))
 	case task.CancelConfirmed:
-		return words(e.Reason, exitDetails(e.Exit))
+		return words(e.Reason, exitDetails(e.Exit), usage(e.Usage))
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:

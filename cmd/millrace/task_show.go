@@ -41,6 +41,9 @@ func (a *app) taskShow() *cobra.Command {
 				Evidence   []lateWord       `json:"evidence,omitempty"`
 			}{t, live, checkpoint, tries(records), late})
 		}
+		if live != nil && !t.Live() {
+			live.Phase = "" // it is over
+		}
 		out := taskDetails(&t, a.now())
 		standingFields(&out, live, checkpoint, a.now())
 		for _, w := range late {

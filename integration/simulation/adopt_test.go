@@ -28,7 +28,7 @@ func (w *workerProcess) takeUp(ctx context.Context) {
 	offer := *l.offer
 	offer.Lease = &lease{Lease: offer.Lease.(*lease).Lease, port: w.port, offer: &offer}
 	l.offer = &offer
-	stop := error(worker.ErrLeaseLost)
+	var stop error = worker.ErrLeaseLost
 	t, err := w.rec.Load(ctx, l.task.ID)
 	if err == nil && time.Since(l.confirmed) < ackWait*2/3 {
 		if asked := time.Now(); offer.Extend(ctx) == nil {

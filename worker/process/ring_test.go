@@ -4,7 +4,7 @@ package process
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,7 +28,7 @@ func TestRingGoesRound(t *testing.T) {
 	reader := &ringReader{ring: r}
 	at, n := int64(0), 0
 	for range 2_000 {
-		if _, err := reader.next(); err != errNoFrame {
+		if _, err := reader.next(); !errors.Is(err, errNoFrame) {
 			t.Fatalf("frame %d is there before it was written: %v", n, err)
 		}
 		var batch []byte
@@ -67,7 +67,7 @@ func TestRingTellsWhatIsNoFrame(t *testing.T) {
 		"nothing":          {nil, 100},
 		"zeroes":           {make([]byte, 100), 100},
 	} {
-		if _, _, _, err := parseFrame(c.b, c.at); err != errNoFrame {
+		if _, _, _, err := parseFrame(c.b, c.at); !errors.Is(err, errNoFrame) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestRingTellsWhatIsNoFrame(t *testing.T) {
 			t.Errorf("with byte %d changed it is a frame: %+v, %d", i, f, n)
 		}
 	}
-	if f, n, _, err := parseFrame(whole, 100); err != nil || n != len(whole) || fmt.Sprintf("%s", f.body) != "hello" {
+	if f, n, _, err := parseFrame(whole, 100); err != nil || n != len(whole) || string(f.body) != "hello" {
 		t.Errorf("%+v, %d, %v", f, n, err)
 	}
 }

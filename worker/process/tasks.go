@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,11 @@ func (t *Tasks) Close() { t.dirs.close() }
 // Run implements [worker.Runner].
 func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	began := time.Now()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), worker.ErrLeft) {
+			a.Output.Phase(task.PhaseStop)
+		}
+	})()
 	if a.Left() != nil {
 		return t.goOn(ctx, a)
 	}
@@ -47,9 +53,20 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 			return system("%v", err)
 		}
 	}
+	surrounded := a.Task.Spec.Surrounded()
+	if surrounded {
+		a.Output.Phase(task.PhaseSetup)
+	}
 	place, err := t.place(ctx, a, as)
 	if err != nil {
-		return worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
+		o := worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
+		if took := time.Since(began).Truncate(time.Millisecond); surrounded && took > 0 {
+			o.Usage = &task.Usage{Setup: task.Duration(took)}
+		}
+		return o
+	}
+	if surrounded {
+		a.Output.Phase(task.PhaseRun)
 	}
 	keeps := t.Keeps(&a.Task)
 	if !keeps {
