@@ -217,9 +217,12 @@ func TestDrainsOthersFirst(t *testing.T) {
 		pass(time.Second)
 		first.stop()
 		pass(15 * time.Second)
-		if p := k.has.Load(); !p.alone.IsZero() {
+		p := k.has.Load()
+		p.mu.Lock()
+		if !p.alone.IsZero() {
 			w.Error("it was left while another task was waited for")
 		}
+		p.mu.Unlock()
 		<-first.done
 		w.wantState(w.task(other), task.Finished, "")
 		w.wantState(w.task(outlives), task.Running, "")
