@@ -344,7 +344,7 @@ func (k *keeping) tryAttend() error {
 // keptFor is how long what a process has said waits for a worker that goes on with it, or reports it.
 const keptFor = 7 * 24 * time.Hour
 
-// leftPatience is how long a shim may take to answer the worker that comes back.
+// leftPatience is how long shims may take to answer the worker that comes back, all together.
 const leftPatience = 500 * time.Millisecond
 
 // Left implements [worker.Keeper].
@@ -354,9 +354,10 @@ func (t *Tasks) Left() ([]*worker.Left, error) {
 		return nil, nil
 	}
 	var all []*worker.Left
+	until := time.Now().Add(leftPatience)
 	for _, f := range folders {
 		k := &keeping{folder: filepath.Join(t.folderOf(), f.Name())}
-		l, readErr := k.find()
+		l, readErr := k.find(until)
 		if readErr != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", k.folder, readErr))
 			continue
@@ -368,8 +369,9 @@ func (t *Tasks) Left() ([]*worker.Left, error) {
 	return all, err
 }
 
-// find reads what an earlier process has written down. It returns nil if it has not come to that.
-func (k *keeping) find() (*worker.Left, error) {
+// find reads what an earlier process has written down, and waits for its shim until a time at
+// most. It returns nil if it has not come to that.
+func (k *keeping) find(until time.Time) (*worker.Left, error) {
 	text, err := os.ReadFile(k.path(noteFile))
 	if isMissing(err) {
 		if lock, err := lockFolder(k.folder); err == nil { // nothing was started
@@ -392,7 +394,7 @@ func (k *keeping) find() (*worker.Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	for until := time.Now().Add(leftPatience); ; time.Sleep(attendAgain) {
+	for ; ; time.Sleep(attendAgain) {
 		if err = k.tryAttend(); err == nil || errors.Is(err, errBusy) || time.Now().After(until) {
 			break // who still attends it leaves it soon
 		}
