@@ -26,6 +26,7 @@ const (
 	AttemptReleased     Type = "attempt.released"
 	AttemptLost         Type = "attempt.lost"
 	AttemptExtended     Type = "attempt.extended"
+	AttemptAdopted      Type = "attempt.adopted"
 	AttemptLate         Type = "attempt.late"
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"

@@ -78,7 +78,7 @@ func (t *Try) end(r Recorded) {
 			t.Message = e.TookOver.Reason
 		}
 	case CancelConfirmed:
-		t.Outcome, t.Message, t.Exit = TryCancelled, e.Reason, e.Exit
+		t.Outcome, t.Message, t.Exit, t.Usage = TryCancelled, e.Reason, e.Exit, e.Usage
 	case GivenUp:
 		t.Outcome, t.Message = TryAbnormal, e.Detail
 	}

@@ -78,6 +78,7 @@ type Fail struct {
 type Stopped struct {
 	Epoch uint64
 	Exit  *int
+	Usage *Usage
 }
 
 // Release gives the task back before its end, for example at shutdown.
@@ -326,11 +327,11 @@ func report(t Task, c Command, now time.Time) (Event, error) {
 		return AttemptFinished{Attempt: t.Attempt, Epoch: c.Epoch, Exit: c.Exit, Result: c.Result, Usage: c.Usage}, nil
 	case Fail:
 		if t.State == Cancelling {
-			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit}, nil
+			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit, Usage: c.Usage}, nil
 		}
 		return fail(t, c, now), nil
 	case Stopped:
-		return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit}, nil
+		return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit, Usage: c.Usage}, nil
 	case Release:
 		if t.State == Cancelling {
 			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch}, nil
@@ -338,6 +339,8 @@ func report(t Task, c Command, now time.Time) (Event, error) {
 		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
 	case Extend:
 		return extend(t, c), nil
+	case Adopt:
+		return adopt(t, c)
 	case Lose:
 		switch {
 		case t.State == Cancelling:
@@ -361,6 +364,8 @@ func epochOf(c Command) uint64 {
 	case Release:
 		return c.Epoch
 	case Lose:
+		return c.Epoch
+	case Adopt:
 		return c.Epoch
 	case Extend:
 		return c.Epoch

@@ -143,6 +143,9 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	if around.NodeGone.IsZero() {
 		return d
 	}
+	if t.Spec.Adopts() {
+		return adoptDuty(t, around.NodeGone, d, s)
+	}
 	d.Who, d.Look = "scheduler", false
 	d.What = fmt.Sprintf("declare the attempt lost: nothing is to be expected of the session that ran it on node %s since %s", t.Node, clock(around.NodeGone))
 	if d.Command == nil || around.NodeGone.Before(d.By) {

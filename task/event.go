@@ -177,6 +177,7 @@ type CancelConfirmed struct {
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64
 	Exit  *int
+	Usage *Usage
 }
 
 // GivenUp ends a task as abnormal.

@@ -50,6 +50,10 @@ func Evolve(t Task, r Recorded) Task {
 		if t.owns(e.Epoch) {
 			t.Extended = e.Until
 		}
+	case AttemptAdopted:
+		if t.owns(e.Epoch) {
+			t.Session = e.Session
+		}
 	case AttemptLost:
 		if t.owns(e.Epoch) {
 			t.Losses++
@@ -67,6 +71,9 @@ func Evolve(t Task, r Recorded) Task {
 	case CancelConfirmed:
 		if !t.State.Terminal() && (t.Waiting() || t.Epoch == e.Epoch) {
 			t.Exit = e.Exit
+			if e.Usage != nil {
+				t.Usage = e.Usage
+			}
 			t.end(Cancelled, cmp.Or(e.Code, ReasonUser), e.Reason, r)
 		}
 	case GivenUp:

@@ -24,6 +24,10 @@ type Live struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Ready is when the program began its work, if it said so.
 	Ready time.Time `json:"ready,omitzero"`
+	// Phase is the one that it is in, and PhaseSince since when. Attempts without files and setup say
+	// only that they stop.
+	Phase      string    `json:"phase,omitempty"`
+	PhaseSince time.Time `json:"phase_since,omitzero"`
 }
 
 // Bounds of what is kept of an attempt's standing.

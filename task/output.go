@@ -47,6 +47,9 @@ type Line struct {
 	// one: lines of a stream that came at once are stored together. Who reads them
 	// gets them one by one; see [Lines.OneByOne].
 	Several int `json:"several,omitempty"`
+	// Upto is where the line ends in what the attempt has said, if that outlives its worker
+	// (on_restart: adopt), of several the last one. The next worker goes on from there.
+	Upto int64 `json:"upto,omitempty"`
 }
 
 // Count is how many lines l stands for.
@@ -82,6 +85,15 @@ func (b *Lines) OneByOne() {
 		}
 	}
 	b.Lines = all
+}
+
+// Told is what is stored of what an attempt has said.
+type Told struct {
+	// Lines is the number of its last line, and Upto the last place that a line has.
+	Lines int
+	Upto  int64
+	// Records is how many there are.
+	Records int
 }
 
 // Records is a batch of what an attempt produced.

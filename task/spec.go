@@ -32,6 +32,9 @@ type Spec struct {
 	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
 	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
+	// OnRestart is what becomes of an attempt whose worker ends before it: [RestartStop],
+	// the default, or [RestartAdopt].
+	OnRestart string `json:"on_restart,omitempty"`
 	// Files are those that an attempt finds around it. Default none.
 	Files *Files `json:"files,omitempty"`
 	// Setup are lines for "sh -c" that make of the files what the command needs, for example
@@ -203,7 +206,7 @@ func (s *Spec) Validate() error {
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
 		return fmt.Errorf("on_disconnect is %q, want %s or %s", s.OnDisconnect, DisconnectStop, DisconnectContinue)
 	}
-	if err := s.validateFiles(); err != nil {
+	if err := errors.Join(s.validateFiles(), s.validateRestart()); err != nil {
 		return err
 	}
 	if err := errors.Join(s.Resources.validate(), s.Keep.validate()); err != nil {

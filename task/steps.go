@@ -268,7 +268,7 @@ func (s *Spec) validateParent() error {
 		set  bool
 	}{
 		{"timeout", s.Timeout != Timeout{}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
-		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"resources", s.Resources != Resources{}},
+		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"on_restart", s.OnRestart != ""}, {"resources", s.Resources != Resources{}},
 		{"concurrency", s.Concurrency != Concurrency{}}, {"rate", s.Rate != Rate{}},
 		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},
 	} {

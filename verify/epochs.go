@@ -166,3 +166,19 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 	}
 	s.over(r)
 }
+
+// adopted moves the attempt that runs to another session of its node (I-3).
+func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
+	if !s.ran(v, r, e.Epoch, e.Attempt, false) {
+		return
+	}
+	if s.open != e.Epoch {
+		if !s.cut {
+			s.found(v, OneEpoch, []uint64{e.Epoch, r.Seq}, "%s of epoch %d, which does not run any more", r.Fact.Type, e.Epoch)
+		}
+		return
+	}
+	v.leave(s.openOn, e.Epoch, false, s.id)
+	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
+	v.enter(s.openOn, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
+}

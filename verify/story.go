@@ -91,6 +91,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.started(v, e, r)
 		}
+	case task.AttemptAdopted:
+		if s.lives(v, r) {
+			s.adopted(v, e, r)
+		}
 	case task.AttemptFinished:
 		if s.result && s.end != 0 {
 			s.found(v, OneEpoch, []uint64{s.end, r.Seq}, "a second result, of epoch %d, in a life whose result was accepted at %d", e.Epoch, s.end)

@@ -43,6 +43,10 @@ type Store interface {
 	SaveCheckpoint(ctx context.Context, c task.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
 	Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error)
+	// Resume returns the lease that has said this of itself ([events.Lasting]).
+	Resume(lease string) events.Lease
+	// Told says what is stored of what an attempt has printed and produced.
+	Told(ctx context.Context, id task.ID, epoch uint64) (task.Told, error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l task.Lines) error
 	Keep(ctx context.Context, r task.Records) error
@@ -124,7 +128,7 @@ func (c Config) withDefaults() Config {
 		c.NodeTTL = 3 * c.Beat
 	}
 	if c.Spool == "" {
-		c.Spool = defaultSpool()
+		c.Spool = DefaultSpool()
 	}
 	if c.SpoolLimit == 0 {
 		c.SpoolLimit = 256 << 20

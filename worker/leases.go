@@ -118,9 +118,10 @@ func (w *Worker) renew(ctx context.Context) error {
 			if w.safety.renewal(age) {
 				due = append(due, a)
 			}
-			if !w.safety.mayGoOn(a.Task.Spec.Continues(), age, silent) {
+			if !a.safety().mayGoOn(a.Task.Spec.Continues(), age, silent) {
 				a.stop(ErrLeaseLost)
 			}
+			a.tellHold()
 		}
 		if len(due) > 0 && !w.renewing.Swap(true) {
 			// Beside this loop, which must go on watching the clock.

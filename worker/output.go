@@ -36,6 +36,7 @@ type Output struct {
 	attempt int
 	epoch   uint64
 	log     zerolog.Logger
+	place   *place // guarded by mu; nil for one that ends with its worker
 	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
 	// flushing is held while a batch is stored, so that batches stay in order.
@@ -75,17 +76,25 @@ func (o *Output) Text(stream string, text []byte, more bool) {
 func (o *Output) add(l task.Line, text []byte) {
 	size := len(l.Text) + len(text)
 	o.mu.Lock()
+	if o.place.skips(&l) {
+		o.taken += int64(size+len(l.Fields)) + 1
+		o.heard = time.Now()
+		o.mu.Unlock()
+		return
+	}
 	if o.full(&l, size) {
 		if o.heard = time.Now(); o.cut.lines > 1 {
 			o.mu.Unlock()
 			return
 		}
-		l = task.Line{Stream: task.System, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
+		l = task.Line{Stream: task.System, Upto: l.Upto, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
 		text, size = nil, len(l.Text)
 	}
 	o.printed++
-	l.N, l.At = o.printed, o.now()
-	o.heard = l.At
+	l.N, o.heard = o.printed, o.now()
+	if l.At.IsZero() {
+		l.At = o.heard
+	}
 	if text == nil || !o.join(&l, text) {
 		o.endBlock()
 		o.lines = append(o.lines, l)
@@ -114,7 +123,7 @@ func (o *Output) join(l *task.Line, text []byte) bool {
 		return false
 	}
 	o.block = append(append(o.block, '\n'), text...)
-	last.N, last.Several = l.N, last.Count()+1
+	last.N, last.Several, last.Upto = l.N, last.Count()+1, l.Upto
 	return true
 }
 
@@ -138,6 +147,7 @@ func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error 
 		}
 	}
 	o.mu.Lock()
+	items = o.place.rest(items)
 	o.items = append(o.items, items...)
 	if stored != nil {
 		o.stored = append(o.stored, stored)

@@ -37,6 +37,8 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Stopped says that it ended because ctx was done.
 	Stopped bool
+	// Left says that it goes on without this process; nothing else is known then.
+	Left bool
 	// Survivors is how many processes could not be ended; the end of the
 	// attempt is then not seen.
 	Survivors int
@@ -84,6 +86,7 @@ type Attempt struct {
 	quiet   *time.Timer        // of timeout.heartbeat; nil without one
 	last    []byte             // the checkpoint to go on from
 	clock   runClock
+	kept    *kept // nil if it ends with its worker
 }
 
 // end gives back what the attempt holds.

@@ -38,8 +38,8 @@ type spools struct {
 // lockName is the file in a session's folder that its process has locked.
 const lockName = "lock"
 
-// defaultSpool is where a worker spools that was told no place.
-func defaultSpool() string {
+// DefaultSpool is where a worker spools that was told no place.
+func DefaultSpool() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		dir = os.TempDir()

@@ -102,6 +102,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopAttempts(nil)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
+	// Before anything is pulled: the offer of one that goes on may be among that.
+	adopted := w.adoptLeft(ctx, attempts)
 
 	var g errgroup.Group
 	g.Go(func() error {
@@ -121,8 +123,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer stopServing()
 		var slots sync.WaitGroup
 		w.counts.pulling.Store(true)
-		for range w.cfg.Slots {
-			slots.Go(func() { w.slot(pulling, attempts, offers) })
+		for _, first := range w.serveAdopted(adopted, w.cfg.Slots) {
+			slots.Go(func() {
+				if first != nil {
+					first()
+				}
+				w.slot(pulling, attempts, offers)
+			})
 		}
 		<-pulling.Done()
 		w.counts.pulling.Store(false)
@@ -180,13 +187,22 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	if !mine {
 		return
 	}
-	a := w.begin(ctx, t, offer, received)
+	w.see(w.begin(ctx, t, offer, received, nil))
+}
+
+// see sees an attempt through to its end.
+func (w *Worker) see(a *Attempt) {
 	var outcome Outcome
-	if err := a.resume(a.context); err != nil {
+	if err := a.resume(a.context); err != nil && a.Left() == nil {
 		outcome = Outcome{Class: task.ReasonSystem, Stopped: a.context.Err() != nil,
 			Message: fmt.Sprintf("the checkpoint of an earlier attempt could not be read: %v", err)}
 	} else {
-		outcome = w.runner(t).Run(a.context, a)
+		outcome = w.runner(a.Task).Run(a.context, a)
+	}
+	if outcome.Left {
+		w.leases.remove(a)
+		a.end()
+		return
 	}
 	if err := a.Output.close(); err != nil && outcome.Class == "" {
 		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
@@ -212,21 +228,29 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 	return Outcome{Class: task.ReasonSystem, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }
 
-// begin makes the attempt of a claimed task.
-func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time) *Attempt {
+// begin makes the attempt of a claimed task, or of one that an earlier process has left.
+func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time, left *Left) *Attempt {
 	a := &Attempt{Task: t, worker: w}
 	a.Output = &Output{flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
 	a.lease.offer, a.lease.confirmed = offer, received
+	if left != nil || w.keeps(&t) {
+		a.keep(ctx, left, received)
+	}
 	a.context, a.stop = context.WithCancelCause(ctx)
+	if left != nil {
+		a.Output.heard = time.Now()
+		a.Output.live.beat = a.Output.heard
+	}
 	a.watchSilence()
 	if run := t.Spec.Timeout.Run.Std(); run > 0 {
 		a.Deadline = t.StartedAt.Add(run)
 		left := run - w.ran(t, received)
 		if t.Spec.Run != nil {
 			a.watchRun(left)
+			a.runUntil(t.RunUntil())
 		} else {
 			a.context, a.release = context.WithTimeoutCause(a.context, left, ErrTimeout)
 		}
@@ -255,9 +279,11 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 		err := w.protocol.Report(ctx, a.Task, offer, c)
 		switch {
 		case err == nil:
+			a.tellReported()
 			return
 		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
 			w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Uint64("epoch", a.Task.Epoch).Msg("result came too late; it is kept as evidence")
+			a.tellReported()
 			return
 		case errors.Is(err, events.ErrTooLarge):
 			c = task.Fail{Epoch: a.Task.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true}
@@ -290,7 +316,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrCancelled) && o.Survivors > 0:
 		return task.Lose{Epoch: epoch, Reason: fmt.Sprintf("%d processes could not be killed", o.Survivors)}
 	case errors.Is(cause, ErrCancelled):
-		return task.Stopped{Epoch: epoch, Exit: o.Exit}
+		return task.Stopped{Epoch: epoch, Exit: o.Exit, Usage: o.Usage}
 	case errors.Is(cause, ErrTimeout):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
 		return fail
@@ -300,7 +326,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCrowded), errors.Is(cause, ErrLeft):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail
@@ -329,14 +355,17 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
 	why := ErrShutdown
+	watching, enough := context.WithCancel(ctx)
+	defer enough()
 	select {
 	case <-ended:
 		return
+	case <-w.onlyKept(watching):
 	case <-grace.C:
 	case <-w.cfg.Hurry:
 		why = ErrHurry
 	}
-	if n := len(w.leases.all()); n > 0 {
+	if n := w.leases.ending(); n > 0 {
 		w.log.Warn().Int("tasks", n).Dur("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
 	}
 	w.stopAll(why, stop)
@@ -354,6 +383,7 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 }
 
 func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
+	w.leaveKept()
 	for _, a := range w.leases.all() {
 		a.stop(why)
 	}

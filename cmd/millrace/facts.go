@@ -84,6 +84,8 @@ func factAttempt(r *events.Record) string {
 		attempt = e.Attempt
 	case task.AttemptExtended:
 		attempt = e.Attempt
+	case task.AttemptAdopted:
+		attempt = e.Attempt
 	}
 	if attempt == 0 {
 		return ""
@@ -94,6 +96,8 @@ func factAttempt(r *events.Record) string {
 func factNode(r *events.Record) string {
 	switch e := r.Fact.Event.(type) {
 	case task.AttemptStarted:
+		return e.Node
+	case task.AttemptAdopted:
 		return e.Node
 	case task.AttemptLate:
 		return e.Node
@@ -129,12 +133,14 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case task.AttemptExtended:
 		return words(by("may run until", e.Until))
+	case task.AttemptAdopted:
+		return adopted(e)
 	case task.AttemptLate:
 		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
 	case task.CancelRequested:
 		return words(e.Reason, by("gone by", e.Deadline))
 	case task.CancelConfirmed:
-		return words(e.Reason, exitDetails(e.Exit))
+		return words(e.Reason, exitDetails(e.Exit), usage(e.Usage))
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:

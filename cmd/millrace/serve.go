@@ -159,9 +159,16 @@ func (p *parts) work(c workerConfig) error {
 		return err
 	}
 	p.closers = append(p.closers, tasks.Close)
+	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, guardName}
 	spool := p.settings.Spool
 	if own, err := devFolder(); spool == "" && err == nil { // else the worker chooses a place
 		spool = filepath.Join(own, "spool")
+	}
+	if spool == "" {
+		spool = worker.DefaultSpool()
+	}
+	if tasks.Folder, err = filepath.Abs(spool); err != nil {
+		return fmt.Errorf("spool: %w", err)
 	}
 	queues, weights, err := parseWeights(c.queues)
 	if err != nil {

@@ -47,6 +47,9 @@ func (a *app) taskShow() *cobra.Command {
 				Evidence   []lateWord       `json:"evidence,omitempty"`
 			}{t, doubt, live, checkpoint, tries(records), late})
 		}
+		if live != nil && !t.Live() {
+			live.Phase = "" // it is over
+		}
 		out := taskDetails(&t, a.now())
 		suspectField(&out, doubt)
 		standingFields(&out, live, checkpoint, a.now())

@@ -35,6 +35,9 @@ func standingFields(out *table, l *task.Live, c *task.Checkpoint, now time.Time)
 			out.field("says", fmt.Sprintf("%s (%s)", text, moment(l.At, now)))
 		}
 		out.field("ready", moment(l.Ready, now))
+		if l.Phase != "" {
+			out.field("phase", l.Phase+" since "+moment(l.PhaseSince, now))
+		}
 	}
 	if c != nil {
 		out.field("checkpoint", fmt.Sprintf("%s (attempt %d, %s)", c.Value, c.Attempt, moment(c.At, now)))

@@ -33,7 +33,8 @@ func (a *app) workerCommand() *cobra.Command {
 		Long: `Pulls tasks from the queues that it serves and runs them as child processes. On SIGTERM or
 Ctrl-C it takes no more, lets those that run end within the grace time, gives
 back the rest, and ends; a second signal ends it at once. If it is killed, its
-child processes are killed too, and another worker takes its tasks over.`,
+child processes are killed too, and another worker takes its tasks over. Tasks with
+on_restart: adopt go on without it, if the next worker of this node comes in time.`,
 		Example: `  millrace worker
   millrace worker --server nats://nats.example:4222 --name crawler-7 --queue crawl --slots 16`,
 		Args: takes(0, 0, ""),

@@ -70,6 +70,7 @@ type actor struct {
 	mortal bool
 	// gone is called when the actor dies, or is believed to be dead.
 	gone func()
+	dead bool // it is gone, and not only believed to be
 
 	fates   chan fate
 	pending *call     // what it stands before; nil while it waits for time to pass by itself
@@ -126,6 +127,7 @@ func (a *actor) call(c *call) error {
 
 // die ends the actor here and now.
 func (a *actor) die() {
+	a.dead = true
 	if a.gone != nil {
 		a.gone()
 	}

@@ -151,7 +151,9 @@ func (h *history) submission(id task.ID) task.Submission {
 	upTo := func(n int) task.Duration { return task.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
 	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
 	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
-	if h.chance(h.weather.fatal) {
+	if h.rng.IntN(3) == 0 {
+		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &task.Run{Shell: "work"}, task.RestartAdopt
+	} else if h.chance(h.weather.fatal) {
 		s.Spec.Handler = fatal
 	}
 	if h.weather.watched && h.chance(h.weather.aimed) {

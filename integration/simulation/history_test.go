@@ -129,7 +129,7 @@ func (h *history) cast() {
 		}
 	}
 	come(clients, "client-", h.startClient)
-	come(workers, "n", func(name string) { h.startWorker(node.ID(name), true) })
+	come(workers, "n", func(name string) { h.startWorker(node.ID(name), true, nil) })
 	if h.weather.watched {
 		come(schedulers, "sched-", func(name string) {
 			h.startScheduler(name, true)
@@ -195,7 +195,7 @@ func (h *history) replace() {
 		if time.Now().Before(r.at) {
 			return false
 		}
-		h.startWorker(r.node, true)
+		h.startWorker(r.node, true, r.left)
 		return true
 	})
 }
@@ -315,7 +315,7 @@ func (h *history) settle() {
 		})
 		h.replacements = nil
 	}
-	h.startWorker("n0", false)
+	h.startWorker("n0", false, nil)
 	if h.weather.watched {
 		h.startScheduler("sched-0", false)
 		h.startAdmitter("sched-0-limits", false)

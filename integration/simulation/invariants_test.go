@@ -151,6 +151,10 @@ func oneEpoch(s story) error {
 				return broken(errI3, "it takes over with offer %d, and the lease of %d is that of offer %d", e.Offer, epoch, offer)
 			}
 			epoch, offer, last = r.Seq, e.Offer, r.Seq
+		case task.AttemptAdopted:
+			if epoch == 0 || e.Epoch != epoch {
+				return broken(errI3, "epoch %d is adopted, and the open one is %d", e.Epoch, epoch)
+			}
 		case task.AttemptFinished:
 			if results++; results > 1 {
 				return broken(errI3, "it is the second result of one life")

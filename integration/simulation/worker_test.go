@@ -40,15 +40,17 @@ type workerProcess struct {
 	session  string
 	beaten   time.Time
 	leaving  bool
+	has      *leftover // the attempt that runs, if it outlives the process
 }
 
 // startWorker begins a new session of a node. If the process is killed, another
 // takes its place after a while.
-func (h *history) startWorker(id node.ID, mortal bool) {
+func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 	h.sessions++
 	session := fmt.Sprintf("%s.%d", id, h.sessions)
+	w := &workerProcess{node: id, session: session, has: left}
 	a := h.start(session, mortal, func(a *actor) {
-		w := &workerProcess{actor: a, node: id, session: session, port: &port{h.mem, a}}
+		w.actor, w.port = a, &port{h.mem, a}
 		w.rec = h.recorder(a, "")
 		honest := &worker.Protocol{Recorder: w.rec, Node: id, Session: session}
 		w.protocol = honest
@@ -57,13 +59,20 @@ func (h *history) startWorker(id node.ID, mortal bool) {
 		}
 		w.run()
 	})
-	a.gone = func() { h.replacements = append(h.replacements, replacement{id, h.in(8 * time.Second)}) }
+	a.gone = func() {
+		r := replacement{node: id, at: h.in(8 * time.Second)}
+		if a.dead && w.has != nil {
+			r.left, r.at = w.has, h.in(4*time.Second)
+		}
+		h.replacements = append(h.replacements, r)
+	}
 }
 
 // replacement is a session to come.
 type replacement struct {
 	node node.ID
 	at   time.Time
+	left *leftover // what the process before has left; nil for nothing
 }
 
 func (w *workerProcess) run() {
@@ -77,6 +86,9 @@ func (w *workerProcess) run() {
 	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), task.NodeQueue(string(w.node))))
 	if err != nil {
 		panic(err) // a log in memory always has them
+	}
+	if w.has != nil {
+		w.takeUp(ctx)
 	}
 	for !w.leaving {
 		w.keepBeating()
@@ -94,6 +106,7 @@ func (w *workerProcess) run() {
 		}
 	}
 	if w.gone != nil {
+		w.dead = true
 		w.gone()
 	}
 }
@@ -131,7 +144,23 @@ func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	if err != nil || !mine {
 		return
 	}
-	stop := w.work(ctx, t, offer, received)
+	if t.Spec.Adopts() {
+		w.has = &leftover{task: t, offer: offer, received: received, confirmed: received}
+		w.conclude(ctx, w.work(ctx, t, offer, received))
+		return
+	}
+	w.end(ctx, t, offer, w.work(ctx, t, offer, received))
+}
+
+// conclude ends an attempt that outlives the process, unless that is what it does.
+func (w *workerProcess) conclude(ctx context.Context, stop error) {
+	if !errors.Is(stop, errLeft) {
+		w.end(ctx, w.has.task, w.has.offer, stop)
+		w.has = nil
+	}
+}
+
+func (w *workerProcess) end(ctx context.Context, t task.Task, offer *events.Offer, stop error) {
 	if stop != nil && w.h.rng.IntN(2) == 0 {
 		w.turn("stops", w.h.in(time.Second))
 	}
@@ -156,6 +185,10 @@ func (w *workerProcess) work(ctx context.Context, t task.Task, offer *events.Off
 		}
 		if w.leaving || w.mortal && !w.h.calm && w.h.chance(w.h.weather.stop) {
 			w.leaving = true
+			if w.has != nil {
+				w.leave(ctx)
+				return errLeft
+			}
 			return worker.ErrShutdown
 		}
 		if lazy || now.Sub(confirmed) < ackWait/3 {
@@ -168,6 +201,9 @@ func (w *workerProcess) work(ctx context.Context, t task.Task, offer *events.Off
 			continue
 		}
 		confirmed = now
+		if w.has != nil {
+			w.has.confirmed = now
+		}
 		if stop := w.look(ctx, t); stop != nil {
 			return stop
 		}

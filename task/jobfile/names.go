@@ -10,7 +10,7 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
+	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":     {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
 	"timeout": {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
@@ -18,7 +18,7 @@ var vocabulary = map[string][]string{
 	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
 
-	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
+	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
 	"steps.needs": {"step", "when"},
 	"each":        {"values", "param", "result"},
 	"on":          {"success", "failure", "cancel", "exit"},

@@ -26,6 +26,7 @@ func (r *reader) spec(s *task.Spec) setters {
 		"keep":          func(v value) { s.Keep = r.keep(v) },
 		"signal":        func(v value) { s.Signal = r.signal(v) },
 		"on_disconnect": func(v value) { s.OnDisconnect = r.oneOf(v, task.Disconnects) },
+		"on_restart":    func(v value) { s.OnRestart = r.oneOf(v, task.Restarts) },
 		"concurrency":   func(v value) { s.Concurrency = r.concurrency(v) },
 		"rate":          func(v value) { s.Rate = r.rate(v) },
 		"unique":        func(v value) { s.Unique = r.unique(v) },

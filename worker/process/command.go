@@ -34,13 +34,13 @@ type Command struct {
 	// until it is killed. 0 or less: it is killed at once.
 	Grace time.Duration
 	// Started, if set, is called with the process before anything that it says is read.
-	Started func(Process)
+	Started func(Process) `json:"-"`
 	// Resources bound what the process, and all that it starts, may use. Output is not
 	// looked at: that is the receiver's.
 	Resources task.Resources
 	// Limit, if set, is asked when the process is to stop, and why, and can
 	// shorten the grace.
-	Limit func(cause error) time.Duration
+	Limit func(cause error) time.Duration `json:"-"`
 
 	credential *syscall.Credential // of another user; nil for the worker's own
 }

@@ -30,6 +30,7 @@ type Surroundings interface {
 // place is where an attempt runs.
 type place struct {
 	dir   string
+	fresh string // the directory made for it; "" if there is none
 	env   []string
 	leave func()
 }
@@ -41,13 +42,17 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (plac
 	if p.dir != "" && !spec.Surrounded() {
 		return p, nil
 	}
-	fresh, err := t.dirs.get()
+	get, put, give := t.dirs.get, t.dirs.put, t.dirs.give
+	if t.Keeps(&a.Task) {
+		get, put, give = keptDir, removeDir, giveDir
+	}
+	fresh, err := get()
 	if err != nil {
 		return p, fmt.Errorf("no working directory: %w; free some space, or set TMPDIR of the worker", err)
 	}
-	p.leave = func() { t.dirs.put(fresh) }
+	p.fresh, p.leave = fresh.path, func() { put(fresh) }
 	if as != nil && as.credential != nil {
-		if err := t.dirs.give(fresh, as.uid, as.gid); err != nil {
+		if err := give(fresh, as.uid, as.gid); err != nil {
 			p.leave()
 			return p, fmt.Errorf("the working directory cannot be given to user %s: %w", as.name, err)
 		}
@@ -69,7 +74,7 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (plac
 	}
 	p.env = []string{"MILLRACE_FILES=" + files}
 	p.leave = func() {
-		t.dirs.put(fresh)
+		put(fresh)
 		leave()
 	}
 	return p, nil

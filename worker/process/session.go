@@ -35,6 +35,7 @@ type session struct {
 	ping     *time.Timer     // guarded by mu
 	over     bool            // guarded by mu
 	started  time.Time       // when the process was there
+	ended    time.Time       // when nothing of it was left; zero for now
 }
 
 var _ Sink = (*session)(nil)
@@ -42,7 +43,13 @@ var _ Sink = (*session)(nil)
 // meet greets a process that has just been started.
 func (s *session) meet(p Process) {
 	s.process, s.started = p, time.Now()
-	t := &s.attempt.Task
+	s.greet()
+	s.watch()
+}
+
+// greet tells the process what it is to do, if it listens.
+func (s *session) greet() {
+	p, t := s.process, &s.attempt.Task
 	if t.Spec.Run.Stdin != task.StdinOpen {
 		return
 	}
@@ -51,6 +58,14 @@ func (s *session) meet(p Process) {
 		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
 	}))
+}
+
+// watch asks the process for signs of life if it owes them, and listens.
+func (s *session) watch() {
+	t := &s.attempt.Task
+	if t.Spec.Run.Stdin != task.StdinOpen {
+		return
+	}
 	if d := t.Spec.Timeout.Heartbeat.Std(); d > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -91,8 +106,7 @@ func (s *session) Line(stream Stream, line ipc.Line) {
 func (s *session) Message(m ipc.Message) {
 	payload, ok := s.redact.payload(m.Payload)
 	if !ok {
-		s.out.Line(task.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
-		s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
+		s.refuse(m)
 		return
 	}
 	m.Payload = payload
@@ -101,6 +115,12 @@ func (s *session) Message(m ipc.Message) {
 		return
 	}
 	s.answer(m, s.obey(m))
+}
+
+// refuse drops a message that holds a secret where no text can stand.
+func (s *session) refuse(m ipc.Message) {
+	s.out.Line(task.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
+	s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
 }
 
 // answer tells the process what became of a message, if it has given it an id.
@@ -284,7 +304,11 @@ func (s *session) phases(r *Result) {
 	if ready := s.out.ReadyAt(); ready.After(begins) {
 		begins = ready
 	}
-	ends := time.Now().Add(-r.Stop)
+	ends := s.ended
+	if ends.IsZero() {
+		ends = time.Now()
+	}
+	ends = ends.Add(-r.Stop)
 	setup, stop := begins.Sub(s.began).Truncate(time.Millisecond), r.Stop.Truncate(time.Millisecond)
 	if setup > 0 || stop > 0 {
 		r.Usage.Setup, r.Usage.Stop = task.Duration(setup), task.Duration(stop)

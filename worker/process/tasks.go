@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,11 @@ type Tasks struct {
 	Node string
 	// Surroundings ready files and keep artifacts. Without them a task that has such fails.
 	Surroundings Surroundings
+	// Shim is the command that ends up in [ShimMain], for tasks whose attempts outlive the
+	// worker, and ShimGuard the one for [GuardMain]. Default: such attempts end with the worker.
+	Shim, ShimGuard []string
+	// Folder is where what those have to say waits for the next worker of the node. It is made.
+	Folder string
 
 	dirs workdirs
 }
@@ -28,6 +34,14 @@ func (t *Tasks) Close() { t.dirs.close() }
 // Run implements [worker.Runner].
 func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	began := time.Now()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), worker.ErrLeft) {
+			a.Output.Phase(task.PhaseStop)
+		}
+	})()
+	if a.Left() != nil {
+		return t.goOn(ctx, a)
+	}
 	run := a.Task.Spec.Run
 	system := func(format string, args ...any) worker.Outcome {
 		return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(format, args...)}
@@ -39,13 +53,30 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 			return system("%v", err)
 		}
 	}
+	surrounded := a.Task.Spec.Surrounded()
+	if surrounded {
+		a.Output.Phase(task.PhaseSetup)
+	}
 	place, err := t.place(ctx, a, as)
 	if err != nil {
-		return worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
+		o := worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
+		if took := time.Since(began).Truncate(time.Millisecond); surrounded && took > 0 {
+			o.Usage = &task.Usage{Setup: task.Duration(took)}
+		}
+		return o
 	}
-	defer place.leave()
+	if surrounded {
+		a.Output.Phase(task.PhaseRun)
+	}
+	keeps := t.Keeps(&a.Task)
+	if !keeps {
+		defer place.leave()
+	}
 	env, secrets, err := t.environment(a, place.dir, as)
 	if err != nil {
+		if keeps {
+			place.leave()
+		}
 		return system("%v", err)
 	}
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets)}
@@ -55,6 +86,9 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	if as != nil {
 		c.credential = as.credential
+	}
+	if keeps {
+		return t.runKept(ctx, s, c, secrets, place)
 	}
 	r := t.Runner.Run(ctx, c, s)
 	s.close()

@@ -116,6 +116,16 @@ func (w *workdirs) close() {
 	w.parent, w.free = "", nil
 }
 
+// keptDir makes the directory of an attempt that outlives its worker.
+func keptDir() (workdir, error) {
+	path, err := os.MkdirTemp("", "millrace-kept-")
+	return workdir{path: path}, err
+}
+
+func removeDir(dir workdir) { _ = os.RemoveAll(dir.path) }
+
+func giveDir(dir workdir, uid, gid int) error { return os.Chown(dir.path, uid, gid) }
+
 // removeAbandoned removes what workers have left whose process is gone.
 func removeAbandoned() {
 	parents, err := filepath.Glob(filepath.Join(os.TempDir(), "millrace-work-*"))

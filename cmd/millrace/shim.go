@@ -1,0 +1,19 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"millrace/worker/process"
+)
+
+// shimName is the hidden command that keeps a process beside its worker.
+const shimName = "shim"
+
+func shimCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: shimName, Hidden: true, Args: takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error { return process.ShimMain(os.Stdin, os.Stdout) },
+	}
+}

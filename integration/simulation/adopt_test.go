@@ -1,0 +1,46 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// leftover is an attempt that outlives its worker: what a shim has, and the folder beside it.
+type leftover struct {
+	task      task.Task
+	offer     *events.Offer
+	received  time.Time
+	confirmed time.Time
+}
+
+// errLeft ends the work of a process on an attempt, but not the attempt.
+var errLeft = errors.New("left to the next process")
+
+// takeUp goes on with what the process before has left. What nobody came for in time, or
+// what is no more its own, has been stopped, and has that to say.
+func (w *workerProcess) takeUp(ctx context.Context) {
+	l := w.has
+	offer := *l.offer
+	offer.Lease = &lease{Lease: offer.Lease.(*lease).Lease, port: w.port, offer: &offer}
+	l.offer = &offer
+	var stop error = worker.ErrLeaseLost
+	t, err := w.rec.Load(ctx, l.task.ID)
+	if err == nil && time.Since(l.confirmed) < ackWait*2/3 {
+		if asked := time.Now(); offer.Extend(ctx) == nil {
+			l.confirmed = asked
+		}
+		switch t, _, err = w.rec.Do(ctx, t, task.Adopt{Epoch: l.task.Epoch, Node: string(w.node), Session: w.session, PID: 1}); {
+		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded):
+			stop = worker.ErrFenced
+		case err == nil:
+			l.task = t
+			stop = w.work(ctx, t, &offer, l.received)
+		}
+	}
+	w.conclude(ctx, stop)
+}

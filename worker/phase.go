@@ -1,0 +1,18 @@
+package worker
+
+import "time"
+
+// Phase says in which phase the attempt is now, such as [task.PhaseSetup]. It is stored with
+// the standing; it counts neither as output nor as a sign of life.
+func (o *Output) Phase(phase string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := &o.live
+	if l.Phase == phase {
+		return
+	}
+	l.Phase, l.PhaseSince, l.changed = phase, o.now(), true
+	if l.timer == nil {
+		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
+	}
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"millrace/task"
+	"millrace/worker"
+)
+
+// Keeps tells whether attempts of a task outlive the worker: not on this system.
+func (t *Tasks) Keeps(*task.Task) bool { return false }
+
+// ShimMain is for Linux.
+func ShimMain(io.Reader, io.Writer) error {
+	return errors.New("shim: this system cannot keep processes beside a worker")
+}
+
+func (t *Tasks) goOn(context.Context, *worker.Attempt) worker.Outcome { return worker.Outcome{} }
+
+func (t *Tasks) runKept(context.Context, *session, Command, []string, place) worker.Outcome {
+	return worker.Outcome{}
+}

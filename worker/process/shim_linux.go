@@ -1,0 +1,505 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"millrace/ipc"
+)
+
+// Files in the folder of an attempt that outlives its worker.
+const (
+	noteFile   = "note"   // what the next worker has to know
+	lockFile   = "lock"   // locked as long as the shim lives
+	ringFile   = "ring"   // what the process has said
+	pidFile    = "pid"    // which process it is
+	resultFile = "result" // how it ended
+	toldFile   = "told"   // what of it is stored, and what is to be remembered
+	errorFile  = "errors" // what the shim had to complain of
+	socketFile = "socket"
+)
+
+// shimOrder is what a shim is to do. It comes on its standard input, for there are
+// secrets in it.
+type shimOrder struct {
+	Folder     string
+	Command    Command
+	Credential *syscall.Credential
+	Secrets    []string
+	Guard      []string
+	Ring       int64
+	Hold       holdOrder
+}
+
+// holdOrder says when the process is to be stopped, unless another one comes before, in
+// nanoseconds of the monotonic clock, and how long it then has at most.
+type holdOrder struct {
+	Until int64         `json:"until"`
+	Grace time.Duration `json:"grace"`
+}
+
+// shimBorn is what the shim answers on its standard output, once.
+type shimBorn struct {
+	PID    int     `json:"pid,omitempty"`
+	Limits string  `json:"limits,omitempty"`
+	Failed *Result `json:"failed,omitempty"`
+}
+
+// toShim is what a worker says to a shim.
+type toShim struct {
+	Hold *holdOrder   `json:"hold,omitempty"`
+	Stop *stopOrder   `json:"stop,omitempty"`
+	Send *messageForm `json:"send,omitempty"`
+	// Told is the place up to which the ring may be written over.
+	Told int64 `json:"told,omitempty"`
+}
+
+// stopOrder says that the process is to end, and why: in a code for the next worker
+// and in words for the process.
+type stopOrder struct {
+	Code  string        `json:"code"`
+	Words string        `json:"words"`
+	Grace time.Duration `json:"grace"`
+}
+
+func (s stopOrder) Error() string { return s.Words }
+
+// codeLease is the code of a stop by the shim itself.
+const codeLease = "lease"
+
+// fromShim is what a shim says to the worker that attends it.
+type fromShim struct {
+	// Hello comes first, unless another worker attends it already.
+	Hello *shimHello `json:"hello,omitempty"`
+	Busy  bool       `json:"busy,omitempty"`
+	// More says that there is more in the ring.
+	More bool `json:"more,omitempty"`
+	// Ended says that all is in the ring and the result in its file.
+	Ended bool `json:"ended,omitempty"`
+}
+
+type shimHello struct {
+	PID    int           `json:"pid"`
+	Limits string        `json:"limits,omitempty"`
+	Until  int64         `json:"until"`
+	Alone  time.Duration `json:"alone"`
+}
+
+// shimResult is how the process ended.
+type shimResult struct {
+	Result
+	// Code is why it was stopped, and Ended when it had ended, by the monotonic clock.
+	Code  string `json:"code,omitempty"`
+	Ended int64  `json:"ended"`
+}
+
+// processID names a process for good: a number alone may pass to another.
+type processID struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// keptProcess is a process and its shim.
+type keptProcess struct {
+	processID
+	Shim processID `json:"shim"`
+}
+
+// monotonic is the clock that all processes of this machine share and nobody sets.
+func monotonic() int64 { return monotonicBase.at + int64(time.Since(monotonicBase.here)) }
+
+// monotonicBase is that clock at a time of this process: Go has the same one, but keeps it to itself.
+var monotonicBase = func() (b struct {
+	at   int64
+	here time.Time
+}) {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail
+	b.at, b.here = t.Nano(), time.Now()
+	return b
+}()
+
+// monotonicOf is a time of this process by that clock, and timeOf the reverse.
+func monotonicOf(t time.Time) int64 { return monotonic() + int64(time.Until(t)) }
+func timeOf(m int64) time.Time      { return time.Now().Add(time.Duration(m - monotonic())) }
+
+// shim keeps one process while workers come and go.
+type shim struct {
+	order  shimOrder
+	out    *shimWriter
+	cancel context.CancelCauseFunc
+	born   chan Process // gets the process when it has started
+
+	mu      sync.Mutex
+	conn    net.Conn    // guarded by mu; of the worker that attends it
+	alone   int64       // guarded by mu; since when nobody does
+	hold    holdOrder   // guarded by mu
+	timer   *time.Timer // guarded by mu
+	expired bool        // guarded by mu; the hold has passed
+	process Process     // guarded by mu
+	pid     int         // set before born
+	ended   bool        // guarded by mu; the result is in its file
+
+	once sync.Once
+	quit chan struct{} // closed when a worker that attended it has read the result
+}
+
+// ShimMain is the whole life of a shim; the program's hidden shim command calls it with its
+// standard input and output. It reads from in what to run, starts it, reports on out, and
+// stays until the process has ended and its result is on the disk, whatever becomes of
+// the worker that has started it. The process is stopped when no worker has said in
+// time that the lease goes on.
+func ShimMain(in io.Reader, out io.Writer) error {
+	syscall.CloseOnExec(3) // the lock, which is ours alone
+	ignored := make(chan os.Signal, 1)
+	// Not [signal.Ignore], which the process would inherit.
+	signal.Notify(ignored, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	defer signal.Stop(ignored)
+	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
+	s := &shim{born: make(chan Process, 1), quit: make(chan struct{}), alone: monotonic()}
+	if err := json.NewDecoder(in).Decode(&s.order); err != nil {
+		return fmt.Errorf("shim: this command is started by a worker, not by hand: %w", err)
+	}
+	if err := s.main(out); err != nil {
+		return fmt.Errorf("shim: %w", err)
+	}
+	return nil
+}
+
+func (s *shim) main(out io.Writer) error {
+	ring, err := openRing(s.path(ringFile), s.order.Ring, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer ring.close()
+	listener, err := listenIn(s.order.Folder)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	r, err := NewRunner(Config{Guard: s.order.Guard, Orphans: true, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s.cancel, s.out = cancel, newShimWriter(ring)
+	c := s.order.Command
+	c.credential, c.Started = s.order.Credential, s.started
+	c.Limit = func(cause error) time.Duration {
+		if order, ok := errors.AsType[stopOrder](cause); ok {
+			return order.Grace
+		}
+		return math.MaxInt64
+	}
+	s.holdUntil(s.order.Hold)
+	ran := make(chan Result, 1)
+	go func() { ran <- r.Run(ctx, c, &shimSink{s.out, newRedactor(s.order.Secrets)}) }()
+	select {
+	case res := <-ran: // it was not even started, or has ended already
+		select {
+		case p := <-s.born:
+			s.report(out, p)
+		default:
+			return s.tell(out, shimBorn{Failed: &res})
+		}
+		ran <- res
+	case p := <-s.born:
+		s.report(out, p)
+	}
+	go s.accept(listener)
+	res := <-ran
+	s.out.close()
+	return s.finish(ctx, res)
+}
+
+func (s *shim) path(name string) string { return filepath.Join(s.order.Folder, name) }
+
+// started notes which process it is, before anything that it says is read.
+func (s *shim) started(p Process) {
+	if c, ok := p.(*child); ok {
+		s.pid = c.pid
+		start, _ := startOf(c.pid) // of a child that was not waited for
+		own, _ := startOf(os.Getpid())
+		text, _ := json.Marshal(keptProcess{processID{c.pid, start}, processID{os.Getpid(), own}})
+		_ = writeWhole(s.path(pidFile), text) // without it only the signal at our own end is left
+	}
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	s.born <- p
+}
+
+func (s *shim) report(out io.Writer, p Process) {
+	_ = s.tell(out, shimBorn{PID: s.pid, Limits: p.Limits()}) // whoever asked may be gone
+}
+
+func (s *shim) tell(out io.Writer, b shimBorn) error {
+	err := json.NewEncoder(out).Encode(b)
+	if c, ok := out.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// finish writes down how the process ended, and waits until the worker that attends
+// it, if there is one, has read that.
+func (s *shim) finish(ctx context.Context, res Result) error {
+	r := shimResult{Result: res, Ended: monotonic()}
+	if order, ok := errors.AsType[stopOrder](context.Cause(ctx)); ok && res.Stopped {
+		r.Code = order.Code
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		if err = errors.Join(s.out.ring.file.Sync(), writeWhole(s.path(resultFile), text)); err == nil || try == 20 {
+			break
+		}
+		time.Sleep(time.Second) // a disk that is full may have room again
+	}
+	s.mu.Lock()
+	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	alone := s.conn == nil
+	s.mu.Unlock()
+	s.out.wake()
+	if !alone {
+		<-s.quit
+	}
+	return err
+}
+
+// holdUntil moves the time at which the process is stopped.
+func (s *shim) holdUntil(h holdOrder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = h
+	left := time.Duration(h.Until - monotonic())
+	if s.timer == nil {
+		s.timer = time.AfterFunc(left, s.expire)
+		return
+	}
+	s.timer.Reset(left)
+}
+
+// expire stops the process if nobody has said meanwhile that its lease goes on.
+func (s *shim) expire() {
+	s.mu.Lock()
+	over, grace, alone := monotonic() >= s.hold.Until && !s.ended, s.hold.Grace, s.conn == nil
+	s.expired = s.expired || over
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	if alone {
+		s.out.giveUp() // nobody makes room
+	}
+	s.cancel(stopOrder{Code: codeLease, Words: "the lease could not be confirmed in time", Grace: grace})
+}
+
+// accept lets one worker at a time attend the process.
+func (s *shim) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go s.attend(conn)
+	}
+}
+
+func (s *shim) attend(conn net.Conn) {
+	defer conn.Close()
+	e := json.NewEncoder(conn)
+	s.mu.Lock()
+	if s.conn != nil {
+		s.mu.Unlock()
+		_ = e.Encode(fromShim{Busy: true})
+		return
+	}
+	s.conn = conn
+	hello := shimHello{PID: s.pid, Limits: s.process.Limits(), Until: s.hold.Until, Alone: time.Duration(monotonic() - s.alone)}
+	s.mu.Unlock()
+	var saying sync.WaitGroup
+	if e.Encode(fromShim{Hello: &hello}) == nil {
+		gone := make(chan struct{})
+		saying.Go(func() { s.say(e, gone) })
+		s.listen(conn)
+		close(gone)
+		s.out.wake()
+	}
+	conn.Close()
+	saying.Wait()
+	s.mu.Lock()
+	s.conn, s.alone = nil, monotonic()
+	ended, expired := s.ended, s.expired
+	s.mu.Unlock()
+	if expired {
+		s.out.giveUp() // nobody makes room
+	}
+	if ended {
+		s.once.Do(func() { close(s.quit) })
+	}
+}
+
+// say tells a worker whenever there is more for it, until it is gone.
+func (s *shim) say(e *json.Encoder, gone <-chan struct{}) {
+	for seen := int64(-1); ; {
+		written := s.out.waitMore(seen, func() bool {
+			select {
+			case <-gone:
+				return true
+			default:
+				return s.hasEnded()
+			}
+		})
+		select {
+		case <-gone:
+			return
+		default:
+		}
+		if s.hasEnded() {
+			_ = e.Encode(fromShim{Ended: true})
+			return
+		}
+		seen = written
+		if e.Encode(fromShim{More: true}) != nil {
+			return
+		}
+	}
+}
+
+func (s *shim) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// listen does what a worker says until it is gone.
+func (s *shim) listen(conn net.Conn) {
+	d := json.NewDecoder(conn)
+	for {
+		var m toShim
+		if d.Decode(&m) != nil {
+			return
+		}
+		switch {
+		case m.Hold != nil:
+			s.holdUntil(*m.Hold)
+		case m.Stop != nil:
+			s.cancel(*m.Stop)
+		case m.Send != nil:
+			s.process.Send(ipc.Message(*m.Send))
+		case m.Told > 0:
+			s.out.free(m.Told)
+		}
+	}
+}
+
+// listenIn listens in a folder whose path may be longer than an address can be.
+func listenIn(folder string) (net.Listener, error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	_ = os.Remove(filepath.Join(folder, socketFile))
+	l, err := net.Listen("unix", shortPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // by then the descriptor in the path is another file's
+	return l, os.Chmod(filepath.Join(folder, socketFile), 0o600)
+}
+
+// dialIn is the other end of listenIn.
+func dialIn(folder string) (net.Conn, error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return net.DialTimeout("unix", shortPath(dir), time.Second)
+}
+
+func shortPath(dir *os.File) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
+}
+
+// writeWhole writes a file that is there whole or not at all, also after a power cut.
+func writeWhole(name string, text []byte) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- in a folder of our own
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// shimSink writes down what the process says, without its secrets.
+type shimSink struct {
+	out    *shimWriter
+	redact *redactor
+}
+
+func (s *shimSink) Line(stream Stream, line ipc.Line) {
+	kind := frameStdout
+	if stream == Stderr {
+		kind = frameStderr
+	}
+	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.text(line.Text)})
+}
+
+func (s *shimSink) Message(m ipc.Message) {
+	kind := frameMessage
+	payload, ok := s.redact.payload(m.Payload)
+	if !ok {
+		kind, payload = frameRefused, nil
+	}
+	m.Payload = payload
+	s.out.put(frame{kind: kind, body: messageBody(m)})
+}
+
+func messageBody(m ipc.Message) []byte {
+	body, _ := json.Marshal(messageForm(m)) // of valid JSON and text
+	return body
+}
+
+func parseMessage(body []byte) (m ipc.Message, err error) {
+	var f messageForm
+	err = json.Unmarshal(body, &f)
+	return ipc.Message(f), err
+}
+
+type messageForm struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// droppedWords says what is missing here.
+func droppedWords(n int, bytes int64, why string) string {
+	return fmt.Sprintf("%d lines and messages (%d bytes) were dropped here: %s", n, bytes, why)
+}
