@@ -559,7 +559,7 @@ func (w *wire) event() any {
 	case TaskAbnormal:
 		return task.GivenUp{Reason: w.reason, Detail: w.detail}
 	case TaskReassigned:
-		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason}
+		return task.Reassigned{From: task.Route(w.from), To: task.Route(w.to), Reason: w.reason, Until: w.until}
 	case TaskPostponed:
 		return task.Postponed{Reason: w.reason, Detail: w.detail, Due: w.due}
 	case BreakerOpened:

@@ -208,6 +208,7 @@ func (o *object) event(event any) {
 		o.str("from", string(e.From))
 		o.str("to", string(e.To))
 		o.str("reason", e.Reason)
+		o.time("until", e.Until)
 		if err := e.To.Validate(); err != nil {
 			o.fail(err)
 		}

@@ -137,7 +137,7 @@ var carries = map[Type]fields{
 	TaskCancelRequested: ofTask.with(fReason, fDeadline),
 	TaskCancelled:       ofTask.with(fReason, fCode, fEpoch, fExit),
 	TaskAbnormal:        ofTask.with(fReason, fDetail),
-	TaskReassigned:      ofTask.with(fFrom, fTo, fReason),
+	TaskReassigned:      ofTask.with(fFrom, fTo, fReason, fUntil),
 	TaskPostponed:       ofTask.with(fReason, fDetail, fDue),
 	TaskReopened:        ofTask.with(fReason),
 	LimitGranted:        anyFields.with(fGrants, fRates),

@@ -35,7 +35,8 @@ func full() map[Type]Fact {
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
 				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
-				Count: 2, Spread: "rack", Late: task.LateInclude},
+				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: task.Duration(5 * time.Second),
+				Prefer: []task.Preference{{Labels: task.Selector{{Key: "gpu", Op: task.OpExists}}, Weight: 10}}},
 			Slots: 2,
 
 			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
@@ -81,7 +82,7 @@ func full() map[Type]Fact {
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
-		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work"},
+		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Until: noon.Add(10 * time.Second)},
 		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},

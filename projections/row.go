@@ -48,6 +48,9 @@ func deadlineOf(t *task.Task) time.Time {
 		if !t.Offered {
 			return t.Since
 		}
+		if until := t.PreferredUntil(); !until.IsZero() && (t.StartBy.IsZero() || until.Before(t.StartBy)) {
+			return until
+		}
 		return t.StartBy
 	case task.Running:
 		if t.Spec != nil && t.Spec.Timeout.Run > 0 && t.Epoch > 0 {
@@ -112,6 +115,10 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("late", int64(t.Late))
 	d.dismissed(t.Dismissed)
 	d.str("failed_on", t.FailedOn)
+	if t.Handed != nil {
+		d.str("home", string(t.Handed.Home))
+		d.time("handed_until", t.Handed.Until)
+	}
 	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
@@ -219,6 +226,12 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Dismissed = dismissal(l)
 	case "failed_on":
 		t.FailedOn = l.UnsafeString()
+	case "home":
+		t.Handed = handedFrom(t.Handed)
+		t.Handed.Home = task.Route(l.UnsafeString())
+	case "handed_until":
+		t.Handed = handedFrom(t.Handed)
+		t.Handed.Until = instant(l)
 	case "begun":
 		t.Begun = instant(l)
 	case "submitted":
@@ -245,6 +258,14 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 	default:
 		l.SkipRecursive()
 	}
+}
+
+// handedFrom is where the fields of a hand-over go.
+func handedFrom(h *task.Handed) *task.Handed {
+	if h == nil {
+		return &task.Handed{}
+	}
+	return h
 }
 
 // unsigned reads what [doc.num] made of a uint64.

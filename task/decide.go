@@ -197,6 +197,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 			return nil, ErrNoParent
 		}
 		return Concluded(c), nil
+	case HandOver:
+		return handOver(t, c, now)
 	case Postpone:
 		return postpone(t, c)
 	case Unhold:
@@ -238,7 +240,7 @@ func reassign(t Task, c Reassign) (Event, error) {
 	if err := c.To.Validate(); err != nil {
 		return nil, err
 	}
-	return Reassigned(c), nil
+	return Reassigned{From: c.From, To: c.To, Reason: c.Reason}, nil
 }
 
 func postpone(t Task, c Postpone) (Event, error) {

@@ -92,6 +92,9 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 }
 
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {
+	if !t.PreferredUntil().IsZero() {
+		return handedDuty(t, around, s)
+	}
 	if on, own := t.Route.Node(); own {
 		return placeDuty(t, on, around, s)
 	}

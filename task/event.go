@@ -191,6 +191,8 @@ type GivenUp struct {
 type Reassigned struct {
 	From, To Route
 	Reason   string
+	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
+	Until time.Time
 }
 
 // Postponed says that a task which waits is to wait until a time. Its offer is stale

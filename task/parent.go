@@ -77,7 +77,7 @@ func (s *Spec) Includes() bool {
 // Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
 // or make others do so.
 func (s *Spec) Placed() bool {
-	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Cost() > 1
+	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Place.Prefers() || s.Cost() > 1
 }
 
 // ChildID is the id of a task's child with a name: always the same, so that to ask for it

@@ -151,6 +151,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.UniqueKey(); err != nil {
 		return e, err
 	}
+	if _, err := e.StickyName(); err != nil {
+		return e, err
+	}
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
 		e.StartBy = later(now, e.Due).Add(p)
 	}
@@ -207,8 +210,14 @@ func (p Place) with(set *Place) Place {
 	if len(set.Avoid) > 0 {
 		p.Avoid = set.Avoid
 	}
+	if len(set.Prefer) > 0 {
+		p.Prefer = set.Prefer
+	}
+	if set.PreferWait != 0 {
+		p.PreferWait = set.PreferWait
+	}
 	for _, text := range []struct{ is, to *string }{
-		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue},
+		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue}, {&p.Sticky, &set.Sticky},
 	} {
 		if *text.to != "" {
 			*text.is = *text.to

@@ -56,6 +56,10 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
 	w.labels.Store(&map[string]string{})
 	w.protocol.Others = (&others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).serve
+	w.protocol.Preferring = Preferring{
+		Peers: (&peers{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}).list,
+		Ran:   store.Ran, Remember: store.SaveRan,
+	}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,8 @@ type plan struct {
 	Queue  string        `json:"queue,omitempty"`
 	Needs  task.Selector `json:"needs,omitempty"`
 	NoNode string        `json:"no_node,omitempty"`
+	// Prefers says in words which of the nodes are better, and for how long it is left to them.
+	Prefers string `json:"prefers,omitempty"`
 	// Children are the nodes that would get a child each.
 	Children []string       `json:"children,omitempty"`
 	Nodes    []node.Verdict `json:"nodes"`
@@ -108,7 +111,7 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 		if err != nil {
 			return err
 		}
-		plans = append(plans, planTask(&t, nodes, at))
+		plans = append(plans, planTask(&t, nodes, at, ranOn(asking, cl, &t)))
 	} else {
 		if len(jobs) == 0 {
 			stored, err := cl.Job(asking, name)
@@ -121,13 +124,19 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 			// What it is to be given when it is submitted decides about its limits, not its place.
 			job := jobs[i]
 			job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
+			if strings.Contains(job.Place.Sticky, "{") {
+				job.Place.Sticky = "" // nor is it known whose task it will be
+			}
 			birth, err := task.Birth(s, &job, 0, a.now())
 			if err != nil {
 				return fmt.Errorf("job %s: %w: %w", jobs[i].Name, client.ErrInvalid, err)
 			}
 			t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: a.now(), Event: birth})
-			p := planTask(&t, nodes, at)
+			p := planTask(&t, nodes, at, ranOn(asking, cl, &t))
 			p.Job = jobs[i].Name
+			if s.Place == nil {
+				p.Prefers = preferText(&jobs[i].Place)
+			}
 			plans = append(plans, p)
 		}
 	}
@@ -146,12 +155,16 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 }
 
 // planTask judges the nodes for one task.
-func planTask(t *task.Task, nodes []node.Node, at uint64) plan {
+func planTask(t *task.Task, nodes []node.Node, at uint64, ran string) plan {
 	want := node.WantOfTask(t)
 	if t.Spec.Parental() {
 		want = node.WantOf(t.Spec, t.Route.Queue())
 	}
 	p := plan{Task: t.ID, Route: t.Route, Queue: want.Queue, Needs: want.Needs, Nodes: node.Eligible(nodes, want), Seq: at, Parent: t.Spec.Parental()}
+	if t.Spec != nil {
+		node.Prefer(p.Nodes, nodes, &t.Spec.Place, ran)
+		p.Prefers = preferText(&t.Spec.Place)
+	}
 	if t.Spec != nil && (len(want.Nodes) > 0 || len(want.Needs) > 0) {
 		if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
 			p.NoNode = task.NoNodeExpire
@@ -174,9 +187,35 @@ func planTable(p *plan) table {
 	t.field("queue", p.Queue)
 	t.field("nodes with", p.Needs.String())
 	t.field("if there is none", p.NoNode)
+	t.field("prefers", p.Prefers)
 	if p.Parent {
 		t.field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), join(p.Children)))
 	}
 	t.verdictLines(p.Nodes)
 	return t
+}
+
+// preferText says which nodes a place prefers.
+func preferText(p *task.Place) string {
+	if !p.Prefers() {
+		return ""
+	}
+	var parts []string
+	switch p.Sticky {
+	case "":
+	case task.StickyJob:
+		parts = append(parts, "the node on which its job ran last")
+	case task.StickyAttempt:
+		parts = append(parts, "the node of its last attempt")
+	default:
+		parts = append(parts, "the node on which "+p.Sticky+" ran last")
+	}
+	for _, f := range p.Prefer {
+		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
+	}
+	wait := p.PreferWait
+	if wait == 0 {
+		wait = task.Duration(task.DefaultPreferWait)
+	}
+	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), wait)
 }

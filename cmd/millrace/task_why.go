@@ -101,6 +101,9 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 	e := explainTask(&t, decisive, around, rules, err == nil, a.now())
 	if t.State == task.Pending {
 		e.Nodes = node.Eligible(nodes, node.WantOfTask(&t))
+		if t.Spec != nil {
+			node.Prefer(e.Nodes, nodes, &t.Spec.Place, ranOn(ctx, c, &t))
+		}
 	}
 	if t.Children != nil {
 		states, err := c.Children(ctx, &t)

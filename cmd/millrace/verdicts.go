@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"millrace/client"
 	"millrace/node"
+	"millrace/task"
 )
 
 // maxVerdicts is how many nodes an explanation names; a plan names all.
@@ -18,12 +21,41 @@ func (t *table) verdictLines(all []node.Verdict) {
 		if i == 0 {
 			name = "nodes"
 		}
-		line := plain(string(v.Node) + " may claim it")
+		line := plain(string(v.Node) + " may claim it" + preferenceText(v))
 		if v.Rule != "" {
 			line = cell{fmt.Sprintf("%s is excluded by %s: %s", v.Node, v.Rule, v.Why), yellow}
 		}
 		t.add(dim(name), line)
 	}
+}
+
+// preferenceText says why a node is better than others.
+func preferenceText(v node.Verdict) string {
+	switch {
+	case v.Ran && v.Score > 0:
+		return fmt.Sprintf("; it ran there last, and is preferred with weight %d", v.Score)
+	case v.Ran:
+		return "; it ran there last"
+	case v.Score > 0:
+		return fmt.Sprintf("; it is preferred with weight %d", v.Score)
+	}
+	return ""
+}
+
+// ranOn is the node to which a task sticks; "" if there is none, or if it cannot be found out.
+func ranOn(ctx context.Context, c *client.Client, t *task.Task) string {
+	if t.Spec == nil || t.Spec.Place.Sticky == "" {
+		return ""
+	}
+	if t.Spec.Place.Sticky == task.StickyAttempt {
+		return t.Node
+	}
+	name, err := t.StickyName()
+	if err != nil {
+		return ""
+	}
+	ran, _ := c.Store().Ran(ctx, name) // an explanation says what is known
+	return ran.Node
 }
 
 // verdicts adds the lines of an explanation, which must not be too many.
