@@ -273,3 +273,24 @@ func (p *Place) validatePreference() error {
 	}
 	return validKey("place.sticky", p.Sticky)
 }
+
+// PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.
+func (p *Place) PreferWords() string {
+	if !p.Prefers() {
+		return ""
+	}
+	var parts []string
+	switch p.Sticky {
+	case "":
+	case StickyJob:
+		parts = append(parts, "the node on which its job ran last")
+	case StickyAttempt:
+		parts = append(parts, "the node of its last attempt")
+	default:
+		parts = append(parts, "the node on which "+p.Sticky+" ran last")
+	}
+	for _, f := range p.Prefer {
+		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
+	}
+	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), Duration(p.preferWait()))
+}

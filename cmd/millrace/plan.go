@@ -3,36 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
-	"millrace/node"
 	"millrace/task"
 )
-
-// plan says where a task of a job would run, or may be claimed at present.
-type plan struct {
-	// Job or Task is what the plan is about.
-	Job  string  `json:"job,omitempty"`
-	Task task.ID `json:"task,omitempty"`
-	// Route is where it would be offered, or is; "" for a parent.
-	Route task.Route `json:"route,omitempty"`
-	// Queue and Needs are what it asks of nodes, and NoNode what happens while there is none.
-	Queue  string        `json:"queue,omitempty"`
-	Needs  task.Selector `json:"needs,omitempty"`
-	NoNode string        `json:"no_node,omitempty"`
-	// Prefers says in words which of the nodes are better, and for how long it is left to them.
-	Prefers string `json:"prefers,omitempty"`
-	// Children are the nodes that would get a child each.
-	Children []string       `json:"children,omitempty"`
-	Nodes    []node.Verdict `json:"nodes"`
-	// Seq is the sequence of the log that the nodes reflect.
-	Seq uint64 `json:"seq"`
-	// Parent tells whether it would be one.
-	Parent bool `json:"parent,omitempty"`
-}
 
 func (a *app) planCommand() *cobra.Command {
 	var o output
@@ -105,13 +81,13 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	if err != nil {
 		return err
 	}
-	var plans []plan
+	var plans []client.Plan
 	if id, err := task.ParseID(name); err == nil && len(jobs) == 0 {
 		t, err := cl.Task(asking, id)
 		if err != nil {
 			return err
 		}
-		plans = append(plans, planTask(&t, nodes, at, ranOn(asking, cl, &t)))
+		plans = append(plans, cl.PlanTask(asking, &t, nodes, at))
 	} else {
 		if len(jobs) == 0 {
 			stored, err := cl.Job(asking, name)
@@ -121,21 +97,9 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 			jobs = append(jobs, stored.Job)
 		}
 		for i := range jobs {
-			// What it is to be given when it is submitted decides about its limits, not its place.
-			job := jobs[i]
-			job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
-			if strings.Contains(job.Place.Sticky, "{") {
-				job.Place.Sticky = "" // nor is it known whose task it will be
-			}
-			birth, err := task.Birth(s, &job, 0, a.now())
+			p, err := cl.PlanJob(asking, jobs[i], s, nodes, at)
 			if err != nil {
-				return fmt.Errorf("job %s: %w: %w", jobs[i].Name, client.ErrInvalid, err)
-			}
-			t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: a.now(), Event: birth})
-			p := planTask(&t, nodes, at, ranOn(asking, cl, &t))
-			p.Job = jobs[i].Name
-			if s.Place == nil {
-				p.Prefers = preferText(&jobs[i].Place)
+				return err
 			}
 			plans = append(plans, p)
 		}
@@ -154,30 +118,7 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	return nil
 }
 
-// planTask judges the nodes for one task.
-func planTask(t *task.Task, nodes []node.Node, at uint64, ran string) plan {
-	want := node.WantOfTask(t)
-	if t.Spec.Parental() {
-		want = node.WantOf(t.Spec, t.Route.Queue())
-	}
-	p := plan{Task: t.ID, Route: t.Route, Queue: want.Queue, Needs: want.Needs, Nodes: node.Eligible(nodes, want), Seq: at, Parent: t.Spec.Parental()}
-	if t.Spec != nil {
-		node.Prefer(p.Nodes, nodes, &t.Spec.Place, ran)
-		p.Prefers = preferText(&t.Spec.Place)
-	}
-	if t.Spec != nil && (len(want.Nodes) > 0 || len(want.Needs) > 0) {
-		if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
-			p.NoNode = task.NoNodeExpire
-		}
-	}
-	if p.Parent {
-		p.Route = ""
-		p.Children = node.Expand(t, nodes, at).Names
-	}
-	return p
-}
-
-func planTable(p *plan) table {
+func planTable(p *client.Plan) table {
 	title := "Job " + p.Job
 	if p.Job == "" {
 		title = "Task " + string(p.Task)
@@ -193,29 +134,4 @@ func planTable(p *plan) table {
 	}
 	t.verdictLines(p.Nodes)
 	return t
-}
-
-// preferText says which nodes a place prefers.
-func preferText(p *task.Place) string {
-	if !p.Prefers() {
-		return ""
-	}
-	var parts []string
-	switch p.Sticky {
-	case "":
-	case task.StickyJob:
-		parts = append(parts, "the node on which its job ran last")
-	case task.StickyAttempt:
-		parts = append(parts, "the node of its last attempt")
-	default:
-		parts = append(parts, "the node on which "+p.Sticky+" ran last")
-	}
-	for _, f := range p.Prefer {
-		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
-	}
-	wait := p.PreferWait
-	if wait == 0 {
-		wait = task.Duration(task.DefaultPreferWait)
-	}
-	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), wait)
 }

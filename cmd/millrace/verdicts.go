@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
-	"millrace/client"
 	"millrace/node"
-	"millrace/task"
 )
 
 // maxVerdicts is how many nodes an explanation names; a plan names all.
@@ -40,22 +37,6 @@ func preferenceText(v node.Verdict) string {
 		return fmt.Sprintf("; it is preferred with weight %d", v.Score)
 	}
 	return ""
-}
-
-// ranOn is the node to which a task sticks; "" if there is none, or if it cannot be found out.
-func ranOn(ctx context.Context, c *client.Client, t *task.Task) string {
-	if t.Spec == nil || t.Spec.Place.Sticky == "" {
-		return ""
-	}
-	if t.Spec.Place.Sticky == task.StickyAttempt {
-		return t.Node
-	}
-	name, err := t.StickyName()
-	if err != nil {
-		return ""
-	}
-	ran, _ := c.Store().Ran(ctx, name) // an explanation says what is known
-	return ran.Node
 }
 
 // verdicts adds the lines of an explanation, which must not be too many.
