@@ -322,11 +322,15 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 
 // Retry gives a task that has ended another life, from its first attempt on. With a parent those
 // of its children get one that did not finish, and with a child its parent, and the steps that were skipped
-// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning].
+// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning], or a [*events.Taken] if its unique key,
+// or that of its parent, has been taken by another task.
 func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
+	}
+	if err := c.parentsFree(ctx, &t); err != nil {
+		return t, fmt.Errorf("retry task %s: %w", id, err)
 	}
 	if t, err = c.reopen(ctx, t, reason); err != nil || t.Parent == "" {
 		return t, err

@@ -131,7 +131,7 @@ func later(a, b time.Time) time.Time {
 func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 	var holds []string
 	if t.Needs != nil {
-		holds, t.Inputs = append(holds, HoldNeeds), nil
+		holds = append(holds, HoldNeeds) // what it is told of them then wins over what it was told
 	}
 	if unsaid {
 		holds = append(holds, HoldSignal)

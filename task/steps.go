@@ -86,6 +86,36 @@ func (s *Spec) stepNames() []string {
 	return names
 }
 
+// ChangeSteps has change called for each step and handler, on copies that take the place of what
+// others may share. It ends with the first error.
+func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		if err := change(s.Steps[i].Name, &s.Steps[i]); err != nil {
+			return err
+		}
+	}
+	if s.On == nil {
+		return nil
+	}
+	on := *s.On
+	for _, h := range []struct {
+		name string
+		step **Step
+	}{{OnSuccess, &on.Success}, {OnFailure, &on.Failure}, {OnCancel, &on.Cancel}, {OnExit, &on.Exit}} {
+		if *h.step == nil {
+			continue
+		}
+		step := **h.step
+		if err := change(h.name, &step); err != nil {
+			return err
+		}
+		*h.step = &step
+	}
+	s.On = &on
+	return nil
+}
+
 // stepped tells whether the children of a task of the spec are steps.
 func (s *Spec) stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
 
