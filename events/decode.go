@@ -288,7 +288,7 @@ func (w *wire) field(f field, key string, l *jlexer.Lexer) {
 		}
 	case fDeadlines:
 		w.deadlines = value[deadlines](l)
-		w.deadlines.Start = utc(l, w.deadlines.Start)
+		w.deadlines.Start, w.deadlines.End = utc(l, w.deadlines.Start), utc(l, w.deadlines.End)
 	case fTookOver:
 		w.tookOver = value[*task.TookOver](l)
 	case fRetry:
@@ -627,7 +627,7 @@ func (w *wire) event() any {
 func (w *wire) work() task.Work {
 	return task.Work{
 		Job: w.job, Revision: w.revision, Spec: w.spec, Params: w.params, Labels: w.labels, Route: task.Route(w.route),
-		StartBy: w.deadlines.Start, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
+		StartBy: w.deadlines.Start, EndBy: w.deadlines.End, Group: w.group, Parent: task.ID(w.parent), Holds: w.holds, Needs: w.needs, Inputs: w.inputs,
 		FairKey: w.fairKey,
 		Origin:  task.Origin{Schedule: w.schedule, Tick: w.tick, Trigger: w.trigger},
 	}

@@ -340,8 +340,8 @@ func (o *object) work(w *task.Work) {
 	}
 	o.str("route", string(w.Route))
 	o.num("priority", w.Route.Priority())
-	if !w.StartBy.IsZero() {
-		o.json("deadlines", deadlines{Start: w.StartBy.UTC()})
+	if !w.StartBy.IsZero() || !w.EndBy.IsZero() {
+		o.json("deadlines", deadlines{Start: w.StartBy.UTC(), End: w.EndBy.UTC()})
 	}
 	o.str("group", w.Group)
 	o.str("parent", string(w.Parent))
@@ -361,6 +361,7 @@ func (o *object) work(w *task.Work) {
 // deadlines are the absolute bounds of a task.
 type deadlines struct {
 	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
 }
 
 // rates are written in UTC, like any time.

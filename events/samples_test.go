@@ -29,7 +29,7 @@ func full() map[Type]Fact {
 		Spec: &task.Spec{
 			Run: &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen,
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
-			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Extend: task.Duration(time.Hour), Idle: task.Duration(30 * time.Second), Heartbeat: task.Duration(time.Minute), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
+			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Extend: task.Duration(time.Hour), Total: task.Duration(6 * time.Hour), Idle: task.Duration(30 * time.Second), Heartbeat: task.Duration(time.Minute), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
@@ -58,7 +58,7 @@ func full() map[Type]Fact {
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
-		Route:  "images.8", StartBy: noon.Add(time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
 		FairKey: "acme",
 		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
 		Holds:   []string{task.HoldNeeds, task.HoldLimit},

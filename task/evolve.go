@@ -103,6 +103,8 @@ func Evolve(t Task, r Recorded) Task {
 			unsaid := slices.Contains(t.Holds, HoldSignal) // what was given once is not asked for again
 			t.again(e.Reason, r)
 			t.holdAgain(unsaid, e.Reason, r)
+			t.EndBy = time.Time{}
+			t.boundWhole(r.At)
 			if t.Spec.Parental() && t.State == Pending {
 				if _, why := t.short(); why != "" { // its nodes are looked for anew
 					t.Children = nil

@@ -98,6 +98,7 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	if len(e.Inputs) > 0 {
 		t.Inputs = e.Inputs
 	}
+	t.boundWhole(later(r.At, t.Due))
 	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
 		t.StartBy = later(r.At, t.Due).Add(bound)
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
@@ -169,6 +170,7 @@ func stepChild(parent *Task, name string) Submitted {
 	w := parent.Work
 	w.Params = overParams(step.Params, parent.Params)
 	w.Spec, w.Parent, w.Needs, w.StartBy = &spec, parent.ID, needs, parent.StartBy
+	w.EndBy = time.Time{} // that of the whole its parent has
 	queue := step.Queue
 	if queue == "" {
 		queue = parent.Route.Queue()
@@ -181,6 +183,7 @@ func stepChild(parent *Task, name string) Submitted {
 	}
 	w.Route = spec.homeRoute(queue, parent.Route.Priority())
 	w.Holds = w.holds()
+	w.boundWhole(later(parent.StartedAt, parent.Due))
 	if bound := spec.Timeout.Pending.Std(); bound > 0 && !w.waitsForOthers() {
 		w.StartBy = later(parent.StartedAt, parent.Due).Add(bound)
 	}
@@ -294,7 +297,7 @@ func (s *Spec) validateParent() error {
 		name string
 		set  bool
 	}{
-		{"timeout", s.Timeout != Timeout{}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
+		{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
 		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"resources", s.Resources != Resources{}},
 		{"concurrency", s.Concurrency != Concurrency{}}, {"rate", s.Rate != Rate{}},
 		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},

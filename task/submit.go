@@ -29,6 +29,8 @@ type Submission struct {
 	Pending *Duration `json:"pending_timeout,omitempty"`
 	Run     *Duration `json:"run_timeout,omitempty"`
 	Retries *int      `json:"retries,omitempty"`
+	// Total replaces the spec's timeout.total, if set.
+	Total *Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
@@ -154,6 +156,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.StickyName(); err != nil {
 		return e, err
 	}
+	e.boundWhole(later(now, e.Due))
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
 		e.StartBy = later(now, e.Due).Add(p)
 	}
@@ -167,6 +170,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 	}
 	if s.Run != nil {
 		spec.Timeout.Run = *s.Run
+	}
+	if s.Total != nil {
+		spec.Timeout.Total = *s.Total
 	}
 	if s.Retries != nil {
 		spec.Retry.Max = *s.Retries
@@ -198,7 +204,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
+	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
 		s.Concurrency != nil || s.Rate != nil || s.Unique != nil
 }
 

@@ -224,9 +224,9 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 	a.lease.offer, a.lease.confirmed = offer, received
 	a.context, a.stop = context.WithCancelCause(ctx)
 	a.watchSilence()
-	if run := t.Spec.Timeout.Run.Std(); run > 0 {
-		a.Deadline = t.StartedAt.Add(run)
-		left := run - w.ran(t, received)
+	if until := t.RunUntil(); !until.IsZero() {
+		a.Deadline = until
+		left := until.Sub(t.StartedAt) - w.ran(t, received)
 		if t.Spec.Run != nil {
 			a.watchRun(left)
 		} else {
@@ -377,5 +377,5 @@ func (a *Attempt) allowed() time.Duration {
 	if until := a.until(); until.After(a.Deadline) {
 		return until.Sub(a.Task.StartedAt).Round(time.Millisecond)
 	}
-	return a.Task.Spec.Timeout.Run.Std()
+	return a.Deadline.Sub(a.Task.StartedAt).Round(time.Millisecond)
 }

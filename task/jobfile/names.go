@@ -12,7 +12,7 @@ import (
 var vocabulary = map[string][]string{
 	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "resources", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":          {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
-	"timeout":      {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
+	"timeout":      {"pending", "run", "total", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
 	"signal":       {"name", "timeout", "on_timeout"},
 	"breaker":      {"failures", "within", "cooldown", "half_open", "on_open"},
@@ -37,7 +37,7 @@ var vocabulary = map[string][]string{
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,
 	"if": true, "notify": true, "keep": true,
-	"timeout.start": true, "timeout.total": true,
+	"timeout.start": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.

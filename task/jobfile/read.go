@@ -202,6 +202,7 @@ func (r *reader) run(v value) *task.Run {
 func (r *reader) timeout(v value) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", setters{
 		"pending":   func(v value) { t.Pending = r.duration(v) },
+		"total":     func(v value) { t.Total = r.duration(v) },
 		"run":       func(v value) { t.Run = r.duration(v) },
 		"extend":    func(v value) { t.Extend = r.duration(v) },
 		"heartbeat": func(v value) { t.Heartbeat = r.duration(v) },
