@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +22,9 @@ import (
 // who waits for whom; the log has the rest.
 type needs struct {
 	wake chan struct{} // there is somebody to look at
+	busy chan struct{} // holds one: somebody who is waited for is on the way, so news are urgent
+
+	observed atomic.Uint64 // the latest that was told
 
 	mu      sync.Mutex
 	waiting map[task.ID]*held            // guarded by mu; those that are held
@@ -28,6 +32,7 @@ type needs struct {
 	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
 	look    map[task.ID]bool             // guarded by mu; held tasks to look at
 	births  int                          // guarded by mu; how many are kept in waiting
+	under   map[task.ID]bool             // guarded by mu; those that are needed and under way: offered, or running
 }
 
 // held is a task that waits for others.
@@ -43,13 +48,14 @@ const maxBirths = 50_000
 
 func newNeeds() *needs {
 	return &needs{
-		wake: make(chan struct{}, 1), waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
+		wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), under: map[task.ID]bool{}, waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
 		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
 	}
 }
 
 // observe implements reactor.
 func (n *needs) observe(s *events.Step) {
+	n.observed.Store(s.Record.Seq)
 	if s.Is.State == task.Unknown || s.Is.State == s.Was.State {
 		return
 	}
@@ -62,6 +68,7 @@ func (n *needs) observe(s *events.Step) {
 	case s.Was.State == task.Held:
 		n.forget(id)
 	}
+	n.goes(id, s.Is.State)
 	if !s.Is.State.Terminal() {
 		delete(n.ended, id) // it has another life
 		return
@@ -81,6 +88,23 @@ func (n *needs) observe(s *events.Step) {
 	for waiter := range by {
 		n.add(waiter)
 	}
+}
+
+// goes notes whether a task is under way for which others wait. It is called with mu held.
+func (n *needs) goes(id task.ID, state task.State) {
+	if (state == task.Pending || state == task.Running) && len(n.wanted[id]) > 0 {
+		n.under[id] = true
+		signal(n.busy)
+	} else {
+		delete(n.under, id)
+	}
+}
+
+// crowded tells whether what comes next in the log may be what somebody waits for.
+func (n *needs) crowded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.under) > 0
 }
 
 // hold notes that a task is held, if it may be by what it needs. It is called with mu held.
@@ -123,6 +147,7 @@ func (n *needs) done(id task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.forget(id)
+	n.goes(id, task.Pending) // the read model will know in a moment what has become of it
 }
 
 // forget is called with mu held.
@@ -140,6 +165,7 @@ func (n *needs) forget(id task.ID) {
 		if len(n.wanted[of]) == 0 {
 			delete(n.wanted, of)
 			delete(n.ended, of)
+			delete(n.under, of)
 		}
 	}
 	delete(n.waiting, id)
@@ -196,6 +222,7 @@ func (n *needs) await(t *task.Task) (missing []task.ID) {
 func (n *needs) found(t *task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.goes(t.ID, t.State)
 	if !t.State.Terminal() {
 		delete(n.ended, t.ID)
 		return
