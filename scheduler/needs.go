@@ -41,10 +41,12 @@ type held struct {
 	// birth is the task as it was born, if that is all that has happened to it and
 	// there is room for it: so it need not be read again.
 	birth *task.Task
+	// needs are those of a birth for which there is no room: so it is read only to let it go.
+	needs *task.Needs
 }
 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
-const maxBirths = 50_000
+const maxBirths = 100_000
 
 func newNeeds() *needs {
 	return &needs{
@@ -114,6 +116,9 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 		return
 	}
 	h := &held{}
+	if born {
+		h.needs = e.Needs
+	}
 	if born && n.births < maxBirths {
 		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
 		h.birth = &t
@@ -180,14 +185,21 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// known returns a held task as it was born, nil if that is not kept.
-func (n *needs) known(id task.ID) *task.Task {
+// known returns a held task as it was born, or no more of it than what it needs if whole is
+// false; nil if not even that is kept.
+func (n *needs) known(id task.ID) (t *task.Task, whole bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h := n.waiting[id]; h != nil {
-		return h.birth
+	h := n.waiting[id]
+	switch {
+	case h == nil:
+		return nil, false
+	case h.birth != nil:
+		return h.birth, true
+	case h.needs != nil:
+		return &task.Task{ID: id, Work: task.Work{Needs: h.needs}}, false
 	}
-	return nil
+	return nil, false
 }
 
 // await notes what a held task needs, so that no end of it is missed from now on,
@@ -314,8 +326,17 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 
 // considerNow looks at a held task because something has happened.
 func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
-	t := s.needs.known(id)
-	if t == nil {
+	t, whole := s.needs.known(id)
+	if t != nil {
+		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
+			return err
+		}
+		ends, _ := s.needs.ends(t)
+		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
+			return nil
+		}
+	}
+	if !whole {
 		var err error
 		if t, err = s.loadHeld(ctx, id); err != nil {
 			return err
@@ -324,9 +345,9 @@ func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
 			s.needs.done(id)
 			return nil
 		}
-	}
-	if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
-		return err
+		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
+			return err
+		}
 	}
 	return s.judge(ctx, t)
 }
