@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/jet"
@@ -247,27 +248,32 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 	return nil
 }
 
-// place records births, and arms the timers of those that are due later.
+// place records births, and arms the timers of those that are due later, several at once.
 func (c *Client) place(ctx context.Context, births []*events.Fact, each func(Receipt)) error {
-	var first error
+	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
+	var settling errgroup.Group
+	settling.SetLimit(atOnce)
 	c.store.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
 		f := births[i]
 		birth := f.Event.(task.Submitted)
 		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
 			seq, err = c.rec.Submit(ctx, f.Task, birth)
 		}
+		seqs[i], errs[i] = seq, err
 		if err == nil && !birth.Offers() {
-			err = c.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
-		}
-		if err != nil {
-			first = errors.Join(first, err)
-			return
-		}
-		if each != nil {
-			each(Receipt{ID: f.Task, Seq: seq})
+			settling.Go(func() error {
+				errs[i] = c.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
+				return nil
+			})
 		}
 	})
-	return first
+	_ = settling.Wait() // errs has what went wrong
+	for i, err := range errs {
+		if err == nil && each != nil {
+			each(Receipt{ID: births[i].Task, Seq: seqs[i]})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // submitWindow is how many births are on their way at once.
