@@ -119,7 +119,7 @@ func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 			return 0, err
 		}
 		claim := r.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = UniqueClaimed, u.key, task.KeyClaimed{Key: u.key, Holder: u.id, Before: before}
+		claim.Type, claim.Key, claim.Event = UniqueClaimed, u.key, task.KeyClaimed{Holder: u.id, Before: before}
 		seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
 			now, _, err := r.Log.Claimed(ctx, u.key)
 			return now.Seq, now.Fact.ID == claim.ID, err

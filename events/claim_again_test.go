@@ -114,7 +114,7 @@ func TestUniqueAgainRefused(t *testing.T) {
 			}
 			claim, _, _ := mem.Claimed(t.Context(), "j/k")
 			f := r.Fact("", nil)
-			f.Type, f.Key, f.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Key: "j/k", Holder: old, Before: []task.ID{holder}}
+			f.Type, f.Key, f.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: old, Before: []task.ID{holder}}
 			if _, err := mem.Append(t.Context(), f, claim.Seq); err != nil {
 				t.Error(err)
 			}

@@ -61,7 +61,7 @@ func TestUniqueCrash(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)
 		dead := submitter(mem)
 		claim := dead.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Key: "j/k", Holder: "01JNA000000000000000000001"}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: "01JNA000000000000000000001"}
 		seq, err := mem.Append(t.Context(), claim, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestUniqueLooksAgain(t *testing.T) {
 			}
 		}
 		claim := submitter(mem).Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Key: "j/k", Holder: first}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: first}
 		if _, err := mem.Append(t.Context(), claim, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -70,21 +70,6 @@ const (
 	NodeRetired         Type = "node.retired"
 )
 
-// Types lists all types of facts.
-var Types = []Type{
-	TaskSubmitted, TaskQueued, AttemptStarted, AttemptFinished, AttemptFailed, AttemptReleased, AttemptLost, AttemptLate, AttemptExtended,
-	TaskCancelRequested, TaskCancelled, TaskAbnormal, TaskReassigned, TaskPostponed, TaskReopened, TaskUnheld,
-	TaskExpanded, TaskConcluded,
-	LimitGranted, UniqueClaimed,
-	BreakerOpened, BreakerHalfOpened, BreakerTried, BreakerClosed,
-	TaskDismissed, MessageDismissed,
-	JobApplied, JobRemoved,
-	QueuePaused, QueueResumed, QueueLimited, QueuePurged,
-	ScheduleApplied, ScheduleRemoved, SchedulePaused, ScheduleResumed, ScheduleFired, ScheduleAdmitted, ScheduleSkipped, ScheduleQueued,
-	NodeRegistered, NodeOnline, NodeReady, NodeDraining, NodeOffline, NodeChanged, NodeQuarantined, NodeReleased, NodeRetired,
-	NodeLabelled,
-}
-
 // Version is the version of the schema of every type there is.
 const Version = 1
 
@@ -97,14 +82,14 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node, Job or Message is what the fact is about; the others are empty., Job, Queue or Schedule is what the fact is about; the others are empty.
+	// Task, Node, Job, Queue, Schedule, Key or Message is what the fact is about; the others
+	// are empty. All are if it is about the limits as such.
 	Task     task.ID
 	Node     node.ID
 	Job      string
 	Queue    string
 	Schedule string
-	// Key is the unique key that the fact is about. All of these are empty if it is about the
-	// limits as such.
+	// Key is a unique key.
 	Key string
 	// Message is the sequence of a message in the log that nobody can read.
 	Message uint64
@@ -121,133 +106,42 @@ type Fact struct {
 	Extra map[string]json.RawMessage
 }
 
-// TypeOf returns the type of an event, or "" if it is none of ours.
-func TypeOf(event any) Type {
-	switch event.(type) {
-	case task.Submitted:
-		return TaskSubmitted
-	case task.Queued:
-		return TaskQueued
-	case task.AttemptStarted:
-		return AttemptStarted
-	case task.AttemptFinished:
-		return AttemptFinished
-	case task.AttemptFailed:
-		return AttemptFailed
-	case task.AttemptReleased:
-		return AttemptReleased
-	case task.AttemptLost:
-		return AttemptLost
-	case task.AttemptExtended:
-		return AttemptExtended
-	case task.AttemptLate:
-		return AttemptLate
-	case task.CancelRequested:
-		return TaskCancelRequested
-	case task.CancelConfirmed:
-		return TaskCancelled
-	case task.GivenUp:
-		return TaskAbnormal
-	case task.Reassigned:
-		return TaskReassigned
-	case task.Postponed:
-		return TaskPostponed
-	case task.Reopened:
-		return TaskReopened
-	case task.Expanded:
-		return TaskExpanded
-	case task.Concluded:
-		return TaskConcluded
-	case task.Dismissed:
-		return TaskDismissed
-	case task.MessageDismissed:
-		return MessageDismissed
-	case task.BreakerOpened:
-		return BreakerOpened
-	case task.BreakerHalfOpened:
-		return BreakerHalfOpened
-	case task.BreakerTried:
-		return BreakerTried
-	case task.BreakerClosed:
-		return BreakerClosed
-	case task.Unheld:
-		return TaskUnheld
-	case task.Granted:
-		return LimitGranted
-	case task.KeyClaimed:
-		return UniqueClaimed
-	case node.Registered:
-		return NodeRegistered
-	case node.WentOnline:
-		return NodeOnline
-	case node.BecameReady:
-		return NodeReady
-	case node.Drained:
-		return NodeDraining
-	case node.WentOffline:
-		return NodeOffline
-	case task.JobApplied:
-		return JobApplied
-	case task.JobRemoved:
-		return JobRemoved
-	case task.QueuePaused:
-		return QueuePaused
-	case task.QueueResumed:
-		return QueueResumed
-	case task.QueueLimited:
-		return QueueLimited
-	case task.QueuePurged:
-		return QueuePurged
-	case task.ScheduleApplied:
-		return ScheduleApplied
-	case task.ScheduleRemoved:
-		return ScheduleRemoved
-	case task.SchedulePaused:
-		return SchedulePaused
-	case task.ScheduleResumed:
-		return ScheduleResumed
-	case task.ScheduleFired:
-		return ScheduleFired
-	case task.ScheduleAdmitted:
-		return ScheduleAdmitted
-	case task.ScheduleSkipped:
-		return ScheduleSkipped
-	case task.ScheduleQueued:
-		return ScheduleQueued
-	case node.Changed:
-		return NodeChanged
-	case node.Labelled:
-		return NodeLabelled
-	case node.WasQuarantined:
-		return NodeQuarantined
-	case node.WasReleased:
-		return NodeReleased
-	case node.WasRetired:
-		return NodeRetired
-	}
-	return ""
-}
-
 // About tells what the fact is about: the task's or the node's id, the name of the job, queue or
 // schedule, the key, the sequence of a message, or "limits".
 func (f *Fact) About() string {
-	switch {
-	case f.Task != "":
+	s, _ := f.subject()
+	switch s {
+	case aboutTask:
 		return string(f.Task)
-	case f.Node != "":
+	case aboutNode:
 		return string(f.Node)
-	case f.Queue != "":
-		return f.Queue
-	case f.Schedule != "":
-		return f.Schedule
-	case f.Job != "":
+	case aboutJob:
 		return f.Job
-	case f.Key != "":
+	case aboutQueue:
+		return f.Queue
+	case aboutSchedule:
+		return f.Schedule
+	case aboutKey:
 		return f.Key
-	case f.Message != 0:
+	case aboutMessage:
 		return strconv.FormatUint(f.Message, 10)
 	}
 	return "limits"
+}
+
+// subject is what the fact is about, and of how many things it says so.
+func (f *Fact) subject() (s subject, several int) {
+	for i, is := range [subjects]bool{
+		aboutTask: f.Task != "", aboutNode: f.Node != "", aboutJob: f.Job != "", aboutQueue: f.Queue != "",
+		aboutSchedule: f.Schedule != "", aboutKey: f.Key != "", aboutMessage: f.Message != 0,
+	} {
+		if is {
+			if several++; several == 1 {
+				s = subject(i)
+			}
+		}
+	}
+	return s, several
 }
 
 // Kind says in which part of the log a record lies.
@@ -300,7 +194,7 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most Task, Node, Job or Message., Job or Schedule.
+	// Err is why the message could not be understood; Fact then holds at most what it is about.
 	Err error
 }
 

@@ -70,7 +70,7 @@ func TestGoldenIsComplete(t *testing.T) {
 	if want := 2 * len(Types); files != want || len(examples) != want {
 		t.Errorf("%d files and %d examples for %d types, want two of each", files, len(examples), len(Types))
 	}
-	for typ := range carries {
+	for typ := range formByType {
 		if _, ok := examples[string(typ)]; !ok {
 			t.Errorf("there is no example of %s", typ)
 		}

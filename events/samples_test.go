@@ -91,7 +91,7 @@ func full() map[Type]Fact {
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org"}}},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second)}},
-		UniqueClaimed:     task.KeyClaimed{Key: "thumbnail/a.png", Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
+		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
 		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
@@ -161,7 +161,7 @@ func minimal() map[Type]Fact {
 		BreakerClosed:       task.BreakerClosed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
-		UniqueClaimed:       task.KeyClaimed{Key: "a"},
+		UniqueClaimed:       task.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -203,7 +203,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Schedule = "every-night"
 		case task.LimitEvent:
 		case task.KeyEvent:
-			f.Key = f.Event.(task.KeyClaimed).Key
+			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
 			f.Message = 41
 		default:

@@ -74,8 +74,6 @@ func KeyMark(key string) string {
 // KeyClaimed says that a submission claims a unique key for the task that it will make. The
 // birth follows, and is taken only as long as no other claim has come in between.
 type KeyClaimed struct {
-	// Key is what [Work.UniqueKey] returns.
-	Key string
 	// Holder is the task.
 	Holder ID
 	// Before are claimants of earlier, the latest first, of which one may be the holder if

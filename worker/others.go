@@ -14,7 +14,7 @@ import (
 // the task's policy is to avoid that, and another node could take it.
 func (p *Protocol) leaves(ctx context.Context, t *task.Task) bool {
 	until, ok := t.Shuns(string(p.Node))
-	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, t)
+	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, *t)
 }
 
 // restFor is how long an offer that is left to others rests, so that it does
@@ -47,7 +47,7 @@ type answer struct {
 // serve tells whether another node that beats takes new work of the task's kind: from its
 // queue, or chosen by its selector. If that cannot be found out it says no, and the
 // task starts here rather than nowhere.
-func (o *others) serve(ctx context.Context, t *task.Task) bool {
+func (o *others) serve(ctx context.Context, t task.Task) bool {
 	queue := t.Route.Queue()
 	now := o.log.Now()
 	o.mu.Lock()
@@ -56,7 +56,7 @@ func (o *others) serve(ctx context.Context, t *task.Task) bool {
 	if ok && now.Sub(a.at) < othersFresh {
 		return a.served
 	}
-	a = answer{o.look(ctx, node.WantOfTask(t)), now}
+	a = answer{o.look(ctx, node.WantOfTask(&t)), now}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {

@@ -112,7 +112,9 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 		return "", nil, err
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
-	end := func() { tasks.Close(); runner.Close() }
+	working, stopWorking := context.WithCancel(ctx)
+	go func() { _ = easeCollection(working) }() // as in a worker; it ends with working
+	end := func() { stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands = tasks
 	cfg.Progress = func(what string) {
 		if terminal(a.errs) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"millrace/client"
@@ -147,6 +148,27 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 		return nil, noServer(t.name, err)
 	}
 	return nil, a.badConnection(err)
+}
+
+// online makes the RunE of a command of a server.
+func (a *app) online(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return do(c.Context(), cl, args)
+	}
+}
+
+// brief is online for a command that takes no longer than --timeout.
+func (a *app) brief(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+		ctx, cancel := a.asking(ctx)
+		defer cancel()
+		return do(ctx, cl, args)
+	})
 }
 
 // badConnection explains an error that comes before any server was asked.

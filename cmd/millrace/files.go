@@ -48,12 +48,7 @@ that lead out of the folder are refused; devices, sockets and pipes are left out
 	c.Flags().StringVarP(&name, "name", "n", "", "`name` that points to this version from now on")
 	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
 		p, err := a.push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
 		if err != nil {
 			return err
@@ -66,7 +61,7 @@ that lead out of the folder are refused; devices, sockets and pipes are left out
 		}
 		a.note("%s, %s; %s sent", plural(p.Files, "file"), byteCount(p.Bytes), byteCount(p.Sent))
 		return nil
-	}
+	})
 	return c
 }
 
@@ -91,26 +86,21 @@ func (a *app) filesList() *cobra.Command {
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		all := []jet.NamedVersion{}
 		if len(args) == 1 {
-			if all, err = cl.Store().NameHistory(asking, args[0]); err != nil {
+			versions, err := cl.Store().NameHistory(ctx, args[0])
+			if err != nil {
 				return err
 			}
+			all = append(all, versions...)
 		} else {
-			known, err := cl.Store().BundleNames(asking)
+			known, err := cl.Store().BundleNames(ctx)
 			if err != nil {
 				return err
 			}
 			for _, name := range known {
-				n, err := cl.Store().Named(asking, name)
+				n, err := cl.Store().Named(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -138,28 +128,23 @@ func (a *app) filesList() *cobra.Command {
 			t.foot = []string{plural(len(all), "name")}
 		}
 		return a.print(t)
-	}
+	})
 	return c
 }
 
 // withVersion makes the RunE of a command about what is in a version.
 func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
+	return a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+		ref, v, err := cl.FilesVersion(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
-		ref, v, err := cl.FilesVersion(c.Context(), args[0])
+		m, err := cl.FilesManifest(ctx, v)
 		if err != nil {
 			return err
 		}
-		m, err := cl.FilesManifest(c.Context(), v)
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), cl, ref, v, m)
-	}
+		return do(ctx, cl, ref, v, m)
+	})
 }
 
 func (a *app) filesShow() *cobra.Command {
@@ -209,19 +194,14 @@ func (a *app) filesDiff() *cobra.Command {
 		Args: takes(2, 2, "version"), ValidArgsFunction: a.completeFiles,
 	}
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
 		var both [2]*files.Manifest
 		for i, arg := range args {
-			_, v, err := cl.FilesVersion(c.Context(), arg)
+			_, v, err := cl.FilesVersion(ctx, arg)
 			if err != nil {
 				return err
 			}
-			if both[i], err = cl.FilesManifest(c.Context(), v); err != nil {
+			if both[i], err = cl.FilesManifest(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -240,7 +220,7 @@ func (a *app) filesDiff() *cobra.Command {
 		}
 		t.foot = []string{plural(len(changes), "change") + ", " + byteCount(fresh) + " that the old version does not have"}
 		return a.print(t)
-	}
+	})
 	return c
 }
 
@@ -295,14 +275,9 @@ func (a *app) filesRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; versions that nothing needs go with the next gc",
 		Args: takes(1, -1, "name"), ValidArgsFunction: a.completeFiles,
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect(c.Context())
-			if err != nil {
-				return err
-			}
-			defer cl.Close()
+		RunE: a.online(func(ctx context.Context, cl *client.Client, args []string) error {
 			for _, name := range args {
-				asking, cancel := a.asking(c.Context())
+				asking, cancel := a.asking(ctx)
 				err := cl.Store().RemoveBundle(asking, name)
 				cancel()
 				if err != nil {
@@ -313,7 +288,7 @@ func (a *app) filesRemove() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
@@ -96,18 +98,12 @@ func (a *app) jobList() *cobra.Command {
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		jobs, broken := cl.Jobs(asking)
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		jobs, broken := cl.Jobs(ctx)
 		if jobs == nil {
 			jobs = []jet.StoredJob{}
 		}
+		var err error
 		switch {
 		case broken != nil && len(jobs) == 0:
 			return broken
@@ -121,7 +117,7 @@ func (a *app) jobList() *cobra.Command {
 			err = a.print(a.jobTable(jobs))
 		}
 		return errors.Join(err, broken)
-	}
+	})
 	return c
 }
 
@@ -145,23 +141,16 @@ func (a *app) jobShow() *cobra.Command {
 		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
 	o.flags(c, "yaml", "json")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		j, err := cl.Job(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		j, err := cl.Job(asking, args[0])
+		changes, err := cl.JobFacts(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		changes, err := cl.JobFacts(asking, args[0])
-		if err != nil {
-			return err
-		}
-		breaker, err := jobCircuit(asking, cl, &j.Job)
+		breaker, err := jobCircuit(ctx, cl, &j.Job)
 		if err != nil {
 			return err
 		}
@@ -178,7 +167,7 @@ func (a *app) jobShow() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
-	}
+	})
 	return c
 }
 

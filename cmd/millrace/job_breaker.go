@@ -30,15 +30,8 @@ func (a *app) breakerShow() *cobra.Command {
 		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		b, err := cl.Breaker(asking, args[0])
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		b, err := cl.Breaker(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -57,7 +50,7 @@ func (a *app) breakerShow() *cobra.Command {
 			t.field("trials until", moment(b.Until, a.now()))
 		}
 		return a.print(t)
-	}
+	})
 	return c
 }
 
@@ -71,21 +64,14 @@ at the time until which they were held. Failures from before do not count any mo
 		Args: takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
 	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		was, err := cl.ResetBreaker(asking, args[0], reason)
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		was, err := cl.ResetBreaker(ctx, args[0], reason)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(a.out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
 		return err
-	}
+	})
 	return c
 }
 

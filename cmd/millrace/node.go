@@ -33,15 +33,8 @@ func (a *app) nodeList() *cobra.Command {
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		page, err := cl.Nodes(asking, client.NodeListRequest{})
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		page, err := cl.Nodes(ctx, client.NodeListRequest{})
 		if err != nil {
 			return err
 		}
@@ -58,7 +51,7 @@ func (a *app) nodeList() *cobra.Command {
 			return nil
 		}
 		return a.print(nodeTable(&page, a.now()))
-	}
+	})
 	return c
 }
 

@@ -41,15 +41,8 @@ func (a *app) queueList() *cobra.Command {
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	c.Flags().BoolVar(&rates, "rates", false, "also how many come and go in a second, which takes half of one")
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		page, err := cl.Queues(asking, client.QueueListRequest{Rates: rates})
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
 		if err != nil {
 			return err
 		}
@@ -63,7 +56,7 @@ func (a *app) queueList() *cobra.Command {
 			return nil
 		}
 		return a.print(queueTable(&page, a.now()))
-	}
+	})
 	return c
 }
 

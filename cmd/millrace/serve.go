@@ -48,6 +48,7 @@ type parts struct {
 func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
 	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry}
 	p.group, p.ctx = errgroup.WithContext(ctx)
+	p.start(easeCollection)
 	return p
 }
 

@@ -26,7 +26,7 @@ func (s *suite) granted(id task.ID) *events.Fact {
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
 	f := s.fact("", nil)
-	f.Key, f.Event, f.Type = key, task.KeyClaimed{Key: key, Holder: id}, events.UniqueClaimed
+	f.Key, f.Event, f.Type = key, task.KeyClaimed{Holder: id}, events.UniqueClaimed
 	return f
 }
 

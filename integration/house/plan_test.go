@@ -55,6 +55,7 @@ var plan = map[string][]string{
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {"examples/crawl/site"},
 	"examples/crawl/site":    {},
+	"examples/handler":       {"client", "jet", "task", "worker"},
 }
 
 // anything is the row of what wires the rest.

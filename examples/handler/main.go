@@ -1,0 +1,118 @@
+// Command handler shows Millrace from within a Go program: it serves a queue with a
+// function, submits a task for it and waits for its result. With NATS_URL it does so on the server
+// there, which has to be one of Millrace; otherwise it brings its own, for as long as it runs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Getenv("NATS_URL")); err != nil {
+		fmt.Fprintln(os.Stderr, "handler:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run does everything, on the server at a URL or on one of its own.
+func run(ctx context.Context, out io.Writer, url string) (err error) {
+	if url == "" {
+		own, end, err := serve(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+		url = own
+	}
+	c, err := client.Connect(ctx, client.Options{Server: url})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+
+	// The worker ends, and what it runs with it, before the connection does.
+	working, end := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	w, err := worker.New(c.Store(), worker.Config{Node: "example", Queues: []string{"images"}, Slots: 4})
+	if err != nil {
+		end()
+		return err
+	}
+	w.Handle("resize", resize)
+	go func() { ended <- w.Run(working) }()
+	defer func() {
+		end()
+		err = errors.Join(err, <-ended)
+	}()
+
+	receipt, err := c.Submit(ctx, task.Submission{
+		Spec:   &task.Spec{Handler: "resize", Retry: task.Retry{Max: 3}},
+		Queue:  "images",
+		Params: map[string]json.RawMessage{"file": json.RawMessage(`"mill.png"`), "width": json.RawMessage(`640`)},
+	})
+	if err != nil {
+		return err
+	}
+	t, err := c.Wait(ctx, receipt.ID)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s after attempt %d: %s\n", t.State, t.Attempt, t.Result)
+	return nil
+}
+
+// resize is what a task is for. An error of it is a failure, after which the task is
+// tried again as its retry policy says; ctx ends when it is cancelled or out of time.
+func resize(ctx context.Context, t task.Task) error {
+	var p struct {
+		File  string `json:"file"`
+		Width int    `json:"width"`
+	}
+	if err := json.Unmarshal(t.Params, &p); err != nil {
+		return worker.Final(fmt.Errorf("parameters: %w", err)) // no retry makes them better
+	}
+	attempt := worker.FromContext(ctx)
+	attempt.Output.Line(task.Stdout, "resizing "+p.File)
+	attempt.Output.SetResult(json.RawMessage(fmt.Sprintf(`{"pixels":%d}`, p.Width*p.Width*3/4)))
+	return nil
+}
+
+// serve starts a server in a temporary directory and returns its URL.
+func serve(ctx context.Context) (url string, end func(), err error) {
+	dir, err := os.MkdirTemp("", "millrace-example-")
+	if err != nil {
+		return "", nil, err
+	}
+	server, err := jet.StartServer(jet.ServerConfig{Dir: dir})
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	end = func() {
+		server.Stop()
+		_ = os.RemoveAll(dir)
+	}
+	nc, err := server.Connect()
+	if err == nil {
+		_, err = jet.Open(ctx, nc, jet.Layout{}) // makes the log
+		nc.Close()
+	}
+	if err != nil {
+		end()
+		return "", nil, err
+	}
+	return server.URL(), end, nil
+}

@@ -1,0 +1,211 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/task"
+)
+
+// source is a consumer from which offers come.
+type source struct {
+	lane task.Lane // zero for the node's own route
+	pull *puller   // waits there
+	ask  *asker    // asks for what is there; nil for the own route
+	// empty is whether it had nothing when that was last known, until again, when it is to be asked
+	// all the same. Guarded by offers.mu.
+	empty bool
+	again time.Time
+	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
+	metered bool
+}
+
+// pullAtOnce is how many offers are worth a request while others are on their
+// way. Measured with 256 slots: 1 costs a tenth of the rate, above 64 the
+// pipeline runs dry.
+const pullAtOnce = 32
+
+func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
+	return o.serve(ctx, l, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
+}
+
+// serve begins to pull from a consumer; the lane of the node's own route is zero.
+func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure func(context.Context) (bool, error)) (*source, error) {
+	if _, err := ensure(ctx); err != nil {
+		return nil, err
+	}
+	src := &source{lane: l}
+	revive := func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		if made, err := ensure(ctx); made && err == nil { // if it fails, the puller comes again
+			o.interrupted("the consumer " + name + " was lost and has been made again")
+		}
+	}
+	// Before anything can come: what comes first may be here before newPuller has returned.
+	pulled := make(chan struct{})
+	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
+	p, err := newPuller(o.store.nc, LogStream, name, pullAtOnce, take, revive)
+	if err != nil {
+		return nil, err
+	}
+	src.pull = p
+	if l == (task.Lane{}) {
+		o.own.pull = p
+	} else {
+		src.ask = &asker{nc: o.store.nc, subject: p.subject,
+			take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }}
+	}
+	close(pulled)
+	o.mu.Lock()
+	first := len(o.sources) == 0
+	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
+	do := o.remeter()
+	o.mu.Unlock()
+	do()
+	if first { // all of them share the connection
+		p.mu.Lock()
+		p.returned = func() {
+			o.interrupted("the connection came back")
+			o.lookAgain()
+			o.askAgain()
+		}
+		p.mu.Unlock()
+	}
+	return src, nil
+}
+
+// Also implements [events.Offers].
+func (o *offers) Also(ctx context.Context, queues []string) error {
+	o.also.Lock() // one change at a time
+	defer o.also.Unlock()
+	var errs []error
+	kept := map[string]*source{}
+	for _, queue := range queues {
+		src := o.more[queue]
+		if src == nil {
+			var err error
+			if src, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority}); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		kept[queue] = src
+	}
+	for queue, src := range o.more {
+		if kept[queue] == nil {
+			o.drop(src)
+		}
+	}
+	o.more = kept
+	return errors.Join(errs...)
+}
+
+// drop pulls no more from a source. What it brought is handed out or goes back.
+func (o *offers) drop(src *source) {
+	o.mu.Lock()
+	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
+	o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(p *puller) bool { return p == src.pull })
+	do := o.remeter()
+	o.mu.Unlock()
+	do()
+	o.bare(src, false) // whoever asks there asks elsewhere
+	src.ask.close()
+	src.pull.drain()
+}
+
+// lanesEvery is how often a worker looks whether a queue of its own has got another
+// lane of which it was not told.
+const lanesEvery = 10 * time.Second
+
+// firstLook is how long the first look may take before a worker begins all the same.
+const firstLook = time.Second
+
+// watchLanes serves the lanes that queues have, now and whenever there is another.
+func (o *offers) watchLanes(ctx context.Context) error {
+	if len(o.queues) == 0 {
+		return nil
+	}
+	var subs []*nats.Subscription
+	for _, q := range o.queues {
+		sub, err := o.store.nc.Subscribe(lanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
+		if err != nil {
+			return fmt.Errorf("watch the lanes of queue %s: %w", q, err)
+		}
+		subs = append(subs, sub)
+	}
+	stop := func() {
+		for _, sub := range subs {
+			_ = sub.Unsubscribe() // fails only if the connection is gone
+		}
+	}
+	first, cancel := context.WithTimeout(ctx, firstLook)
+	_ = o.findLanes(first) // who may not look serves the plain lanes; who may looks again
+	cancel()
+	o.watch.Go(func() {
+		defer stop()
+		tick := time.NewTicker(lanesEvery)
+		defer tick.Stop()
+		for {
+			o.mu.Lock()
+			metering := o.metering
+			o.mu.Unlock()
+			var due <-chan time.Time
+			if metering {
+				due = time.After(meterNudge)
+			}
+			select {
+			case <-o.closed:
+				return
+			case <-due:
+				o.nudge()
+				continue
+			case <-o.look:
+			case <-tick.C:
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+			_ = o.findLanes(ctx) // it looks again
+			cancel()
+		}
+	})
+	return nil
+}
+
+func (o *offers) lookAgain() {
+	select {
+	case o.look <- struct{}{}:
+	default:
+	}
+}
+
+// findLanes serves the lanes that are not served yet.
+func (o *offers) findLanes(ctx context.Context) error {
+	lanes, err := o.store.lanesOf(ctx, o.queues...)
+	if err != nil {
+		return err
+	}
+	for _, name := range o.queues {
+		q, err := o.store.queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		o.limit(name, q.Limit)
+	}
+	for _, l := range lanes {
+		o.mu.Lock()
+		known := slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane == l })
+		o.mu.Unlock()
+		if known {
+			continue
+		}
+		if _, err := o.serveLane(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
