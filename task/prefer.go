@@ -66,6 +66,9 @@ func (HandOver) isCommand() {}
 // Prefers tells whether some of the nodes that may run a task are better than others.
 func (p *Place) Prefers() bool { return p.Sticky != "" || len(p.Prefer) > 0 }
 
+// unprefer has all nodes be as good as any other.
+func (p *Place) unprefer() { p.Sticky, p.Prefer, p.PreferWait = "", nil, 0 }
+
 // preferWait is PreferWait or its default.
 func (p *Place) preferWait() time.Duration {
 	if p.PreferWait == 0 {

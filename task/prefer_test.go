@@ -175,3 +175,19 @@ func TestPreferencesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// Who says where a task is to run does not have to know what its job prefers.
+func TestPreferencesGiveWay(t *testing.T) {
+	job := &Job{Name: "j", Spec: Spec{Handler: "h", Place: Place{Sticky: StickyJob, Prefer: []Preference{{selects("gpu"), 1}}, PreferWait: Duration(time.Second)}}}
+	for name, s := range map[string]Submission{
+		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &Place{Count: 2}}, "all": {Place: &Place{Mode: PlaceAll}}, "each": {Place: &Place{Nodes: []string{"a"}, Each: true}},
+	} {
+		if e, err := Birth(s, job, 1, noon); err != nil || e.Spec.Place.Prefers() {
+			t.Errorf("%s: %+v, %v", name, e.Spec.Place, err)
+		}
+	}
+	e, err := Birth(Submission{Place: &Place{Labels: selects("zone=eu"), Sticky: StickyAttempt}}, job, 1, noon)
+	if err != nil || e.Spec.Place.Sticky != StickyAttempt || len(e.Spec.Place.Prefer) != 1 {
+		t.Errorf("other labels: %+v, %v", e.Spec.Place, err)
+	}
+}

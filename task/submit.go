@@ -179,6 +179,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	}
 	if len(s.Nodes) > 0 {
 		spec.Place.Mode, spec.Place.Nodes = "", s.Nodes
+		spec.Place.unprefer()
 	}
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
@@ -212,6 +213,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 func (p Place) with(set *Place) Place {
 	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
 		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
+		if p.fans() || p.Targeted() {
+			p.unprefer() // it is for one node of several
+		}
 	}
 	if len(set.Avoid) > 0 {
 		p.Avoid = set.Avoid
