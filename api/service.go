@@ -82,6 +82,15 @@ func (s *Service) Run(ctx context.Context) error {
 		{"node-cordon", client.NodeCordonSubject, `no new work: {"id":"node-1","reason":"…"}`, s.order(node.OrderCordon)},
 		{"node-uncordon", client.NodeUncordonSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
 		{"task-signal", client.SignalSubject, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, s.signal},
+		{"task-retry", client.RetrySubject, `give a task that has ended another life: {"id":"…","reason":"…"}`, s.retry},
+		{"task-copy", client.CopySubject, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, s.copy},
+		{"task-plan", client.PlanSubject, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, s.plan},
+		{"node-label", client.NodeLabelSubject, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, s.labelNode},
+		{"schedule-list", client.ScheduleListSubject, `schedules: {}`, s.schedules},
+		{"schedule-get", client.ScheduleGetSubject, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, s.schedule},
+		{"schedule-pause", client.SchedulePauseSubject, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, s.toggle((*client.Client).PauseSchedule)},
+		{"schedule-resume", client.ScheduleResumeSubject, `let it fire again, from now on: {"name":"nightly"}`, s.toggle((*client.Client).ResumeSchedule)},
+		{"schedule-run", client.ScheduleRunSubject, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, s.runSchedule},
 		{"node-release", client.NodeReleaseSubject, `end a quarantine: {"id":"node-1"}`, s.releaseNode},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
@@ -150,9 +159,10 @@ func codeOf(err error) string {
 	switch {
 	case errors.As(err, &large):
 		return "413"
-	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge):
+	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
+		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):
 		return "400"
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
 		return "404"
 	case errors.As(err, new(*events.Taken)), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),

@@ -106,7 +106,7 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	filter := &projections.Filter{
-		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Batch: r.Batch, Since: r.Since, Until: r.Until,
+		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
 	}
 	if r.Suspect {

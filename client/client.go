@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/jet"
@@ -247,27 +248,32 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 	return nil
 }
 
-// place records births, and arms the timers of those that are due later.
+// place records births, and arms the timers of those that are due later, several at once.
 func (c *Client) place(ctx context.Context, births []*events.Fact, each func(Receipt)) error {
-	var first error
+	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
+	var settling errgroup.Group
+	settling.SetLimit(atOnce)
 	c.store.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
 		f := births[i]
 		birth := f.Event.(task.Submitted)
 		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
 			seq, err = c.rec.Submit(ctx, f.Task, birth)
 		}
+		seqs[i], errs[i] = seq, err
 		if err == nil && !birth.Offers() {
-			err = c.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
-		}
-		if err != nil {
-			first = errors.Join(first, err)
-			return
-		}
-		if each != nil {
-			each(Receipt{ID: f.Task, Seq: seq})
+			settling.Go(func() error {
+				errs[i] = c.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
+				return nil
+			})
 		}
 	})
-	return first
+	_ = settling.Wait() // errs has what went wrong
+	for i, err := range errs {
+		if err == nil && each != nil {
+			each(Receipt{ID: births[i].Task, Seq: seqs[i]})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // submitWindow is how many births are on their way at once.
@@ -322,11 +328,15 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 
 // Retry gives a task that has ended another life, from its first attempt on. With a parent those
 // of its children get one that did not finish, and with a child its parent, and the steps that were skipped
-// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning].
+// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning], or a [*events.Taken] if its unique key,
+// or that of its parent, has been taken by another task.
 func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
+	}
+	if err := c.parentsFree(ctx, &t); err != nil {
+		return t, fmt.Errorf("retry task %s: %w", id, err)
 	}
 	if t, err = c.reopen(ctx, t, reason); err != nil || t.Parent == "" {
 		return t, err

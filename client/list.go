@@ -17,6 +17,9 @@ const (
 	CancelSubject   = "mr.api.task.cancel"
 	ReleaseSubject  = "mr.api.task.release"
 	SignalSubject   = "mr.api.task.signal"
+	RetrySubject    = "mr.api.task.retry"
+	CopySubject     = "mr.api.task.copy"
+	PlanSubject     = "mr.api.task.plan"
 	NodeListSubject = "mr.api.node.list"
 	DeadListSubject = "mr.api.dead.list"
 	// DeadDismissSubject takes a dead letter off the list: a task by its id, or a
@@ -30,6 +33,13 @@ const (
 	NodeCordonSubject   = "mr.api.node.cordon"
 	NodeUncordonSubject = "mr.api.node.uncordon"
 	NodeReleaseSubject  = "mr.api.node.release"
+	NodeLabelSubject    = "mr.api.node.label"
+
+	ScheduleListSubject   = "mr.api.schedule.list"
+	ScheduleGetSubject    = "mr.api.schedule.get"
+	SchedulePauseSubject  = "mr.api.schedule.pause"
+	ScheduleResumeSubject = "mr.api.schedule.resume"
+	ScheduleRunSubject    = "mr.api.schedule.run"
 )
 
 // ListRequest chooses tasks. All fields that are set must hold.
@@ -48,6 +58,8 @@ type ListRequest struct {
 	Schedule string `json:"schedule,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Priorities are those that it may have: the larger the more urgent. Default: any.
+	Priorities []int `json:"priorities,omitempty"`
 	// Batch is the bulk command that touched them last.
 	Batch string `json:"batch,omitempty"`
 	// Since and Until bound the time of submission.

@@ -205,6 +205,9 @@ func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[tas
 // once. That it has one already is no error.
 func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.Task, error) {
 	if t.Spec.Parental() && t.State.Terminal() {
+		if err := c.rec.Free(ctx, &t); err != nil {
+			return t, fmt.Errorf("retry task %s: %w", t.ID, err)
+		}
 		if err := c.retryChildren(ctx, &t, reason); err != nil {
 			return t, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
 		}
@@ -219,11 +222,35 @@ func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.T
 	return now, c.rec.Settle(ctx, now)
 }
 
+// parentsFree tells whether those above a task could live again with it: the error is a [*events.Taken] if
+// another one has the unique key of one of them.
+func (c *Client) parentsFree(ctx context.Context, t *task.Task) error {
+	for child := *t; child.Parent != ""; {
+		parent, err := c.rec.Load(ctx, child.Parent)
+		if errors.Is(err, task.ErrUnknown) || err == nil && !isParent(&parent, child.ID) {
+			return nil
+		}
+		if err == nil {
+			err = c.rec.Free(ctx, &parent)
+		}
+		if err != nil {
+			return err
+		}
+		child = parent
+	}
+	return nil
+}
+
+// isParent tells whether a task was expanded into one with this id: anybody may call anything its parent.
+func isParent(t *task.Task, child task.ID) bool {
+	return slices.Contains(slices.Collect(maps.Values(task.ChildIDs(t))), child)
+}
+
 // reopenParent gives the parent of a task that has got another life one as well, if it has ended, and what
 // follows from that there.
 func (c *Client) reopenParent(ctx context.Context, child task.Task, reason string) error {
 	t, err := c.rec.Load(ctx, child.Parent)
-	if errors.Is(err, task.ErrUnknown) || err == nil && !slices.Contains(slices.Collect(maps.Values(task.ChildIDs(&t))), child.ID) {
+	if errors.Is(err, task.ErrUnknown) || err == nil && !isParent(&t, child.ID) {
 		return nil
 	}
 	if err != nil {

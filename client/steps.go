@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 
 	"millrace/task"
 )
@@ -32,8 +31,8 @@ func (c *Client) pinSteps(ctx context.Context, s *task.Submission, job *task.Job
 // pinSpec returns a spec whose steps have pinned files, and whether that made a difference.
 func (c *Client) pinSpec(ctx context.Context, spec task.Spec) (task.Spec, bool, error) {
 	changed := false
-	pin := func(step *task.Step) error {
-		if step == nil || step.Files == nil {
+	err := spec.ChangeSteps(func(_ string, step *task.Step) error {
+		if step.Files == nil {
 			return nil
 		}
 		f, err := c.pinned(ctx, step.Files)
@@ -41,29 +40,8 @@ func (c *Client) pinSpec(ctx context.Context, spec task.Spec) (task.Spec, bool, 
 			step.Files, changed = f, true
 		}
 		return err
-	}
-	spec.Steps = slices.Clone(spec.Steps)
-	for i := range spec.Steps {
-		if err := pin(&spec.Steps[i]); err != nil {
-			return spec, false, err
-		}
-	}
-	if spec.On == nil {
-		return spec, changed, nil
-	}
-	on := *spec.On
-	for _, h := range []**task.Step{&on.Success, &on.Failure, &on.Cancel, &on.Exit} {
-		if *h == nil {
-			continue
-		}
-		step := **h
-		if err := pin(&step); err != nil {
-			return spec, false, err
-		}
-		*h = &step
-	}
-	spec.On = &on
-	return spec, changed, nil
+	})
+	return spec, changed && err == nil, err
 }
 
 // Branch is a task with those into which it was expanded.

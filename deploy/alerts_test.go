@@ -131,6 +131,11 @@ const calm = `load 1m
   millrace_schedule_lag_seconds_bucket{le="5",instance="s1",job="millrace"} 0+60x34
   millrace_schedule_lag_seconds_bucket{le="+Inf",instance="s1",job="millrace"} 0+60x34
   millrace_breaker_state{breaker="crawl",instance="s1",job="millrace"} 0 2 2 1 0x30
+  millrace_limit_waiting{limit="job:crawl",instance="s1",job="millrace"} 0 5x33
+  millrace_limit_in_use{limit="job:crawl",instance="s1",job="millrace"} 0 2x33
+  millrace_limit_waiting{limit="rate:crawl",instance="s1",job="millrace"} 5x34
+  millrace_limit_waiting{limit="key:crawl",instance="s1",job="millrace"} 0 1 0x32
+  millrace_limit_in_use{limit="key:crawl",instance="s1",job="millrace"} 0x34
   millrace_connection_up{connection="millrace worker",instance="w1",job="millrace"} 1 0 1 1x31
   millrace_monitor_failures_total{source="tasks",instance="s1",job="millrace"} 0 1 1 1x31
   up{instance="s1",job="millrace"} 1x34
@@ -164,6 +169,8 @@ var trouble = map[string]struct{ load, want string }{
 	"MillraceReadModelBehind":      {`millrace_read_model_lag_seconds{instance="s1"} 0x20 0+60x14`, `{instance="s1"}`},
 	"MillraceSchedulerStalled": {`millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s1"} 600x34
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s2"} 0x34`, `{loop="sweep"} 1200`},
+	"MillraceLimitStalled": {`millrace_limit_waiting{limit="job:index",instance="s1"} 7x34
+  millrace_limit_in_use{limit="job:index",instance="s1"} 0x34`, `{limit="job:index"} 7`},
 	"MillraceScheduleMissed": {`millrace_schedule_missed_total{reason="missed",instance="s1"} 0x25 3x9`, `{reason="missed"}`},
 	"MillraceScheduleLate": {`millrace_schedule_lag_seconds_bucket{le="5",instance="s1"} 0x34
   millrace_schedule_lag_seconds_bucket{le="10",instance="s1"} 0+60x34

@@ -101,6 +101,7 @@ var taskForms = []form{
 		text("from", func(e *task.Reassigned) *task.Route { return &e.From }),
 		text("to", func(e *task.Reassigned) *task.Route { return &e.To }),
 		text("reason", func(e *task.Reassigned) *string { return &e.Reason }),
+		moment("until", func(e *task.Reassigned) *time.Time { return &e.Until }),
 	),
 	formOf(TaskPostponed, aboutTask,
 		text("reason", func(e *task.Postponed) *string { return &e.Reason }),
@@ -177,16 +178,18 @@ var priorityField = field[task.Work]{name: "priority",
 // deadlines are the absolute bounds of a task.
 type deadlines struct {
 	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
 }
 
 var deadlinesField = field[task.Work]{name: "deadlines",
 	write: func(o *object, w *task.Work) {
-		if !w.StartBy.IsZero() {
-			o.json("deadlines", deadlines{Start: w.StartBy.UTC()})
+		if !w.StartBy.IsZero() || !w.EndBy.IsZero() {
+			o.json("deadlines", deadlines{Start: w.StartBy.UTC(), End: w.EndBy.UTC()})
 		}
 	},
 	read: func(l *jlexer.Lexer, w *task.Work) {
-		w.StartBy = utc(l, value[deadlines](l).Start)
+		d := value[deadlines](l)
+		w.StartBy, w.EndBy = utc(l, d.Start), utc(l, d.End)
 	}}
 
 // complete refuses what nobody could run.

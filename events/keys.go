@@ -13,4 +13,7 @@ type Keeper interface {
 	// only if the claim with this sequence is still the key's last one. Else it records nothing
 	// and returns an error that wraps [ErrConflict].
 	PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error)
+	// AppendClaimed records f on the chain of its task under the same condition, and in place of that of
+	// [Appender.Append]: wherever the chain stands. It is for a fact that means nothing unless the task has ended.
+	AppendClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error)
 }

@@ -180,6 +180,23 @@ func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim ui
 	return m.place(f, raw)
 }
 
+// AppendClaimed implements [Keeper].
+func (m *Memory) AppendClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if head := m.heads[chain{key: key}]; head != claim {
+		return 0, fmt.Errorf("append %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
+	}
+	c := chain{task: f.Task}
+	m.heads[c] = m.store(KindChain, c, raw)
+	return m.heads[c], nil
+}
+
 func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:

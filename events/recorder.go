@@ -62,7 +62,14 @@ func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
 // Do returns only when it is known whether the event is recorded, or when the
 // log cannot be read, for example because ctx has ended; then the error wraps
 // the one of the log, and [ErrUnknown] if the outcome is open.
+//
+// A [task.Reopen] of a task with a unique key is also refused with a [*Taken] if another task has that.
 func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Task, task.Event, error) {
+	if again, ok := c.(task.Reopen); ok {
+		if key, err := t.UniqueKey(); err == nil && key != "" {
+			return r.reopenUnique(ctx, t, again, key)
+		}
+	}
 	for {
 		event, err := task.Decide(t, c, r.Now())
 		if err != nil || event == nil {

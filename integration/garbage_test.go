@@ -167,7 +167,8 @@ func (p *place) dismissRubbish() {
 // refuseRubbish sends rubbish to every endpoint of the service and wants it refused.
 func (p *place) refuseRubbish(nc *nats.Conn) {
 	p.Helper()
-	for _, subject := range []string{client.SubmitSubject, client.GetSubject, client.ListSubject, client.CancelSubject, client.NodeListSubject} {
+	for _, e := range ask[micro.Info](p, nc, "$SRV.INFO.millrace", "").Endpoints {
+		subject := e.Subject
 		for _, body := range rubbish {
 			reply, err := nc.Request(subject, body, patience)
 			if err != nil {

@@ -103,6 +103,9 @@ func TestMetrics(t *testing.T) {
 	m.is("/healthz", http.StatusOK)
 	c := p.connect()
 
+	for _, key := range []string{"a", "a", "a", "b"} {
+		p.submit("true", "--queue", "limited", "--concurrency", "2", "--key", key)
+	}
 	p.run("run", "--shell", "true", "--count", "20")
 	failing := p.submit("exit 3")
 	retried := p.submit(`test "$MILLRACE_ATTEMPT" = 2`, "--retries", "1")
@@ -126,6 +129,9 @@ func TestMetrics(t *testing.T) {
 		`millrace_queue_nodes{queue="default"}`:                                      1,
 		`millrace_queue_depth{queue="nobody"}`:                                       1,
 		`millrace_queue_nodes{queue="nobody"}`:                                       0,
+		`millrace_limit_in_use{limit="key:queue.limited"}`:                           3,
+		`millrace_limit_places{limit="key:queue.limited"}`:                           4,
+		`millrace_limit_waiting{limit="key:queue.limited"}`:                          1,
 		`millrace_nodes{state="ready"}`:                                              1,
 		`millrace_node_connections_total{kind="start",node="here"}`:                  1,
 		`millrace_worker_fetching`:                                                   1,

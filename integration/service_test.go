@@ -13,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // ask sends a request to the service as the nats command line does, and decodes
@@ -50,7 +51,9 @@ func TestService(t *testing.T) {
 	}
 	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list" +
 		" mr.api.queue.list mr.api.queue.pause mr.api.queue.resume mr.api.queue.limit mr.api.limit.list mr.api.dead.dismiss mr.api.node.list" +
-		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal mr.api.node.release"
+		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal" +
+		" mr.api.task.retry mr.api.task.copy mr.api.task.plan mr.api.node.label mr.api.schedule.list mr.api.schedule.get mr.api.schedule.pause mr.api.schedule.resume" +
+		" mr.api.schedule.run mr.api.node.release"
 	if got := strings.Join(endpoints, " "); got != want {
 		t.Errorf("endpoints %s, want %s", got, want)
 	}
@@ -100,6 +103,8 @@ func TestService(t *testing.T) {
 		t.Errorf("cancelled with %q", ended.Message)
 	}
 
+	p.otherRequests(c, nc, receipt.ID)
+
 	for _, refused := range []struct{ subject, request, code, word string }{
 		{"mr.api.task.submit", `{"job":"none"}`, "404", `no such job: "none"`},
 		{"mr.api.task.submit", `{"jop":"hello"}`, "400", "jop"},
@@ -108,6 +113,21 @@ func TestService(t *testing.T) {
 		{"mr.api.task.cancel", `{"id":"` + string(sleeper.ID) + `"}`, "", ""}, // it is what was asked for
 		{"mr.api.task.cancel", `{"id":"` + string(receipt.ID) + `"}`, "409", "has ended"},
 		{"mr.api.task.list", `{"limit":-1}`, "400", "limit"},
+		{"mr.api.task.retry", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
+		{"mr.api.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"id":"` + string(receipt.ID) + `"}}`, "400", "task.id"},
+		{"mr.api.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"priority":11}}`, "400", "priority"},
+		{"mr.api.task.plan", `{}`, "400", "want id"},
+		{"mr.api.task.plan", `{"job":"none"}`, "404", "no such job"},
+		{"mr.api.task.plan", `{"spec":{"handler":"h","place":{"mode":"some"}}}`, "400", "place.mode"},
+		{"mr.api.node.label", `{"id":"here","labels":{"node":"x"}}`, "400", "node"},
+		{"mr.api.node.label", `{"id":"here","labels":{"a b":"x"}}`, "400", "label"},
+		{"mr.api.node.label", `{"id":"nowhere","labels":{"a":"x"}}`, "404", "nowhere"},
+		{"mr.api.schedule.get", `{"name":"none"}`, "404", "none"},
+		{"mr.api.schedule.get", `{"name":"*"}`, "400", "name"},
+		{"mr.api.schedule.get", `{"name":"hourly","limit":2000}`, "400", "limit"},
+		{"mr.api.schedule.pause", `{"name":"none"}`, "404", "none"},
+		{"mr.api.schedule.run", `{"name":"hourly","task":{"job":"hello"}}`, "400", "task.job"},
+		{"mr.api.schedule.run", `{"name":"none"}`, "404", "none"},
 		{"mr.api.task.list", `{"cursor":"nonsense"}`, "400", "cursor"},
 	} {
 		reply, err := nc.Request(refused.subject, []byte(refused.request), patience)
@@ -164,5 +184,60 @@ func (p *place) slowRequest(c *client.Client, nc *nats.Conn) {
 		if err := json.Unmarshal(reply.Data, &page); err != nil || page.Seq <= now.Seq {
 			p.Errorf("news as of %d after %d: %v", page.Seq, now.Seq, err)
 		}
+	}
+}
+
+// otherRequests tries what is asked less often; done is a task that has finished.
+func (p *place) otherRequests(c *client.Client, nc *nats.Conn, done task.ID) {
+	p.Helper()
+	v := ask[client.NodeView](p, nc, "mr.api.node.label", `{"id":"here","labels":{"zone":"eu","gone":null}}`)
+	if v.Labels["zone"] != "eu" {
+		p.Errorf("labelled: %v", v.Labels)
+	}
+	ask[client.NodePage](p, nc, "mr.api.node.list", fmt.Sprintf(`{"at_least":%d}`, v.Head))
+	plan := ask[client.Plan](p, nc, "mr.api.task.plan", `{"job":"hello","place":{"labels":["zone=us"]}}`)
+	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != node.RuleLabel || plan.Job != "hello" {
+		p.Errorf("the plan for another zone is %+v", plan)
+	}
+	plan = ask[client.Plan](p, nc, "mr.api.task.plan", `{"spec":{"handler":"h","place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
+	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != "" || plan.Nodes[0].Score != 7 || plan.Prefers == "" {
+		p.Errorf("the plan with preferences is %+v", plan)
+	}
+	copied := ask[client.Receipt](p, nc, "mr.api.task.copy", `{"id":"`+string(done)+`","task":{"params":{"name":"Moon"},"place":{"labels":["zone=eu"]},"priority":8}}`)
+	got := p.await(c, copied.ID, task.Finished)
+	if got.RetryOf != done || string(got.Params) != `{"name":"Moon"}` || !got.Route.Selected() {
+		p.Errorf("the copy is %+v", got)
+	}
+	// One of a task that waits for labels is a task like that.
+	again := ask[client.Receipt](p, nc, "mr.api.task.copy", `{"id":"`+string(copied.ID)+`"}`)
+	p.await(c, again.ID, task.Finished)
+	page := ask[client.ListPage](p, nc, "mr.api.task.list", fmt.Sprintf(`{"priorities":[8,9],"at_least":%d}`, p.state(c, again.ID).Seq))
+	if len(page.Tasks) != 2 || page.Tasks[0].ID != again.ID || page.Tasks[1].ID != copied.ID {
+		p.Errorf("of priority 8 are %+v", page.Tasks)
+	}
+	if retried := ask[task.Task](p, nc, "mr.api.task.retry", `{"id":"`+string(again.ID)+`","reason":"once more"}`); retried.ID != again.ID || retried.State.Terminal() {
+		p.Errorf("retried: %+v", retried)
+	}
+	if ended := p.await(c, again.ID, task.Finished); ended.Attempt != 2 {
+		p.Errorf("it was tried %d times", ended.Attempt)
+	}
+
+	p.run("schedule", "add", "hourly", "hello", "--every", "1h", "-p", "name=Sun")
+	var list struct{ Schedules []schedule.Stored }
+	if list = ask[struct{ Schedules []schedule.Stored }](p, nc, "mr.api.schedule.list", ""); len(list.Schedules) != 1 || list.Schedules[0].Name != "hourly" {
+		p.Errorf("schedules: %+v", list)
+	}
+	if paused := ask[schedule.Stored](p, nc, "mr.api.schedule.pause", `{"name":"hourly","reason":"enough"}`); paused.Paused == nil || paused.Paused.Reason != "enough" {
+		p.Errorf("paused: %+v", paused)
+	}
+	run := ask[client.Receipt](p, nc, "mr.api.schedule.run", `{"name":"hourly","task":{"params":{"extra":1}}}`)
+	if made := p.await(c, run.ID, task.Finished); made.Schedule != "hourly" || made.Trigger != task.TriggerManual || string(made.Params) != `{"extra":1,"name":"Sun"}` {
+		p.Errorf("run: %+v", made)
+	}
+	if resumed := ask[schedule.Stored](p, nc, "mr.api.schedule.resume", `{"name":"hourly"}`); resumed.Paused != nil {
+		p.Errorf("resumed: %+v", resumed)
+	}
+	if v := ask[client.ScheduleView](p, nc, "mr.api.schedule.get", `{"name":"hourly"}`); v.Name != "hourly" || len(v.Next) != 3 || v.Ticks == nil {
+		p.Errorf("the schedule is %+v", v)
 	}
 }

@@ -47,6 +47,7 @@ const (
 	outputPrefix     = "mr.tasklog."     // mr.tasklog.<task>: output lines
 	dataPrefix       = "mr.data."        // mr.data.<task>: records
 	livePrefix       = "mr.live."        // mr.live.<task>: how it stands
+	ranPrefix        = "mr.ran."         // mr.ran.<hash>: where the last task of a job or key has started
 	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
 	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
 	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"

@@ -28,7 +28,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	}
 	records := append(chain, offers...)
 	if len(offers) == 0 || !isBirth(&offers[0]) {
-		held, err := s.readSubject(ctx, holdPrefix+string(id), 0)
+		held, err := s.readBirth(ctx, holdPrefix+string(id), chain)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,11 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 // a look at every message of a block. If the same task was submitted twice, and
 // nothing has come of it before the second time, that one alone is returned.
 func (s *Store) readOffers(ctx context.Context, id task.ID, chain []events.Record) ([]events.Record, error) {
-	subject := queuePrefix + "*.*." + string(id)
+	return s.readBirth(ctx, queuePrefix+"*.*."+string(id), chain)
+}
+
+// readBirth reads what lies on a subject that holds a task's birth, as [Store.readOffers] does.
+func (s *Store) readBirth(ctx context.Context, subject string, chain []events.Record) ([]events.Record, error) {
 	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", subject, err)

@@ -26,7 +26,7 @@ func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        StateStream,
 		Description: "Millrace: how running tasks stand, and what their next attempts go on from",
-		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*"},
+		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*"},
 		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,

@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,17 +32,34 @@ func (s *Store) Claimed(ctx context.Context, key string) (events.Record, bool, e
 // subject and stores the birth on its own. Two messages of which one writes a subject and
 // the other compares it exclude each other, for both name it literally.
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64) (uint64, error) {
+	if err := errors.Join(s.openLaneOf(ctx, f), s.declareOf(ctx, f)); err != nil {
+		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err
 	}
+	return s.underClaim(ctx, f, m, key, claim)
+}
+
+// AppendClaimed implements [events.Keeper].
+func (s *Store) AppendClaimed(ctx context.Context, f *events.Fact, key string, claim uint64) (uint64, error) {
+	m, err := newMessage(chainSubject(f), f)
+	if err != nil {
+		return 0, err
+	}
+	return s.underClaim(ctx, f, m, key, claim)
+}
+
+// underClaim publishes and frees a message that is taken only under a claim.
+func (s *Store) underClaim(ctx context.Context, f *events.Fact, m *message, key string, claim uint64) (uint64, error) {
 	defer m.free()
 	m.expect(claim)
 	msg := m.detach()
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, uniqueSubject(key))
 	seq, err := s.publish(ctx, msg)
 	if err != nil {
-		return 0, fmt.Errorf("place %s of %s under claim %d: %w", f.Type, f.Task, claim, err)
+		return 0, fmt.Errorf("record %s of %s under claim %d: %w", f.Type, f.Task, claim, err)
 	}
 	return seq, nil
 }

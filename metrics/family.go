@@ -92,6 +92,14 @@ var (
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
 )
 
+// Of the limits that a server's scheduler looks after. All keys of a limit are added up.
+var (
+	LimitInUse    = family(Gauge, "millrace_limit_in_use", "Tasks that have a place in a limit of concurrency.", "limit")
+	LimitPlaces   = family(Gauge, "millrace_limit_places", "Places of a limit of concurrency that is in use or waited for.", "limit")
+	LimitWaiting  = family(Gauge, "millrace_limit_waiting", "Tasks that wait for a limit.", "limit")
+	LimitRateLeft = family(Gauge, "millrace_limit_rate_left", "Tasks that may start at once under a limit of rate that was used lately or is waited for.", "limit")
+)
+
 // Of the loops of a server's scheduler.
 var (
 	SweepRepairs = family(Counter, "millrace_sweep_repairs_total", "Steps that the sweep did because whoever should have had not: stays 0 when nothing is wrong.", "kind")

@@ -126,6 +126,10 @@ type Verdict struct {
 	Rule Rule `json:"rule,omitempty"`
 	// Why is the rule in words.
 	Why string `json:"why,omitempty"`
+	// Score is what it gains by the preferences of the task.
+	Score int `json:"score,omitempty"`
+	// Ran says that it is the node to which the task sticks.
+	Ran bool `json:"ran,omitempty"`
 }
 
 // Eligible judges all nodes, those that may claim the task first.
@@ -133,7 +137,7 @@ func Eligible(nodes []Node, w Want) []Verdict {
 	all := make([]Verdict, len(nodes))
 	for i := range nodes {
 		rule, why := nodes[i].Excluded(w)
-		all[i] = Verdict{nodes[i].ID, rule, why}
+		all[i] = Verdict{Node: nodes[i].ID, Rule: rule, Why: why}
 	}
 	slices.SortFunc(all, func(a, b Verdict) int {
 		return cmp.Or(cmp.Compare(min(len(a.Rule), 1), min(len(b.Rule), 1)), cmp.Compare(a.Node, b.Node))

@@ -35,7 +35,7 @@ func (n *Node) label(c Label) (Event, error) {
 		if value != nil {
 			pair := task.Selector{{Key: name, Op: task.OpIn, Values: []string{*value}}}
 			if err := pair.Validate(); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%w: %w", ErrBadLabel, err)
 			}
 		}
 		if name == task.LabelNode || name == task.LabelSlots {
@@ -51,6 +51,9 @@ func (n *Node) label(c Label) (Event, error) {
 	}
 	return Labelled{Labels: changes, Reason: c.Reason}, nil
 }
+
+// ErrBadLabel refuses a label that no selector could name.
+var ErrBadLabel = errors.New("this cannot be a label")
 
 // ErrOwnLabel refuses to change a label that follows from what the node is.
 var ErrOwnLabel = errors.New("nobody can change it")

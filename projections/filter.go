@@ -44,6 +44,8 @@ type Filter struct {
 	Schedule string
 	// Labels must all be there with these values.
 	Labels map[string]string
+	// Priorities are those that it may have. Default: any.
+	Priorities []int
 	// Batch is the bulk command that touched the task last.
 	Batch string
 	// Since and Until bound the time of submission: Since itself is in, Until is
@@ -85,6 +87,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Batch != "" && t.Batch != f.Batch {
+		return false
+	}
+	if len(f.Priorities) > 0 && !slices.Contains(f.Priorities, t.Route.Priority()) {
 		return false
 	}
 	for k, v := range f.Labels {
@@ -153,6 +158,14 @@ func (f *Filter) conditions(after string) *condition {
 	}
 	for k, v := range f.Labels {
 		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
+	}
+	if len(f.Priorities) > 0 {
+		ends := make([]string, len(f.Priorities)) // of routes
+		args := make([]any, len(f.Priorities))
+		for i, p := range f.Priorities {
+			ends[i], args[i] = "instr(doc, ?)", fmt.Sprintf(`.%d"`, p)
+		}
+		c.and("("+strings.Join(ends, " OR ")+")", args...)
 	}
 	if f.Batch != "" {
 		c.and("instr(doc, ?)", string(appendString([]byte(`"batch":`), f.Batch)))

@@ -35,6 +35,15 @@ func appendRow(args []any, t *task.Task, doc string) []any {
 // deadlineOf is the deadline that a task bears itself, whatever its
 // surroundings: [task.Owes] with no slack and its queue served. Zero means none.
 func deadlineOf(t *task.Task) time.Time {
+	by := ownDeadline(t)
+	whole := !t.EndBy.IsZero() && (t.Waiting() || t.State == task.Running && t.Epoch == 0)
+	if whole && (by.IsZero() || t.EndBy.Before(by)) {
+		return t.EndBy
+	}
+	return by
+}
+
+func ownDeadline(t *task.Task) time.Time {
 	if len(t.Holds) > 0 && t.Waiting() {
 		if by := t.SignalBy(); !by.IsZero() {
 			return by
@@ -48,10 +57,13 @@ func deadlineOf(t *task.Task) time.Time {
 		if !t.Offered {
 			return t.Since
 		}
+		if until := t.PreferredUntil(); !until.IsZero() && (t.StartBy.IsZero() || until.Before(t.StartBy)) {
+			return until
+		}
 		return t.StartBy
 	case task.Running:
-		if t.Spec != nil && t.Spec.Timeout.Run > 0 && t.Epoch > 0 {
-			return t.StartedAt.Add(t.Spec.Timeout.Run.Std() + t.Spec.Timeout.Grace() + task.StopMargin)
+		if until := t.RunUntil(); t.Spec != nil && !until.IsZero() && t.Epoch > 0 {
+			return until.Add(t.Spec.Timeout.Grace() + task.StopMargin)
 		}
 	case task.Cancelling:
 		if t.Epoch > 0 { // a parent's children have deadlines of their own
@@ -80,6 +92,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.labels(t.Labels)
 	d.str("route", string(t.Route))
 	d.time("start_by", t.StartBy)
+	d.time("end_by", t.EndBy)
 	d.str("group", t.Group)
 	d.str("retry_of", string(t.RetryOf))
 	d.str("batch", t.Batch)
@@ -112,6 +125,10 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("late", int64(t.Late))
 	d.dismissed(t.Dismissed)
 	d.str("failed_on", t.FailedOn)
+	if t.Handed != nil {
+		d.str("home", string(t.Handed.Home))
+		d.time("handed_until", t.Handed.Until)
+	}
 	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
@@ -171,6 +188,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Route = task.Route(l.UnsafeString())
 	case "start_by":
 		t.StartBy = instant(l)
+	case "end_by":
+		t.EndBy = instant(l)
 	case "group":
 		t.Group = l.UnsafeString()
 	case "retry_of":
@@ -219,6 +238,12 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Dismissed = dismissal(l)
 	case "failed_on":
 		t.FailedOn = l.UnsafeString()
+	case "home":
+		t.Handed = handedFrom(t.Handed)
+		t.Handed.Home = task.Route(l.UnsafeString())
+	case "handed_until":
+		t.Handed = handedFrom(t.Handed)
+		t.Handed.Until = instant(l)
 	case "begun":
 		t.Begun = instant(l)
 	case "submitted":
@@ -245,6 +270,14 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 	default:
 		l.SkipRecursive()
 	}
+}
+
+// handedFrom is where the fields of a hand-over go.
+func handedFrom(h *task.Handed) *task.Handed {
+	if h == nil {
+		return &task.Handed{}
+	}
+	return h
 }
 
 // unsigned reads what [doc.num] made of a uint64.

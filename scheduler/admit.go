@@ -41,10 +41,6 @@ const (
 	// offerAgain is how long an admitted task may be without an offer before another
 	// scheduler than the one that admitted it places that.
 	offerAgain = 2 * time.Second
-	// The read model is hurried again when each record that it had last time has been waited
-	// for so long, and mostPatience at most.
-	perNews      = 50 * time.Microsecond
-	mostPatience = 100 * time.Millisecond
 	// admitLook is how often that is looked at, if nothing else happens.
 	admitLook = time.Second
 )
@@ -255,24 +251,7 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 
 // hurry hurries the read model while tasks wait for a place: it tells when one is free.
 func (a *admitter) hurry(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.busy:
-		}
-		for a.crowded() {
-			before := a.observed.Load()
-			if a.view.Wait(ctx, before+1) != nil {
-				break // it is behind or ends; the next round asks again
-			}
-			// Much at once is cheaper for everybody than the same one by one.
-			select {
-			case <-ctx.Done():
-			case <-time.After(min(time.Duration(a.observed.Load()-before)*perNews, mostPatience)):
-			}
-		}
-	}
+	hurry(ctx, a.view, a.busy, a.observed.Load, a.crowded)
 }
 
 func (a *admitter) crowded() bool {

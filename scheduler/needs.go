@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +22,9 @@ import (
 // who waits for whom; the log has the rest.
 type needs struct {
 	wake chan struct{} // there is somebody to look at
+	busy chan struct{} // holds one: somebody who is waited for is on the way, so news are urgent
+
+	observed atomic.Uint64 // the latest that was told
 
 	mu      sync.Mutex
 	waiting map[task.ID]*held            // guarded by mu; those that are held
@@ -28,6 +32,7 @@ type needs struct {
 	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
 	look    map[task.ID]bool             // guarded by mu; held tasks to look at
 	births  int                          // guarded by mu; how many are kept in waiting
+	under   map[task.ID]bool             // guarded by mu; those that are needed and under way: offered, or running
 }
 
 // held is a task that waits for others.
@@ -36,20 +41,23 @@ type held struct {
 	// birth is the task as it was born, if that is all that has happened to it and
 	// there is room for it: so it need not be read again.
 	birth *task.Task
+	// needs are those of a birth for which there is no room: so it is read only to let it go.
+	needs *task.Needs
 }
 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
-const maxBirths = 50_000
+const maxBirths = 100_000
 
 func newNeeds() *needs {
 	return &needs{
-		wake: make(chan struct{}, 1), waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
+		wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), under: map[task.ID]bool{}, waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
 		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
 	}
 }
 
 // observe implements reactor.
 func (n *needs) observe(s *events.Step) {
+	n.observed.Store(s.Record.Seq)
 	if s.Is.State == task.Unknown || s.Is.State == s.Was.State {
 		return
 	}
@@ -62,6 +70,7 @@ func (n *needs) observe(s *events.Step) {
 	case s.Was.State == task.Held:
 		n.forget(id)
 	}
+	n.goes(id, s.Is.State)
 	if !s.Is.State.Terminal() {
 		delete(n.ended, id) // it has another life
 		return
@@ -83,6 +92,23 @@ func (n *needs) observe(s *events.Step) {
 	}
 }
 
+// goes notes whether a task is under way for which others wait. It is called with mu held.
+func (n *needs) goes(id task.ID, state task.State) {
+	if (state == task.Pending || state == task.Running) && len(n.wanted[id]) > 0 {
+		n.under[id] = true
+		signal(n.busy)
+	} else {
+		delete(n.under, id)
+	}
+}
+
+// crowded tells whether what comes next in the log may be what somebody waits for.
+func (n *needs) crowded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.under) > 0
+}
+
 // hold notes that a task is held, if it may be by what it needs. It is called with mu held.
 func (n *needs) hold(id task.ID, r *events.Record) {
 	e, born := r.Fact.Event.(task.Submitted)
@@ -90,6 +116,9 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 		return
 	}
 	h := &held{}
+	if born {
+		h.needs = e.Needs
+	}
 	if born && n.births < maxBirths {
 		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
 		h.birth = &t
@@ -123,6 +152,7 @@ func (n *needs) done(id task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.forget(id)
+	n.goes(id, task.Pending) // the read model will know in a moment what has become of it
 }
 
 // forget is called with mu held.
@@ -140,6 +170,7 @@ func (n *needs) forget(id task.ID) {
 		if len(n.wanted[of]) == 0 {
 			delete(n.wanted, of)
 			delete(n.ended, of)
+			delete(n.under, of)
 		}
 	}
 	delete(n.waiting, id)
@@ -154,14 +185,21 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// known returns a held task as it was born, nil if that is not kept.
-func (n *needs) known(id task.ID) *task.Task {
+// known returns a held task as it was born, or no more of it than what it needs if whole is
+// false; nil if not even that is kept.
+func (n *needs) known(id task.ID) (t *task.Task, whole bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h := n.waiting[id]; h != nil {
-		return h.birth
+	h := n.waiting[id]
+	switch {
+	case h == nil:
+		return nil, false
+	case h.birth != nil:
+		return h.birth, true
+	case h.needs != nil:
+		return &task.Task{ID: id, Work: task.Work{Needs: h.needs}}, false
 	}
-	return nil
+	return nil, false
 }
 
 // await notes what a held task needs, so that no end of it is missed from now on,
@@ -196,6 +234,7 @@ func (n *needs) await(t *task.Task) (missing []task.ID) {
 func (n *needs) found(t *task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.goes(t.ID, t.State)
 	if !t.State.Terminal() {
 		delete(n.ended, t.ID)
 		return
@@ -287,8 +326,17 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 
 // considerNow looks at a held task because something has happened.
 func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
-	t := s.needs.known(id)
-	if t == nil {
+	t, whole := s.needs.known(id)
+	if t != nil {
+		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
+			return err
+		}
+		ends, _ := s.needs.ends(t)
+		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
+			return nil
+		}
+	}
+	if !whole {
 		var err error
 		if t, err = s.loadHeld(ctx, id); err != nil {
 			return err
@@ -297,9 +345,9 @@ func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
 			s.needs.done(id)
 			return nil
 		}
-	}
-	if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
-		return err
+		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
+			return err
+		}
 	}
 	return s.judge(ctx, t)
 }

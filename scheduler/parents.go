@@ -215,6 +215,9 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 		return nil
 	}
 	_, _, err = s.rec.Do(ctx, t, command)
+	if errors.As(err, new(*events.Taken)) {
+		return nil // another task has its unique key meanwhile, so the child lives alone
+	}
 	if errors.Is(err, task.ErrRunning) {
 		return nil
 	}

@@ -192,6 +192,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { return s.followParents(ctx) })
 	g.Go(func() error { return s.bury(ctx) })
 	g.Go(func() error { return s.release(ctx) })
+	if view, ok := s.view.(Hurried); ok {
+		g.Go(func() error { hurry(ctx, view, s.needs.busy, s.needs.observed.Load, s.needs.crowded); return nil })
+	}
 	g.Go(func() error { return s.fire(ctx) })
 	return g.Wait()
 }

@@ -18,8 +18,8 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 		return Submitted{}, fmt.Errorf("a copy of %s runs what that ran: leave job and spec out", t.ID)
 	}
 	job := Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Priority: t.Route.Priority(), Group: t.Group, Spec: *t.Spec}
-	if _, own := t.Route.Node(); own {
-		job.Queue = t.shared().Queue()
+	if _, own := t.Route.Node(); own || t.Route.Selected() {
+		job.Queue = t.sharedName()
 	}
 	if len(t.Params) > 0 {
 		if err := json.Unmarshal(t.Params, &job.Params); err != nil {

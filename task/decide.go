@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +112,11 @@ type ReportLate struct {
 type Cancel struct{ Reason string }
 
 // Expire ends a task that was not started in time.
-type Expire struct{ Detail string }
+type Expire struct {
+	Detail string
+	// Reason is a code. Default [ReasonExpired].
+	Reason string
+}
 
 // GiveUp ends a task that cannot be helped; Reason is a code, Detail words.
 type GiveUp struct{ Reason, Detail string }
@@ -180,7 +185,7 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 		if !t.Waiting() {
 			return nil, ErrNotWaiting
 		}
-		return GivenUp{Reason: ReasonExpired, Detail: c.Detail}, nil
+		return GivenUp{Reason: cmp.Or(c.Reason, ReasonExpired), Detail: c.Detail}, nil
 	case GiveUp:
 		if t.State.Terminal() {
 			return nil, ErrEnded
@@ -198,6 +203,8 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 			return nil, ErrNoParent
 		}
 		return Concluded(c), nil
+	case HandOver:
+		return handOver(t, c, now)
 	case Postpone:
 		return postpone(t, c)
 	case Unhold:
@@ -239,7 +246,7 @@ func reassign(t Task, c Reassign) (Event, error) {
 	if err := c.To.Validate(); err != nil {
 		return nil, err
 	}
-	return Reassigned(c), nil
+	return Reassigned{From: c.From, To: c.To, Reason: c.Reason}, nil
 }
 
 func postpone(t Task, c Postpone) (Event, error) {
@@ -263,6 +270,9 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
 			return GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
+		}
+		if t.tooLong(now) {
+			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
 		}
 		if t.Spec.Cost() > 1 || t.Route.Selected() {
 			return fits(t, c, start)
@@ -382,6 +392,9 @@ func fail(t Task, c Fail, now time.Time) Event {
 		Class: c.Class, Exit: c.Exit, Final: c.Final, After: c.RetryAfter, Chance: c.Chance,
 		Failures: t.Failures + 1, Begun: t.Begun, At: now,
 	})
+	if again && t.tooLong(due) {
+		words, again = "the next attempt would be due after timeout.total", false
+	}
 	if e.Reason = words; again {
 		e.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: due}
 	}

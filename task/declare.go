@@ -54,8 +54,12 @@ func (w *Work) Asks() (queue string, needs Selector) {
 	if queue == "" {
 		queue = DefaultQueue
 	}
-	if needs = w.Spec.Needs(); SelectorQueue(queue, needs) != w.Route.Queue() {
-		needs = w.Spec.room() // it has fallen back, or was released
+	if needs = w.Spec.Needs(); SelectorQueue(queue, needs) == w.Route.Queue() {
+		return queue, needs
 	}
+	if preferred, ok := w.Spec.preferred(queue, w.Route); ok {
+		return queue, preferred
+	}
+	needs = w.Spec.room() // it has fallen back, or was released
 	return queue, needs
 }

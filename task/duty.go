@@ -64,6 +64,10 @@ func (d Duty) Overdue(now time.Time) bool { return !d.By.IsZero() && now.After(d
 
 // Owes returns the duty of a task in its surroundings.
 func Owes(t Task, around Surroundings, s Settings) Duty {
+	return t.withinTotal(owes(t, around, s))
+}
+
+func owes(t Task, around Surroundings, s Settings) Duty {
 	if len(t.Holds) > 0 && t.Waiting() {
 		return heldDuty(t, around, s)
 	}
@@ -92,6 +96,9 @@ func Owes(t Task, around Surroundings, s Settings) Duty {
 }
 
 func pendingDuty(t Task, around Surroundings, s Settings) Duty {
+	if !t.PreferredUntil().IsZero() {
+		return handedDuty(t, around, s)
+	}
 	if on, own := t.Route.Node(); own {
 		return placeDuty(t, on, around, s)
 	}
@@ -131,8 +138,8 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 		d.By = t.CancelBy
 		lost = "it ends as abnormal/lost, for the end of the process was not seen"
 		d.Command = Lose{Epoch: t.Epoch, Reason: "the end was not confirmed"}
-	} else if run := t.runTimeout(); run > 0 {
-		d.By = t.RunUntil().Add(t.grace() + StopMargin)
+	} else if until := t.RunUntil(); !until.IsZero() {
+		d.By = until.Add(t.grace() + StopMargin)
 		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", d.By.Sub(t.StartedAt)-t.grace()-StopMargin)}
 	} else {
 		// Renewals leave no facts; when one fails, the server offers the task to somebody else.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Each runs something once for each value of a list: a task with it is a parent of as many
@@ -144,8 +145,9 @@ func OwnChildren(t *Task) (Children, bool) {
 func itemChildren(parent *Task) func(name string) Submitted {
 	spec, each := *parent.Spec, parent.Spec.Each
 	items, _ := each.items(&parent.Work)
-	spec.Each, spec.Signal, spec.Unique = nil, nil, Unique{}
+	spec.Each, spec.Signal, spec.Unique, spec.Timeout.Total = nil, nil, Unique{}, 0
 	w := parent.Work
+	w.EndBy = time.Time{}
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
 	w.Inputs = without(w.Inputs, each.Result)
 	w.Holds = w.holds()

@@ -23,8 +23,10 @@ type Work struct {
 	Route  Route             `json:"route,omitzero"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
-	Group   string    `json:"group,omitzero"`
-	Parent  ID        `json:"parent,omitzero"`
+	// EndBy is when it has taken as long as it may altogether; zero for no such bound.
+	EndBy  time.Time `json:"end_by,omitzero"`
+	Group  string    `json:"group,omitzero"`
+	Parent ID        `json:"parent,omitzero"`
 	// Holds are what has to open before the task is offered. Empty in an offer.
 	Holds []string `json:"holds,omitzero"`
 	// FairKey shares the queue out: tasks of different keys are taken in turn. "" for none.
@@ -192,6 +194,8 @@ type GivenUp struct {
 type Reassigned struct {
 	From, To Route
 	Reason   string
+	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
+	Until time.Time
 }
 
 // Postponed says that a task which waits is to wait until a time. Its offer is stale

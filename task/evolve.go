@@ -87,6 +87,7 @@ func Evolve(t Task, r Recorded) Task {
 	case Reassigned:
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
+			t.handed(e)
 			t.Route, t.Turn, t.Offered = e.To, r.Seq, false
 			if t.State == Pending {
 				t.Since, t.Message = r.At, e.Reason
@@ -109,6 +110,8 @@ func Evolve(t Task, r Recorded) Task {
 			unsaid := slices.Contains(t.Holds, HoldSignal) // what was given once is not asked for again
 			t.again(e.Reason, r)
 			t.holdAgain(unsaid, e.Reason, r)
+			t.EndBy = time.Time{}
+			t.boundWhole(r.At)
 			if t.Spec.Parental() && t.State == Pending {
 				if _, why := t.short(); why != "" { // its nodes are looked for anew
 					t.Children = nil
@@ -212,6 +215,7 @@ func (t *Task) owns(epoch uint64) bool { return t.Live() && t.Epoch == epoch }
 // last turn was met, or it is why the task ended and had to be reopened.
 func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 	t.enter(s, reason, "", r)
+	t.turnHome()
 	t.Turn, t.Offered = r.Seq, false
 	t.Due, t.EndedAt, t.CancelBy = due, time.Time{}, time.Time{}
 	if t.StartBy.IsZero() {

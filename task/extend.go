@@ -2,15 +2,16 @@ package task
 
 import "time"
 
-// RunUntil is when the run timeout of the current attempt passes; zero if there is none.
+// RunUntil is when the run timeout of the current attempt passes, or the total one if that is earlier; zero
+// if there is none.
 func (t *Task) RunUntil() time.Time {
 	run := t.runTimeout()
 	if run <= 0 {
-		return time.Time{}
+		return t.EndBy
 	}
-	until := t.StartedAt.Add(run)
-	if t.Extended.After(until) {
-		return t.Extended
+	until := later(t.StartedAt.Add(run), t.Extended)
+	if t.tooLong(until) {
+		return t.EndBy
 	}
 	return until
 }
@@ -18,8 +19,8 @@ func (t *Task) RunUntil() time.Time {
 // extend moves the run timeout within its bound. What holds already needs no fact.
 func extend(t Task, c Extend) Event {
 	now := t.RunUntil()
-	if now.IsZero() || t.State != Running {
-		return nil
+	if now.IsZero() || t.State != Running || t.runTimeout() <= 0 {
+		return nil // the total one is not moved
 	}
 	more := t.Spec.Timeout.Extend.Std()
 	if more == 0 {
@@ -28,6 +29,9 @@ func extend(t Task, c Extend) Event {
 	until := c.Until
 	if last := t.StartedAt.Add(t.runTimeout() + more); until.After(last) {
 		until = last
+	}
+	if t.tooLong(until) {
+		until = t.EndBy
 	}
 	if !until.After(now) {
 		return nil

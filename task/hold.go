@@ -98,6 +98,7 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	if len(e.Inputs) > 0 {
 		t.Inputs = e.Inputs
 	}
+	t.boundWhole(later(r.At, t.Due))
 	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
 		t.StartBy = later(r.At, t.Due).Add(bound)
 	}
@@ -131,7 +132,7 @@ func later(a, b time.Time) time.Time {
 func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 	var holds []string
 	if t.Needs != nil {
-		holds, t.Inputs = append(holds, HoldNeeds), nil
+		holds = append(holds, HoldNeeds) // what it is told of them then wins over what it was told
 	}
 	if unsaid {
 		holds = append(holds, HoldSignal)

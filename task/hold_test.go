@@ -91,3 +91,26 @@ func TestHeldPendingTimeout(t *testing.T) {
 		t.Errorf("nobody ends it then: %+v", d)
 	}
 }
+
+// Who gets another life is told again what it was told, until it is told something newer; what is
+// no object keeps nobody from that.
+func TestToldAgain(t *testing.T) {
+	needy := held(HoldNeeds, HoldSignal)
+	needy.Needs = &Needs{Of: []Need{{Task: "01JNA0NEED0000000000000000", Name: "make"}}}
+	told := given(needy,
+		Unheld{Hold: HoldSignal, Inputs: []byte(`{"boss":{"data":1}}`)}, Unheld{Hold: HoldNeeds, Inputs: []byte(`{"boss":{"data":1},"make":{"result":7}}`)},
+		CancelConfirmed{}, Reopened{Reason: "again"})
+	if told.State != Held || !slices.Equal(told.Holds, []string{HoldNeeds}) {
+		t.Fatalf("it is %s, held by %v", told.State, told.Holds)
+	}
+	e, err := Decide(told, Unhold{Hold: HoldNeeds, Inputs: []byte(`{"make":{"result":8}}`)}, noon)
+	if err != nil || string(e.(Unheld).Inputs) != `{"boss":{"data":1},"make":{"result":8}}` {
+		t.Errorf("it is told %s, %v", e.(Unheld).Inputs, err)
+	}
+	for _, was := range []string{"7", "null", "[]", "{"} {
+		told.Inputs = []byte(was)
+		if e, err := Decide(told, Unhold{Hold: HoldNeeds, Inputs: []byte(`{"make":1}`)}, noon); err != nil || string(e.(Unheld).Inputs) != `{"make":1}` {
+			t.Errorf("after %s it is told %+v, %v", was, e, err)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (s *Spec) Includes() bool {
 // Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
 // or make others do so.
 func (s *Spec) Placed() bool {
-	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Cost() > 1
+	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Place.Prefers() || s.Cost() > 1
 }
 
 // ChildID is the id of a task's child with a name: always the same, so that to ask for it
@@ -120,8 +120,9 @@ func nodeChild(parent *Task, name string) Submitted {
 	spec := *parent.Spec
 	place := Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
 	spec.Place = place
-	spec.Signal, spec.Unique = nil, Unique{} // those the parent has
+	spec.Signal, spec.Unique, spec.Timeout.Total = nil, Unique{}, 0 // those the parent has
 	w := parent.Work
+	w.EndBy = time.Time{}
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
 	w.Holds = w.holds()
 	w.Route = spec.homeRoute(parent.sharedName(), parent.Route.Priority())
@@ -227,6 +228,8 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	}
 	c := Conclude{State: Finished, Message: p.String(), Result: p.Result()}
 	switch {
+	case t.ranOut() && p.States[Finished]+p.Skipped < p.Total():
+		c.State, c.Reason, c.Message = Error, ReasonTimeout, t.totalWords()+"; "+c.Message
 	case t.State == Cancelling && p.States[Finished]+p.Skipped < p.Total() || t.State == Cancelling && p.Total() == 0:
 		c.State, c.Reason = Cancelled, ReasonUser
 	case p.States[Error]+p.States[Abnormal] > 0:

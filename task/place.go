@@ -40,6 +40,14 @@ type Place struct {
 	// Late says what a task for all nodes does about nodes that come while it is
 	// open: [LateIgnore], the default, or [LateInclude].
 	Late string `json:"late,omitempty"`
+	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key such
+	// as that of [Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
+	Sticky string `json:"sticky,omitempty"`
+	// Prefer are nodes that are better than others. Sticky goes before. At most [MaxPrefer].
+	Prefer []Preference `json:"prefer,omitempty"`
+	// PreferWait is for how long a task is left to nodes that it prefers and that take work; afterwards
+	// any node may claim it. Default [DefaultPreferWait].
+	PreferWait Duration `json:"prefer_wait,omitempty"`
 	// NoNode is what happens while no node that it is meant for takes new work. Default expire.
 	NoNode string `json:"no_node,omitempty"`
 	// Queue is the shared queue to which it is released or falls back, and which nodes
@@ -124,6 +132,9 @@ func (p *Place) validate() error {
 	}
 	if err := p.Labels.Validate(); err != nil {
 		return fmt.Errorf("place.%w", err)
+	}
+	if err := p.validatePreference(); err != nil {
+		return err
 	}
 	if err := validNodes("place.nodes", p.Nodes); err != nil {
 		return err

@@ -148,7 +148,7 @@ func TestAsks(t *testing.T) {
 	if !ok || !d.Overdue(noon.Add(time.Minute)) {
 		t.Fatalf("without a node its duty is %+v", d)
 	}
-	moved := Evolve(waits, Recorded{Seq: 7, Chain: true, At: noon, Event: Reassigned(move)})
+	moved := Evolve(waits, Recorded{Seq: 7, Chain: true, At: noon, Event: Reassigned{From: move.From, To: move.To, Reason: move.Reason}})
 	if queue, needs := moved.Asks(); queue != "images" || needs.String() != "slots>=2" {
 		t.Errorf("having fallen back it asks for %s in %s", needs, queue)
 	}

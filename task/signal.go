@@ -84,8 +84,11 @@ func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
 		return slices.Concat(to, more), nil
 	}
 	var all, add map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(to, &all), json.Unmarshal(more, &add)); err != nil {
+	if err := json.Unmarshal(more, &add); err != nil {
 		return nil, fmt.Errorf("inputs: %w", err)
+	}
+	if json.Unmarshal(to, &all) != nil || all == nil {
+		return more, nil // what was there is no object, and must not hold the task for ever
 	}
 	maps.Copy(all, add)
 	return json.Marshal(all)

@@ -136,6 +136,11 @@ type Timeout struct {
 	// Extend is how much longer an attempt may take altogether if its program asks for
 	// more time (EXTEND). Default: as long as Run once more.
 	Extend Duration `json:"extend,omitempty"`
+	// Total is how long the whole may take, all waits, attempts and retries included: from the due time
+	// on, or from when nothing but its queue and limits keeps it, or from the last reopening. When it passes, what waits ends as
+	// abnormal/timeout, an attempt is stopped and fails with class timeout, and of a task with
+	// children all are cancelled, and it ends as error/timeout. Default: no bound.
+	Total Duration `json:"total,omitempty"`
 	// Idle is how long an attempt may be silent: print no line and report nothing. When it
 	// passes, the attempt fails with class timeout. Default: no bound.
 	Idle Duration `json:"idle,omitempty"`
@@ -217,7 +222,7 @@ func (s *Spec) Validate() error {
 
 func (t Timeout) validate() error {
 	return notBelowZero(
-		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.extend", t.Extend},
+		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.extend", t.Extend}, named{"timeout.total", t.Total},
 		named{"timeout.idle", t.Idle}, named{"timeout.heartbeat", t.Heartbeat}, named{"timeout.stop", t.Stop}, named{"timeout.setup", t.Setup})
 }
 

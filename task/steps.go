@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
@@ -86,6 +87,36 @@ func (s *Spec) stepNames() []string {
 	return names
 }
 
+// ChangeSteps has change called for each step and handler, on copies that take the place of what
+// others may share. It ends with the first error.
+func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		if err := change(s.Steps[i].Name, &s.Steps[i]); err != nil {
+			return err
+		}
+	}
+	if s.On == nil {
+		return nil
+	}
+	on := *s.On
+	for _, h := range []struct {
+		name string
+		step **Step
+	}{{OnSuccess, &on.Success}, {OnFailure, &on.Failure}, {OnCancel, &on.Cancel}, {OnExit, &on.Exit}} {
+		if *h.step == nil {
+			continue
+		}
+		step := **h.step
+		if err := change(h.name, &step); err != nil {
+			return err
+		}
+		*h.step = &step
+	}
+	s.On = &on
+	return nil
+}
+
 // stepped tells whether the children of a task of the spec are steps.
 func (s *Spec) stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
 
@@ -142,6 +173,7 @@ func stepChild(parent *Task, name string) Submitted {
 	w := parent.Work
 	w.Params = overParams(step.Params, parent.Params)
 	w.Spec, w.Parent, w.Needs, w.StartBy = &spec, parent.ID, needs, parent.StartBy
+	w.EndBy = time.Time{} // that of the whole its parent has
 	queue := step.Queue
 	if queue == "" {
 		queue = parent.Route.Queue()
@@ -154,6 +186,7 @@ func stepChild(parent *Task, name string) Submitted {
 	}
 	w.Route = spec.homeRoute(queue, parent.Route.Priority())
 	w.Holds = w.holds()
+	w.boundWhole(later(parent.StartedAt, parent.Due))
 	if bound := spec.Timeout.Pending.Std(); bound > 0 && !w.waitsForOthers() {
 		w.StartBy = later(parent.StartedAt, parent.Due).Add(bound)
 	}
@@ -267,7 +300,7 @@ func (s *Spec) validateParent() error {
 		name string
 		set  bool
 	}{
-		{"timeout", s.Timeout != Timeout{}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
+		{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
 		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"on_restart", s.OnRestart != ""}, {"resources", s.Resources != Resources{}},
 		{"concurrency", s.Concurrency != Concurrency{}}, {"rate", s.Rate != Rate{}},
 		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},

@@ -29,6 +29,8 @@ type Submission struct {
 	Pending *Duration `json:"pending_timeout,omitempty"`
 	Run     *Duration `json:"run_timeout,omitempty"`
 	Retries *int      `json:"retries,omitempty"`
+	// Total replaces the spec's timeout.total, if set.
+	Total *Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
@@ -151,6 +153,10 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.UniqueKey(); err != nil {
 		return e, err
 	}
+	if _, err := e.StickyName(); err != nil {
+		return e, err
+	}
+	e.boundWhole(later(now, e.Due))
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
 		e.StartBy = later(now, e.Due).Add(p)
 	}
@@ -165,11 +171,15 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Run != nil {
 		spec.Timeout.Run = *s.Run
 	}
+	if s.Total != nil {
+		spec.Timeout.Total = *s.Total
+	}
 	if s.Retries != nil {
 		spec.Retry.Max = *s.Retries
 	}
 	if len(s.Nodes) > 0 {
 		spec.Place.Mode, spec.Place.Nodes = "", s.Nodes
+		spec.Place.unprefer()
 	}
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
@@ -195,7 +205,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
-	return s.Pending != nil || s.Run != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
+	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
 		s.Concurrency != nil || s.Rate != nil || s.Unique != nil
 }
 
@@ -203,12 +213,21 @@ func (s *Submission) overrides(spec *Spec) bool {
 func (p Place) with(set *Place) Place {
 	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
 		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
+		if p.fans() || p.Targeted() {
+			p.unprefer() // it is for one node of several
+		}
 	}
 	if len(set.Avoid) > 0 {
 		p.Avoid = set.Avoid
 	}
+	if len(set.Prefer) > 0 {
+		p.Prefer = set.Prefer
+	}
+	if set.PreferWait != 0 {
+		p.PreferWait = set.PreferWait
+	}
 	for _, text := range []struct{ is, to *string }{
-		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue},
+		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue}, {&p.Sticky, &set.Sticky},
 	} {
 		if *text.to != "" {
 			*text.is = *text.to

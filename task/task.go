@@ -51,6 +51,8 @@ type Task struct {
 	// since then started, which is only kept if the task has a retry budget.
 	FailedOn string    `json:"failed_on,omitzero"`
 	Begun    time.Time `json:"begun,omitzero"`
+	// Handed says that it was left to nodes that it prefers, since its turn began; nil if it was not.
+	Handed *Handed `json:"handed,omitzero"`
 	// Late counts results that came from fenced attempts.
 	Late int `json:"late,omitzero"`
 	// Dismissed says who took the task off the list of dead letters; nil if nobody has.

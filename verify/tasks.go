@@ -117,15 +117,16 @@ func (s stamp) time() time.Time {
 type folded struct {
 	seq, head, turn, epoch, offer        uint64
 	due, since, started, ended, cancelBy stamp
-	startBy                              stamp
+	startBy, endBy, handedUntil          stamp
 	attempt, failures, losses            int32
 	spec, route, node, session, holds    uint32
+	home                                 uint32 // where it goes back to, if it was handed over
 	state                                task.State
 	offered, dismissed, needs            bool
 }
 
 func (t *tasks) thin(k *task.Task) folded {
-	return folded{
+	f := folded{
 		seq: k.Seq, head: k.Head, turn: k.Turn, epoch: k.Epoch, offer: k.Offer,
 		due: stampOf(k.Due), since: stampOf(k.Since), started: stampOf(k.StartedAt), ended: stampOf(k.EndedAt),
 		cancelBy: stampOf(k.CancelBy), startBy: stampOf(k.StartBy),
@@ -134,7 +135,12 @@ func (t *tasks) thin(k *task.Task) folded {
 		holds: t.words.number(strings.Join(k.Holds, ",")),
 		node:  t.words.number(k.Node), session: t.words.number(k.Session),
 		state: k.State, offered: k.Offered, dismissed: k.Dismissed != nil, needs: k.Needs != nil,
+		endBy: stampOf(k.EndBy),
 	}
+	if h := k.Handed; h != nil {
+		f.home, f.handedUntil = t.words.number(string(h.Home)), stampOf(h.Until)
+	}
+	return f
 }
 
 // task is the reverse of thin, with nothing that it left out.
@@ -148,10 +154,13 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 		Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), CancelBy: f.cancelBy.time(),
 		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
-		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), Holds: holds},
+		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), EndBy: f.endBy.time(), Holds: holds},
 	}
 	if f.needs {
 		k.Needs = &task.Needs{} // which they are is nobody's business here
+	}
+	if f.home != 0 {
+		k.Handed = &task.Handed{Home: task.Route(t.words.list[f.home]), Until: f.handedUntil.time()}
 	}
 	if f.dismissed {
 		k.Dismissed = &task.Dismissal{}

@@ -36,6 +36,10 @@ type Store interface {
 	WatchNode(id node.ID, changed func()) (stop func(), err error)
 	// Declared and OnDeclared say what the routes of selectors stand for.
 	events.Declarer
+	// Ran returns where a task started last of those that share a name; its node is "" if
+	// nobody knows. SaveRan stores it in place of what was known.
+	Ran(ctx context.Context, name string) (task.Ran, error)
+	SaveRan(ctx context.Context, r task.Ran) error
 	// SaveLive stores how an attempt stands, in place of what was said before.
 	SaveLive(ctx context.Context, l task.Live) error
 	// SaveCheckpoint stores a checkpoint in place of the one before and waits until it is

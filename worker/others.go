@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,74 +25,75 @@ func restFor(deliveries int) time.Duration {
 	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
 }
 
-// othersFresh is how long an answer about other nodes is good for.
+// othersFresh is how long what is known of other nodes is good for.
 const othersFresh = 2 * time.Second
 
-// others knows which queues are served by other nodes. It asks only when a task
-// is to be left to them, and remembers the answers for a moment.
+// others knows the other nodes. It asks only when somebody wants to know, and remembers
+// the answers for a moment.
 type others struct {
 	log   *events.Recorder
 	alive func(context.Context) (map[node.ID]node.Heartbeat, error)
 	self  node.ID
 
 	mu    sync.Mutex
-	known map[string]answer // guarded by mu; by the queue part of the route
+	beats map[node.ID]node.Heartbeat // guarded by mu
+	asked time.Time                  // guarded by mu; when they were
+	known map[node.ID]knownNode      // guarded by mu
 }
 
-type answer struct {
-	served bool
-	at     time.Time
+type knownNode struct {
+	node.Node
+	at time.Time
 }
 
 // serve tells whether another node that beats takes new work of the task's kind: from its
 // queue, or chosen by its selector. If that cannot be found out it says no, and the
 // task starts here rather than nowhere.
 func (o *others) serve(ctx context.Context, t task.Task) bool {
-	queue := t.Route.Queue()
-	now := o.log.Now()
-	o.mu.Lock()
-	a, ok := o.known[queue]
-	o.mu.Unlock()
-	if ok && now.Sub(a.at) < othersFresh {
-		return a.served
-	}
-	a = answer{o.look(ctx, node.WantOfTask(&t)), now}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.known == nil {
-		o.known = map[string]answer{}
-	}
-	o.known[queue] = a
-	return a.served
+	return len(o.peers(ctx, t, "")) > 0
 }
 
-func (o *others) look(ctx context.Context, want node.Want) bool {
-	nodes, err := o.all(ctx)
-	return err == nil && slices.ContainsFunc(nodes, func(n node.Node) bool {
-		rule, _ := n.Excluded(want)
-		return rule == ""
-	})
+// peers implements [Preferring.Peers].
+func (o *others) peers(ctx context.Context, t task.Task, only string) []task.Peer {
+	nodes, err := o.all(ctx, only)
+	if err != nil {
+		return nil
+	}
+	want := node.WantOfTask(&t)
+	var list []task.Peer
+	for _, n := range nodes {
+		if rule, _ := n.Excluded(want); rule == "" {
+			list = append(list, task.Peer{Node: string(n.ID), Labels: n.Selectable()})
+		}
+	}
+	return list
 }
 
 // alone tells whether this node is the only one to serve one of its queues; no if that
 // cannot be found out.
 func (o *others) alone(ctx context.Context, n *node.Node) bool {
-	nodes, err := o.all(ctx)
+	nodes, err := o.all(ctx, "")
 	return err == nil && n.Alone(nodes)
 }
 
-// all are the other nodes that beat.
-func (o *others) all(ctx context.Context) ([]node.Node, error) {
-	alive, err := o.alive(ctx)
-	if err != nil {
-		return nil, err
+// all are the other nodes that beat; if only is not "", at most the one of that name.
+func (o *others) all(ctx context.Context, only string) ([]node.Node, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.log.Now()
+	if o.beats == nil || now.Sub(o.asked) >= othersFresh {
+		beats, err := o.alive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		o.beats, o.asked = beats, now
 	}
 	var nodes []node.Node
-	for id, beat := range alive {
-		if id == o.self {
+	for id, beat := range o.beats {
+		if id == o.self || only != "" && string(id) != only {
 			continue
 		}
-		n, err := o.log.LoadNode(ctx, id)
+		n, err := o.node(ctx, id, now)
 		if err != nil {
 			return nil, err
 		}
@@ -102,4 +102,24 @@ func (o *others) all(ctx context.Context) ([]node.Node, error) {
 		}
 	}
 	return nodes, nil
+}
+
+// node reads what has become of a node since the last look. The caller holds o.mu.
+func (o *others) node(ctx context.Context, id node.ID, now time.Time) (node.Node, error) {
+	was, ok := o.known[id]
+	if ok && now.Sub(was.at) < othersFresh {
+		return was.Node, nil
+	}
+	if !ok {
+		was.Node = node.Node{ID: id}
+	}
+	n, err := o.log.UpdateNode(ctx, was.Node)
+	if err != nil {
+		return n, err
+	}
+	if o.known == nil {
+		o.known = map[node.ID]knownNode{}
+	}
+	o.known[id] = knownNode{n, now}
+	return n, nil
 }

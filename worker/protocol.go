@@ -25,6 +25,8 @@ type Protocol struct {
 	Labels func() map[string]string
 	// Others tells whether another node takes work of the task's kind. Default: none does.
 	Others func(ctx context.Context, t task.Task) bool
+	// Preferring finds out to whom a task is left that prefers nodes. Default: every task is taken.
+	Preferring Preferring
 	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
 	Chance func() float64
 
@@ -48,7 +50,8 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		// projector has listed it.
 		return t, false, o.Ack()
 	}
-	if first && o.Deliveries == 1 {
+	birth := after == 0 && o.Deliveries == 1
+	if first && o.Deliveries == 1 && (birth || !prefers(o)) {
 		// Whoever waits for its first attempt has failed at nothing yet, and its chain
 		// ends where its turn began: the claim checks just that, and what the offer
 		// carries is enough.
@@ -68,7 +71,11 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		claim.Labels = p.Labels()
 	}
 	var command task.Command = claim
-	if t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
+	hand, memory, handing := p.handsOver(ctx, &t)
+	if handing = handing && t.Turn == after; handing {
+		command = hand
+	}
+	if !handing && t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
 		hold, err := p.admit(ctx, &t)
 		if err != nil {
 			return t, false, err
@@ -87,6 +94,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		return t, false, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	if _, started := event.(task.AttemptStarted); started {
+		p.remember(ctx, memory)
 		return t, true, nil
 	}
 	return t, false, p.done(ctx, t, o)

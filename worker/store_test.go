@@ -187,6 +187,25 @@ func (s *store) Print(ctx context.Context, l task.Lines) error {
 	return nil
 }
 
+// rans is what all nodes of a log remember, by that and the name.
+var rans sync.Map
+
+type ranKey struct {
+	log  *events.Memory
+	name string
+}
+
+func (s *store) Ran(_ context.Context, name string) (task.Ran, error) {
+	r, _ := rans.Load(ranKey{s.Memory, name})
+	ran, _ := r.(task.Ran)
+	return ran, s.reach()
+}
+
+func (s *store) SaveRan(_ context.Context, r task.Ran) error {
+	rans.Store(ranKey{s.Memory, r.Name}, r)
+	return s.reach()
+}
+
 func (s *store) SaveLive(_ context.Context, l task.Live) error {
 	if err := s.reach(); err != nil {
 		return err

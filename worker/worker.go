@@ -58,6 +58,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.labels.Store(&map[string]string{})
 	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
 	w.protocol.Others = w.others.serve
+	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: store.Ran, Remember: store.SaveRan}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.safety = safety{w.ackWait, cfg.NodeTTL}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
@@ -245,14 +246,14 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 		a.Output.live.beat = a.Output.heard
 	}
 	a.watchSilence()
-	if run := t.Spec.Timeout.Run.Std(); run > 0 {
-		a.Deadline = t.StartedAt.Add(run)
-		left := run - w.ran(t, received)
+	if until := t.RunUntil(); !until.IsZero() {
+		a.Deadline = until
+		rest := until.Sub(t.StartedAt) - w.ran(t, received)
 		if t.Spec.Run != nil {
-			a.watchRun(left)
-			a.runUntil(t.RunUntil())
+			a.watchRun(rest)
+			a.runUntil(until)
 		} else {
-			a.context, a.release = context.WithTimeoutCause(a.context, left, ErrTimeout)
+			a.context, a.release = context.WithTimeoutCause(a.context, rest, ErrTimeout)
 		}
 	}
 	w.leases.add(a)
@@ -405,5 +406,5 @@ func (a *Attempt) allowed() time.Duration {
 	if until := a.until(); until.After(a.Deadline) {
 		return until.Sub(a.Task.StartedAt).Round(time.Millisecond)
 	}
-	return a.Task.Spec.Timeout.Run.Std()
+	return a.Deadline.Sub(a.Task.StartedAt).Round(time.Millisecond)
 }

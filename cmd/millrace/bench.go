@@ -32,6 +32,7 @@ should run on the machine meanwhile.`,
   millrace bench --json --rounds 5
   millrace bench --sync always
   millrace bench --growth 1000,100000,1000000
+  millrace bench --steps 100000 --future 1000000
   millrace bench --log-bytes 1GB
   millrace bench --records 500000
   millrace bench --idle 1000
@@ -48,6 +49,7 @@ should run on the machine meanwhile.`,
 	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
 	fs.IntVar(&cfg.Keys, "keys", 0, "`number` of keys over which tasks with limits are spread, to measure what limits cost")
 	fs.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a graph in which each needs two others (default: not measured)")
+	fs.IntVar(&cfg.Future, "future", 0, "`number` of tasks that are due much later, to measure what they cost those that run now")
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
 	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
@@ -162,6 +164,12 @@ func benchTable(r *bench.Report) table {
 		t.add(plain(fmt.Sprintf("no-op tasks under %d limits", l.Keys)), plain(fmt.Sprintf("%.0f/s", l.TasksPerSecond)), plain("without limits"), plain(fmt.Sprintf("%.2f", l.Ratio)))
 		value("start latency under a limit p50, p99", fmt.Sprintf("%.2f, %.2f ms", l.StartLatency.P50, l.StartLatency.P99))
 		value(fmt.Sprintf("the same while %d wait for another", l.Held), fmt.Sprintf("%.2f, %.2f ms", l.StartLatencyBehind.P50, l.StartLatencyBehind.P99))
+	}
+	if f := r.Future; f != nil {
+		what := fmt.Sprintf("no-op tasks, %d due in years", f.Tasks)
+		t.add(plain(what), plain(fmt.Sprintf("%.0f/s", f.With)), plain(fmt.Sprintf("%.0f/s without", f.Before)), plain(fmt.Sprintf("%.2f", f.Ratio)))
+		value("start latency with them p50, p99", fmt.Sprintf("%.2f, %.2f ms", f.StartLatency.P50, f.StartLatency.P99))
+		value("submission of them", fmt.Sprintf("%.0f/s", f.SubmitPerSecond))
 	}
 	value("lost, duplicated", fmt.Sprintf("%d, %d of %d", r.Lost, r.Duplicated, r.Submitted))
 	return t

@@ -144,7 +144,7 @@ func factDetails(r *events.Record) string {
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:
-		return fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason)
+		return words(fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason), by("until", e.Until))
 	case task.Postponed:
 		return words(by("until", e.Due), e.Detail)
 	case task.Reopened:

@@ -17,30 +17,49 @@ func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []jobsOfFile
 	for _, f := range read {
 		for i := range f.jobs {
 			j := &f.jobs[i]
-			if j.Files == nil || !files.IsFolder(j.Files.Bundle) {
-				continue
+			pushed := map[string]files.Ref{} // what two steps have in common is one bundle
+			pin := func(name string, of *task.Files) (*task.Files, error) {
+				if of == nil || !files.IsFolder(of.Bundle) {
+					return of, nil
+				}
+				dir := of.Bundle
+				if !filepath.IsAbs(dir) {
+					dir = filepath.Join(filepath.Dir(f.name), dir)
+				}
+				if _, done := pushed[dir]; !done {
+					p, err := a.push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
+					if err != nil {
+						return nil, fmt.Errorf("files: %w", err)
+					}
+					pushed[dir] = files.Ref{Name: p.Name, Digest: p.Digest}
+				}
+				pinned := *of
+				pinned.Bundle = pushed[dir].String()
+				return &pinned, nil
 			}
-			dir := j.Files.Bundle
-			if !filepath.IsAbs(dir) {
-				dir = filepath.Join(filepath.Dir(f.name), dir)
+			var err error
+			if j.Files, err = pin(j.Name, j.Files); err != nil {
+				return fmt.Errorf("job %s: %w", j.Name, err)
 			}
-			p, err := a.push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(j.Name)})
+			err = j.ChangeSteps(func(name string, step *task.Step) (err error) {
+				if step.Files, err = pin(j.Name+"-"+name, step.Files); err != nil {
+					err = fmt.Errorf("step %s: %w", name, err)
+				}
+				return err
+			})
 			if err != nil {
-				return fmt.Errorf("job %s: files: %w", j.Name, err)
+				return fmt.Errorf("job %s: %w", j.Name, err)
 			}
-			pinned := *j.Files
-			pinned.Bundle = files.Ref{Name: p.Name, Digest: p.Digest}.String()
-			j.Files = &pinned
 		}
 	}
 	return nil
 }
 
-// bundleOf is the name of the bundle that a job's folder becomes: the job's own, unless that looks
-// like a digest.
-func bundleOf(job string) string {
-	if files.ValidBundleName(job) == nil {
-		return job
+// bundleOf is the name of the bundle that a folder of a job or step becomes: its own, unless that looks
+// like a digest or is too long.
+func bundleOf(name string) string {
+	if files.ValidBundleName(name) == nil {
+		return name
 	}
 	return ""
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,6 +21,9 @@ type placeFlags struct {
 	spread string
 	late   string
 	slots  int
+	sticky string
+	prefer []string
+	wait   time.Duration
 }
 
 func (p *placeFlags) flags(fs *pflag.FlagSet) {
@@ -29,6 +34,9 @@ func (p *placeFlags) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes, `N`, that match")
 	fs.StringVar(&p.spread, "spread", "", "`label` over whose values those of --on are spread")
 	fs.StringVar(&p.late, "late", "", "nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
+	fs.StringVar(&p.sticky, "sticky", "", "rather on the `node` that ran it before: job, attempt, or a key such as {params.customer}")
+	fs.StringArrayVar(&p.prefer, "prefer", nil, "rather on nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
+	fs.DurationVar(&p.wait, "prefer-wait", 0, "for how long it is left to those (default 10s)")
 	fs.IntVar(&p.slots, "slots", 0, "how many `slots` of a worker it takes (default that of the job, or 1)")
 }
 
@@ -39,6 +47,14 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--labels: %w", err)
 	}
 	place := task.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
+	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait)
+	for _, text := range p.prefer {
+		f, err := parsePreference(text)
+		if err != nil {
+			return fmt.Errorf("--prefer: %w", err)
+		}
+		place.Prefer = append(place.Prefer, f)
+	}
 	if p.all {
 		place.Mode = task.PlaceAll
 	}
@@ -49,11 +65,26 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--slots is %d, want 1 or more", p.slots)
 	}
 	s.Slots = p.slots
-	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" {
+	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" || place.Prefers() || p.wait != 0 {
 		if len(s.Nodes) > 0 {
 			place.Nodes, s.Nodes = s.Nodes, nil
 		}
 		s.Place = &place
 	}
 	return nil
+}
+
+// parsePreference reads a selector, and before a colon its weight.
+func parsePreference(text string) (task.Preference, error) {
+	var f task.Preference
+	if weight, rest, ok := strings.Cut(text, ":"); ok {
+		n, err := strconv.Atoi(weight)
+		if err != nil || n < 1 {
+			return f, fmt.Errorf("%q: want a selector, or WEIGHT:SELECTOR with a weight from 1", text)
+		}
+		f.Weight, text = n, rest
+	}
+	var err error
+	f.Labels, err = task.ParseSelector(text)
+	return f, err
 }

@@ -7,29 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
-	"millrace/node"
 	"millrace/task"
 )
-
-// plan says where a task of a job would run, or may be claimed at present.
-type plan struct {
-	// Job or Task is what the plan is about.
-	Job  string  `json:"job,omitempty"`
-	Task task.ID `json:"task,omitempty"`
-	// Route is where it would be offered, or is; "" for a parent.
-	Route task.Route `json:"route,omitempty"`
-	// Queue and Needs are what it asks of nodes, and NoNode what happens while there is none.
-	Queue  string        `json:"queue,omitempty"`
-	Needs  task.Selector `json:"needs,omitempty"`
-	NoNode string        `json:"no_node,omitempty"`
-	// Children are the nodes that would get a child each.
-	Children []string       `json:"children,omitempty"`
-	Nodes    []node.Verdict `json:"nodes"`
-	// Seq is the sequence of the log that the nodes reflect.
-	Seq uint64 `json:"seq"`
-	// Parent tells whether it would be one.
-	Parent bool `json:"parent,omitempty"`
-}
 
 func (a *app) planCommand() *cobra.Command {
 	var o output
@@ -102,13 +81,13 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	if err != nil {
 		return err
 	}
-	var plans []plan
+	var plans []client.Plan
 	if id, err := task.ParseID(name); err == nil && len(jobs) == 0 {
 		t, err := cl.Task(asking, id)
 		if err != nil {
 			return err
 		}
-		plans = append(plans, planTask(&t, nodes, at))
+		plans = append(plans, cl.PlanTask(asking, &t, nodes, at))
 	} else {
 		if len(jobs) == 0 {
 			stored, err := cl.Job(asking, name)
@@ -118,16 +97,10 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 			jobs = append(jobs, stored.Job)
 		}
 		for i := range jobs {
-			// What it is to be given when it is submitted decides about its limits, not its place.
-			job := jobs[i]
-			job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
-			birth, err := task.Birth(s, &job, 0, a.now())
+			p, err := cl.PlanJob(asking, jobs[i], s, nodes, at)
 			if err != nil {
-				return fmt.Errorf("job %s: %w: %w", jobs[i].Name, client.ErrInvalid, err)
+				return err
 			}
-			t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: a.now(), Event: birth})
-			p := planTask(&t, nodes, at)
-			p.Job = jobs[i].Name
 			plans = append(plans, p)
 		}
 	}
@@ -145,26 +118,7 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	return nil
 }
 
-// planTask judges the nodes for one task.
-func planTask(t *task.Task, nodes []node.Node, at uint64) plan {
-	want := node.WantOfTask(t)
-	if t.Spec.Parental() {
-		want = node.WantOf(t.Spec, t.Route.Queue())
-	}
-	p := plan{Task: t.ID, Route: t.Route, Queue: want.Queue, Needs: want.Needs, Nodes: node.Eligible(nodes, want), Seq: at, Parent: t.Spec.Parental()}
-	if t.Spec != nil && (len(want.Nodes) > 0 || len(want.Needs) > 0) {
-		if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
-			p.NoNode = task.NoNodeExpire
-		}
-	}
-	if p.Parent {
-		p.Route = ""
-		p.Children = node.Expand(t, nodes, at).Names
-	}
-	return p
-}
-
-func planTable(p *plan) table {
+func planTable(p *client.Plan) table {
 	title := "Job " + p.Job
 	if p.Job == "" {
 		title = "Task " + string(p.Task)
@@ -174,6 +128,7 @@ func planTable(p *plan) table {
 	t.field("queue", p.Queue)
 	t.field("nodes with", p.Needs.String())
 	t.field("if there is none", p.NoNode)
+	t.field("prefers", p.Prefers)
 	if p.Parent {
 		t.field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), join(p.Children)))
 	}

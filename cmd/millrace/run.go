@@ -24,6 +24,7 @@ type runFlags struct {
 	at       string
 	timeout  spanFlag
 	pending  spanFlag
+	total    spanFlag
 	nodes    []string
 	noNode   string
 	place    placeFlags
@@ -89,6 +90,7 @@ output and the task at the end.`,
 	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	f.limits.flags(c)
 	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting it again makes no second task")
@@ -167,7 +169,7 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 		return refuse(err)
 	}
 	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
-	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
+	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
 	switch {
 	case f.retries < 0:
 		return s, misuse(c, "--retries is %d, want 0 or more", f.retries)

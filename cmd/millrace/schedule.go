@@ -298,11 +298,8 @@ func (a *app) scheduleTable(all []schedule.Stored) table {
 
 // shownSchedule is a schedule as `schedule show` has it in JSON.
 type shownSchedule struct {
-	schedule.Stored
-	Next    []schedule.Tick     `json:"next"`
-	Ticks   []client.TickReport `json:"ticks"`
-	Holes   int                 `json:"holes"`
-	Changes []shownFact         `json:"changes"`
+	client.ScheduleView
+	Changes []shownFact `json:"changes"`
 }
 
 func (a *app) scheduleShow() *cobra.Command {
@@ -334,11 +331,8 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		defer cl.Close()
 		asking, cancel := a.asking(c.Context())
 		defer cancel()
-		shown := shownSchedule{Next: []schedule.Tick{}}
-		if shown.Stored, err = cl.Schedule(asking, args[0]); err != nil {
-			return err
-		}
-		if shown.Ticks, err = cl.Ticks(asking, &shown.Stored, from, limit); err != nil {
+		var shown shownSchedule
+		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
 			return err
 		}
 		changes, err := cl.ScheduleFacts(asking, args[0])
@@ -346,26 +340,11 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 			return err
 		}
 		shown.Changes = showFacts(changes)
-		for _, t := range shown.Ticks {
-			if t.Outcome == client.TickHole {
-				shown.Holes++
-			}
-		}
 		plan, err := shown.Plan()
 		if err != nil {
 			return err
 		}
-		for after := a.now(); len(shown.Next) < 3; {
-			tick, ok := plan.Next(after)
-			if !ok {
-				break
-			}
-			shown.Next, after = append(shown.Next, tick), tick.At
-		}
 		if o.json() {
-			if shown.Ticks == nil {
-				shown.Ticks = []client.TickReport{}
-			}
 			return a.writeJSON(shown)
 		}
 		if _, err := fmt.Fprint(a.out, changeLines(changes)); err != nil {

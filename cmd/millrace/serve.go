@@ -105,7 +105,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}
 	decider := scheduler.New(deciding, view, beats, config)
 	projector.Observers = append(projector.Observers, decider)
-	p.figures.watchRepairs(decider)
+	p.figures.watchScheduler(decider)
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(relief)

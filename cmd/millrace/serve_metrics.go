@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"millrace/monitor"
 	"millrace/projections"
 	"millrace/scheduler"
+	"millrace/task"
 	"millrace/worker"
 )
 
@@ -21,6 +23,7 @@ type figures struct {
 	monitor     *monitor.Monitor
 	connections *monitor.Connections
 	server      *monitor.Server
+	limits      *metrics.Limits
 }
 
 // listen takes the address of the settings, if they have one, before anything
@@ -107,8 +110,9 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 		View: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
 		Names: names, Failed: f.monitor.Failed,
 	}
-	lag := &metrics.Lag{}
-	f.monitor.Add(fold, beats, loops, lag, f.server)
+	lag, limits := &metrics.Lag{}, metrics.NewLimits()
+	f.limits = limits
+	f.monitor.Add(fold, beats, loops, lag, f.server, limits)
 	f.monitor.Expect(monitor.LagCheck(lag),
 		monitor.LoopCheck(loops, scheduler.LoopSweep, patience),
 		monitor.LoopCheck(loops, scheduler.LoopPresence, patience))
@@ -118,11 +122,15 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	return monitor.Watched{Heartbeats: store, Beats: beats}, nil
 }
 
-// watchRepairs has the scheduler's repairs counted, by kind.
-func (f *figures) watchRepairs(s *scheduler.Scheduler) {
+// watchScheduler has the scheduler's repairs counted, by kind, and what stands under its limits.
+func (f *figures) watchScheduler(s *scheduler.Scheduler) {
 	if f == nil {
 		return
 	}
+	f.limits.Watch(func() []task.CounterState {
+		counters, _, _ := s.Limits("", math.MaxInt, 0)
+		return counters
+	})
 	f.server.Repairs = func() map[string]int64 {
 		counts := s.Repairs()
 		all := make(map[string]int64, len(scheduler.RepairKinds))

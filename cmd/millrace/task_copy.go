@@ -36,6 +36,7 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 	fs.StringVar(&f.at, "at", "", "start it at a `time`")
 	fs.Var(&f.timeout, "run-timeout", "how long an attempt may run")
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
@@ -67,7 +68,7 @@ func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err err
 		s.Retries = &f.retries
 	}
 	s.Queue, s.Nodes, s.NoNode, s.Delay = f.queue, f.nodes, f.noNode, task.Duration(f.delay.d)
-	s.Run, s.Pending = f.timeout.wanted(), f.pending.wanted()
+	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
 	return s, nil
 }
 

@@ -78,6 +78,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringVar(&r.Node, "node", "", "run by this node at last")
 	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait for such a one alone")
 	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
+	fs.IntSliceVar(&r.Priorities, "priority", nil, "with one of these `priorities`: 8,9,10")
 	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
 	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
@@ -113,6 +114,11 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 		}
 		if *to, err = parsePast(c.Flag(flag).Value.String(), now); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
+		}
+	}
+	for _, p := range r.Priorities {
+		if err := task.ValidPriority(p); err != nil {
+			return fmt.Errorf("--priority: %w", err)
 		}
 	}
 	if r.Limit < 1 || r.Limit > 1000 {

@@ -107,6 +107,9 @@ func taskDetails(t *task.Task, now time.Time) table {
 		out.field("due", moment(t.Due, now))
 		out.field("start by", moment(t.StartBy, now))
 	}
+	if !t.State.Terminal() {
+		out.field("end by", moment(t.EndBy, now))
+	}
 	attemptFields(&out, t, now)
 	return out
 }
@@ -119,6 +122,9 @@ func specFields(out *table, s *task.Spec) {
 		out.field("directory", s.Run.Dir)
 		out.field("environment", pairs(s.Run.Env))
 		surroundingFields(out, s.Run)
+	}
+	if s.Timeout.Total > 0 {
+		out.field("total timeout", s.Timeout.Total.String())
 	}
 	if s.Timeout.Run > 0 {
 		out.field("timeout", s.Timeout.Run.String())

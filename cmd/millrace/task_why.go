@@ -106,6 +106,9 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 	}
 	if t.State == task.Pending {
 		e.Nodes = node.Eligible(nodes, node.WantOfTask(&t))
+		if t.Spec != nil {
+			node.Prefer(e.Nodes, nodes, &t.Spec.Place, c.RanOn(ctx, &t))
+		}
 	}
 	if t.Children != nil {
 		states, err := c.Children(ctx, &t)

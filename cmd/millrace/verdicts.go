@@ -18,12 +18,25 @@ func (t *table) verdictLines(all []node.Verdict) {
 		if i == 0 {
 			name = "nodes"
 		}
-		line := plain(string(v.Node) + " may claim it")
+		line := plain(string(v.Node) + " may claim it" + preferenceText(v))
 		if v.Rule != "" {
 			line = cell{fmt.Sprintf("%s is excluded by %s: %s", v.Node, v.Rule, v.Why), yellow}
 		}
 		t.add(dim(name), line)
 	}
+}
+
+// preferenceText says why a node is better than others.
+func preferenceText(v node.Verdict) string {
+	switch {
+	case v.Ran && v.Score > 0:
+		return fmt.Sprintf("; it ran there last, and is preferred with weight %d", v.Score)
+	case v.Ran:
+		return "; it ran there last"
+	case v.Score > 0:
+		return fmt.Sprintf("; it is preferred with weight %d", v.Score)
+	}
+	return ""
 }
 
 // verdicts adds the lines of an explanation, which must not be too many.

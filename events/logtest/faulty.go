@@ -64,6 +64,13 @@ func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string
 	})
 }
 
+// AppendClaimed implements [events.Keeper].
+func (f *Faulty) AppendClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64) (uint64, error) {
+	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
+		return f.Log.AppendClaimed(ctx, fact, key, claim)
+	})
+}
+
 // Claimed implements [events.Keeper].
 func (f *Faulty) Claimed(ctx context.Context, key string) (events.Record, bool, error) {
 	f.land()

@@ -15,6 +15,7 @@ var keeperCases = []testCase{
 	{name: "a key has a chain of its own", body: keyClaims},
 	{name: "a birth is taken under the last claim only", body: claimedBirths},
 	{name: "a claim and a birth exclude each other", body: claimRace},
+	{name: "a fact on a chain is taken under the last claim only", body: claimedChains},
 }
 
 func (s *suite) granted(id task.ID) *events.Fact {
@@ -93,6 +94,30 @@ func claimedBirths(s *suite) {
 		s.Fatalf("the task has %d records, want 1", len(records))
 	}
 	s.same(&records[0], events.KindOffer, seq, f)
+}
+
+func claimedChains(s *suite) {
+	id := s.task()
+	s.place(s.fact(id, task.Submitted{Work: work("default")}))
+	cancelled := s.append(s.fact(id, task.CancelConfirmed{}), 0)
+	a := s.append(s.claim("chain", id), 0)
+	b := s.append(s.claim("chain", id), a)
+	for _, at := range []uint64{0, a, b + 7} {
+		if _, err := s.log.AppendClaimed(s.context(), s.fact(id, task.Reopened{}), "chain", at); !errors.Is(err, events.ErrConflict) {
+			s.Fatalf("under claim %d: %v, want ErrConflict", at, err)
+		}
+	}
+	f := s.fact(id, task.Reopened{Reason: "again"})
+	seq, err := s.log.AppendClaimed(s.context(), f, "chain", b)
+	if err != nil {
+		s.Fatal(err)
+	}
+	records := s.history(id)
+	s.same(&records[len(records)-1], events.KindChain, seq, f)
+	if _, err := s.log.Append(s.context(), s.fact(id, task.CancelConfirmed{}), cancelled); !errors.Is(err, events.ErrConflict) {
+		s.Fatalf("at the head before: %v, want ErrConflict", err)
+	}
+	s.append(s.fact(id, task.CancelConfirmed{}), seq)
 }
 
 // claimRace: whoever claims a key while somebody else's birth under the claim before is on its

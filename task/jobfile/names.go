@@ -10,13 +10,14 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":        {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
-	"run":     {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
-	"timeout": {"pending", "run", "extend", "idle", "heartbeat", "stop", "setup"},
-	"retry":   {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
-	"signal":  {"name", "timeout", "on_timeout"},
-	"breaker": {"failures", "within", "cooldown", "half_open", "on_open"},
-	"place":   {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "no_node", "queue"},
+	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
+	"run":          {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
+	"timeout":      {"pending", "run", "total", "extend", "idle", "heartbeat", "stop", "setup"},
+	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
+	"signal":       {"name", "timeout", "on_timeout"},
+	"breaker":      {"failures", "within", "cooldown", "half_open", "on_open"},
+	"place":        {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "sticky", "prefer", "prefer_wait", "no_node", "queue"},
+	"place.prefer": {"labels", "weight"},
 
 	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
 	"steps.needs": {"step", "when"},
@@ -37,8 +38,7 @@ var vocabulary = map[string][]string{
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,
 	"if": true, "notify": true,
-	"timeout.start": true, "timeout.total": true,
-	"place.sticky": true,
+	"timeout.start": true,
 }
 
 // foreign are names that other tools use, and the fields that do the same here.

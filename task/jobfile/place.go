@@ -60,3 +60,20 @@ func (r *reader) flag(v value) bool {
 	}
 	return v.text == "true" || v.text == "True" || v.text == "TRUE"
 }
+
+// preferences reads a list of selectors with weights.
+func (r *reader) preferences(v value) (all []task.Preference) {
+	if v.kind != list || len(v.items) == 0 {
+		r.want(v, "a list such as [{labels: {zone: eu}, weight: 10}]")
+		return nil
+	}
+	for i, n := range v.items {
+		var p task.Preference
+		r.object(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", setters{
+			"labels": func(v value) { p.Labels = r.selector(v) },
+			"weight": func(v value) { p.Weight = r.atLeastOne(v) },
+		})
+		all = append(all, p)
+	}
+	return all
+}

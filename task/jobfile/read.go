@@ -202,6 +202,7 @@ func (r *reader) run(v value) *task.Run {
 func (r *reader) timeout(v value) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", setters{
 		"pending":   func(v value) { t.Pending = r.duration(v) },
+		"total":     func(v value) { t.Total = r.duration(v) },
 		"run":       func(v value) { t.Run = r.duration(v) },
 		"extend":    func(v value) { t.Extend = r.duration(v) },
 		"heartbeat": func(v value) { t.Heartbeat = r.duration(v) },
@@ -281,16 +282,19 @@ func (r *reader) signal(v value) *task.Signal {
 
 func (r *reader) place(v value) (p task.Place) {
 	r.object(v, "a mapping such as {nodes: [node-1]}", setters{
-		"mode":    func(v value) { p.Mode = r.oneOf(v, task.PlaceModes) },
-		"nodes":   func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
-		"each":    func(v value) { p.Each = r.flag(v) },
-		"labels":  func(v value) { p.Labels = r.selector(v) },
-		"avoid":   func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
-		"count":   func(v value) { p.Count = r.atLeastOne(v) },
-		"spread":  func(v value) { p.Spread = r.line(v) },
-		"late":    func(v value) { p.Late = r.oneOf(v, task.Lates) },
-		"no_node": func(v value) { p.NoNode = r.oneOf(v, task.NoNodes) },
-		"queue":   func(v value) { p.Queue = r.name(v, "queue") },
+		"mode":        func(v value) { p.Mode = r.oneOf(v, task.PlaceModes) },
+		"nodes":       func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"each":        func(v value) { p.Each = r.flag(v) },
+		"labels":      func(v value) { p.Labels = r.selector(v) },
+		"avoid":       func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"count":       func(v value) { p.Count = r.atLeastOne(v) },
+		"spread":      func(v value) { p.Spread = r.line(v) },
+		"late":        func(v value) { p.Late = r.oneOf(v, task.Lates) },
+		"sticky":      func(v value) { p.Sticky = r.line(v) },
+		"prefer":      func(v value) { p.Prefer = r.preferences(v) },
+		"prefer_wait": func(v value) { p.PreferWait = r.duration(v) },
+		"no_node":     func(v value) { p.NoNode = r.oneOf(v, task.NoNodes) },
+		"queue":       func(v value) { p.Queue = r.name(v, "queue") },
 	})
 	return p
 }

@@ -208,6 +208,9 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		"retry.budget":     {"1h", "0s", "5"},
 		"retry.backoff": {
 			"fixed", "linear", "exponential", "Fixed", `""`, "1"},
+		"place.sticky": {"job", "attempt", `"{params.a}"`, `""`, "1"},
+		"place.prefer": {"[]", "[{labels: gpu}]", "[{labels: gpu, weight: 0}]", "[{weight: 1}]", "[{labels: [a, b>=1], weight: 1000}]", "[{labels: a, weight: 1001}]",
+			"[{labels: a}, {labels: b}, {labels: c}, {labels: d}, {labels: e}]", "{labels: a}", "~"},
 		"title":   {`""`, "x", "5", "yes", "true", "2026-01-01"},
 		"queue":   {"a", `""`, "-a", "a.b", "'1'", "1", strings.Repeat("a", 64), strings.Repeat("a", 65), "é"},
 		"labels":  {"{}", "{a: b}", "{a: 1, b: 1.10, c: true}", "{a: ~}", "{a: []}", `{"": a}`, "[]"},

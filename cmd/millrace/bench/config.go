@@ -37,6 +37,9 @@ type Config struct {
 	Steps int
 	// ServerMemory is the resident memory of that server, in bytes. Default: not measured.
 	ServerMemory func() (int64, error)
+	// Future is how many tasks that are due much later are submitted, to see what they cost those that
+	// run now. Default: not measured.
+	Future int
 	// Commands runs processes.
 	Commands worker.Runner
 	// Progress is told what is being measured. Default: nobody is.
@@ -93,6 +96,8 @@ type Report struct {
 	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
 	Steps          int     `json:"steps,omitempty"`
 	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
+	// Future is what tasks that are due much later cost; nil if that was not measured.
+	Future *Future `json:"future,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
 	Submitted  int `json:"submitted"`
 	Lost       int `json:"lost"`
@@ -120,7 +125,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits, b.future} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

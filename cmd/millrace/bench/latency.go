@@ -10,12 +10,18 @@ import (
 
 // latency times single tasks on an idle system, from the submission to the
 // moment at which the handler runs, which is after the claim is stored.
-func (b *bench) latency(ctx context.Context) error {
+func (b *bench) latency(ctx context.Context) (err error) {
+	b.report.StartLatency, err = b.singles(ctx)
+	return err
+}
+
+// singles times as many single tasks as are asked for.
+func (b *bench) singles(ctx context.Context) (Percentiles, error) {
 	b.cfg.Progress("latency of single tasks")
 	started := make(chan time.Time, 1)
 	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
 	if err != nil {
-		return err
+		return Percentiles{}, err
 	}
 	const warmUp = 20
 	times := make([]float64, 0, b.cfg.Latencies)
@@ -23,7 +29,7 @@ func (b *bench) latency(ctx context.Context) error {
 		b.submitted++
 		at := time.Now()
 		if _, err := b.client.Submit(ctx, noop); err != nil {
-			return err
+			return Percentiles{}, err
 		}
 		select {
 		case began := <-started:
@@ -31,10 +37,9 @@ func (b *bench) latency(ctx context.Context) error {
 				times = append(times, float64(began.Sub(at).Microseconds())/1000)
 			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return Percentiles{}, ctx.Err()
 		}
 	}
 	slices.Sort(times)
-	b.report.StartLatency = Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}
-	return crew.dismiss()
+	return Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}, crew.dismiss()
 }

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/client"
+	"millrace/projections"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// scheduleRequest names a schedule, and says what is asked of it.
+type scheduleRequest struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason,omitempty"`
+	// Since and Limit choose the ticks that are shown.
+	Since time.Time `json:"since,omitzero"`
+	Limit int       `json:"limit,omitempty"`
+	// Task is what a run changes.
+	Task task.Submission `json:"task,omitzero"`
+}
+
+// ticksSince is since when ticks are shown if nobody says.
+const ticksSince = 24 * time.Hour
+
+func readSchedule(body []byte) (scheduleRequest, error) {
+	r, err := read[scheduleRequest](body)
+	if err != nil {
+		return r, err
+	}
+	if err := task.ValidName("schedule", r.Name); err != nil {
+		return r, badRequest{err}
+	}
+	return r, nil
+}
+
+// scheduleList is all schedules; those that cannot be read are named in words.
+type scheduleList struct {
+	Schedules []schedule.Stored `json:"schedules"`
+	Broken    string            `json:"broken,omitempty"`
+}
+
+func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
+	if _, err := read[struct{}](body); err != nil {
+		return nil, err
+	}
+	all, err := s.Client.Schedules(ctx)
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	list := scheduleList{Schedules: append([]schedule.Stored{}, all...)}
+	if err != nil {
+		list.Broken = err.Error()
+	}
+	return list, nil
+}
+
+func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
+	r, err := readSchedule(body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Since.IsZero() {
+		r.Since = time.Now().Add(-ticksSince)
+	}
+	if r.Limit == 0 {
+		r.Limit = projections.DefaultLimit
+	}
+	if r.Limit < 1 || r.Limit > projections.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
+	}
+	return s.Client.ViewSchedule(ctx, r.Name, r.Since, r.Limit)
+}
+
+// toggle is what an endpoint does that pauses or resumes schedules: it answers with the schedule.
+func (s *Service) toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(context.Context, []byte) (any, error) {
+	return func(ctx context.Context, body []byte) (any, error) {
+		r, err := readSchedule(body)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := do(s.Client, ctx, r.Name, r.Reason); err != nil {
+			return nil, err
+		}
+		return s.Client.Schedule(ctx, r.Name)
+	}
+}
+
+func (s *Service) runSchedule(ctx context.Context, body []byte) (any, error) {
+	r, err := readSchedule(body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Task.Job != "" || r.Task.Spec != nil {
+		return nil, badRequest{errors.New("task.job and task.spec are the schedule's; leave them out")}
+	}
+	return s.Client.RunSchedule(ctx, r.Name, r.Task)
+}

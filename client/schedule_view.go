@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"millrace/task/schedule"
+)
+
+// ScheduleView is a schedule with what became of its ticks, and those that come.
+type ScheduleView struct {
+	schedule.Stored
+	Next  []schedule.Tick `json:"next"`
+	Ticks []TickReport    `json:"ticks"`
+	// Holes counts the ticks that passed without a task, and of which nothing tells why.
+	Holes int `json:"holes"`
+}
+
+// nextShown is how many ticks to come a view has.
+const nextShown = 3
+
+// ViewSchedule returns a schedule with its ticks since a time, at most so many, the latest. The error
+// wraps [jet.ErrNoSchedule] if there is none.
+func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time, most int) (ScheduleView, error) {
+	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
+	var err error
+	if v.Stored, err = c.Schedule(ctx, name); err != nil {
+		return v, err
+	}
+	ticks, err := c.Ticks(ctx, &v.Stored, since, most)
+	if err != nil {
+		return v, err
+	}
+	v.Ticks = append(v.Ticks, ticks...)
+	for _, t := range v.Ticks {
+		if t.Outcome == TickHole {
+			v.Holes++
+		}
+	}
+	plan, err := v.Plan()
+	if err != nil {
+		return v, err
+	}
+	for after := time.Now(); len(v.Next) < nextShown; {
+		tick, ok := plan.Next(after)
+		if !ok {
+			break
+		}
+		v.Next, after = append(v.Next, tick), tick.At
+	}
+	return v, nil
+}

@@ -1,0 +1,43 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/task"
+)
+
+// ranTTL is how long it is known where the last task of a job or key ran.
+const ranTTL = 30 * 24 * time.Hour
+
+// ranSubject is where that is stored. Names are hashed as those of unique keys are.
+func ranSubject(name string) string { return ranPrefix + task.KeyMark(name) }
+
+// SaveRan stores where a task started in place of what was known.
+func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.pub.publish(ctx, &nats.Msg{Subject: ranSubject(r.Name), Data: body, Header: ttl(ranTTL)}); err != nil {
+		return fmt.Errorf("remember where %s ran: %w", r.Name, err)
+	}
+	return nil
+}
+
+// Ran returns where a task started last of those that share a name; its node is "" if nobody knows.
+func (s *Store) Ran(ctx context.Context, name string) (task.Ran, error) {
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": ranSubject(name)})
+	if err != nil {
+		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
+	}
+	var r task.Ran
+	if !found || json.Unmarshal(m.Data, &r) != nil || r.Name != name || task.ValidName("node", r.Node) != nil {
+		return task.Ran{}, nil
+	}
+	return r, nil
+}

@@ -1,0 +1,79 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"millrace/task"
+)
+
+// MaxLimits is how many limits have names of their own in labels.
+const MaxLimits = 100
+
+// Limits gives what stands under limits. It is a [Source]. All keys of one limit are added up, so
+// the number of series does not depend on that of keys.
+type Limits struct {
+	names *Names
+
+	mu   sync.Mutex
+	list func() []task.CounterState // guarded by mu; nil before the scheduler is there
+}
+
+// NewLimits returns a source without limits.
+func NewLimits() *Limits { return &Limits{names: NewNames(MaxLimits, Other)} }
+
+// Watch has list asked from now on.
+func (l *Limits) Watch(list func() []task.CounterState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = list
+}
+
+// limitSum is what stands under all keys of a limit.
+type limitSum struct {
+	inUse, places, waiting, left int
+	slots, rate                  bool
+}
+
+// Collect asks the scheduler.
+func (l *Limits) Collect(emit Emit) {
+	l.mu.Lock()
+	list := l.list
+	l.mu.Unlock()
+	if list == nil {
+		return
+	}
+	sums := map[string]*limitSum{}
+	for _, c := range list() {
+		name := l.names.Of(limitName(c.Name))
+		s := sums[name]
+		if s == nil {
+			s = &limitSum{}
+			sums[name] = s
+		}
+		s.waiting += c.Waiting
+		if c.Rate != nil {
+			s.rate, s.left = true, s.left+c.Rate.Left
+		} else {
+			s.slots, s.inUse, s.places = true, s.inUse+c.InUse, s.places+c.Max
+		}
+	}
+	for name, s := range sums {
+		emit(LimitWaiting, float64(s.waiting), nil, name)
+		if s.slots {
+			emit(LimitInUse, float64(s.inUse), nil, name)
+			emit(LimitPlaces, float64(s.places), nil, name)
+		}
+		if s.rate {
+			emit(LimitRateLeft, float64(s.left), nil, name)
+		}
+	}
+}
+
+// limitName is the name of a limit without its key: "key:crawl" of "key:crawl/example.com". Of keys that
+// are common to all jobs the kind is left: "key:".
+func limitName(counter string) string {
+	kind, rest, _ := strings.Cut(counter, ":")
+	job, _, _ := strings.Cut(rest, "/")
+	return kind + ":" + job
+}

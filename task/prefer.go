@@ -1,0 +1,299 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Preference is a choice of nodes that are better than others, but not the only ones.
+type Preference struct {
+	// Labels choose them.
+	Labels Selector `json:"labels"`
+	// Weight is what a node gains by being chosen, 1 to [MaxPreferWeight]; a node's weights add up. Default 1.
+	Weight int `json:"weight,omitempty"`
+}
+
+// What [Place.Sticky] may be besides a key.
+const (
+	StickyJob     = "job"     // the node on which a task of the job started last
+	StickyAttempt = "attempt" // the node of the task's last attempt
+)
+
+// Bounds of preferences.
+const (
+	MaxPrefer       = 4
+	MaxPreferWeight = 1000
+)
+
+// DefaultPreferWait is how long a task that names no time is left to the nodes that it prefers.
+const DefaultPreferWait = 10 * time.Second
+
+// Ran says on which node a task started last, of those that share a name ([Work.StickyName]). It is a
+// memory and no truth: whoever starts such a task writes it anew, and without it any node will do.
+type Ran struct {
+	Name string    `json:"name"`
+	Node string    `json:"node"`
+	At   time.Time `json:"at"`
+}
+
+// Peer is a node that takes new work of a task's kind.
+type Peer struct {
+	Node   string
+	Labels map[string]string
+}
+
+// HandOver leaves a task that waits under an offer to nodes that it prefers, once in a turn.
+type HandOver struct {
+	To Route
+	// After is the turn that the offer was made for.
+	After  uint64
+	Reason string
+}
+
+// Handed says that a task that waits was left to nodes that it prefers.
+type Handed struct {
+	// Home is where it waited before, and goes back to.
+	Home Route `json:"home"`
+	// Until is when it goes back; zero if it has.
+	Until time.Time `json:"until,omitzero"`
+}
+
+func (HandOver) isCommand() {}
+
+// Prefers tells whether some of the nodes that may run a task are better than others.
+func (p *Place) Prefers() bool { return p.Sticky != "" || len(p.Prefer) > 0 }
+
+// unprefer has all nodes be as good as any other.
+func (p *Place) unprefer() { p.Sticky, p.Prefer, p.PreferWait = "", nil, 0 }
+
+// preferWait is PreferWait or its default.
+func (p *Place) preferWait() time.Duration {
+	if p.PreferWait == 0 {
+		return DefaultPreferWait
+	}
+	return p.PreferWait.Std()
+}
+
+// StickyName is what tasks have in common that stick to one node; "" if this one does not, or
+// only to itself. The error says that the key names something that the task was not given.
+func (w *Work) StickyName() (string, error) {
+	key := ""
+	switch {
+	case w.Spec == nil || w.Spec.Place.Sticky == "" || w.Spec.Place.Sticky == StickyAttempt:
+		return "", nil
+	case w.Spec.Place.Sticky != StickyJob:
+		key = w.Spec.Place.Sticky
+	}
+	name, err := w.counter("sticky:", "sticky:", key)
+	if err != nil {
+		return "", fmt.Errorf("place.sticky: %w", err)
+	}
+	return name, nil
+}
+
+// Score is what a node with these labels gains by the preferences, and the requirements of those that
+// choose it.
+func (p *Place) Score(labels map[string]string) (score int, met Selector) {
+	for _, f := range p.Prefer {
+		if f.Labels.Refuses(labels) == nil {
+			score, met = score+max(f.Weight, 1), append(met, f.Labels...)
+		}
+	}
+	return score, met
+}
+
+// HandsOver says to whom a node that was offered the task leaves it: to the node that ran it, its
+// job or its key last (ran, "" if nobody knows), else to those that its preferences choose. The
+// others are nodes that take new work of its kind. False means that the node starts it itself.
+func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) {
+	if t.Spec == nil || t.Handed != nil || t.State != Pending || !t.Spec.Place.Prefers() {
+		return HandOver{}, false
+	}
+	p := &t.Spec.Place
+	if p.Sticky == StickyAttempt {
+		ran = t.Node
+	}
+	wait := Duration(p.preferWait())
+	if p.Sticky != "" && ran != "" {
+		if ran == self.Node {
+			return HandOver{}, false
+		}
+		if slices.ContainsFunc(others, func(o Peer) bool { return o.Node == ran }) {
+			return HandOver{NodeRoute(ran, t.Route.Priority()), t.Turn, fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
+		}
+	}
+	mine, _ := p.Score(self.Labels)
+	best, met := mine, Selector(nil)
+	for _, o := range others {
+		if score, chosen := p.Score(o.Labels); score > best {
+			best, met = score, chosen
+		}
+	}
+	if best == mine {
+		return HandOver{}, false
+	}
+	queue := t.sharedName()
+	return HandOver{SelectorRoute(queue, append(t.Spec.Needs(), met...), t.Route.Priority()), t.Turn,
+		fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}, true
+}
+
+// stickyWords say of what the node is that the task sticks to.
+func (p *Place) stickyWords() string {
+	switch p.Sticky {
+	case StickyJob:
+		return "its job"
+	case StickyAttempt:
+		return "it"
+	}
+	return "its key"
+}
+
+// preferred is the selector of the task's preferences that makes this route; false if none does.
+func (s *Spec) preferred(queue string, route Route) (Selector, bool) {
+	terms := s.Place.Prefer
+	if len(terms) > MaxPrefer { // not one that this version wrote
+		terms = nil
+	}
+	for set := 1; set < 1<<len(terms); set++ {
+		needs := s.Needs()
+		for i := range terms {
+			if set&(1<<i) != 0 {
+				needs = append(needs, terms[i].Labels...)
+			}
+		}
+		if SelectorQueue(queue, needs) == route.Queue() {
+			return needs, true
+		}
+	}
+	return nil, false
+}
+
+func handOver(t Task, c HandOver, now time.Time) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case t.State != Pending || t.Turn != c.After || t.Handed != nil || t.Spec == nil:
+		return nil, ErrStale
+	}
+	if err := c.To.Validate(); err != nil {
+		return nil, err
+	}
+	return Reassigned{From: t.Route, To: c.To, Reason: c.Reason, Until: now.Add(t.Spec.Place.preferWait())}, nil
+}
+
+// handed keeps what a move means for a task that prefers nodes.
+func (t *Task) handed(e Reassigned) {
+	switch {
+	case !e.Until.IsZero():
+		t.Handed = &Handed{Home: t.Route, Until: e.Until}
+	case t.Handed != nil && e.To.Queue() != t.Route.Queue():
+		t.Handed = &Handed{Home: t.Handed.Home} // shared by what was folded before, so not changed
+	}
+}
+
+// turnHome ends what was said about preferred nodes: a new turn is for all again.
+func (t *Task) turnHome() {
+	if t.Handed != nil && !t.Handed.Until.IsZero() {
+		t.Route = t.Handed.Home.At(t.Route.Priority())
+	}
+	t.Handed = nil
+}
+
+// PreferredUntil is until when the task is left to the nodes that it prefers; zero if it is not.
+func (t *Task) PreferredUntil() time.Time {
+	if t.Handed == nil || t.State != Pending {
+		return time.Time{}
+	}
+	return t.Handed.Until
+}
+
+// handedDuty says who must act on a task that is left to nodes that it prefers.
+func handedDuty(t Task, around Surroundings, s Settings) Duty {
+	home := t.Handed.Home.At(t.Route.Priority())
+	on, own := t.Route.Node()
+	who := "node " + on
+	if !own {
+		_, needs := t.Asks()
+		who = fmt.Sprintf("one of the %d nodes with %s", around.Serving, needs)
+	}
+	if around.Serving == 0 {
+		since := unservedSince(t, around)
+		return Duty{
+			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it prefers take no work since %s", clock(since)),
+			By: since, Else: "the sweep of any scheduler moves it",
+			Command: Reassign{From: t.Route, To: home, Reason: "no node that it prefers takes new work"},
+		}
+	}
+	d := Duty{
+		Who: who, What: "claim it: " + t.Message,
+		By: t.Handed.Until, Else: "any of its nodes may claim it: it goes back to where it was",
+		Command: Reassign{From: t.Route, To: home, Reason: "the nodes that it prefers have not claimed it in time"},
+	}
+	if !t.StartBy.IsZero() && t.StartBy.Before(d.By) {
+		return awaited(t, around, s, d)
+	}
+	return d
+}
+
+func (p *Place) validatePreference() error {
+	switch {
+	case !p.Prefers() && p.PreferWait != 0:
+		return errors.New("place.prefer_wait says how long a task is left to the nodes that it prefers, and it prefers none: set place.sticky or place.prefer")
+	case !p.Prefers():
+		return nil
+	case p.PreferWait < 0:
+		return fmt.Errorf("place.prefer_wait is %v, want 0 or more", p.PreferWait)
+	case len(p.Nodes) > 0:
+		return errors.New("place.nodes is in the order of preference; leave place.sticky and place.prefer out")
+	case p.fans():
+		return errors.New("place.sticky and place.prefer are for one task on one node; leave place.mode all and place.count out")
+	case len(p.Prefer) > MaxPrefer:
+		return fmt.Errorf("place.prefer has %d entries, want at most %d", len(p.Prefer), MaxPrefer)
+	}
+	asked := len(p.Labels)
+	for i, f := range p.Prefer {
+		if asked += len(f.Labels); asked > MaxRequirements-2 { // avoid and slots are requirements, too
+			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", MaxRequirements-2)
+		}
+		if f.Weight < 0 || f.Weight > MaxPreferWeight {
+			return fmt.Errorf("place.prefer[%d].weight is %d, want 1 to %d", i, f.Weight, MaxPreferWeight)
+		}
+		if len(f.Labels) == 0 {
+			return fmt.Errorf("place.prefer[%d].labels: name at least one requirement", i)
+		}
+		if err := f.Labels.Validate(); err != nil {
+			return fmt.Errorf("place.prefer[%d].%w", i, err)
+		}
+	}
+	if p.Sticky == "" || p.Sticky == StickyJob || p.Sticky == StickyAttempt {
+		return nil
+	}
+	if !strings.Contains(p.Sticky, "{") {
+		return fmt.Errorf("place.sticky is %q, want %s, %s, or a key such as {params.customer}", p.Sticky, StickyJob, StickyAttempt)
+	}
+	return validKey("place.sticky", p.Sticky)
+}
+
+// PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.
+func (p *Place) PreferWords() string {
+	if !p.Prefers() {
+		return ""
+	}
+	var parts []string
+	switch p.Sticky {
+	case "":
+	case StickyJob:
+		parts = append(parts, "the node on which its job ran last")
+	case StickyAttempt:
+		parts = append(parts, "the node of its last attempt")
+	default:
+		parts = append(parts, "the node on which "+p.Sticky+" ran last")
+	}
+	for _, f := range p.Prefer {
+		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
+	}
+	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), Duration(p.preferWait()))
+}

@@ -1,0 +1,193 @@
+package task
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// preferring is a task that prefers nodes as the place says.
+func preferring(p Place) Submitted {
+	e, err := Birth(Submission{Spec: &Spec{Handler: "noop", Place: p}, Queue: "images", Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)}}, nil, 0, noon)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+func selects(text string) Selector {
+	s, err := ParseSelector(text)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func TestHandsOver(t *testing.T) {
+	peer := func(name string, labels ...string) Peer {
+		p := Peer{Node: name, Labels: map[string]string{LabelNode: name}}
+		for _, l := range labels {
+			p.Labels[l] = "yes"
+		}
+		return p
+	}
+	weighed := Place{Prefer: []Preference{{selects("gpu"), 10}, {selects("near"), 0}}}
+	for name, c := range map[string]struct {
+		place  Place
+		self   Peer
+		others []Peer
+		ran    string
+		want   Route // "" if it starts here
+	}{
+		"no preference":                  {Place{}, peer("a"), []Peer{peer("b", "gpu")}, "b", ""},
+		"a better node":                  {weighed, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("gpu"), 5)},
+		"weights add up":                 {weighed, peer("a", "gpu"), []Peer{peer("b", "near"), peer("c", "gpu", "near")}, "", SelectorRoute("images", selects("gpu,near"), 5)},
+		"it is as good as any":           {weighed, peer("a", "near"), []Peer{peer("b", "near"), peer("c")}, "", ""},
+		"weight one against ten":         {weighed, peer("a", "gpu"), []Peer{peer("b", "near")}, "", ""},
+		"alone":                          {weighed, peer("a"), nil, "", ""},
+		"it ran elsewhere":               {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "b", NodeRoute("b", 5)},
+		"it ran here":                    {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "a", ""},
+		"it ran nowhere":                 {Place{Sticky: "{params.customer}"}, peer("a"), []Peer{peer("b")}, "", ""},
+		"where it ran is gone":           {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("c")}, "b", ""},
+		"no attempt yet":                 {Place{Sticky: StickyAttempt}, peer("a"), []Peer{peer("b")}, "b", ""},
+		"sticky goes before weights":     {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu"), peer("c")}, "c", NodeRoute("c", 5)},
+		"here last, though worse":        {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "a", ""},
+		"gone, then by weight":           {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "z", SelectorRoute("images", selects("gpu"), 5)},
+		"on top of what it must have":    {Place{Labels: selects("zone=eu"), Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("zone=eu,gpu"), 5)},
+		"on top of what it must not use": {Place{Avoid: []string{"z"}, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("node!=z,gpu"), 5)},
+	} {
+		w := given(preferring(c.place))
+		hand, ok := w.HandsOver(c.self, c.others, c.ran)
+		if ok != (c.want != "") || hand.To != c.want {
+			t.Errorf("%s: handed to %q (%v), want %q", name, hand.To, ok, c.want)
+		}
+		if !ok {
+			continue
+		}
+		// What is claimed there needs what its route says, and says why it lies there.
+		e, err := Decide(w, hand, at(5))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		moved := Evolve(w, Recorded{Seq: 7, Chain: true, At: at(5), Event: e})
+		if queue, needs := moved.Asks(); moved.Route.Selected() && SelectorRoute(queue, needs, 5) != moved.Route {
+			t.Errorf("%s: on %s it asks for %q in %s", name, moved.Route, needs, queue)
+		}
+		if next, missing := NextOffer(moved); !missing || next.Route != c.want || next.After != 7 || !strings.Contains(moved.Message, "10s") {
+			t.Errorf("%s: then %+v is missing (%v), for %q", name, next, missing, moved.Message)
+		}
+		if _, again := moved.HandsOver(c.self, c.others, c.ran); again {
+			t.Errorf("%s: it is handed over again", name)
+		}
+	}
+}
+
+// A task that was handed over goes back when its time is up or nobody is there, once; and the next
+// turn begins where it was at home.
+func TestHandedGoesBack(t *testing.T) {
+	born := given(preferring(Place{Sticky: StickyJob, PreferWait: Duration(time.Minute)}))
+	e, err := Decide(born, HandOver{To: "@b.5", Reason: "b ran it"}, at(1))
+	if want := (Reassigned{From: "images.5", To: "@b.5", Reason: "b ran it", Until: at(1).Add(time.Minute)}); err != nil || e != want {
+		t.Fatalf("decided %+v, %v; want %+v", e, err, want)
+	}
+	handed := Evolve(born, Recorded{Seq: 7, Chain: true, At: at(1), Event: e})
+	handed = Evolve(handed, Recorded{Seq: 8, At: at(1), Event: Queued{Work: handed.Work, Attempt: 1, After: 7}})
+	back := Reassign{From: "@b.5", To: "images.5"}
+	for name, c := range map[string]struct {
+		around Surroundings
+		by     time.Time
+	}{
+		"in time":   {Surroundings{Serving: 1}, at(1).Add(time.Minute)},
+		"b is gone": {Surroundings{Unserved: at(9)}, at(9)},
+	} {
+		d := Owes(handed, c.around, settings)
+		move, _ := d.Command.(Reassign)
+		if back.Reason = move.Reason; move != back || !d.By.Equal(c.by) || d.Look || d.What == "" || move.Reason == "" {
+			t.Errorf("%s: %+v, want %+v by %v", name, d, back, c.by)
+		}
+	}
+	if d := Owes(handed, Surroundings{Serving: 1}, settings); d.Who != "node b" || !strings.Contains(d.What, "b ran it") {
+		t.Errorf("meanwhile: %+v", d)
+	}
+
+	e, _ = Decide(handed, back, at(70))
+	home := Evolve(handed, Recorded{Seq: 9, Chain: true, At: at(70), Event: e})
+	if _, again := home.HandsOver(Peer{Node: "a"}, []Peer{{Node: "b"}}, "b"); again || home.Route != "images.5" || !home.PreferredUntil().IsZero() {
+		t.Errorf("back on %s, handed over again: %v", home.Route, again)
+	}
+	if _, err := Decide(home, HandOver{To: "@b.5", After: 9}, at(71)); err == nil {
+		t.Error("a second hand-over in one turn is not refused")
+	}
+
+	// A priority changes the way there, not that it is one.
+	e, err = Decide(handed, Prioritize{Priority: 9}, at(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	urgent := Evolve(handed, Recorded{Seq: 9, Chain: true, At: at(2), Event: e})
+	urgent = Evolve(urgent, Recorded{Seq: 10, At: at(2), Event: Queued{Work: urgent.Work, Attempt: 1, After: 9}})
+	if d := Owes(urgent, Surroundings{Serving: 1}, settings); !reflect.DeepEqual(d.Command, Reassign{From: "@b.9", To: "images.9", Reason: "the nodes that it prefers have not claimed it in time"}) {
+		t.Errorf("with another priority: %+v", d)
+	}
+
+	// An attempt that was lost there begins its next turn at home.
+	ran := Evolve(handed, Recorded{Seq: 9, Chain: true, At: at(2), Event: AttemptStarted{Attempt: 1, Node: "b", Offer: 8}})
+	lost := Evolve(ran, Recorded{Seq: 10, Chain: true, At: at(3), Event: AttemptLost{Attempt: 1, Epoch: 9}})
+	if lost.Route != "images.5" || lost.Handed != nil || lost.State != Pending {
+		t.Errorf("lost: %s on %s, %+v", lost.State, lost.Route, lost.Handed)
+	}
+}
+
+func TestStickyName(t *testing.T) {
+	for sticky, want := range map[string]string{
+		"": "", StickyAttempt: "", StickyJob: "sticky:queue.images", "{params.customer}": "sticky:queue.images/acme", "/{params.customer}": "sticky:/acme",
+	} {
+		e := preferring(Place{Sticky: sticky})
+		if got, err := e.StickyName(); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", sticky, got, err, want)
+		}
+	}
+	_, err := Birth(Submission{Spec: &Spec{Handler: "noop", Place: Place{Sticky: "{params.nothing}"}}}, nil, 0, noon)
+	if err == nil || !strings.Contains(err.Error(), "place.sticky") {
+		t.Errorf("a key that the task was not given: %v", err)
+	}
+}
+
+func TestPreferencesAreChecked(t *testing.T) {
+	gpu := []Preference{{selects("gpu"), 1}}
+	for want, p := range map[string]Place{
+		"place.sticky is":                        {Sticky: "node"},
+		"place.sticky is \"{x}\"":                {Sticky: "{x}"},
+		"prefers none":                           {PreferWait: Duration(time.Second)},
+		"place.nodes is in the order":            {Nodes: []string{"a"}, Prefer: gpu},
+		"leave place.mode all":                   {Mode: PlaceAll, Sticky: StickyJob},
+		"at most 4":                              {Prefer: []Preference{gpu[0], gpu[0], gpu[0], gpu[0], gpu[0]}},
+		"place.prefer[0].weight is -1":           {Prefer: []Preference{{selects("gpu"), -1}}},
+		"place.prefer[0].labels: name at least":  {Prefer: []Preference{{nil, 1}}},
+		"place.prefer[0].labels: the label \"\"": {Prefer: []Preference{{Selector{{Op: OpExists}}, 1}}},
+		"place.prefer_wait is -1s":               {Sticky: StickyJob, PreferWait: Duration(-time.Second)},
+		"more than 30 requirements":              {Prefer: []Preference{{make(Selector, 31), 1}}},
+	} {
+		if err := p.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q in it", p, err, want)
+		}
+	}
+}
+
+// Who says where a task is to run does not have to know what its job prefers.
+func TestPreferencesGiveWay(t *testing.T) {
+	job := &Job{Name: "j", Spec: Spec{Handler: "h", Place: Place{Sticky: StickyJob, Prefer: []Preference{{selects("gpu"), 1}}, PreferWait: Duration(time.Second)}}}
+	for name, s := range map[string]Submission{
+		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &Place{Count: 2}}, "all": {Place: &Place{Mode: PlaceAll}}, "each": {Place: &Place{Nodes: []string{"a"}, Each: true}},
+	} {
+		if e, err := Birth(s, job, 1, noon); err != nil || e.Spec.Place.Prefers() {
+			t.Errorf("%s: %+v, %v", name, e.Spec.Place, err)
+		}
+	}
+	e, err := Birth(Submission{Place: &Place{Labels: selects("zone=eu"), Sticky: StickyAttempt}}, job, 1, noon)
+	if err != nil || e.Spec.Place.Sticky != StickyAttempt || len(e.Spec.Place.Prefer) != 1 {
+		t.Errorf("other labels: %+v, %v", e.Spec.Place, err)
+	}
+}

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Preferring finds out what [task.Task.HandsOver] asks for. It is asked only about tasks that
+// prefer nodes; what it does not know makes the task start where it is.
+type Preferring struct {
+	// Peers are the other nodes that beat and take new work of the task's kind; if only is not "",
+	// at most the one of that name.
+	Peers func(ctx context.Context, t task.Task, only string) []task.Peer
+	// Ran and Remember are those of [Store].
+	Ran      func(ctx context.Context, name string) (task.Ran, error)
+	Remember func(ctx context.Context, r task.Ran) error
+}
+
+// rememberAgain is after which time the memory of a node is written anew that did not change: it
+// must not run out while it is used.
+const rememberAgain = 24 * time.Hour
+
+// prefers tells whether the offer is of a task that prefers nodes.
+func prefers(o *events.Offer) bool {
+	e, ok := o.Fact.Event.(task.Queued)
+	return ok && e.Spec != nil && e.Spec.Place.Prefers()
+}
+
+// handsOver tells to whom the task is left, if it is. The memory is what is to be remembered when
+// it starts here instead; its name is "" for nothing.
+func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory task.Ran, ok bool) {
+	if t.Spec == nil || !t.Spec.Place.Prefers() || p.Preferring.Peers == nil {
+		return hand, memory, false
+	}
+	ran := ""
+	if name, err := t.StickyName(); err == nil && name != "" {
+		now := p.Recorder.Now()
+		was, err := p.Preferring.Ran(ctx, name)
+		if ran = was.Node; err != nil || ran != string(p.Node) || now.Sub(was.At) > rememberAgain {
+			memory = task.Ran{Name: name, Node: string(p.Node), At: now}
+		}
+	}
+	if t.Handed != nil || t.State != task.Pending {
+		return hand, memory, false
+	}
+	only := ""
+	if len(t.Spec.Place.Prefer) == 0 { // then nobody else counts
+		if only = ran; t.Spec.Place.Sticky == task.StickyAttempt {
+			only = t.Node
+		}
+		if only == "" || only == string(p.Node) {
+			return hand, memory, false
+		}
+	}
+	self := task.Peer{Node: string(p.Node)}
+	if p.Labels != nil {
+		self.Labels = p.Labels()
+	}
+	hand, ok = t.HandsOver(self, p.Preferring.Peers(ctx, *t, only), ran)
+	return hand, memory, ok
+}
+
+// remember stores where the task has started. If that fails the next one of its name goes where it
+// will, and remembers it.
+func (p *Protocol) remember(ctx context.Context, r task.Ran) {
+	if r.Name != "" {
+		_ = p.Preferring.Remember(ctx, r)
+	}
+}
