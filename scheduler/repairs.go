@@ -65,9 +65,10 @@ func (r *repairs) all() map[Repair]int {
 // kindOf is what kind of repair it is to do a task's overdue duty in the sweep;
 // "" if a passed deadline is all that there is to it.
 func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
+	_, expires := d.Command.(task.Expire)
 	switch {
-	case len(t.Holds) > 0 && t.Waiting():
-		return ""
+	case t.Waiting() && (expires || len(t.Holds) > 0), t.Live() && t.Epoch == 0:
+		return "" // nobody but the scheduler sees to that
 	case t.State == task.Scheduled || t.State == task.Retrying:
 		return RepairTimer
 	case t.State == task.Pending && !t.Offered:
