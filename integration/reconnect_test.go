@@ -19,7 +19,7 @@ import (
 	"millrace/worker"
 )
 
-var reconnects = flag.Int("reconnects", 300, "how often TestReconnects cuts the connection")
+var reconnects = flag.Int("reconnects", 200, "how often TestReconnects cuts the connection")
 
 // A connection that is cut again and again costs nothing that stays, and each time
 // the node is ready soon: goroutines, consumers and memory are flat, what runs goes on.
@@ -167,7 +167,7 @@ func measure(t *testing.T, nc *nats.Conn) usage {
 				u.consumers++
 			}
 		}
-		return u.consumers <= 6 // of the queue, the node, and a feed and a watch each of this process and the server
+		return u.consumers <= 7 // of the queue, the node, the schedules, and a feed and a watch each of this process and the server
 	}
 	poll(patience/4, settled)
 	runtime.GC()

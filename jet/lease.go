@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"millrace/events"
+	"millrace/task"
 )
 
 // lease is the ack wait of one delivery.
@@ -33,6 +36,30 @@ func (l *lease) Return() error {
 
 func (l *lease) Rest(d time.Duration) error {
 	return l.store.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
+}
+
+// meteredLease is that of an offer of a queue with a limit and several lanes. To the server an
+// offer that was returned is handed out until somebody asks for it again; whoever counts would find
+// the queue full, and ask no more. So another offer takes its place.
+type meteredLease struct {
+	*lease
+	fact *events.Fact
+}
+
+func (l *meteredLease) Return() error {
+	offer, _ := l.fact.Event.(task.Event)
+	again, ok := task.Renewed(offer)
+	if !ok {
+		return l.lease.Return()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
+	defer cancel()
+	now := time.Now()
+	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TaskQueued, Task: l.fact.Task, Actor: "worker", Event: again}
+	if _, err := l.store.Place(ctx, f); err != nil { // it may be there all the same, and the claim lets one pass
+		return l.lease.Return()
+	}
+	return l.Ack()
 }
 
 // freeReturns is how often an offer is given back without a rest.

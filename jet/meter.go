@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -11,9 +12,10 @@ import (
 // A limit holds for a queue, and the server knows only limits of consumers. With one lane
 // that is the same. With several, each consumer has the whole limit, and a worker that is handed an
 // offer counts, before it starts it, what all consumers of the queue have handed out, its own included. If
-// that is more than the limit it returns the offer. So the limit is never exceeded: of any set of
-// tasks that run, the one that was counted last saw all the others. Workers do not wait at such
-// lanes, for what they were handed in vain would use up its deliveries; they look now and then.
+// that is more than the limit it returns the offer ([meteredLease]). So the limit is never exceeded: of any
+// set of tasks that run, the one that was counted last saw all the others. Workers do not wait at such
+// lanes, for they would be handed much in vain; they look now and then. While a queue is full they ask
+// once in an ack wait for what was handed out to somebody who is lost, which counts until then.
 
 // Times of a queue with a limit and several lanes.
 const (
@@ -28,6 +30,8 @@ type queueLimit struct {
 	full bool
 	// asking is until when somebody is taken to be asking; the others wait for what he finds.
 	asking time.Time
+	// retrieve is when to ask for what was handed out and is lost, if it is full until then.
+	retrieve time.Time
 }
 
 // remeter finds out where one may stand and wait, after lanes or limits have changed. It
@@ -155,6 +159,9 @@ func (o *offers) setFull(queue string, full bool) {
 	if q == nil {
 		return
 	}
+	if full && !q.full {
+		q.retrieve = time.Now().Add(o.store.ackWait/2 + rand.N(o.store.ackWait))
+	}
 	q.full, q.asking = full, time.Time{}
 	if !full {
 		return
@@ -177,6 +184,12 @@ func (o *offers) nudge() {
 	var moves []move
 	o.mu.Lock()
 	now := time.Now()
+	for queue, q := range o.limits {
+		if q.full && len(o.waiting) > 0 && now.After(q.retrieve) {
+			q.retrieve = now.Add(o.store.ackWait/2 + rand.N(o.store.ackWait))
+			go o.retrieve(queue)
+		}
+	}
 	for _, w := range o.waiting {
 		if w.at != nil {
 			continue
@@ -195,5 +208,28 @@ func (o *offers) nudge() {
 			}
 		}
 		o.meter(m.at)
+	}
+}
+
+// retrieve asks the lanes of a queue that have handed out something once more. What they bring
+// is taken like anything else: if it was lost it is counted already, and has its place.
+func (o *offers) retrieve(queue string) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	lanes, err := o.store.QueueState(ctx, queue)
+	if err != nil {
+		return // the next time will do
+	}
+	o.mu.Lock()
+	var from []*source
+	for _, s := range o.sources {
+		if s.metered && slices.ContainsFunc(lanes, func(l LaneState) bool { return l.Lane == s.lane && l.Leased > 0 }) {
+			from = append(from, s)
+		}
+	}
+	o.mu.Unlock()
+	for _, s := range from {
+		s.ask.want(1)
+		s.ask.want(-1) // nobody waits for it; whoever waits gets what comes
 	}
 }

@@ -162,6 +162,10 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	if !mine && o.lanes() > 1 {
 		o.came(from, pending, w != nil)
 	}
+	metered := from.metered
+	if metered {
+		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact}
+	}
 	if w == nil {
 		o.mu.Unlock()
 		if !mine || !o.own.reclaims() {
@@ -169,7 +173,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		}
 		return false
 	}
-	at, in, metered := w.at, w.in, from.metered
+	at, in := w.at, w.in
 	o.mu.Unlock()
 	// Whoever else was asked for the same place need not look for it any more.
 	told := from

@@ -429,3 +429,15 @@ func NextOffer(t Task) (Queued, bool) {
 	}
 	return Queued{}, false
 }
+
+// Renewed is an offer to take the place of one that was handed out and is given back. It is good for
+// the same turn; the claim lets only one of them pass. The second result is false for what is no offer.
+func Renewed(offer Event) (Queued, bool) {
+	switch e := offer.(type) {
+	case Submitted:
+		return Queued{Work: e.Work, Attempt: 1}, true
+	case Queued:
+		return e, true
+	}
+	return Queued{}, false
+}

@@ -1,0 +1,35 @@
+package task
+
+import (
+	"reflect"
+	"testing"
+)
+
+// An offer that is placed anew is good for the turn of the one before, and for no other.
+func TestRenewed(t *testing.T) {
+	work := Work{Spec: &Spec{Handler: "h"}, Route: QueueRoute("q", 5)}
+	for name, c := range map[string]struct {
+		offer Event
+		want  Queued
+		ok    bool
+	}{
+		"a birth":        {Submitted{Work: work}, Queued{Work: work, Attempt: 1}, true},
+		"a later offer":  {Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, true},
+		"no offer":       {AttemptStarted{Attempt: 1}, Queued{}, false},
+		"nothing at all": {nil, Queued{}, false},
+	} {
+		got, ok := Renewed(c.offer)
+		if ok != c.ok || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %t", name, got, ok)
+		}
+	}
+	born := Evolve(Task{ID: "T"}, Recorded{Seq: 7, Event: Submitted{Work: work}})
+	again, _ := Renewed(Submitted{Work: work})
+	now := Evolve(born, Recorded{Seq: 8, Event: again})
+	if now.Seq = born.Seq; !reflect.DeepEqual(now, born) {
+		t.Errorf("placed anew the task is\n%+v, was\n%+v", now, born)
+	}
+	if _, err := Decide(born, Claim{Node: "n", Session: "s", Offer: 8, After: again.After}, born.Since); err != nil {
+		t.Errorf("it cannot be claimed: %v", err)
+	}
+}
