@@ -161,6 +161,15 @@ func (r *Recorder) Admit(ctx context.Context, e task.Granted, last uint64) (uint
 // next attempt, or the timer of that. Afterwards the offer that led here may be
 // acknowledged. Settling twice is harmless.
 func (r *Recorder) Settle(ctx context.Context, t task.Task) error {
+	if t.Waiting() && len(t.Holds) > 0 && t.Head > 0 {
+		// Offers do not move the chain: one may have opened the hold before the event that
+		// led here was recorded, for a turn that this event has ended.
+		now, err := r.Load(ctx, t.ID)
+		if err != nil {
+			return err
+		}
+		t = now
+	}
 	next, ok := task.NextOffer(t)
 	if !ok {
 		return nil
