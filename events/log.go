@@ -51,7 +51,8 @@ type Placer interface {
 	// in order, from the caller's goroutine.
 	PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
 	// Arm has the log place a [task.Queued] fact by itself when it is due. A
-	// task has one timer: arming it again replaces it.
+	// task has one timer: arming it again replaces it, but for the offer of a birth (After
+	// is 0), which replaces none: who has set it meanwhile knows more.
 	Arm(ctx context.Context, f *Fact) error
 	// Disarm removes the task's timer if there is one that was armed before the
 	// sequence given. That bound keeps a removal that comes late from taking

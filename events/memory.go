@@ -223,6 +223,9 @@ func (m *Memory) Arm(ctx context.Context, f *Fact) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
+	if _, set := m.timers[f.Task]; set && e.After == 0 {
+		return nil
+	}
 	m.timers[f.Task] = memoryTimer{due: e.Due, route: e.Route, raw: raw, armed: uint64(len(m.records))}
 	m.wake()
 	return nil

@@ -15,7 +15,7 @@ const timerError = 500 * time.Millisecond
 
 func arm(t *testing.T, s *Store, id task.ID, due time.Time, reason string) {
 	t.Helper()
-	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, Reason: reason, Due: due})); err != nil {
+	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, After: 1, Reason: reason, Due: due})); err != nil {
 		t.Fatal(err)
 	}
 }

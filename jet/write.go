@@ -143,9 +143,15 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 		scheduleHeader:       {"@at " + e.Due.UTC().Format(time.RFC3339Nano)},
 		scheduleTargetHeader: {offerSubject(&e.Work, f.Task)},
 	}}
+	if e.After == 0 {
+		m.Header[expectedHeader] = []string{"0"}
+	}
 	for {
 		_, err := s.publish(ctx, m)
-		if err == nil || !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil {
+		switch {
+		case e.After == 0 && errors.Is(err, events.ErrConflict): // there is one
+			return nil
+		case err == nil || !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil:
 			return err // arming twice leaves one timer, so an unknown outcome is tried again
 		}
 	}

@@ -11,6 +11,7 @@ var timerCases = []testCase{
 	{name: "a timer fires when it is due", body: fires},
 	{name: "a timer due in the past fires at once", body: firesLate},
 	{name: "arming again replaces", body: replaces},
+	{name: "the timer of a birth replaces none", body: keepsLater},
 	{name: "disarm", body: disarms},
 }
 
@@ -19,6 +20,11 @@ const soon = 1500 * time.Millisecond
 
 func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
 	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, Reason: reason, Due: due})
+}
+
+// nextTimer is a timer of a later turn.
+func (s *suite) nextTimer(id task.ID, due time.Time, reason string) *events.Fact {
+	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, After: 1, Reason: reason, Due: due})
 }
 
 // onTime checks that a timer's offer came when it was to.
@@ -63,8 +69,8 @@ func replaces(s *suite) {
 	s.arm(s.timer(later, start.Add(soon), "first"))
 	s.arm(s.timer(sooner, start.Add(time.Hour), "first"))
 	s.arm(s.timer(other, start.Add(2*soon), "only"))
-	s.arm(s.timer(later, start.Add(4*soon), "second"))
-	s.arm(s.timer(sooner, start.Add(soon), "second"))
+	s.arm(s.nextTimer(later, start.Add(4*soon), "second"))
+	s.arm(s.nextTimer(sooner, start.Add(soon), "second"))
 	want := []struct {
 		id     task.ID
 		due    time.Time
@@ -79,6 +85,19 @@ func replaces(s *suite) {
 		s.onTime(offer, w.due)
 		s.ack(offer)
 	}
+}
+
+// keepsLater: somebody has moved the task before its submitter came to set the timer.
+func keepsLater(s *suite) {
+	id, offers := s.task(), s.offers("timed")
+	due := now().Add(soon)
+	s.arm(s.nextTimer(id, due, "moved"))
+	s.arm(s.timer(id, due, "born"))
+	offer := s.next(offers)
+	if e, _ := offer.Fact.Event.(task.Queued); e.Reason != "moved" {
+		s.Errorf("the timer %q fired, want that of the later turn", e.Reason)
+	}
+	s.ack(offer)
 }
 
 func disarms(s *suite) {
