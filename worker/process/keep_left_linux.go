@@ -1,0 +1,160 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"millrace/task"
+	"millrace/worker"
+)
+
+// keptFor is how long what a process has said waits for a worker that goes on with it, or reports it.
+const keptFor = 7 * 24 * time.Hour
+
+// leftPatience is how long shims may take to answer the worker that comes back, all together.
+const leftPatience = 500 * time.Millisecond
+
+// Left implements [worker.Keeper].
+func (t *Tasks) Left() ([]*worker.Left, error) {
+	folders, err := os.ReadDir(t.folderOf())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var all []*worker.Left
+	until := time.Now().Add(leftPatience)
+	for _, f := range folders {
+		k := &keeping{folder: filepath.Join(t.folderOf(), f.Name())}
+		l, readErr := k.find(until)
+		if readErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", k.folder, readErr))
+			continue
+		}
+		if l != nil {
+			all = append(all, l)
+		}
+	}
+	return all, err
+}
+
+// find reads what an earlier process has written down, and waits for its shim until a time at
+// most. It returns nil if it has not come to that.
+func (k *keeping) find(until time.Time) (*worker.Left, error) {
+	text, err := os.ReadFile(k.path(noteFile))
+	if isMissing(err) {
+		if lock, err := lockFolder(k.folder); err == nil { // nothing was started
+			lock.Close()
+			_ = os.RemoveAll(k.folder)
+		}
+		return nil, nil
+	}
+	if info, statErr := os.Stat(k.path(noteFile)); statErr == nil && time.Since(info.ModTime()) > keptFor {
+		if lock, err := lockFolder(k.folder); err == nil { // nobody has wanted to know
+			lock.Close()
+			_ = json.Unmarshal(text, &k.note)
+			k.remove()
+			return nil, nil
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &k.note)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for ; ; time.Sleep(attendAgain) {
+		if err = k.tryAttend(); err == nil || errors.Is(err, errBusy) || time.Now().After(until) {
+			break // who still attends it leaves it soon
+		}
+	}
+	l := &worker.Left{Note: k.note.Note, Received: time.Now(), PID: k.pid, Handle: k}
+	if k.note.Boot == bootID() {
+		l.Received = timeOf(k.note.Received)
+	}
+	if k.conn != nil {
+		l.Until, l.Gap = timeOf(k.hello.Until), k.hello.Alone
+	} else if id, err := k.process(); err == nil {
+		l.PID = id.PID
+	}
+	return l, nil
+}
+
+func (k *keeping) process() (id keptProcess, err error) {
+	text, err := os.ReadFile(k.path(pidFile))
+	if err == nil {
+		err = json.Unmarshal(text, &id)
+	}
+	return id, err
+}
+
+// goOn goes on with an attempt that an earlier process has left.
+func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
+	k := a.Left().Handle.(*keeping)
+	defer k.Close()
+	// What is to be stopped as well: its shim does that, and has something to say.
+	err := k.attend(ctx)
+	if errors.Is(err, worker.ErrLeft) {
+		return worker.Outcome{Left: true}
+	}
+	if err != nil {
+		return worker.Outcome{Class: task.ReasonSystem, Message: "what it has said cannot be read: " + err.Error(), Stopped: ctx.Err() != nil}
+	}
+	if text, err := os.ReadFile(k.path(toldFile)); err == nil {
+		_ = json.Unmarshal(text, &k.memo) // else all that is there is read again
+	}
+	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started)}
+	if k.note.Boot != bootID() || k.memo.Started == 0 {
+		s.started = time.Time{}
+	}
+	s.remember(k.memo.Session)
+	p := place{dir: k.note.Dir, fresh: k.note.Fresh, leave: func() {}}
+	return t.converse(ctx, s, k, true, p)
+}
+
+// kill kills the shim and the group of its process, by force.
+func (k *keeping) kill() {
+	id, err := k.process()
+	if err != nil || k.note.Boot != bootID() {
+		return
+	}
+	if id.Shim.same() {
+		_ = syscall.Kill(id.Shim.PID, syscall.SIGKILL) // its guard does the rest
+	}
+	if id.same() {
+		_ = syscall.Kill(-id.PID, syscall.SIGKILL)
+	}
+}
+
+// same tells whether the process is still the one that was meant.
+func (p processID) same() bool {
+	start, err := startOf(p.PID)
+	return err == nil && start == p.Start
+}
+
+// startOf is when a process started, in ticks since the machine did.
+func startOf(pid int) (uint64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, errStat
+	}
+	return strconv.ParseUint(string(fields[19]), 10, 64)
+}
+
+// bootID names the time since the machine was started.
+var bootID = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it all is of one boot
+	return strings.TrimSpace(string(text))
+})

@@ -1,0 +1,269 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"millrace/ipc"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// keepMemo is what is to be remembered of what was said up to a place.
+type keepMemo struct {
+	At      int64             `json:"at"`
+	Started int64             `json:"started"`
+	Output  worker.OutputMemo `json:"output"`
+	Session sessionMemo       `json:"session"`
+}
+
+// sessionMemo is what a [session] has to remember.
+type sessionMemo struct {
+	Failure  *ipc.Failure    `json:"failure,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Dropped  string          `json:"dropped,omitempty"`
+	Children int             `json:"children,omitempty"`
+	Warned   bool            `json:"warned,omitempty"`
+}
+
+func (s *session) memo() sessionMemo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := sessionMemo{Failure: s.failure, Result: s.result, Children: s.children, Warned: s.warned}
+	if s.dropped != nil {
+		m.Dropped = s.dropped.Error()
+	}
+	return m
+}
+
+func (s *session) remember(m sessionMemo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure, s.result, s.children, s.warned = m.Failure, m.Result, m.Children, m.Warned
+	if m.Dropped != "" {
+		s.dropped = errors.New(m.Dropped)
+	}
+}
+
+// resumeAgain is how long after a look in vain at what is stored the next one comes.
+const resumeAgain = 500 * time.Millisecond
+
+// converse sees a process that outlives this one to its end, or leaves it.
+func (t *Tasks) converse(ctx context.Context, s *session, k *keeping, again bool, p place) worker.Outcome {
+	a := s.attempt
+	// What the process asks for is done to the end, also if the worker leaves meanwhile.
+	doing, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	s.ctx = doing
+	leaving := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		if errors.Is(cause, worker.ErrLeft) {
+			close(leaving)
+			return
+		}
+		k.tell(toShim{Stop: &stopOrder{Code: codeOf(cause), Words: cause.Error(), Grace: a.Grace(cause)}})
+		stop(cause)
+	})
+	defer unhook()
+	a.OnHold(func(until time.Time) { k.tell(toShim{Hold: &holdOrder{monotonicOf(until), a.HoldGrace()}}) })
+	defer a.OnHold(nil)
+	for again {
+		err := a.Resume(context.WithoutCancel(ctx), k.memo.Output)
+		if err == nil {
+			break
+		}
+		select {
+		case <-leaving:
+			return worker.Outcome{Left: true}
+		case <-time.After(resumeAgain):
+		}
+	}
+	if s.process = k; !again {
+		s.greet()
+	}
+	s.watch()
+	ended := k.listen(s, leaving)
+	s.close()
+	if !ended {
+		s.out.Leave()
+		k.mark(k.memo)
+		return worker.Outcome{Left: true}
+	}
+	r := k.result()
+	if cause := causeOf(r.Code); cause != nil {
+		a.Stop(cause) // whoever asked for it
+	}
+	if k.note.Boot == bootID() && r.Ended > 0 {
+		s.ended = timeOf(r.Ended)
+	}
+	if r.Unread > 0 {
+		s.out.Line(task.System, fmt.Sprintf("%d messages to the process were dropped: it did not read its standard input", r.Unread))
+	}
+	a.OnReported(func() { k.remove(); p.leave() })
+	return t.keep(ctx, a, p, s.outcome(&r.Result))
+}
+
+// listen hands on what the process says until it has ended, and tells whether it has;
+// else the worker leaves it.
+func (k *keeping) listen(s *session, leaving <-chan struct{}) bool {
+	more, over := k.hear()
+	read := &ringReader{ring: k.ring, at: k.memo.At}
+	last, marked := time.Now(), read.at
+	ended := false
+	for {
+		select {
+		case <-leaving:
+			k.memo = k.now(s, read.at)
+			return false
+		default:
+		}
+		f, err := read.next()
+		if err == nil {
+			s.out.Reading(read.at, time.Duration(monotonic()-f.said))
+			s.take(f, read.at)
+			if read.at-marked > k.note.Ring/16 || time.Since(last) > markEvery {
+				k.markLater(s, k.now(s, read.at))
+				last, marked = time.Now(), read.at
+			}
+			continue
+		}
+		if ended {
+			k.memo = k.now(s, read.at)
+			return true
+		}
+		var soon <-chan time.Time
+		if read.at > marked {
+			soon = time.After(markEvery)
+		}
+		select {
+		case <-leaving:
+		case <-more:
+		case <-over:
+			ended = true // all of it is there to be read now
+		case <-soon:
+			k.markLater(s, k.now(s, read.at))
+			last, marked = time.Now(), read.at
+		}
+	}
+}
+
+// markEvery is how often it is written down what of the output is stored, while there is any.
+const markEvery = time.Second
+
+// hear tells when there is more to be read, and when there will be no more.
+func (k *keeping) hear() (more <-chan struct{}, over <-chan struct{}) {
+	some, none := make(chan struct{}, 1), make(chan struct{})
+	if k.conn == nil {
+		close(none)
+		return some, none
+	}
+	go func() {
+		defer close(none)
+		for {
+			var m fromShim
+			if k.says.Decode(&m) != nil || m.Ended {
+				return
+			}
+			select {
+			case some <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return some, none
+}
+
+// take hands on what lies in one frame, which ends at a place.
+func (s *session) take(f frame, end int64) {
+	switch f.kind {
+	case frameStdout:
+		s.lines(Stdout, f, end)
+	case frameStderr:
+		s.lines(Stderr, f, end)
+	case frameDropped:
+		s.out.Line(task.System, string(f.body))
+	case frameMessage:
+		if m, err := parseMessage(f.body); err == nil {
+			s.Message(m)
+		}
+	case frameRefused:
+		if m, err := parseMessage(f.body); err == nil {
+			s.refuse(m)
+		}
+	}
+}
+
+// lines hands on the lines of a frame. Each has a place of its own, where it ends.
+func (s *session) lines(stream Stream, f frame, end int64) {
+	for rest, more := f.body, true; more; {
+		var text []byte
+		text, rest, more = bytes.Cut(rest, []byte{'\n'})
+		at := end
+		if more {
+			at -= int64(len(rest)) + 1
+		}
+		s.out.ReadingTo(at)
+		s.Line(stream, ipc.Line{Text: text, Partial: f.partial})
+	}
+}
+
+// now is what is to be remembered of all that was read.
+func (k *keeping) now(s *session, at int64) keepMemo {
+	return keepMemo{At: at, Started: k.memo.Started, Output: s.out.Memo(), Session: s.memo()}
+}
+
+// markLater marks a memo when all before it is stored.
+func (k *keeping) markLater(s *session, m keepMemo) {
+	k.mu.Lock()
+	busy := k.marking
+	k.marking = true
+	k.mu.Unlock()
+	if busy {
+		return
+	}
+	s.out.Then(func(err error) {
+		if err == nil {
+			k.mark(m)
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.marking = false
+	})
+}
+
+// mark notes that all before a memo's place is stored, and that there is room again.
+func (k *keeping) mark(m keepMemo) {
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = writeQuickly(k.path(toldFile), text)
+	}
+	if err == nil {
+		k.tell(toShim{Told: m.At})
+	}
+}
+
+// writeQuickly writes a file that is there whole or not at all, as long as the machine lives.
+func writeQuickly(name string, text []byte) error {
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// result is how the process ended. If its shim could not write that down, it was killed,
+// and what is left of the process is as well.
+func (k *keeping) result() (r shimResult) {
+	text, err := os.ReadFile(k.path(resultFile))
+	if err == nil && json.Unmarshal(text, &r) == nil {
+		return r
+	}
+	r = shimResult{Result: Result{Class: task.ReasonKilled, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
+	k.kill()
+	return r
+}
