@@ -167,21 +167,20 @@ func (m *Memory) Claimed(ctx context.Context, key string) (Record, bool, error) 
 
 // PlaceClaimed implements [Keeper].
 func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return 0, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tick()
-	if head := m.heads[chain{key: key}]; head != claim {
-		return 0, fmt.Errorf("place %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
-	}
-	return m.place(f, raw)
+	return m.underClaim(f, key, claim, func(raw []byte) (uint64, error) { return m.place(f, raw) })
 }
 
 // AppendClaimed implements [Keeper].
 func (m *Memory) AppendClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
+	return m.underClaim(f, key, claim, func(raw []byte) (uint64, error) {
+		c := chain{task: f.Task}
+		m.heads[c] = m.store(KindChain, c, raw)
+		return m.heads[c], nil
+	})
+}
+
+// underClaim writes a fact while a claim is the key's last; write is called with mu held.
+func (m *Memory) underClaim(f *Fact, key string, claim uint64, write func(raw []byte) (uint64, error)) (uint64, error) {
 	raw, err := Encode(nil, f)
 	if err != nil {
 		return 0, err
@@ -190,11 +189,9 @@ func (m *Memory) AppendClaimed(ctx context.Context, f *Fact, key string, claim u
 	defer m.mu.Unlock()
 	m.tick()
 	if head := m.heads[chain{key: key}]; head != claim {
-		return 0, fmt.Errorf("append %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
+		return 0, fmt.Errorf("record %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
 	}
-	c := chain{task: f.Task}
-	m.heads[c] = m.store(KindChain, c, raw)
-	return m.heads[c], nil
+	return write(raw)
 }
 
 func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
