@@ -50,7 +50,7 @@ func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 }
 
 func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name)
+	t, err := s.ticker(ctx, name, time.Now().Add(-keptFresh))
 	if err != nil {
 		return err
 	}
@@ -161,13 +161,19 @@ func (s *Scheduler) readPlans(ctx context.Context) error {
 		}
 	}
 	w.seq = seq
-	s.warmPlans(seq, w.plans)
-	return nil // those that cannot be read are listed to who asks for them
+	firing := make(map[string]planned, len(w.plans))
+	for _, p := range w.plans {
+		if p.Paused == nil {
+			firing[p.Name] = p
+		}
+	}
+	s.plans.fill(seq, firing) // so that a burst of fires need not read them
+	return nil                // those that cannot be read are listed to who asks for them
 }
 
 // rearm sets the timer of a schedule that has none, unless a fire of it is still to be dealt with.
 func (s *Scheduler) rearm(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name)
+	t, err := s.ticker(ctx, name, time.Now())
 	if err != nil || t == nil {
 		return err
 	}
@@ -222,6 +228,6 @@ func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Reco
 		return err
 	}
 	s.repairs.add(RepairSchedule, 1)
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, last: *last}
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
 	return t.follow(ctx, e)
 }

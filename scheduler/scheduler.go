@@ -150,7 +150,8 @@ type Scheduler struct {
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
-	plans         plans
+	plans         *kept[planned] // nil without schedules, like jobs
+	jobs          *kept[jobRead]
 	admitter      *admitter // nil if no limits are looked after
 }
 
@@ -163,6 +164,9 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
+	}
+	if cfg.Schedules != nil {
+		s.plans, s.jobs = keptPlans(cfg.Schedules), keptJobs(cfg.Schedules)
 	}
 	if cfg.Limits != nil {
 		s.admitter = newAdmitter(s.rec, &cfg)

@@ -20,7 +20,7 @@ func (s scheduled) Gone(err error) bool {
 
 // JobToRun returns the job that a tick is about.
 func (s scheduled) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	j, err := s.Job(ctx, name)
+	j, err := s.LatestJob(ctx, name)
 	if errors.Is(err, jet.ErrNoJob) || errors.Is(err, jet.ErrBadJob) {
 		return j.Job, 0, fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
 	}

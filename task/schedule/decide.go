@@ -14,6 +14,11 @@ import (
 // a later one means that it was away.
 const Grace = 10 * time.Second
 
+// Ahead is how long before a tick is due its timer fires. The server fires up to a third of a
+// second late, and much that is due at once takes a while to be read; what is left to do when
+// the tick's time comes is to decide.
+const Ahead = time.Second
+
 // Bounds of what is made up for at once.
 const (
 	MaxCatchUp = 1000    // tasks; the newest ticks get them
