@@ -173,6 +173,12 @@ const clockSlack = time.Minute
 // repeat does again what follows from the decisions since a tick: who made them may
 // have died in between.
 func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
+	if t.ledger().Last.Before(tick) {
+		return nil // there are none
+	}
+	if schedule.Decides(t.last.Fact.Event, tick) {
+		return t.follow(ctx, t.last.Fact.Event) // which is done before the next decision
+	}
 	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
 	if err != nil {
 		return err

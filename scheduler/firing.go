@@ -28,8 +28,8 @@ type firing struct {
 	early chan struct{} // holds one: something has come that is to wait
 
 	mu      sync.Mutex
-	held    map[*fire]bool // guarded by mu; what was not acknowledged yet
-	waiting fireHeap       // guarded by mu
+	held    map[uint64]*fire // guarded by mu; what was not acknowledged yet, by sequence
+	waiting fireHeap         // guarded by mu
 }
 
 // fire is one on its way.
@@ -49,7 +49,7 @@ const (
 	// the way to the server and back.
 	fireHands = 256
 	// firesHeld is how many it holds at most, those that wait for their tick included.
-	firesHeld = 16_384
+	firesHeld = 8192
 	// fireTakers wait for fires, and fireReaders read what is needed of fireBatch of them at most.
 	fireTakers, fireReaders, fireBatch = 64, 4, 256
 	// fireBeat is how often it is looked for ticks that are due. All of one look share the question
@@ -61,7 +61,7 @@ const (
 
 func (s *Scheduler) newFiring(fires events.Offers) *firing {
 	return &firing{
-		s: s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[*fire]bool{},
+		s: s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*fire{},
 		came: make(chan *fire, firesHeld), due: make(chan *fire, firesHeld), rest: make(chan *fire, firesHeld), // none of them ever blocks
 	}
 }
@@ -124,17 +124,31 @@ func (f *firing) take(ctx context.Context) {
 		if e, ok := offer.Fact.Event.(task.ScheduleFired); ok {
 			it.due = e.Due
 		}
-		f.mu.Lock()
-		f.held[it] = true
-		f.mu.Unlock()
+		if !f.hold(it) {
+			<-f.room
+			continue
+		}
 		f.came <- it
 	}
+}
+
+// hold keeps a fire. One that is held already has come again, because nobody heard in time that its
+// lease was to be extended: it goes its way, under the new lease.
+func (f *firing) hold(it *fire) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if was, again := f.held[it.Seq]; again {
+		was.leased = it.leased
+		return false
+	}
+	f.held[it.Seq] = it
+	return true
 }
 
 // done lets go of a fire; without an acknowledgement it comes again.
 func (f *firing) done(it *fire) {
 	f.mu.Lock()
-	delete(f.held, it)
+	delete(f.held, it.Seq)
 	f.mu.Unlock()
 	<-f.room
 }
@@ -143,7 +157,7 @@ func (f *firing) done(it *fire) {
 func (f *firing) giveBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for it := range f.held {
+	for _, it := range f.held {
 		_ = it.Return() // else its lease runs out
 	}
 }
@@ -293,17 +307,18 @@ func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context
 		return nil, err
 	}
 	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: it.popped}
+	again := it.Deliveries > 1
 	switch {
-	case it.ticker != nil:
+	case it.ticker != nil && !again:
 		t.last, t.ended = it.ticker.last, it.ticker.ended
-	case it.last != nil:
+	case it.last != nil && !again:
 		t.last = *it.last
-	default:
+	default: // who had it before may have decided since
 		if t.last, err = s.cfg.Schedules.LastDecision(ctx, t.stored.Name); err != nil {
 			return nil, err
 		}
 	}
-	return t.fired(ctx, &it.Record, it.Deliveries > 1)
+	return t.fired(ctx, &it.Record, again)
 }
 
 // end lets go of a fire with which nothing is left to do, or that could not be dealt with.
@@ -337,7 +352,7 @@ func (f *firing) keep(ctx context.Context) {
 func (f *firing) extend(ctx context.Context, now time.Time) {
 	var old []*fire
 	f.mu.Lock()
-	for it := range f.held {
+	for _, it := range f.held {
 		if now.Sub(it.leased) > fireLease {
 			it.leased = now
 			old = append(old, it)

@@ -120,6 +120,7 @@ func chatterTable(r *chatterReport) table {
 		fires := func(when string, f *bench.Fires) {
 			what := fmt.Sprintf("%d schedules due %s", s.Schedules, when)
 			value(what+": tasks late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Late.P50, f.Late.P99, f.Late.Max))
+			value("timers late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Timers.P50, f.Timers.P99, f.Timers.Max))
 			value("tasks made, processor time of the server for each", fmt.Sprintf("%.0f/s, %.0f µs", f.PerSecond, f.ServerMicros))
 			value("early, missing, extra", fmt.Sprintf("%d, %d, %d", f.Early, f.Missing, f.Extra))
 		}

@@ -28,6 +28,8 @@ type Schedules struct {
 // Fires is what became of the ticks of one round.
 type Fires struct {
 	Late Percentiles `json:"late_ms"`
+	// Timers is how late the NATS server fired; it is to do so [schedule.Ahead] of a tick.
+	Timers Percentiles `json:"timers_late_ms"`
 	// PerSecond is how many got their task in a second, from when the first was due to the last task.
 	PerSecond float64 `json:"per_second"`
 	// ServerMicros is the server's processor time for each, from before the first timer fires until
@@ -114,8 +116,7 @@ func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) 
 	if err != nil {
 		return f, err
 	}
-	late, err := b.births(ctx, &f, n, last+1, first)
-	if err != nil {
+	if err := b.births(ctx, &f, n, last+1, first); err != nil {
 		return f, err
 	}
 	if err := pause(ctx, settle); err != nil {
@@ -126,24 +127,30 @@ func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) 
 	}
 	after, err := b.cfg.serverTime()
 	f.ServerMicros = float64((after - before).Microseconds()) / float64(n)
-	if got := len(late); got > 0 {
-		slices.Sort(late)
-		f.Late = Percentiles{P50: late[got/2], P99: late[got*99/100], Max: late[got-1]}
-	}
 	return f, err
+}
+
+func percentiles(all []float64) Percentiles {
+	n := len(all)
+	if n == 0 {
+		return Percentiles{}
+	}
+	slices.Sort(all)
+	return Percentiles{P50: all[n/2], P99: all[n*99/100], Max: all[n-1]}
 }
 
 // birthsWithin is how long after the last one a birth counts as missing.
 const birthsWithin = 20 * time.Second
 
-// births waits for those of a round and returns how late they were, in milliseconds.
-func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first time.Time) (late []float64, err error) {
+// births waits for the tasks of a round and notes how late they were.
+func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first time.Time) error {
 	feed, err := b.store.Follow(ctx, from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer feed.Close()
 	seen := make(map[task.ID]bool, n)
+	var late, timers []float64
 	var stored time.Time
 	for len(seen) < n {
 		waiting, enough := context.WithTimeout(ctx, birthsWithin)
@@ -153,28 +160,32 @@ func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first 
 			break
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range records {
-			e, ok := records[i].Fact.Event.(task.Submitted)
-			switch {
-			case !ok || e.Schedule == "" || e.Tick.Before(first):
-				continue
-			case seen[records[i].Fact.Task]:
-				f.Extra++
-				continue
+			r := &records[i]
+			switch e := r.Fact.Event.(type) {
+			case task.ScheduleFired:
+				timers = append(timers, float64(r.Stored.Sub(e.Due.Add(-schedule.Ahead)))/1e6)
+			case task.Submitted:
+				switch {
+				case e.Schedule == "" || e.Tick.Before(first):
+					continue
+				case seen[r.Fact.Task]:
+					f.Extra++
+					continue
+				case r.Stored.Before(e.Tick):
+					f.Early++
+				}
+				seen[r.Fact.Task], stored = true, r.Stored
+				late = append(late, float64(stored.Sub(e.Tick))/1e6)
 			}
-			seen[records[i].Fact.Task], stored = true, records[i].Stored
-			after := stored.Sub(e.Tick)
-			if after < 0 {
-				f.Early++
-			}
-			late = append(late, float64(after)/1e6)
 		}
 	}
 	f.Missing = n - len(seen)
 	f.PerSecond = rate(len(seen), stored.Sub(first))
-	return late, nil
+	f.Late, f.Timers = percentiles(late), percentiles(timers)
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
