@@ -4,27 +4,36 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
-// SchedulesSeq grows with every change of any schedule.
-func (s *Store) SchedulesSeq(ctx context.Context) (uint64, error) {
-	return s.bucketSeq(ctx, SchedulesBucket)
+// ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
+// this reaches: all that was acknowledged before the call is among them. If it cannot be told
+// which there are, all is true, and any may have changed.
+func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, SchedulesBucket, after)
+	for _, d := range found {
+		c := schedule.Change{Name: d.name}
+		if stored, err := storedSchedule(d); err == nil {
+			c.Now = &stored
+		}
+		changed = append(changed, c)
+	}
+	return changed, all, reached, err
 }
 
-// ScheduleChanges are the names of the schedules that were changed after a sequence, and the one that
-// this reaches: all that was acknowledged before the call counts. If there are many, or it cannot
-// be told which, all is true and any may have changed.
-func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
-	return s.changes(ctx, SchedulesBucket, after)
-}
-
-// JobChanges is [Store.ScheduleChanges] for jobs.
+// JobChanges are the names of the jobs that were changed, as [Store.ScheduleChanges] has it.
 func (s *Store) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
-	return s.changes(ctx, JobsBucket, after)
+	found, all, reached, err := s.changes(ctx, JobsBucket, after)
+	for _, d := range found {
+		names = append(names, d.name)
+	}
+	return names, all, reached, err
 }
 
 // LatestJob is [Store.Job] as the leader has it, which has all that was acknowledged.
@@ -42,38 +51,39 @@ func (s *Store) LatestJob(ctx context.Context, name string) (StoredJob, error) {
 	return storedJob(name, d.body, d.revision, d.stored)
 }
 
-func (s *Store) bucketSeq(ctx context.Context, bucket string) (uint64, error) {
-	stream, err := s.js.Stream(ctx, "KV_"+bucket)
-	if err != nil {
-		return 0, fmt.Errorf("bucket %s: %w", bucket, err)
-	}
-	return stream.CachedInfo().State.LastSeq, nil
-}
-
 // changes asks the leader how far a bucket of definitions reaches, and if that is further than before, any
 // replica for what is new.
-func (s *Store) changes(ctx context.Context, bucket string, after uint64) (names []string, all bool, reached uint64, err error) {
-	last, err := s.bucketSeq(ctx, bucket)
-	if err != nil || last == after {
-		return nil, false, last, err
-	}
-	if after == 0 || last < after || last-after > maxBatch {
-		return nil, true, last, nil
-	}
-	found, err := s.batchGet(ctx, "KV_"+bucket, maxBatch, map[string]any{"batch": maxBatch, "seq": after + 1, "next_by_subj": keySubject(bucket, ">")})
+func (s *Store) changes(ctx context.Context, bucket string, after uint64) (changed []definition, all bool, reached uint64, err error) {
+	stream, err := s.js.Stream(ctx, "KV_"+bucket)
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("changes of bucket %s: %w", bucket, err)
 	}
-	for _, m := range found {
-		seq, err := sequenceOf(m)
-		if err != nil {
-			return nil, false, 0, err
-		}
-		reached = max(reached, seq)
-		names = append(names, strings.TrimPrefix(added(m, jetstream.SubjectHeader), keySubject(bucket, "")))
-	}
-	if reached < last { // a replica that has not caught up, or the last one was deleted
+	last := stream.CachedInfo().State.LastSeq
+	switch {
+	case last == after:
+		return nil, false, last, nil
+	case after == 0 || last < after:
 		return nil, true, last, nil
 	}
-	return names, false, reached, nil
+	for reached = after; reached < last; {
+		found, err := s.batchGet(ctx, "KV_"+bucket, maxBatch, map[string]any{"batch": maxBatch, "seq": reached + 1, "next_by_subj": keySubject(bucket, ">")})
+		if err != nil {
+			return nil, false, 0, fmt.Errorf("changes of bucket %s: %w", bucket, err)
+		}
+		if len(found) == 0 { // a replica that has not caught up, or the last one was deleted
+			return nil, true, last, nil
+		}
+		for _, m := range found {
+			d := definition{bucket: bucket, name: strings.TrimPrefix(added(m, jetstream.SubjectHeader), keySubject(bucket, "")), body: m.Data}
+			if d.revision, err = sequenceOf(m); err != nil {
+				return nil, false, 0, err
+			}
+			if d.stored, err = time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer)); err != nil {
+				return nil, false, 0, fmt.Errorf("a message without a time: %w", err)
+			}
+			d.actor, d.removed = m.Header.Get(actorHeader), m.Header.Get(kvOperationHeader) != ""
+			changed, reached = append(changed, d), d.revision
+		}
+	}
+	return changed, false, reached, nil
 }

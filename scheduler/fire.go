@@ -17,16 +17,11 @@ import (
 type Schedules interface {
 	// Fires hands out the fires of timers, each to one scheduler until it is acknowledged.
 	Fires(ctx context.Context) (events.Offers, error)
-	// Schedule returns a definition; Gone tells of its error whether there is none, or none that can be read.
-	Schedule(ctx context.Context, name string) (schedule.Stored, error)
-	Gone(err error) bool
-	// Schedules returns all definitions, and the errors of those that cannot be read. While SchedulesSeq
-	// returns the same, they are the same.
+	// Schedules returns all definitions, and the errors of those that cannot be read.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
-	SchedulesSeq(ctx context.Context) (uint64, error)
-	// ScheduleChanges and JobChanges are the names of definitions that were changed after a sequence and before
-	// the call, or all, and the sequence that this reaches.
-	ScheduleChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
+	// ScheduleChanges and JobChanges are what was changed after a sequence and before the call, in
+	// order, and the sequence that this reaches; or all may have changed.
+	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [ErrNoTask] if there is none that can be run.
 	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
@@ -81,7 +76,7 @@ func (t *ticker) ledger() task.Ledger {
 // does not fire any more.
 func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*ticker, error) {
 	p, err := s.plans.get(ctx, name, at)
-	if err != nil || p.plan == nil {
+	if err != nil || p == nil {
 		return nil, err
 	}
 	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: at}

@@ -50,7 +50,7 @@ func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 }
 
 func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name, time.Now().Add(-keptFresh))
+	t, err := s.ticker(ctx, name, time.Now().Add(-readAheadAge))
 	if err != nil {
 		return err
 	}
@@ -92,15 +92,8 @@ const (
 
 // scheduleSweep is what the sweep of schedules remembers; it is for one goroutine.
 type scheduleSweep struct {
-	seq     uint64 // of the definitions
-	plans   []planned
 	unarmed map[string]time.Time // since when they were found without a timer
 	looked  time.Time            // when all was compared
-}
-
-type planned struct {
-	schedule.Stored
-	plan *schedule.Plan
 }
 
 // SweepSchedules looks once for schedules whose timer is missing, and now and then for changes
@@ -108,15 +101,18 @@ type planned struct {
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	w := &s.scheduleSweep
 	now := s.rec.Now()
-	errs := []error{s.readPlans(ctx)}
+	all, err := s.plans.list(ctx, time.Now())
+	if err != nil {
+		return err
+	}
 	armed, err := s.cfg.Schedules.ArmedSchedules(ctx)
 	if err != nil {
-		return errors.Join(append(errs, err)...)
+		return err
 	}
+	var errs []error
 	unarmed := map[string]time.Time{}
-	for i := range w.plans {
-		p := &w.plans[i]
-		if armed[p.Name] || p.Paused != nil {
+	for _, p := range all {
+		if armed[p.Name] {
 			continue
 		}
 		if _, more := p.plan.Next(now.Add(-schedule.Grace)); !more {
@@ -139,36 +135,9 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 		w.looked = now
 		told, err := s.cfg.Schedules.TellSchedules(ctx, now.Add(-schedulesEvery/2))
 		s.repairs.add(RepairSchedule, told)
-		errs = append(errs, err, s.sweepTicks(ctx))
+		errs = append(errs, err, s.sweepTicks(ctx, all))
 	}
 	return errors.Join(errs...)
-}
-
-func (s *Scheduler) readPlans(ctx context.Context) error {
-	w := &s.scheduleSweep
-	seq, err := s.cfg.Schedules.SchedulesSeq(ctx)
-	if err != nil || seq == w.seq && seq > 0 {
-		return err
-	}
-	all, err := s.cfg.Schedules.Schedules(ctx)
-	if all == nil && err != nil {
-		return err
-	}
-	w.plans = w.plans[:0]
-	for _, stored := range all {
-		if plan, err := stored.Plan(); err == nil {
-			w.plans = append(w.plans, planned{stored, plan})
-		}
-	}
-	w.seq = seq
-	firing := make(map[string]planned, len(w.plans))
-	for _, p := range w.plans {
-		if p.Paused == nil {
-			firing[p.Name] = p
-		}
-	}
-	s.plans.fill(seq, firing) // so that a burst of fires need not read them
-	return nil                // those that cannot be read are listed to who asks for them
 }
 
 // rearm sets the timer of a schedule that has none, unless a fire of it is still to be dealt with.
@@ -197,11 +166,10 @@ func (s *Scheduler) rearm(ctx context.Context, name string) error {
 
 // sweepTicks looks at the latest decision of each schedule that heeds its earlier tasks: whether
 // ticks wait, and whether the task of the latest was made.
-func (s *Scheduler) sweepTicks(ctx context.Context) error {
+func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 	var errs []error
-	for i := range s.scheduleSweep.plans {
-		p := &s.scheduleSweep.plans[i]
-		if !p.plan.Watches() || p.Paused != nil {
+	for _, p := range all {
+		if !p.plan.Watches() {
 			continue
 		}
 		last, err := s.cfg.Schedules.LastDecision(ctx, p.Name)

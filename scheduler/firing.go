@@ -214,12 +214,12 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 		if it.last == nil {
 			continue
 		}
-		p, err := s.plans.get(ctx, it.Fact.Schedule, asked.Add(-keptFresh))
-		if err != nil || p.plan == nil {
+		p, err := s.plans.get(ctx, it.Fact.Schedule, asked.Add(-readAheadAge))
+		if err != nil || p == nil {
 			continue
 		}
 		if p.Make.Job != "" {
-			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-keptFresh)) // so that it is kept
+			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // so that it is kept
 		}
 		it.ticker = &ticker{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
 		_, _ = it.ticker.observe(ctx) // what has not ended yet is looked at again
@@ -303,7 +303,7 @@ func (f *firing) decide(ctx context.Context, it *fire) {
 // out of date is found out by the compare-and-set; a definition must be that of now.
 func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context.Context) error, err error) {
 	p, err := s.plans.get(ctx, it.Fact.Schedule, it.popped)
-	if err != nil || p.plan == nil {
+	if err != nil || p == nil {
 		return nil, err
 	}
 	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: it.popped}
@@ -335,11 +335,13 @@ func (f *firing) end(ctx context.Context, it *fire, err error) {
 	f.s.log.Warn().Err(err).Str("schedule", it.Fact.Schedule).Msg("a fire could not be dealt with; it comes again")
 }
 
-// keep extends the leases of fires that are held for long: else they would be handed out again.
+// keep follows what becomes of definitions, and extends the leases of fires that are held for long: else they
+// would be handed out again.
 func (f *firing) keep(ctx context.Context) {
 	tick := time.NewTicker(fireLease / 4)
 	defer tick.Stop()
 	for {
+		_ = f.s.plans.follow(ctx) // who needs one tries again
 		select {
 		case <-ctx.Done():
 			return

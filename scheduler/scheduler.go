@@ -150,8 +150,8 @@ type Scheduler struct {
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
-	plans         *kept[planned] // nil without schedules, like jobs
-	jobs          *kept[jobRead]
+	plans         plans
+	jobs          jobs
 	admitter      *admitter // nil if no limits are looked after
 }
 
@@ -165,9 +165,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
-	if cfg.Schedules != nil {
-		s.plans, s.jobs = keptPlans(cfg.Schedules), keptJobs(cfg.Schedules)
-	}
+	s.plans.from, s.jobs.from = cfg.Schedules, cfg.Schedules
 	if cfg.Limits != nil {
 		s.admitter = newAdmitter(s.rec, &cfg)
 		s.reactors = append(s.reactors, s.admitter)
