@@ -103,7 +103,8 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 // fired does of [Scheduler.Fired] all but what is in no hurry, which it returns; nil for nothing.
 func (t *ticker) fired(ctx context.Context, r *events.Record, again bool) (rest func(context.Context) error, err error) {
 	f, ok := r.Fact.Event.(task.ScheduleFired)
-	if !ok {
+	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
+	if !ok || fire.Strange() {
 		return nil, nil // the read model lists what cannot be read
 	}
 	if again {
@@ -115,7 +116,7 @@ func (t *ticker) fired(ctx context.Context, r *events.Record, again bool) (rest 
 	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
 		return nil, t.arm(ctx, later(t.stored.Since, decided)) // of a definition that is no more
 	}
-	look := t.plan.Look(schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}, f.Detail, decided, t.s.rec.Now())
+	look := t.plan.Look(fire, f.Detail, decided, t.s.rec.Now())
 	for _, m := range look.Missed {
 		if err := t.skip(ctx, m); err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,15 +11,55 @@ import (
 	"millrace/task/schedule"
 )
 
-// plans keeps the definitions of all schedules that fire. To look what has changed costs one request
-// for all who ask meanwhile.
-type plans struct {
-	from Schedules
+// following keeps up with changes: to ask for them costs one request for all who want to know meanwhile.
+type following struct {
+	turn chan struct{} // holds one while somebody asks
 
 	mu     sync.Mutex
-	seq    uint64              // guarded by mu, like all below; all changes up to it have been heeded
-	looked time.Time           // when it was asked for changes
-	all    map[string]*planned // never modified, only replaced
+	seq    uint64    // guarded by mu; all changes up to it have been heeded
+	looked time.Time // guarded by mu; when it was asked for them
+}
+
+func newFollowing() following { return following{turn: make(chan struct{}, 1)} }
+
+// upTo returns when all changes up to a time are heeded, which is a reading of [time.Now]. To ask returns what is to be
+// done with mu held, and up to where all is heeded then.
+func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint64) (heed func(), reached uint64, err error)) error {
+	if f.has(at) {
+		return nil
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if f.has(at) {
+		return nil // somebody has asked meanwhile
+	}
+	now := time.Now()
+	heed, reached, err := ask(f.seq) // whose turn it is writes it
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heed()
+	f.seq, f.looked = reached, now
+	return nil
+}
+
+func (f *following) has(at time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.looked.Before(at)
+}
+
+// plans keeps the definitions of all schedules that fire.
+type plans struct {
+	from Schedules
+	following
+	all map[string]*planned // guarded by mu; they are never modified, only replaced
 }
 
 // planned is a definition with its plan.
@@ -31,58 +73,49 @@ const readAheadAge = 100 * time.Millisecond
 
 // get returns a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it does not fire.
 func (p *plans) get(ctx context.Context, name string, at time.Time) (*planned, error) {
-	p.mu.Lock() // the others wait for this one
-	defer p.mu.Unlock()
-	err := p.catchUp(ctx, at)
-	return p.all[name], err
-}
-
-// follow heeds what has changed, so that who needs one does not wait for much.
-func (p *plans) follow(ctx context.Context) error {
+	if err := p.follow(ctx, at); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.catchUp(ctx, time.Now())
+	return p.all[name], nil
 }
 
 // list returns all as they were at a time, or later.
 func (p *plans) list(ctx context.Context, at time.Time) ([]*planned, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.catchUp(ctx, at); err != nil {
+	if err := p.follow(ctx, at); err != nil {
 		return nil, err
 	}
-	all := make([]*planned, 0, len(p.all))
-	for _, one := range p.all {
-		all = append(all, one)
-	}
-	return all, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.all)), nil
 }
 
-// catchUp must be called with mu held.
-func (p *plans) catchUp(ctx context.Context, at time.Time) error {
-	if !p.looked.Before(at) {
-		return nil
-	}
-	now := time.Now()
-	changed, all, reached, err := p.from.ScheduleChanges(ctx, p.seq)
-	if err != nil {
-		return err
-	}
-	if all || p.all == nil {
-		stored, err := p.from.Schedules(ctx)
-		if stored == nil && err != nil {
-			return err
-		} // those that cannot be read are listed to who asks for them
-		p.all = make(map[string]*planned, len(stored))
-		for i := range stored {
-			p.put(stored[i].Name, &stored[i])
+// follow heeds what has changed up to a time.
+func (p *plans) follow(ctx context.Context, at time.Time) error {
+	return p.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
+		changed, all, reached, err := p.from.ScheduleChanges(ctx, after)
+		if err != nil {
+			return nil, 0, err
 		}
-	}
-	for _, c := range changed {
-		p.put(c.Name, c.Now)
-	}
-	p.seq, p.looked = reached, now
-	return nil
+		if all || p.all == nil {
+			stored, err := p.from.Schedules(ctx)
+			if stored == nil && err != nil {
+				return nil, 0, err
+			} // those that cannot be read are listed to who asks for them
+			return func() {
+				p.all = make(map[string]*planned, len(stored))
+				for i := range stored {
+					p.put(stored[i].Name, &stored[i])
+				}
+			}, reached, nil
+		}
+		return func() {
+			for _, c := range changed {
+				p.put(c.Name, c.Now)
+			}
+		}, reached, nil
+	})
 }
 
 // put must be called with mu held; stored is nil for one that is gone.
@@ -99,11 +132,8 @@ func (p *plans) put(name string, stored *schedule.Stored) {
 // jobs keeps the jobs of schedules, from when they are first read until they change.
 type jobs struct {
 	from Schedules
-
-	mu     sync.Mutex
-	seq    uint64             // guarded by mu, like all below; as in plans
-	looked time.Time          // likewise
-	read   map[string]*jobNow // never modified, only replaced
+	following
+	read map[string]*jobNow // guarded by mu; they are never modified, only replaced
 }
 
 // jobNow is a job and its revision.
@@ -118,9 +148,25 @@ const jobsKept = 50_000
 // get returns a job as it was at a time, which is a reading of [time.Now], or later. The error wraps [ErrNoTask] if
 // there is none that can be run.
 func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
-	now, seq, err := j.look(ctx, name, at)
-	if now != nil || err != nil {
-		return now, err
+	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
+		changed, all, reached, err := j.from.JobChanges(ctx, after)
+		return func() {
+			if all || j.read == nil {
+				j.read = map[string]*jobNow{}
+			}
+			for _, name := range changed {
+				delete(j.read, name)
+			}
+		}, reached, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	now, seq := j.read[name], j.seq
+	j.mu.Unlock()
+	if now != nil {
+		return now, nil
 	}
 	job, revision, err := j.from.JobToRun(ctx, name)
 	if err != nil {
@@ -137,24 +183,4 @@ func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, err
 	}
 	j.read[name] = now
 	return now, nil
-}
-
-func (j *jobs) look(ctx context.Context, name string, at time.Time) (*jobNow, uint64, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.looked.Before(at) {
-		now := time.Now()
-		changed, all, reached, err := j.from.JobChanges(ctx, j.seq)
-		if err != nil {
-			return nil, 0, err
-		}
-		if all || j.read == nil {
-			j.read = map[string]*jobNow{}
-		}
-		for _, name := range changed {
-			delete(j.read, name)
-		}
-		j.seq, j.looked = reached, now
-	}
-	return j.read[name], j.seq, nil
 }

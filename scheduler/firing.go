@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/logclock"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // firing is the way of fires through a scheduler. A timer fires [schedule.Ahead] of its tick, and
@@ -35,7 +36,7 @@ type firing struct {
 // fire is one on its way.
 type fire struct {
 	*events.Offer
-	due    time.Time      // zero if it cannot be read
+	due    time.Time      // zero if it cannot be read or believed
 	popped time.Time      // when its time had come; a reading of [time.Now]
 	leased time.Time      // since when, guarded by firing.mu
 	last   *events.Record // the latest decision as far as is known, nil if nothing is
@@ -121,7 +122,7 @@ func (f *firing) take(ctx context.Context) {
 		now := time.Now()
 		f.clock.Hear(offer.Stored, now)
 		it := &fire{Offer: offer, leased: now}
-		if e, ok := offer.Fact.Event.(task.ScheduleFired); ok {
+		if e, ok := offer.Fact.Event.(task.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
 		}
 		if !f.hold(it) {
@@ -341,7 +342,7 @@ func (f *firing) keep(ctx context.Context) {
 	tick := time.NewTicker(fireLease / 4)
 	defer tick.Stop()
 	for {
-		_ = f.s.plans.follow(ctx) // who needs one tries again
+		_ = f.s.plans.follow(ctx, time.Now()) // who needs one tries again
 		select {
 		case <-ctx.Done():
 			return

@@ -28,9 +28,12 @@ const (
 // Fire is a timer that has fired.
 type Fire struct {
 	Tick, Due time.Time
-	// Stored is when the log took it.
+	// Stored is when the log took it, [Ahead] of Due at best.
 	Stored time.Time
 }
+
+// Strange tells whether no timer can have fired that early: somebody has written the fire by other means.
+func (f Fire) Strange() bool { return f.Due.Sub(f.Stored) > Ahead+Grace }
 
 // Owed is a tick on which is to be decided now.
 type Owed struct {
