@@ -85,6 +85,26 @@ func (s *stage) fired(name string, seq uint64, deliveries int, tick time.Time) *
 	return l
 }
 
+// birth is that of a tick's task, nil if there is none.
+func (s *stage) birth(name string, tick time.Time) *events.Fact {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made[schedule.TaskID(name, tick)]
+}
+
+// counts are how many tasks were born, and how often it was asked for changes.
+func (s *stage) counts() (born, asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.born), s.asked
+}
+
+func (s *stage) next(name string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed[name].At
+}
+
 // wantBorn checks when the task of a tick was born, and what its fire has become.
 func (s *stage) wantBorn(t *testing.T, name string, tick time.Time, l *testLease) {
 	t.Helper()
@@ -255,12 +275,6 @@ func (s *stage) play(t *testing.T, do func()) {
 	}
 }
 
-// pass lets time go by, and all be done that is due by then.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // Timers fire ahead of ticks; tasks are born when these are due by the log's clock, whatever the machine's shows.
 func TestFiresWaitForTheirTick(t *testing.T) {
 	t.Parallel()
@@ -278,16 +292,16 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 						ticks, leases = append(ticks, tick), append(leases, s.fired(name, uint64(i+1), 1, tick))
 					}
 					pass(schedule.Ahead - time.Millisecond)
-					if len(s.born) > 0 {
+					born, asked := s.counts()
+					if born > 0 {
 						t.Error("a task was born before its tick")
 					}
-					asked := s.asked
 					pass(400 * time.Millisecond)
 					for i, l := range leases {
 						s.wantBorn(t, fmt.Sprint("s", i), ticks[i], l)
 					}
-					if s.asked-asked > 5 {
-						t.Errorf("it was asked %d times for changes of definitions, want once for all ticks of a moment", s.asked-asked)
+					if _, now := s.counts(); now-asked > 5 {
+						t.Errorf("it was asked %d times for changes of definitions, want once for all ticks of a moment", now-asked)
 					}
 
 					// One that comes long after its tick waits for nothing.
@@ -295,7 +309,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 					s.define("late", "", late, false)
 					l := s.fired("late", 100, 1, late)
 					pass(20 * time.Millisecond)
-					if _, there := s.born[schedule.TaskID("late", late)]; !there || !l.acked {
+					if s.birth("late", late) == nil || !l.acked {
 						t.Error("a fire that comes late was not dealt with at once")
 					}
 				})
@@ -330,15 +344,15 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 			pass(100 * time.Millisecond)
 			s.wantBorn(t, "stays", tick, leases["stays"])
 			s.wantBorn(t, "job", tick, leases["job"])
-			if f := s.made[schedule.TaskID("job", tick)]; f == nil || f.Event.(task.Submitted).Revision != 2 {
+			if f := s.birth("job", tick); f == nil || f.Event.(task.Submitted).Revision != 2 {
 				t.Errorf("the task of job is %+v, want it made of the job's second revision", f)
 			}
 			for _, name := range []string{"paused", "moved"} {
-				if _, there := s.born[schedule.TaskID(name, tick)]; there || !leases[name].acked {
-					t.Errorf("%s: its task is there: %t, its fire acknowledged: %t; want no task and nothing left to do", name, there, leases[name].acked)
+				if made := s.birth(name, tick); made != nil || !leases[name].acked {
+					t.Errorf("%s: its task is %v, its fire acknowledged: %t; want no task and nothing left to do", name, made, leases[name].acked)
 				}
 			}
-			if next := s.armed["moved"].At; !next.Equal(tick.Add(time.Minute)) {
+			if next := s.next("moved"); !next.Equal(tick.Add(time.Minute)) {
 				t.Errorf("the next timer of moved is for %v, want %v", next, tick.Add(time.Minute))
 			}
 		})
@@ -360,8 +374,8 @@ func TestFiresAreHeld(t *testing.T) {
 			}
 			kept, strange = s.fired("kept", 1, 1, soon), s.fired("strange", 2, 1, s.now().AddDate(1, 0, 0))
 			pass(schedule.Ahead)
-			if !strange.acked || len(s.born) > 0 {
-				t.Errorf("a fire of next year is done with: %t, and %d tasks are born; want it done with and none", strange.acked, len(s.born))
+			if born, _ := s.counts(); !strange.acked || born > 0 {
+				t.Errorf("a fire of next year is done with: %t, and %d tasks are born; want it done with and none", strange.acked, born)
 			}
 			twice = s.fired("kept", 1, 2, soon)
 			pass(schedule.Grace + 50*time.Millisecond)
