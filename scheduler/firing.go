@@ -56,7 +56,7 @@ const (
 	// fireBeat is how often it is looked for ticks that are due. All of one look share the question
 	// whether their definitions are still what they were.
 	fireBeat = 4 * time.Millisecond
-	// fireLease is for how long a fire is held before its lease is extended. It lasts 5s.
+	// fireLease is for how long a fire is held before its lease is prolonged. It lasts 5s.
 	fireLease = 2 * time.Second
 )
 
@@ -336,7 +336,7 @@ func (f *firing) end(ctx context.Context, it *fire, err error) {
 	f.s.log.Warn().Err(err).Str("schedule", it.Fact.Schedule).Msg("a fire could not be dealt with; it comes again")
 }
 
-// keep follows what becomes of definitions, and extends the leases of fires that are held for long: else they
+// keep follows what becomes of definitions, and prolongs the leases of fires that are held for long: else they
 // would be handed out again.
 func (f *firing) keep(ctx context.Context) {
 	tick := time.NewTicker(fireLease / 4)
@@ -347,12 +347,12 @@ func (f *firing) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			f.extend(ctx, now)
+			f.prolong(now)
 		}
 	}
 }
 
-func (f *firing) extend(ctx context.Context, now time.Time) {
+func (f *firing) prolong(now time.Time) {
 	var old []*fire
 	f.mu.Lock()
 	for _, it := range f.held {
@@ -362,12 +362,9 @@ func (f *firing) extend(ctx context.Context, now time.Time) {
 		}
 	}
 	f.mu.Unlock()
-	var g errgroup.Group
-	g.SetLimit(fireTakers)
 	for _, it := range old {
-		g.Go(func() error { return it.Extend(ctx) })
+		_ = it.Prolong() // if that is lost it comes again, and is known
 	}
-	_ = g.Wait() // what could not be extended comes again, and finds done what was done
 }
 
 // fireHeap has the fire first that is due first.

@@ -130,7 +130,8 @@ type testLease struct {
 func (l *testLease) Ack() error                   { l.acked = true; return nil }
 func (l *testLease) Return() error                { l.returned = true; return nil }
 func (l *testLease) Rest(time.Duration) error     { return nil }
-func (l *testLease) Extend(context.Context) error { l.extended++; return nil }
+func (l *testLease) Extend(context.Context) error { return nil }
+func (l *testLease) Prolong() error               { l.extended++; return nil }
 
 // stageOffers hands out what came.
 type stageOffers struct{ s *stage }
