@@ -58,6 +58,7 @@ type ticker struct {
 	plan   *schedule.Plan
 	at     time.Time        // as of when the definition was read
 	last   events.Record    // the latest decision
+	again  bool             // what follows from decisions may be still to do: who made them may have died
 	ended  []schedule.Ended // of the tasks of earlier ticks, those that were seen to have ended
 	born   *events.Fact     // the birth that was made last, to be placed
 }
@@ -93,7 +94,8 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 	if err != nil || t == nil {
 		return err
 	}
-	rest, err := t.fired(ctx, r, again)
+	t.again = again
+	rest, err := t.fired(ctx, r)
 	if err != nil || rest == nil {
 		return err
 	}
@@ -101,13 +103,13 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 }
 
 // fired does of [Scheduler.Fired] all but what is in no hurry, which it returns; nil for nothing.
-func (t *ticker) fired(ctx context.Context, r *events.Record, again bool) (rest func(context.Context) error, err error) {
+func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
 	f, ok := r.Fact.Event.(task.ScheduleFired)
 	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
 	if !ok || fire.Strange() {
 		return nil, nil // the read model lists what cannot be read
 	}
-	if again {
+	if t.again {
 		if err := t.repeat(ctx, f.Tick); err != nil {
 			return nil, err
 		}
@@ -170,8 +172,9 @@ const clockSlack = time.Minute
 // have died in between.
 func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 	if t.ledger().Last.Before(tick) {
-		return nil // there are none
+		return nil // there are none, as far as is known
 	}
+	t.again = false
 	if schedule.Decides(t.last.Fact.Event, tick) {
 		return t.follow(ctx, t.last.Fact.Event) // which is done before the next decision
 	}
@@ -189,6 +192,9 @@ func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 
 // decided tells whether there is a decision on a tick.
 func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
+	if schedule.Decides(t.last.Fact.Event, tick) {
+		return true, nil
+	}
 	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
 	for i := range records {
 		if schedule.Decides(records[i].Fact.Event, tick) {
@@ -215,7 +221,11 @@ func (t *ticker) skip(ctx context.Context, m schedule.Missed) error {
 func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 	for {
 		if !o.Tick.After(t.ledger().Last) {
-			if there, err := t.decided(ctx, o.Tick); there || err != nil {
+			there, err := t.decided(ctx, o.Tick)
+			if err == nil && there && t.again {
+				err = t.repeat(ctx, o.Tick) // which was not done if the latest decision was known too late
+			}
+			if there || err != nil {
 				return err
 			}
 		}

@@ -150,6 +150,9 @@ func (s *Scheduler) rearm(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if s.rec.Now().Sub(fire.Stored) < unarmedFor {
+		return nil // it has fired since: its ticks are so close that a look may find each time one being dealt with
+	}
 	after := later(t.stored.Since, t.ledger().Last)
 	if f, ok := fire.Fact.Event.(task.ScheduleFired); ok && f.Tick.After(after) {
 		if _, is := t.plan.Is(f.Tick); is {

@@ -307,19 +307,18 @@ func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context
 	if err != nil || p == nil {
 		return nil, err
 	}
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: it.popped}
-	again := it.Deliveries > 1
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: it.popped, again: it.Deliveries > 1}
 	switch {
-	case it.ticker != nil && !again:
+	case it.ticker != nil:
 		t.last, t.ended = it.ticker.last, it.ticker.ended
-	case it.last != nil && !again:
+	case it.last != nil:
 		t.last = *it.last
-	default: // who had it before may have decided since
+	default:
 		if t.last, err = s.cfg.Schedules.LastDecision(ctx, t.stored.Name); err != nil {
 			return nil, err
 		}
 	}
-	return t.fired(ctx, &it.Record, again)
+	return t.fired(ctx, &it.Record)
 }
 
 // end lets go of a fire with which nothing is left to do, or that could not be dealt with.

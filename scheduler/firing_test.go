@@ -35,13 +35,14 @@ type stage struct {
 	made    map[task.ID]*events.Fact
 	armed   map[string]schedule.Tick
 	asked   int // how often for changes
+	fires   map[string]events.Record
 }
 
 func newStage(ahead time.Duration) *stage {
 	return &stage{
 		Memory: events.NewMemory(time.Now, time.Minute), ahead: ahead, came: make(chan *events.Offer, 100),
 		defined: map[string]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{},
-		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{},
+		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, fires: map[string]events.Record{},
 	}
 }
 
@@ -76,12 +77,14 @@ func (s *stage) defineJob(name string) {
 func (s *stage) fired(name string, seq uint64, deliveries int, tick time.Time) *testLease {
 	l := &testLease{}
 	s.mu.Lock()
-	revision := s.defined[name].Revision
-	s.mu.Unlock()
-	s.came <- &events.Offer{
-		Record:     events.Record{Seq: seq, Stored: s.now(), Kind: events.KindFire, Fact: events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: revision, Tick: tick, Due: tick}}},
-		Deliveries: deliveries, Lease: l,
+	r := events.Record{
+		Seq: seq, Stored: s.now(), Kind: events.KindFire,
+		Fact: events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}},
 	}
+	s.fires[name] = r
+	delete(s.armed, name)
+	s.mu.Unlock()
+	s.came <- &events.Offer{Record: r, Deliveries: deliveries, Lease: l}
 	return l
 }
 
@@ -216,8 +219,10 @@ func (s *stage) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 	return seq, err
 }
 
-func (s *stage) LastFire(context.Context, string) (events.Record, error) {
-	return events.Record{}, nil
+func (s *stage) LastFire(_ context.Context, name string) (events.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fires[name], nil
 }
 
 func (s *stage) Decisions(_ context.Context, name string, _ time.Time) ([]events.Record, error) {
@@ -250,7 +255,7 @@ func (s *stage) ArmedSchedules(context.Context) (map[string]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	armed := map[string]bool{}
-	for name := range s.defined {
+	for name := range s.armed {
 		armed[name] = true
 	}
 	return armed, nil
@@ -390,6 +395,29 @@ func TestFiresAreHeld(t *testing.T) {
 		})
 		if !back.returned || back.acked || kept.returned {
 			t.Errorf("a fire that was held at the end is returned: %t, want true", back.returned)
+		}
+	})
+}
+
+// A sweep may find each time that a schedule has no timer, because its ticks are as close as the
+// sweeps. Only of one that does not fire any more the timer is missing.
+func TestTimersBetweenTwoFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(0)
+		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+		start := s.now()
+		s.define("often", "", start, false)
+		s.define("never", "", start, false)
+		for range 12 {
+			s.fired("often", 1, 1, s.now().Add(schedule.Ahead))
+			if err := one.SweepSchedules(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pass(5 * time.Second)
+		}
+		if n := one.Repairs()[RepairSchedule]; n == 0 || s.next("never").IsZero() || !s.next("often").IsZero() {
+			t.Errorf("%d timers were set, that of often for %v and that of never for %v; want the latter alone", n, s.next("often"), s.next("never"))
 		}
 	})
 }
