@@ -155,6 +155,9 @@ type Lease interface {
 	Ack() error
 	// Extend begins the lease anew. It waits until the log has confirmed that.
 	Extend(ctx context.Context) error
+	// Prolong begins the lease anew as well, but does not wait, so the word may be lost: for
+	// who holds many, and bears it if one is handed out again.
+	Prolong() error
 	// Return gives the offer back at once, for somebody else.
 	Return() error
 	// Rest gives the offer back as well, but nobody gets it for a while. Each time counts

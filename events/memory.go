@@ -530,6 +530,8 @@ func (l *memoryLease) Extend(ctx context.Context) error {
 	return nil
 }
 
+func (l *memoryLease) Prolong() error { return l.Extend(context.Background()) }
+
 func (l *memoryLease) Return() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()

@@ -77,8 +77,6 @@ func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	return m.write(func() error { return m.Store.ArmSchedule(ctx, name, revision, tick, replace) })
 }
 
-func (m mortal) Gone(err error) bool { return errors.Is(err, jet.ErrNoSchedule) }
-
 func (m mortal) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
 	return task.Job{}, 0, scheduler.ErrNoTask
 }

@@ -78,16 +78,16 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 	if err != nil {
 		return StoredJob{}, fmt.Errorf("read job %s: %w", name, err)
 	}
-	return storedJob(e)
+	return storedJob(name, e.Value(), e.Revision(), e.Created())
 }
 
-func storedJob(e jetstream.KeyValueEntry) (StoredJob, error) {
-	j := StoredJob{Revision: e.Revision(), Changed: e.Created()}
-	if err := json.Unmarshal(e.Value(), &j.Job); err != nil {
-		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", e.Key(), e.Revision(), ErrBadJob, err)
+func storedJob(name string, body []byte, revision uint64, changed time.Time) (StoredJob, error) {
+	j := StoredJob{Revision: revision, Changed: changed}
+	if err := json.Unmarshal(body, &j.Job); err != nil {
+		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", name, revision, ErrBadJob, err)
 	}
 	if err := j.Validate(); err != nil {
-		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", e.Key(), e.Revision(), ErrBadJob, err)
+		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", name, revision, ErrBadJob, err)
 	}
 	return j, nil
 }

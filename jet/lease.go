@@ -80,4 +80,6 @@ func (l *lease) Extend(ctx context.Context) error {
 	return nil
 }
 
+func (l *lease) Prolong() error { return l.store.nc.Publish(l.reply, progressBody) }
+
 const extendTimeout = 5 * time.Second

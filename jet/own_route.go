@@ -254,6 +254,8 @@ func (l *ownLease) Extend(ctx context.Context) error {
 	return now.Extend(ctx)
 }
 
+func (l *ownLease) Prolong() error { return l.get().Prolong() }
+
 // low is a sequence below which all is done with; 0 if that is not known.
 func (r *ownRoute) low() uint64 {
 	r.mu.Lock()

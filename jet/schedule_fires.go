@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,13 +15,14 @@ import (
 	"millrace/task/schedule"
 )
 
-// ArmSchedule has the server fire a tick of a schedule when it is due, within 0.3 s and
-// never before. A schedule has one timer: with replace it is set anew, without it
-// one that is there stays.
+// ArmSchedule has the server fire a tick of a schedule [schedule.Ahead] of when it is due, within
+// 0.3 s and never before that, so that schedulers have read what they need when it is. A schedule
+// has one timer: with replace it is set anew, without it one that is there stays.
 func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error {
+	at := t.Due.Add(-schedule.Ahead).UTC()
 	f := &events.Fact{
 		// A tick that fires twice is the same fact.
-		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: t.Due, Schedule: name, Type: events.ScheduleFired,
+		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
 		Event: task.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
 	body, err := events.Encode(nil, f)
@@ -29,7 +31,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	}
 	m := &nats.Msg{Subject: cronPrefix + name, Data: body, Header: nats.Header{
 		events.TypeHeader:    {string(f.Type)},
-		scheduleHeader:       {"@at " + t.Due.UTC().Format(time.RFC3339Nano)},
+		scheduleHeader:       {"@at " + at.Format(time.RFC3339Nano)},
 		scheduleTargetHeader: {firePrefix + name},
 	}}
 	if !replace {
@@ -74,6 +76,35 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 	return r, err
 }
 
+// LastDecisions is [Store.LastDecision] for many schedules, by name; those that have none are not there. Any
+// replica answers, so it may be out of date.
+func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
+	last := make(map[string]events.Record, len(names))
+	for some := range slices.Chunk(names, maxBatch) {
+		subjects := make([]string, len(some))
+		for i, name := range some {
+			subjects[i] = tickPrefix + name
+		}
+		found, err := s.batchGet(ctx, LogStream, len(some), map[string]any{"multi_last": subjects})
+		if err != nil {
+			return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
+		}
+		for _, m := range found {
+			seq, err := sequenceOf(m)
+			if err != nil {
+				return nil, err
+			}
+			stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+			if err != nil {
+				return nil, fmt.Errorf("a message without a time: %w", err)
+			}
+			subject := added(m, jetstream.SubjectHeader)
+			last[subject[len(tickPrefix):]] = recordOf(subject, seq, stored, m.Data)
+		}
+	}
+	return last, nil
+}
+
 // LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
 	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": firePrefix + name})
@@ -109,6 +140,12 @@ func (s *Store) readSince(ctx context.Context, subject string, since time.Time) 
 // PlaceOnce is [Store.Place] for a birth of which the id was not drawn: if anything
 // lies on its subject already, the error wraps [events.ErrConflict] and nothing is recorded.
 func (s *Store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return 0, err
+	}
+	if err := s.declareOf(ctx, f); err != nil {
+		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err

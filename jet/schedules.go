@@ -319,12 +319,3 @@ func (s *Store) TellSchedules(ctx context.Context, before time.Time) (int, error
 	}
 	return told, errors.Join(errs...)
 }
-
-// SchedulesSeq grows with every change of any schedule.
-func (s *Store) SchedulesSeq(ctx context.Context) (uint64, error) {
-	stream, err := s.js.Stream(ctx, "KV_"+SchedulesBucket)
-	if err != nil {
-		return 0, fmt.Errorf("bucket %s: %w", SchedulesBucket, err)
-	}
-	return stream.CachedInfo().State.LastSeq, nil
-}

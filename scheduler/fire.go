@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -19,18 +17,19 @@ import (
 type Schedules interface {
 	// Fires hands out the fires of timers, each to one scheduler until it is acknowledged.
 	Fires(ctx context.Context) (events.Offers, error)
-	// Schedule returns a definition; Gone tells of its error whether there is none, or none that can be read.
-	Schedule(ctx context.Context, name string) (schedule.Stored, error)
-	Gone(err error) bool
-	// Schedules returns all definitions, and the errors of those that cannot be read. While SchedulesSeq
-	// returns the same, they are the same.
+	// Schedules returns all definitions, and the errors of those that cannot be read.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
-	SchedulesSeq(ctx context.Context) (uint64, error)
+	// ScheduleChanges and JobChanges are what was changed after a sequence and before the call, in
+	// order, and the sequence that this reaches; or all may have changed.
+	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
+	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [ErrNoTask] if there is none that can be run.
 	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
 	// LastDecision and LastFire return the latest record of a schedule's, of sequence 0 if there is none.
 	LastDecision(ctx context.Context, name string) (events.Record, error)
 	LastFire(ctx context.Context, name string) (events.Record, error)
+	// LastDecisions are those of many schedules, and may be out of date.
+	LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error)
 	// Decisions returns those that the log took from a time on.
 	Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error)
 	// PlaceOnce places a birth. The error wraps [events.ErrConflict] if it is there already.
@@ -45,65 +44,23 @@ type Schedules interface {
 	TellSchedules(ctx context.Context, before time.Time) (int, error)
 	// Hint tells a node to look at a task.
 	Hint(n node.ID, id task.ID) error
+	// Time is what the log's clock shows.
+	Time(ctx context.Context) (time.Time, error)
 }
 
 // ErrNoTask means that no task can be made of a schedule's definition.
 var ErrNoTask = errors.New("no task can be made")
-
-// fireHands is how many fires a scheduler deals with at once. What takes its time is
-// the way to the server and back.
-const fireHands = 192
-
-// fire deals with fires until ctx ends.
-func (s *Scheduler) fire(ctx context.Context) error {
-	if s.cfg.Schedules == nil {
-		return nil
-	}
-	var fires events.Offers
-	for pause := time.Second; ; {
-		var err error
-		if fires, err = s.cfg.Schedules.Fires(ctx); err == nil {
-			break
-		}
-		s.log.Warn().Err(err).Msg("fires of schedules cannot be had now; trying again")
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
-	defer fires.Close()
-	var g errgroup.Group
-	for range fireHands {
-		g.Go(func() error {
-			for ctx.Err() == nil {
-				offer, err := fires.Next(ctx)
-				if err != nil {
-					return nil // ctx has ended, or the connection was closed for good
-				}
-				if err := s.Fired(ctx, &offer.Record, offer.Deliveries > 1); err != nil {
-					if ctx.Err() == nil {
-						s.log.Warn().Err(err).Str("schedule", offer.Fact.Schedule).Msg("a fire could not be dealt with; it comes again")
-					}
-					continue
-				}
-				_ = offer.Ack() // if that is lost, it comes again and finds nothing to do
-			}
-			return nil
-		})
-	}
-	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.SweepSchedules); return nil })
-	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.ReleaseTicks); return nil })
-	return g.Wait()
-}
 
 // ticker is one schedule while something of it is dealt with.
 type ticker struct {
 	s      *Scheduler
 	stored schedule.Stored
 	plan   *schedule.Plan
-	last   events.Record // the latest decision
-	born   *events.Fact  // the birth that was made last, to be placed
+	at     time.Time        // as of when the definition was read
+	last   events.Record    // the latest decision
+	again  bool             // what follows from decisions may be still to do: who made them may have died
+	ended  []schedule.Ended // of the tasks of earlier ticks, those that were seen to have ended
+	born   *events.Fact     // the birth that was made last, to be placed
 }
 
 // ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
@@ -116,60 +73,79 @@ func (t *ticker) ledger() task.Ledger {
 	return l
 }
 
-// ticker reads a schedule; nil if it does not fire any more.
-func (s *Scheduler) ticker(ctx context.Context, name string) (*ticker, error) {
-	p, err := s.planOf(ctx, name)
-	if err != nil || p.plan == nil {
+// ticker reads a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it
+// does not fire any more.
+func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*ticker, error) {
+	p, err := s.plans.get(ctx, name, at)
+	if err != nil || p == nil {
 		return nil, err
 	}
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan}
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: at}
 	t.last, err = s.cfg.Schedules.LastDecision(ctx, name)
 	return t, err
 }
 
-// Fired deals with one fire: it decides on its tick and on those that have passed since, makes
+// Fired deals with one fire whose tick's time has come: it decides on its tick and on those that have passed since, makes
 // their tasks, and sets the timer of the next. Each step may be repeated, and any number of
 // schedulers may do it at once: a tick is decided on by compare-and-set, a task's id follows from its tick,
 // and a timer that is there stays.
 func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) error {
-	f, ok := r.Fact.Event.(task.ScheduleFired)
-	if !ok {
-		return nil // the read model lists what cannot be read
-	}
-	t, err := s.ticker(ctx, r.Fact.Schedule)
+	t, err := s.ticker(ctx, r.Fact.Schedule, time.Now())
 	if err != nil || t == nil {
 		return err
 	}
-	if again {
+	t.again = again
+	rest, err := t.fired(ctx, r)
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
+}
+
+// fired does of [Scheduler.Fired] all but what is in no hurry, which it returns; nil for nothing.
+func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
+	f, ok := r.Fact.Event.(task.ScheduleFired)
+	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
+	if !ok || fire.Strange() {
+		return nil, nil // the read model lists what cannot be read
+	}
+	if t.again {
 		if err := t.repeat(ctx, f.Tick); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	decided := t.ledger().Last
 	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
-		return t.arm(ctx, later(t.stored.Since, decided)) // of a definition that is no more
+		return nil, t.arm(ctx, later(t.stored.Since, decided)) // of a definition that is no more
 	}
-	look := t.plan.Look(schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}, f.Detail, decided, s.rec.Now())
+	look := t.plan.Look(fire, f.Detail, decided, t.s.rec.Now())
 	for _, m := range look.Missed {
 		if err := t.skip(ctx, m); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, o := range look.Owed {
 		if err := t.decide(ctx, o); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if t.plan.Failing(t.ledger()) {
-		reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
-		s.log.Warn().Str("schedule", t.stored.Name).Msg("schedule is paused: " + reason)
-		_, err := s.cfg.Schedules.PauseSchedule(ctx, t.stored.Name, s.rec.Actor, reason)
-		return err
+		return t.pause, nil
 	}
 	if look.Next == nil {
-		return nil
+		return nil, nil
 	}
-	return s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *look.Next, false)
+	return func(ctx context.Context) error {
+		return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *look.Next, false)
+	}, nil
+}
+
+// pause keeps a schedule from firing of which too many tasks have failed.
+func (t *ticker) pause(ctx context.Context) error {
+	reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
+	t.s.log.Warn().Str("schedule", t.stored.Name).Msg("schedule is paused: " + reason)
+	_, err := t.s.cfg.Schedules.PauseSchedule(ctx, t.stored.Name, t.s.rec.Actor, reason)
+	return err
 }
 
 func later(a, b time.Time) time.Time {
@@ -195,6 +171,13 @@ const clockSlack = time.Minute
 // repeat does again what follows from the decisions since a tick: who made them may
 // have died in between.
 func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
+	if t.ledger().Last.Before(tick) {
+		return nil // there are none, as far as is known
+	}
+	t.again = false
+	if schedule.Decides(t.last.Fact.Event, tick) {
+		return t.follow(ctx, t.last.Fact.Event) // which is done before the next decision
+	}
 	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
 	if err != nil {
 		return err
@@ -209,6 +192,9 @@ func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 
 // decided tells whether there is a decision on a tick.
 func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
+	if schedule.Decides(t.last.Fact.Event, tick) {
+		return true, nil
+	}
 	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
 	for i := range records {
 		if schedule.Decides(records[i].Fact.Event, tick) {
@@ -235,7 +221,11 @@ func (t *ticker) skip(ctx context.Context, m schedule.Missed) error {
 func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 	for {
 		if !o.Tick.After(t.ledger().Last) {
-			if there, err := t.decided(ctx, o.Tick); there || err != nil {
+			there, err := t.decided(ctx, o.Tick)
+			if err == nil && there && t.again {
+				err = t.repeat(ctx, o.Tick) // which was not done if the latest decision was known too late
+			}
+			if there || err != nil {
 				return err
 			}
 		}
@@ -245,7 +235,7 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 		}
 		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
 		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
-			t.born, err = t.s.birth(ctx, &t.stored, admitted)
+			t.born, err = t.birth(ctx, admitted)
 			if errors.Is(err, ErrNoTask) {
 				t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", o.Tick).Msg("a tick gets no task")
 				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, err.Error())}
@@ -268,28 +258,28 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 	}
 }
 
-// observe is the ledger without the tasks that have ended since.
+// observe is the ledger without the tasks that have ended since. What has ended once counts as
+// ended, so it is not read again.
 func (t *ticker) observe(ctx context.Context) (task.Ledger, error) {
 	ledger := t.ledger()
 	if !t.plan.Watches() {
 		return ledger, nil
 	}
-	var ended []schedule.Ended
-	for _, id := range ledger.Open {
+	for _, id := range schedule.Observe(ledger, t.ended).Open {
 		now, err := t.s.rec.Load(ctx, id)
 		switch {
 		case errors.Is(err, task.ErrUnknown):
 			// It was decided on and its birth is still to come, or could not be made.
 			if since := t.s.rec.Now().Sub(t.last.Stored); since > bornWithin {
-				ended = append(ended, schedule.Ended{ID: id})
+				t.ended = append(t.ended, schedule.Ended{ID: id})
 			}
 		case err != nil:
 			return ledger, err
 		case now.State.Terminal():
-			ended = append(ended, schedule.Ended{ID: id, Failed: now.State == task.Error || now.State == task.Abnormal})
+			t.ended = append(t.ended, schedule.Ended{ID: id, Failed: now.State == task.Error || now.State == task.Abnormal})
 		}
 	}
-	return schedule.Observe(ledger, ended), nil
+	return schedule.Observe(ledger, t.ended), nil
 }
 
 // bornWithin is how long after its decision a task may still be born.
@@ -327,7 +317,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 		f := t.born
 		var err error
 		if f == nil || f.Task != e.Made {
-			f, err = t.s.birth(ctx, &t.stored, e)
+			f, err = t.birth(ctx, e)
 		}
 		if errors.Is(err, ErrNoTask) {
 			t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
@@ -350,22 +340,22 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 }
 
 // birth makes the fact by which a tick gets its task. The error wraps [ErrNoTask] if none can be made.
-func (s *Scheduler) birth(ctx context.Context, stored *schedule.Stored, e task.ScheduleAdmitted) (*events.Fact, error) {
-	submission := stored.Submission(e.Tick, e.Trigger)
+func (t *ticker) birth(ctx context.Context, e task.ScheduleAdmitted) (*events.Fact, error) {
+	submission := t.stored.Submission(e.Tick, e.Trigger)
 	var job *task.Job
 	var revision uint64
 	if submission.Job != "" {
-		j, rev, err := s.cfg.Schedules.JobToRun(ctx, submission.Job)
+		j, err := t.s.jobs.get(ctx, submission.Job, t.at)
 		if err != nil {
 			return nil, err
 		}
-		job, revision = &j, rev
+		job, revision = &j.Job, j.revision
 	}
-	born, err := task.Birth(submission, job, revision, s.rec.Now())
+	born, err := task.Birth(submission, job, revision, t.s.rec.Now())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoTask, err)
 	}
-	return s.rec.Fact(submission.ID, born), nil
+	return t.s.rec.Fact(submission.ID, born), nil
 }
 
 // bearTick places a birth unless it is there, and whatever must follow it.

@@ -2,79 +2,185 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
+
+	"millrace/task"
+	"millrace/task/schedule"
 )
 
-// plans keeps definitions that were read, as long as none has changed. To look whether
-// one has costs one request for all fires of planFresh, to read one costs one each.
-//
-// What is a little old does no harm: whoever changes a definition sets its timer after that, and
-// a scheduler sets one only where there is none; a timer that was set for a schedule that is gone
-// or paused fires once, and nothing follows.
-type plans struct {
+// following keeps up with changes: to ask for them costs one request for all who want to know meanwhile.
+type following struct {
+	turn chan struct{} // holds one while somebody asks
+
 	mu     sync.Mutex
-	seq    uint64    // guarded by mu, like all below
-	looked time.Time // when seq was
-	kept   map[string]planned
+	seq    uint64    // guarded by mu; all changes up to it have been heeded
+	looked time.Time // guarded by mu; when it was asked for them
 }
 
-const (
-	planFresh = 100 * time.Millisecond
-	plansKept = 100_000
-)
+func newFollowing() following { return following{turn: make(chan struct{}, 1)} }
 
-// planOf returns a definition and its plan; plan is nil if it does not fire any more.
-func (s *Scheduler) planOf(ctx context.Context, name string) (planned, error) {
-	c := &s.plans
-	c.mu.Lock()
-	if now := time.Now(); now.Sub(c.looked) > planFresh {
-		seq, err := s.cfg.Schedules.SchedulesSeq(ctx) // the others wait for this one
+// upTo returns when all changes up to a time are heeded, which is a reading of [time.Now]. To ask returns what is to be
+// done with mu held, and up to where all is heeded then.
+func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint64) (heed func(), reached uint64, err error)) error {
+	if f.has(at) {
+		return nil
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if f.has(at) {
+		return nil // somebody has asked meanwhile
+	}
+	now := time.Now()
+	heed, reached, err := ask(f.seq) // whose turn it is writes it
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heed()
+	f.seq, f.looked = reached, now
+	return nil
+}
+
+func (f *following) has(at time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.looked.Before(at)
+}
+
+// plans keeps the definitions of all schedules that fire.
+type plans struct {
+	from Schedules
+	following
+	all map[string]*planned // guarded by mu; they are never modified, only replaced
+}
+
+// planned is a definition with its plan.
+type planned struct {
+	schedule.Stored
+	plan *schedule.Plan
+}
+
+// readAheadAge is how old a definition may be that is read ahead of its use.
+const readAheadAge = 100 * time.Millisecond
+
+// get returns a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it does not fire.
+func (p *plans) get(ctx context.Context, name string, at time.Time) (*planned, error) {
+	if err := p.follow(ctx, at); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[name], nil
+}
+
+// list returns all as they were at a time, or later.
+func (p *plans) list(ctx context.Context, at time.Time) ([]*planned, error) {
+	if err := p.follow(ctx, at); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.all)), nil
+}
+
+// follow heeds what has changed up to a time.
+func (p *plans) follow(ctx context.Context, at time.Time) error {
+	return p.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
+		changed, all, reached, err := p.from.ScheduleChanges(ctx, after)
 		if err != nil {
-			c.mu.Unlock()
-			return planned{}, err
+			return nil, 0, err
 		}
-		if seq != c.seq || len(c.kept) > plansKept {
-			c.kept = map[string]planned{}
+		if all || p.all == nil {
+			stored, err := p.from.Schedules(ctx)
+			if stored == nil && err != nil {
+				return nil, 0, err
+			} // those that cannot be read are listed to who asks for them
+			return func() {
+				p.all = make(map[string]*planned, len(stored))
+				for i := range stored {
+					p.put(stored[i].Name, &stored[i])
+				}
+			}, reached, nil
 		}
-		c.seq, c.looked = seq, now
-	}
-	p, ok := c.kept[name]
-	seq := c.seq
-	c.mu.Unlock()
-	if ok {
-		return p, nil
-	}
-	stored, err := s.cfg.Schedules.Schedule(ctx, name)
-	switch {
-	case err != nil && !s.cfg.Schedules.Gone(err):
-		return p, err
-	case err == nil && stored.Paused == nil:
-		p.Stored = stored
-		if p.plan, err = stored.Plan(); err != nil {
-			p.plan = nil // it was good when it was read
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seq == seq && c.kept != nil && p.plan != nil { // one that comes back is to be seen at once
-		c.kept[name] = p
-	}
-	return p, nil
+		return func() {
+			for _, c := range changed {
+				p.put(c.Name, c.Now)
+			}
+		}, reached, nil
+	})
 }
 
-// warmPlans keeps all definitions that the sweep has read, so that a burst of fires need not.
-func (s *Scheduler) warmPlans(seq uint64, all []planned) {
-	c := &s.plans
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seq > seq {
+// put must be called with mu held; stored is nil for one that is gone.
+func (p *plans) put(name string, stored *schedule.Stored) {
+	delete(p.all, name)
+	if stored == nil || stored.Paused != nil {
 		return
 	}
-	c.seq, c.looked, c.kept = seq, time.Now(), make(map[string]planned, len(all))
-	for _, p := range all[:min(len(all), plansKept)] {
-		if p.Paused == nil {
-			c.kept[p.Name] = p
-		}
+	if plan, err := stored.Plan(); err == nil { // it was good when it was stored
+		p.all[name] = &planned{*stored, plan}
 	}
+}
+
+// jobs keeps the jobs of schedules, from when they are first read until they change.
+type jobs struct {
+	from Schedules
+	following
+	read map[string]*jobNow // guarded by mu; they are never modified, only replaced
+}
+
+// jobNow is a job and its revision.
+type jobNow struct {
+	task.Job
+	revision uint64
+}
+
+// jobsKept bounds how many are kept.
+const jobsKept = 50_000
+
+// get returns a job as it was at a time, which is a reading of [time.Now], or later. The error wraps [ErrNoTask] if
+// there is none that can be run.
+func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
+	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
+		changed, all, reached, err := j.from.JobChanges(ctx, after)
+		return func() {
+			if all || j.read == nil {
+				j.read = map[string]*jobNow{}
+			}
+			for _, name := range changed {
+				delete(j.read, name)
+			}
+		}, reached, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	now, seq := j.read[name], j.seq
+	j.mu.Unlock()
+	if now != nil {
+		return now, nil
+	}
+	job, revision, err := j.from.JobToRun(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	now = &jobNow{job, revision}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.seq != seq {
+		return now, nil // it may be what has changed
+	}
+	if len(j.read) >= jobsKept {
+		clear(j.read)
+	}
+	j.read[name] = now
+	return now, nil
 }

@@ -50,7 +50,7 @@ func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 }
 
 func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name)
+	t, err := s.ticker(ctx, name, time.Now().Add(-readAheadAge))
 	if err != nil {
 		return err
 	}
@@ -92,15 +92,8 @@ const (
 
 // scheduleSweep is what the sweep of schedules remembers; it is for one goroutine.
 type scheduleSweep struct {
-	seq     uint64 // of the definitions
-	plans   []planned
 	unarmed map[string]time.Time // since when they were found without a timer
 	looked  time.Time            // when all was compared
-}
-
-type planned struct {
-	schedule.Stored
-	plan *schedule.Plan
 }
 
 // SweepSchedules looks once for schedules whose timer is missing, and now and then for changes
@@ -108,15 +101,18 @@ type planned struct {
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	w := &s.scheduleSweep
 	now := s.rec.Now()
-	errs := []error{s.readPlans(ctx)}
+	all, err := s.plans.list(ctx, time.Now())
+	if err != nil {
+		return err
+	}
 	armed, err := s.cfg.Schedules.ArmedSchedules(ctx)
 	if err != nil {
-		return errors.Join(append(errs, err)...)
+		return err
 	}
+	var errs []error
 	unarmed := map[string]time.Time{}
-	for i := range w.plans {
-		p := &w.plans[i]
-		if armed[p.Name] || p.Paused != nil {
+	for _, p := range all {
+		if armed[p.Name] {
 			continue
 		}
 		if _, more := p.plan.Next(now.Add(-schedule.Grace)); !more {
@@ -139,41 +135,23 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 		w.looked = now
 		told, err := s.cfg.Schedules.TellSchedules(ctx, now.Add(-schedulesEvery/2))
 		s.repairs.add(RepairSchedule, told)
-		errs = append(errs, err, s.sweepTicks(ctx))
+		errs = append(errs, err, s.sweepTicks(ctx, all))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Scheduler) readPlans(ctx context.Context) error {
-	w := &s.scheduleSweep
-	seq, err := s.cfg.Schedules.SchedulesSeq(ctx)
-	if err != nil || seq == w.seq && seq > 0 {
-		return err
-	}
-	all, err := s.cfg.Schedules.Schedules(ctx)
-	if all == nil && err != nil {
-		return err
-	}
-	w.plans = w.plans[:0]
-	for _, stored := range all {
-		if plan, err := stored.Plan(); err == nil {
-			w.plans = append(w.plans, planned{stored, plan})
-		}
-	}
-	w.seq = seq
-	s.warmPlans(seq, w.plans)
-	return nil // those that cannot be read are listed to who asks for them
-}
-
 // rearm sets the timer of a schedule that has none, unless a fire of it is still to be dealt with.
 func (s *Scheduler) rearm(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name)
+	t, err := s.ticker(ctx, name, time.Now())
 	if err != nil || t == nil {
 		return err
 	}
 	fire, err := s.cfg.Schedules.LastFire(ctx, name)
 	if err != nil {
 		return err
+	}
+	if s.rec.Now().Sub(fire.Stored) < unarmedFor {
+		return nil // it has fired since: its ticks are so close that a look may find each time one being dealt with
 	}
 	after := later(t.stored.Since, t.ledger().Last)
 	if f, ok := fire.Fact.Event.(task.ScheduleFired); ok && f.Tick.After(after) {
@@ -191,11 +169,10 @@ func (s *Scheduler) rearm(ctx context.Context, name string) error {
 
 // sweepTicks looks at the latest decision of each schedule that heeds its earlier tasks: whether
 // ticks wait, and whether the task of the latest was made.
-func (s *Scheduler) sweepTicks(ctx context.Context) error {
+func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 	var errs []error
-	for i := range s.scheduleSweep.plans {
-		p := &s.scheduleSweep.plans[i]
-		if !p.plan.Watches() || p.Paused != nil {
+	for _, p := range all {
+		if !p.plan.Watches() {
 			continue
 		}
 		last, err := s.cfg.Schedules.LastDecision(ctx, p.Name)
@@ -222,6 +199,6 @@ func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Reco
 		return err
 	}
 	s.repairs.add(RepairSchedule, 1)
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, last: *last}
+	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
 	return t.follow(ctx, e)
 }

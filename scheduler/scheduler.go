@@ -151,6 +151,7 @@ type Scheduler struct {
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
 	plans         plans
+	jobs          jobs
 	admitter      *admitter // nil if no limits are looked after
 }
 
@@ -164,6 +165,8 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
+	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
+	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
 	if cfg.Limits != nil {
 		s.admitter = newAdmitter(s.rec, &cfg)
 		s.reactors = append(s.reactors, s.admitter)

@@ -29,7 +29,7 @@ type ScheduleResumed struct {
 	Reason   string
 }
 
-// ScheduleFired says that a tick's time has come. The server writes it.
+// ScheduleFired says that a tick is about to be due, or is already. The server writes it.
 type ScheduleFired struct {
 	// Revision is that of the definition by which the timer was set.
 	Revision uint64

@@ -37,7 +37,8 @@ should run on the machine meanwhile.`,
   millrace bench --records 500000
   millrace bench --idle 1000
   millrace bench --follow 100
-  millrace bench --files 1GiB`,
+  millrace bench --files 1GiB
+  millrace bench --schedules 20000`,
 		Args: takes(0, 0, ""),
 	}
 	fs := c.Flags()
@@ -133,7 +134,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
 	}
-	cfg.ServerMemory = server.Memory
+	cfg.ServerMemory, cfg.ServerTime = server.Memory, server.Time
 	return self, func() { server.Stop(); end() }, nil
 }
 

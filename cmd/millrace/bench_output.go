@@ -12,13 +12,14 @@ import (
 )
 
 // chatterFlags ask for the parts of the benchmark that are about what is around processes: what they say, what
-// they cost while they do nothing, their files.
+// they cost while they do nothing, their files; and when schedules make them.
 type chatterFlags struct {
-	logs    task.Size
-	records int
-	idle    int
-	follow  int
-	files   task.Size
+	logs      task.Size
+	records   int
+	idle      int
+	follow    int
+	files     task.Size
+	schedules int
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
@@ -27,10 +28,11 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.idle, "idle", 0, "measure only what a `number` of processes cost that sleep, all at once on one worker")
 	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, until who follows has them")
 	fs.TextVar(&f.files, "files", task.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
+	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks that are due within 4s, and all at one moment")
 }
 
 func (f *chatterFlags) asked() bool {
-	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0
 }
 
 // chatterReport is what was asked for.
@@ -40,6 +42,8 @@ type chatterReport struct {
 	Idle    *bench.Idle        `json:"idle,omitempty"`
 	Follow  *bench.Percentiles `json:"follow_ms,omitempty"`
 	Files   *bench.Files       `json:"files,omitempty"`
+
+	Schedules *bench.Schedules `json:"schedules,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *output) error {
@@ -55,6 +59,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		measured(f.idle > 0, &r.Idle, func() (bench.Idle, error) { return bench.Idling(ctx, cfg, f.idle) }),
 		measured(f.follow > 0, &r.Follow, func() (bench.Percentiles, error) { return bench.Following(ctx, cfg, f.follow) }),
 		measured(f.files > 0, &r.Files, func() (bench.Files, error) { return bench.Bundle(ctx, cfg, int64(f.files)) }),
+		measured(f.schedules > 0, &r.Schedules, func() (bench.Schedules, error) { return bench.ManySchedules(ctx, cfg, f.schedules) }),
 	} {
 		if err := measure(); err != nil {
 			return err
@@ -110,6 +115,18 @@ func chatterTable(r *chatterReport) table {
 		way("files pulled", f.PullPerSecond)
 		value("one byte changed, pushed again", fmt.Sprintf("%.1f s, %s sent", f.AgainSeconds, humanize.IBytes(uint64(max(f.AgainSent, 0)))))      // #nosec G115 -- not negative
 		value("heap, and memory of the server, max", humanize.IBytes(uint64(max(f.HeapMax, 0)))+", "+humanize.IBytes(uint64(max(f.ServerMax, 0)))) // #nosec G115 -- not negative
+	}
+	if s := r.Schedules; s != nil {
+		fires := func(when string, f *bench.Fires) {
+			what := fmt.Sprintf("%d schedules due %s", s.Schedules, when)
+			value(what+": tasks late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Late.P50, f.Late.P99, f.Late.Max))
+			value("timers late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Timers.P50, f.Timers.P99, f.Timers.Max))
+			value("tasks made, processor time of the server for each", fmt.Sprintf("%.0f/s, %.0f µs", f.PerSecond, f.ServerMicros))
+			value("early, missing, extra", fmt.Sprintf("%d, %d, %d", f.Early, f.Missing, f.Extra))
+		}
+		fires(fmt.Sprintf("within %.0f s", s.SpreadSeconds), &s.Spread)
+		fires("at one moment", &s.AtOnce)
+		value("schedules stored", fmt.Sprintf("%.0f/s", s.StorePerSecond))
 	}
 	return t
 }

@@ -13,14 +13,9 @@ import (
 // scheduled is the log as the scheduler wants it for schedules.
 type scheduled struct{ *jet.Store }
 
-// Gone tells whether the error of a schedule says that there is none to go by.
-func (s scheduled) Gone(err error) bool {
-	return errors.Is(err, jet.ErrNoSchedule) || errors.Is(err, jet.ErrBadSchedule)
-}
-
 // JobToRun returns the job that a tick is about.
 func (s scheduled) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	j, err := s.Job(ctx, name)
+	j, err := s.LatestJob(ctx, name)
 	if errors.Is(err, jet.ErrNoJob) || errors.Is(err, jet.ErrBadJob) {
 		return j.Job, 0, fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
 	}

@@ -71,9 +71,13 @@ func extended(s *suite) {
 	id := s.submit("default")
 	mine, others := s.offers("default"), s.offers("default")
 	offer := s.next(mine)
-	for range 9 { // three leases
+	for i := range 12 { // four leases
 		s.nothing(others, s.o.AckWait/3)
-		if err := offer.Extend(s.context()); err != nil {
+		if i >= 6 {
+			if err := offer.Prolong(); err != nil {
+				s.Fatalf("Prolong: %v", err)
+			}
+		} else if err := offer.Extend(s.context()); err != nil {
 			s.Fatalf("Extend: %v", err)
 		}
 	}

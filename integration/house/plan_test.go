@@ -25,7 +25,7 @@ var plan = map[string][]string{
 	"verify":      {"events", "task", "node"},
 	"projections": {"events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
-	"scheduler":   {"events", "task", "task/schedule", "node"},
+	"scheduler":   {"events", "task", "task/schedule", "node", "logclock"},
 	"worker":      {"events", "task", "node"},
 	"ipc":         {},
 	"retention":   {"task"},

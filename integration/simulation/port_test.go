@@ -109,6 +109,10 @@ func (l *lease) Extend(ctx context.Context) error {
 		do: func() error { return l.Lease.Extend(ctx) }})
 }
 
+func (l *lease) Prolong() error {
+	return l.port.actor.call(&call{kind: tell, op: "prolong", task: l.offer.Fact.Task, last: l.offer.Seq, do: l.Lease.Prolong})
+}
+
 func (l *lease) Return() error {
 	return l.port.actor.call(&call{kind: tell, op: "return", task: l.offer.Fact.Task, last: l.offer.Seq, do: l.Lease.Return})
 }

@@ -14,6 +14,11 @@ import (
 // a later one means that it was away.
 const Grace = 10 * time.Second
 
+// Ahead is how long before a tick is due its timer fires. The server fires up to a third of a
+// second late, and much that is due at once takes a while to be read; what is left to do when
+// the tick's time comes is to decide.
+const Ahead = time.Second
+
 // Bounds of what is made up for at once.
 const (
 	MaxCatchUp = 1000    // tasks; the newest ticks get them
@@ -23,9 +28,12 @@ const (
 // Fire is a timer that has fired.
 type Fire struct {
 	Tick, Due time.Time
-	// Stored is when the log took it.
+	// Stored is when the log took it, [Ahead] of Due at best.
 	Stored time.Time
 }
+
+// Strange tells whether no timer can have fired that early: somebody has written the fire by other means.
+func (f Fire) Strange() bool { return f.Due.Sub(f.Stored) > Ahead+Grace }
 
 // Owed is a tick on which is to be decided now.
 type Owed struct {

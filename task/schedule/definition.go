@@ -42,6 +42,13 @@ type Stored struct {
 	Changed  time.Time `json:"changed"`
 }
 
+// Change is what was done to a definition.
+type Change struct {
+	Name string
+	// Now is what it has become; nil if it was removed, or cannot be read.
+	Now *Stored
+}
+
 // Plan makes the definition ready to tell its ticks.
 func (d *Definition) Plan() (*Plan, error) { return Compile(d.Name, d.When, d.Anchor) }
 

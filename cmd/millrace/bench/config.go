@@ -37,6 +37,8 @@ type Config struct {
 	Steps int
 	// ServerMemory is the resident memory of that server, in bytes. Default: not measured.
 	ServerMemory func() (int64, error)
+	// ServerTime is the processor time that the server has used. Default: not measured.
+	ServerTime func() (time.Duration, error)
 	// Future is how many tasks that are due much later are submitted, to see what they cost those that
 	// run now. Default: not measured.
 	Future int
@@ -62,6 +64,13 @@ func (c Config) withDefaults() Config {
 		c.Progress = func(string) {}
 	}
 	return c
+}
+
+func (c *Config) serverTime() (time.Duration, error) {
+	if c.ServerTime == nil {
+		return 0, nil
+	}
+	return c.ServerTime()
 }
 
 // Report is what was measured. Rates are medians over the rounds, ratios

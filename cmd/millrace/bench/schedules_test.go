@@ -1,0 +1,35 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"millrace/jet"
+	"millrace/scheduler"
+	"millrace/task"
+)
+
+// ticking is a log for a scheduler of schedules that name no jobs.
+type ticking struct{ *jet.Store }
+
+func (ticking) JobToRun(context.Context, string) (task.Job, uint64, error) {
+	return task.Job{}, 0, scheduler.ErrNoTask
+}
+
+// Each tick has one task and none is early, whatever the machine does beside.
+func TestManySchedules(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const n = 40
+	r, err := ManySchedules(ctx, Config{Dial: serve(t, jet.Layout{})}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for when, f := range map[string]Fires{"spread": r.Spread, "at once": r.AtOnce} {
+		if f.Early+f.Missing+f.Extra != 0 || f.Late.Max <= 0 || f.PerSecond <= 0 {
+			t.Errorf("%d schedules, %s: %+v; want a task for each, none early", n, when, f)
+		}
+	}
+}

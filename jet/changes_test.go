@@ -1,0 +1,140 @@
+package jet
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+func testSchedule(name string) schedule.Definition {
+	return schedule.Definition{Name: name, When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+}
+
+// Who follows the changes has what the leader has, however many there were.
+func TestScheduleChanges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	if changed, all, reached, err := s.ScheduleChanges(ctx, 0); len(changed) > 0 || all || reached != 0 || err != nil {
+		t.Fatalf("changes of an empty store: %v, all %t, up to %d, %v", changed, all, reached, err)
+	}
+	if _, _, err := s.PutSchedule(ctx, testSchedule("first"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, all, at, err := s.ScheduleChanges(ctx, 0)
+	if !all || err != nil {
+		t.Fatalf("changes since the beginning: all %t, %v; want all, to be listed", all, err)
+	}
+	var g errgroup.Group
+	g.SetLimit(32)
+	const many = maxBatch + 20
+	for i := range many {
+		g.Go(func() error {
+			_, _, err := s.PutSchedule(ctx, testSchedule(fmt.Sprint("s", i)), "ada")
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PauseSchedule(ctx, "s1", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveSchedule(ctx, "s2", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.js.Publish(ctx, keySubject(SchedulesBucket, "s3"), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	changed, all, reached, err := s.ScheduleChanges(ctx, at)
+	if all || err != nil || reached != at+many+3 {
+		t.Fatalf("changes: all %t, up to %d, %v; want all %d told", all, reached, err, many+3)
+	}
+	now := map[string]*schedule.Stored{}
+	for _, c := range changed {
+		now[c.Name] = c.Now
+	}
+	if len(now) != many || now["s0"] == nil || now["s0"].Paused != nil || now["s1"] == nil || now["s1"].Paused == nil || now["s2"] != nil || now["s3"] != nil {
+		t.Errorf("%d schedules were changed, s0 to s3 are %v, %v, %v, %v; want %d, the second paused and the others gone", len(now), now["s0"], now["s1"], now["s2"], now["s3"], many)
+	}
+	if changed, all, again, err := s.ScheduleChanges(ctx, reached); len(changed) > 0 || all || again != reached || err != nil {
+		t.Errorf("changes of which there are none: %v, all %t, up to %d, %v", changed, all, again, err)
+	}
+	if _, all, _, _ := s.ScheduleChanges(ctx, reached+100); !all {
+		t.Error("a bucket that was made anew must be read anew")
+	}
+	kv, err := s.js.Stream(ctx, "KV_"+SchedulesBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Purge(ctx, jetstream.WithPurgeSubject(keySubject(SchedulesBucket, "s3"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, all, _, err := s.ScheduleChanges(ctx, reached-1); err != nil || !all {
+		t.Errorf("a change that was deleted: all %t, %v; want all to be read anew", all, err)
+	}
+}
+
+func TestJobChanges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	if _, _, err := s.PutJob(ctx, testJob("thumbnail"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, at, err := s.JobChanges(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err := s.LatestJob(ctx, "thumbnail"); err != nil || j.Revision != at || j.Name != "thumbnail" || j.Changed.IsZero() {
+		t.Errorf("the job is %+v, %v", j, err)
+	}
+	if err := s.RemoveJob(ctx, "thumbnail", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if names, all, _, err := s.JobChanges(ctx, at); len(names) != 1 || names[0] != "thumbnail" || all || err != nil {
+		t.Errorf("changed are %v, all %t, %v; want thumbnail", names, all, err)
+	}
+	for _, name := range []string{"thumbnail", "never"} {
+		if _, err := s.LatestJob(ctx, name); !errors.Is(err, ErrNoJob) {
+			t.Errorf("job %s: %v, want ErrNoJob", name, err)
+		}
+	}
+}
+
+func TestLastDecisions(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	if last, err := s.LastDecisions(ctx, []string{"a", "b"}); len(last) > 0 || err != nil {
+		t.Fatalf("decisions in an empty log: %v, %v", last, err)
+	}
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	want := map[string]uint64{}
+	for _, name := range []string{"a", "b", "a"} {
+		e := task.ScheduleAdmitted{Tick: noon, Trigger: task.TriggerSchedule, Ledger: task.Ledger{Last: noon}}
+		seq, err := s.Append(ctx, &events.Fact{ID: events.NewID(noon), At: noon, Type: events.TypeOf(e), Schedule: name, Event: e}, want[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[name] = seq
+	}
+	last, err := s.LastDecisions(ctx, []string{"a", "b", "c", "a"})
+	if err != nil || len(last) != 2 {
+		t.Fatalf("the latest decisions are %v, %v; want those of a and b", last, err)
+	}
+	for name, seq := range want {
+		one, err := s.LastDecision(ctx, name)
+		if got := last[name]; err != nil || got.Seq != seq || got.Err != nil || !got.Stored.Equal(one.Stored) || got.Fact.Schedule != name || got.Fact.ID != one.Fact.ID {
+			t.Errorf("the latest decision of %s is %+v, alone %+v, %v; want sequence %d", name, got, one, err, seq)
+		}
+	}
+}

@@ -1,0 +1,423 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// stage is a log with schedules whose fires are handed out by hand. Its clock is ahead of the
+// machine's by as much as it is told.
+type stage struct {
+	*events.Memory
+	ahead time.Duration
+	came  chan *events.Offer
+
+	mu      sync.Mutex
+	defined map[string]schedule.Stored // guarded by mu, like all below
+	changed []schedule.Change
+	jobs    map[string]uint64 // revisions
+	jobSeq  []string          // changes
+	last    map[string]events.Record
+	born    map[task.ID]time.Time // by the log's clock
+	made    map[task.ID]*events.Fact
+	armed   map[string]schedule.Tick
+	asked   int // how often for changes
+	fires   map[string]events.Record
+}
+
+func newStage(ahead time.Duration) *stage {
+	return &stage{
+		Memory: events.NewMemory(time.Now, time.Minute), ahead: ahead, came: make(chan *events.Offer, 100),
+		defined: map[string]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{},
+		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, fires: map[string]events.Record{},
+	}
+}
+
+func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
+
+// define stores a schedule with hourly ticks.
+func (s *stage) define(name, job string, first time.Time, paused bool) {
+	d := schedule.Stored{Definition: schedule.Definition{
+		Name: name, When: task.Schedule{Every: task.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}},
+	}}
+	if job != "" {
+		d.Make = task.Submission{Job: job}
+	}
+	if paused {
+		d.Paused = &schedule.Pause{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.Revision = uint64(len(s.changed) + 1)
+	s.defined[name] = d
+	s.changed = append(s.changed, schedule.Change{Name: name, Now: &d})
+}
+
+func (s *stage) defineJob(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[name]++
+	s.jobSeq = append(s.jobSeq, name)
+}
+
+// fired hands out the fire of a tick that the log has just stored.
+func (s *stage) fired(name string, seq uint64, deliveries int, tick time.Time) *testLease {
+	l := &testLease{}
+	s.mu.Lock()
+	r := events.Record{
+		Seq: seq, Stored: s.now(), Kind: events.KindFire,
+		Fact: events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}},
+	}
+	s.fires[name] = r
+	delete(s.armed, name)
+	s.mu.Unlock()
+	s.came <- &events.Offer{Record: r, Deliveries: deliveries, Lease: l}
+	return l
+}
+
+// birth is that of a tick's task, nil if there is none.
+func (s *stage) birth(name string, tick time.Time) *events.Fact {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made[schedule.TaskID(name, tick)]
+}
+
+// counts are how many tasks were born, and how often it was asked for changes.
+func (s *stage) counts() (born, asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.born), s.asked
+}
+
+func (s *stage) next(name string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed[name].At
+}
+
+// wantBorn checks when the task of a tick was born, and what its fire has become.
+func (s *stage) wantBorn(t *testing.T, name string, tick time.Time, l *testLease) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, there := s.born[schedule.TaskID(name, tick)]
+	if late := at.Sub(tick); !there || late < 0 || late > 30*time.Millisecond {
+		t.Errorf("the task of %s is there: %t, and %v late; want it within 30ms", name, there, late)
+	}
+	if next := s.armed[name].At; !next.Equal(tick.Add(time.Hour)) {
+		t.Errorf("the next timer of %s is for %v, want an hour after %v", name, next, tick)
+	}
+	if !l.acked {
+		t.Errorf("the fire of %s was not acknowledged", name)
+	}
+}
+
+type testLease struct {
+	acked, returned bool
+	extended        int
+}
+
+func (l *testLease) Ack() error                   { l.acked = true; return nil }
+func (l *testLease) Return() error                { l.returned = true; return nil }
+func (l *testLease) Rest(time.Duration) error     { return nil }
+func (l *testLease) Extend(context.Context) error { return nil }
+func (l *testLease) Prolong() error               { l.extended++; return nil }
+
+// stageOffers hands out what came.
+type stageOffers struct{ s *stage }
+
+func (o stageOffers) Next(ctx context.Context) (*events.Offer, error) {
+	select {
+	case offer := <-o.s.came:
+		return offer, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+func (stageOffers) Also(context.Context, []string) error { return nil }
+func (stageOffers) Prove(context.Context) error          { return nil }
+func (stageOffers) Trouble() error                       { return nil }
+func (stageOffers) Broken() <-chan events.Break          { return nil }
+func (stageOffers) Low() uint64                          { return 0 }
+func (stageOffers) Weigh(map[string]int)                 {}
+func (stageOffers) Close()                               {}
+
+func (s *stage) Fires(context.Context) (events.Offers, error) { return stageOffers{s}, nil }
+func (s *stage) Time(context.Context) (time.Time, error)      { return s.now(), nil }
+
+func (s *stage) Schedules(context.Context) ([]schedule.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.defined)), nil
+}
+
+func (s *stage) ScheduleChanges(_ context.Context, after uint64) ([]schedule.Change, bool, uint64, error) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	reached := uint64(len(s.changed))
+	if after == 0 && reached > 0 {
+		return nil, true, reached, nil
+	}
+	return slices.Clone(s.changed[after:]), false, reached, nil
+}
+
+func (s *stage) JobChanges(_ context.Context, after uint64) ([]string, bool, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.jobSeq[after:]), after == 0, uint64(len(s.jobSeq)), nil
+}
+
+func (s *stage) JobToRun(_ context.Context, name string) (task.Job, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs[name] == 0 {
+		return task.Job{}, 0, ErrNoTask
+	}
+	return task.Job{Name: name, Spec: task.Spec{Handler: "x"}}, s.jobs[name], nil
+}
+
+func (s *stage) LastDecision(ctx context.Context, name string) (events.Record, error) {
+	last, err := s.LastDecisions(ctx, []string{name})
+	return last[name], err
+}
+
+func (s *stage) LastDecisions(_ context.Context, names []string) (map[string]events.Record, error) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]events.Record{}
+	for _, name := range names {
+		if r, ok := s.last[name]; ok {
+			found[name] = r
+		}
+	}
+	return found, nil
+}
+
+func (s *stage) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	seq, err := s.Memory.Append(ctx, f, last)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last[f.Schedule] = events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}
+	}
+	return seq, err
+}
+
+func (s *stage) LastFire(_ context.Context, name string) (events.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fires[name], nil
+}
+
+func (s *stage) Decisions(_ context.Context, name string, _ time.Time) ([]events.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.last[name]; ok {
+		return []events.Record{r}, nil
+	}
+	return nil, nil
+}
+
+func (s *stage) PlaceOnce(_ context.Context, f *events.Fact) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.born[f.Task]; there {
+		return 0, events.ErrConflict
+	}
+	s.born[f.Task], s.made[f.Task] = s.now(), f
+	return 1, nil
+}
+
+func (s *stage) ArmSchedule(_ context.Context, name string, _ uint64, t schedule.Tick, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed[name] = t
+	return nil
+}
+
+func (s *stage) ArmedSchedules(context.Context) (map[string]bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	armed := map[string]bool{}
+	for name := range s.armed {
+		armed[name] = true
+	}
+	return armed, nil
+}
+
+func (s *stage) PauseSchedule(context.Context, string, string, string) (bool, error) {
+	return false, nil
+}
+func (s *stage) TellSchedules(context.Context, time.Time) (int, error) { return 0, nil }
+func (s *stage) Hint(node.ID, task.ID) error                           { return nil }
+
+// play runs the way of fires while do goes on.
+func (s *stage) play(t *testing.T, do func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+	go func() { ended <- one.fire(ctx) }()
+	do()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Timers fire ahead of ticks; tasks are born when these are due by the log's clock, whatever the machine's shows.
+func TestFiresWaitForTheirTick(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{0, 7 * time.Hour, -900 * time.Millisecond, 900 * time.Millisecond} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(ahead)
+				s.play(t, func() {
+					var ticks []time.Time
+					var leases []*testLease
+					for i := range 40 {
+						name, tick := fmt.Sprint("s", i), s.now().Add(schedule.Ahead).Add(time.Duration(i%3)*100*time.Millisecond)
+						s.define(name, "", tick, false)
+						ticks, leases = append(ticks, tick), append(leases, s.fired(name, uint64(i+1), 1, tick))
+					}
+					pass(schedule.Ahead - time.Millisecond)
+					born, asked := s.counts()
+					if born > 0 {
+						t.Error("a task was born before its tick")
+					}
+					pass(400 * time.Millisecond)
+					for i, l := range leases {
+						s.wantBorn(t, fmt.Sprint("s", i), ticks[i], l)
+					}
+					if _, now := s.counts(); now-asked > 5 {
+						t.Errorf("it was asked %d times for changes of definitions, want once for all ticks of a moment", now-asked)
+					}
+
+					// One that comes long after its tick waits for nothing.
+					late := s.now().Add(-time.Second)
+					s.define("late", "", late, false)
+					l := s.fired("late", 100, 1, late)
+					pass(20 * time.Millisecond)
+					if s.birth("late", late) == nil || !l.acked {
+						t.Error("a fire that comes late was not dealt with at once")
+					}
+				})
+			})
+		})
+	}
+}
+
+// What holds is the definition when the tick is due, not when its timer fired.
+func TestChangedBetweenFireAndTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(0)
+		s.play(t, func() {
+			tick := s.now().Add(schedule.Ahead)
+			s.defineJob("j")
+			for _, name := range []string{"stays", "paused", "moved", "job"} {
+				job := ""
+				if name == "job" {
+					job = "j"
+				}
+				s.define(name, job, tick, false)
+			}
+			leases := map[string]*testLease{}
+			for i, name := range []string{"stays", "paused", "moved", "job"} {
+				leases[name] = s.fired(name, uint64(i+1), 1, tick)
+			}
+			pass(schedule.Ahead - 5*time.Millisecond)
+			s.define("paused", "", tick, true)
+			s.define("moved", "", tick.Add(time.Minute), false)
+			s.defineJob("j")
+			pass(100 * time.Millisecond)
+			s.wantBorn(t, "stays", tick, leases["stays"])
+			s.wantBorn(t, "job", tick, leases["job"])
+			if f := s.birth("job", tick); f == nil || f.Event.(task.Submitted).Revision != 2 {
+				t.Errorf("the task of job is %+v, want it made of the job's second revision", f)
+			}
+			for _, name := range []string{"paused", "moved"} {
+				if made := s.birth(name, tick); made != nil || !leases[name].acked {
+					t.Errorf("%s: its task is %v, its fire acknowledged: %t; want no task and nothing left to do", name, made, leases[name].acked)
+				}
+			}
+			if next := s.next("moved"); !next.Equal(tick.Add(time.Minute)) {
+				t.Errorf("the next timer of moved is for %v, want %v", next, tick.Add(time.Minute))
+			}
+		})
+	})
+}
+
+// Fires that are held go back when the scheduler ends, are kept when that takes long, and if they come again
+// meanwhile have one task all the same. What no timer can have written delays nothing.
+func TestFiresAreHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(0)
+		var back, kept, twice, strange *testLease
+		far := s.now().Add(20 * time.Second)
+		s.play(t, func() {
+			soon := s.now().Add(schedule.Ahead + schedule.Grace) // as a later version might set its timers
+			for name, tick := range map[string]time.Time{"kept": soon, "strange": s.now().AddDate(1, 0, 0)} {
+				s.define(name, "", tick, false)
+			}
+			kept, strange = s.fired("kept", 1, 1, soon), s.fired("strange", 2, 1, s.now().AddDate(1, 0, 0))
+			pass(schedule.Ahead)
+			if born, _ := s.counts(); !strange.acked || born > 0 {
+				t.Errorf("a fire of next year is done with: %t, and %d tasks are born; want it done with and none", strange.acked, born)
+			}
+			twice = s.fired("kept", 1, 2, soon)
+			pass(schedule.Grace + 50*time.Millisecond)
+			s.wantBorn(t, "kept", soon, kept)
+			if kept.extended < 3 || twice.acked {
+				t.Errorf("a fire that was held for 11s was extended %d times, want more; the one that came again was dealt with: %t", kept.extended, twice.acked)
+			}
+			s.define("back", "", far, false)
+			back = s.fired("back", 3, 1, far)
+			pass(100 * time.Millisecond)
+		})
+		if !back.returned || back.acked || kept.returned {
+			t.Errorf("a fire that was held at the end is returned: %t, want true", back.returned)
+		}
+	})
+}
+
+// A sweep may find each time that a schedule has no timer, because its ticks are as close as the
+// sweeps. Only of one that does not fire any more the timer is missing.
+func TestTimersBetweenTwoFires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(0)
+		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+		start := s.now()
+		s.define("often", "", start, false)
+		s.define("never", "", start, false)
+		for range 12 {
+			s.fired("often", 1, 1, s.now().Add(schedule.Ahead))
+			if err := one.SweepSchedules(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pass(5 * time.Second)
+		}
+		if n := one.Repairs()[RepairSchedule]; n == 0 || s.next("never").IsZero() || !s.next("often").IsZero() {
+			t.Errorf("%d timers were set, that of often for %v and that of never for %v; want the latter alone", n, s.next("often"), s.next("never"))
+		}
+	})
+}
