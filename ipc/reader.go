@@ -46,6 +46,7 @@ type Reader struct {
 	start   int  // buf[start:end] has been read and not delivered
 	end     int  //
 	scanned int  // buf[start:scanned] holds no end of line
+	singly  int  // lines before it are to be looked at one by one
 	asText  bool // the line at start is known to be text, and may be partly delivered
 	full    bool // the last read filled the buffer
 	err     error
@@ -79,11 +80,14 @@ func (r *Reader) Reset(src io.Reader) {
 	*r = fresh
 }
 
-// Next returns the next item. A last line without an end counts as a line. When
+// Next returns the next item. Lines of log text that were read together may come together. A last line without an end counts as a line. When
 // all has been delivered it returns [io.EOF], or the error with which the
 // source ended, and so for ever after. A message is the caller's to keep; text
 // is valid only until the next call.
 func (r *Reader) Next() (Item, error) {
+	if text, n := r.run(); n > 0 {
+		return Item{Line: Line{Text: text, Several: n}}, nil
+	}
 	m, raw, partial, err := r.next()
 	switch {
 	case err != nil:
@@ -189,7 +193,7 @@ func (r *Reader) candidate(line []byte) bool {
 // fill reads once, after making room.
 func (r *Reader) fill() {
 	if r.start == r.end {
-		r.start, r.end, r.scanned = 0, 0, 0
+		r.start, r.end, r.scanned, r.singly = 0, 0, 0, 0
 	}
 	switch {
 	case r.end < len(r.buf) && !(r.full && r.start == 0 && len(r.buf) < flowBuffer):
@@ -213,5 +217,5 @@ func (r *Reader) fill() {
 // move brings what has not been delivered to the beginning of buf.
 func (r *Reader) move(buf []byte) {
 	n := copy(buf, r.buf[r.start:r.end])
-	r.buf, r.start, r.end, r.scanned = buf, 0, n, r.scanned-r.start
+	r.buf, r.start, r.end, r.scanned, r.singly = buf, 0, n, r.scanned-r.start, max(r.singly-r.start, 0)
 }

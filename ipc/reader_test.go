@@ -32,14 +32,16 @@ func read(t testing.TB, r *Reader) []string {
 		case item.IsMessage():
 			got = append(got, fmt.Sprintf("%s %s", item.Message.Type, item.Message.Payload))
 		default:
-			s := fmt.Sprintf("%q", item.Line.Text)
-			if item.Line.Partial {
-				s += "..."
-			}
-			if item.Line.Replaced {
-				s += "!"
-			}
-			got = append(got, s)
+			item.Line.Each(func(l Line) {
+				s := fmt.Sprintf("%q", l.Text)
+				if l.Partial {
+					s += "..."
+				}
+				if l.Replaced {
+					s += "!"
+				}
+				got = append(got, s)
+			})
 		}
 	}
 }
@@ -196,6 +198,14 @@ func FuzzReader(f *testing.F) {
 		var got []string
 		r, whole := small(&chunks{in, int(chunk)}), ""
 		for {
+			if text, n := r.run(); n > 0 {
+				lines := strings.Split(string(text), "\n")
+				if _, replaced := clean(nil, text); n < 2 || len(lines) != n || len(text) > 8+1 || replaced {
+					t.Fatalf("%q at once, as %d lines", text, n)
+				}
+				got = append(got, lines...)
+				continue
+			}
 			m, raw, partial, err := r.next()
 			if err != nil {
 				break
@@ -250,10 +260,12 @@ func BenchmarkReader(b *testing.B) {
 			items := 0
 			for b.Loop() {
 				src.Seek(0, io.SeekStart)
-				for r.Reset(src); ; items++ {
-					if _, err := r.Next(); err != nil {
+				for r.Reset(src); ; {
+					item, err := r.Next()
+					if err != nil {
 						break
 					}
+					items += max(item.Line.Several, 1)
 				}
 			}
 			b.ReportMetric(float64(items)/b.Elapsed().Seconds(), "lines/s")

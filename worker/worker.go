@@ -232,7 +232,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task, or of one that an earlier process has left.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time, left *Left) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+	a.Output = &Output{encoding: make(turn, 1), flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}

@@ -99,7 +99,16 @@ func (s *session) Line(stream Stream, line ipc.Line) {
 	if stream == Stderr {
 		name = task.Stderr
 	}
-	s.out.Text(name, s.redact.text(line.Text), line.Partial)
+	hand(s.out, name, s.redact.lines(line))
+}
+
+// hand gives out what a process has said.
+func hand(out *worker.Output, stream string, l ipc.Line) {
+	if l.Several > 1 {
+		out.Texts(stream, l.Text, l.Several)
+		return
+	}
+	out.Text(stream, l.Text, l.Partial)
 }
 
 // Message implements [Sink].

@@ -469,7 +469,7 @@ func (s *shimSink) Line(stream Stream, line ipc.Line) {
 	if stream == Stderr {
 		kind = frameStderr
 	}
-	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.text(line.Text)})
+	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.lines(line).Text})
 }
 
 func (s *shimSink) Message(m ipc.Message) {
