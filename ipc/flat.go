@@ -47,7 +47,7 @@ func flat(line []byte) []Message {
 		}
 		all = append(all, tell(TypeProgress, map[string]any{"progress": *f.Progress, "message": f.Label}))
 	}
-	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.wellFormed() {
+	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.check() == nil {
 		all = append(all, m)
 	}
 	switch {

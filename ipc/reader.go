@@ -9,7 +9,8 @@ import (
 const (
 	// MaxLine is the longest log text delivered at once; more comes in pieces.
 	MaxLine = 64 << 10
-	// MaxMessage is the longest line that can be a message; a longer one is log text.
+	// MaxMessage is the longest line that can be a message. A longer one that begins as one, with its
+	// type, is refused; any other is log text.
 	MaxMessage = 1 << 20
 )
 
@@ -32,8 +33,8 @@ type Item struct {
 func (i Item) IsMessage() bool { return i.Message.Type != "" }
 
 // Reader divides what a process writes into messages and log text. Every byte
-// comes back in an item, but for the ends of lines, in the order in which it
-// was written. Its memory is bounded by about twice [MaxMessage], and is a few
+// comes back in an item, but for the ends of lines and for messages that carry too much, in
+// the order in which it was written. Its memory is bounded by about twice [MaxMessage], and is a few
 // kilobytes for a stream of short lines that flows slowly. Use it from one
 // goroutine at a time.
 type Reader struct {
@@ -51,6 +52,7 @@ type Reader struct {
 	full    bool // the last read filled the buffer
 	err     error
 
+	over *refusing // the line at start is passed over
 	text []byte    // room for text in which something was replaced
 	more []Message // of a line that was several, what remains to be delivered
 }
@@ -110,8 +112,18 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 		return m, nil, false, nil
 	}
 	for {
+		if r.over != nil {
+			if m, ended := r.pass(); ended {
+				return m, nil, false, nil
+			}
+			r.fill()
+			continue
+		}
 		if i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); i >= 0 {
 			r.scanned += i
+			if r.refuse(r.buf[r.start:r.scanned]) {
+				continue
+			}
 			m, raw, partial = r.line(r.scanned, r.scanned+1)
 			return m, raw, partial, nil
 		}
@@ -119,9 +131,13 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 		pending := r.buf[r.start:r.end]
 		switch {
 		case len(pending) > r.limit(pending):
+			if r.refuse(pending) {
+				continue
+			}
 			return Message{}, r.piece(), true, nil
 		case r.err == nil:
 			r.fill()
+		case r.refuse(pending):
 		case len(pending) > 0:
 			m, raw, partial = r.line(r.end, r.end)
 			return m, raw, partial, nil

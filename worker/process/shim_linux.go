@@ -497,6 +497,7 @@ type messageForm struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Excess  string          `json:"excess,omitempty"`
 }
 
 // droppedWords says what is missing here.
