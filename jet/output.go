@@ -59,8 +59,7 @@ func (s *Store) Keep(ctx context.Context, b task.Records) error {
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First)
-	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {id}}, Data: body})
+	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
 }
 
 func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
