@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"strings"
 
 	"millrace/ipc"
 	"millrace/task"
@@ -40,4 +41,15 @@ func (s *session) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusals++
+}
+
+// maxFailure bounds what the end of an attempt repeats of an ERROR, in bytes; the log has all of it.
+const maxFailure = 4 << 10
+
+// cut is text of at most so many bytes, and a sign that there was more.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -301,7 +301,7 @@ func (s *session) outcome(r *Result) worker.Outcome {
 	}
 	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != task.ReasonMemory || o.Class == "" && s.failure.Fatal) {
 		if s.failure.Message != "" {
-			o.Message = s.failure.Message
+			o.Message = cut(s.failure.Message, maxFailure)
 		}
 		if slices.Contains(task.Classes, s.failure.Class) {
 			o.Class = s.failure.Class
