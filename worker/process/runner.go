@@ -88,6 +88,9 @@ func NewRunner(c Config) (*Runner, error) {
 		} else if r.guard != nil {
 			r.guard.orphans = r.orphans
 			r.orphans.born(r.guard.current().cmd.Process.Pid)
+			r.orphans.look(r.guard.tellOrphans)
+		} else {
+			r.orphans.look(nil)
 		}
 	}
 	r.spawner = startSpawner(r.orphans)
