@@ -23,7 +23,7 @@ const (
 func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
-		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)"}
+		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
