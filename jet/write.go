@@ -39,6 +39,11 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 
 // Place implements [events.Placer].
 func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	return s.place(ctx, f, func(*message) {})
+}
+
+// place places a fact with the checks that check adds.
+func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message)) (uint64, error) {
 	if err := s.openLaneOf(ctx, f); err != nil {
 		return 0, err
 	}
@@ -50,6 +55,7 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 		return 0, err
 	}
 	defer m.free()
+	check(m)
 	seq, err := s.publish(ctx, &m.Msg)
 	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
@@ -61,6 +67,16 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 // answer before it sends the next. Each fact's outcome goes to done, by index
 // and in order, from the caller's goroutine.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	s.placeAll(ctx, facts, func(*message) {}, done)
+}
+
+// PlaceFirst implements [events.Placer], as PlaceAll does.
+func (s *Store) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	s.placeAll(ctx, facts, func(m *message) { m.expect(0) }, done)
+}
+
+// placeAll places facts with the checks that check adds.
+func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*message), done func(i int, seq uint64, err error)) {
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	for i, f := range facts {
@@ -76,6 +92,7 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 			errs[i] = err
 			continue
 		}
+		check(m)
 		if s.group != nil {
 			slots[i], errs[i] = s.group.send(m.detach())
 		} else {
@@ -89,8 +106,8 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 			continue
 		}
 		seq, err := s.pub.wait(ctx, slot)
-		if errors.Is(err, errNoStream) {
-			seq, err = s.Place(ctx, facts[i]) // which waits until a stream answers
+		if errors.Is(err, errNoStream) || says(err, codeWriteInFlight) {
+			seq, err = s.place(ctx, facts[i], check) // which waits until a stream answers
 		}
 		done(i, seq, err)
 	}

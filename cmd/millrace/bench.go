@@ -133,8 +133,13 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
 	}
-	cfg.ServerMemory = server.Memory
+	cfg.ServerMemory, cfg.ServerTime = server.Memory, server.Time
 	return self, func() { server.Stop(); end() }, nil
+}
+
+// costText is a processor time in words.
+func costText(c *bench.Cost) string {
+	return fmt.Sprintf("%.0f µs of the server and %.0f µs of the worker each", c.Server, c.Worker)
 }
 
 func benchTable(r *bench.Report) table {
@@ -155,7 +160,7 @@ func benchTable(r *bench.Report) table {
 		value("server memory per finished task", fmt.Sprintf("%.0f B", r.BytesPerTask))
 	}
 	if r.Steps > 0 {
-		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s", r.StepsPerSecond))
+		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s, %s", r.StepsPerSecond, costText(r.StepCost)))
 	}
 	for _, g := range r.Growth {
 		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))

@@ -37,6 +37,8 @@ type Config struct {
 	Steps int
 	// ServerMemory is the resident memory of that server, in bytes. Default: not measured.
 	ServerMemory func() (int64, error)
+	// ServerTime is the processor time that its process has used. Default: not measured.
+	ServerTime func() (time.Duration, error)
 	// Future is how many tasks that are due much later are submitted, to see what they cost those that
 	// run now. Default: not measured.
 	Future int
@@ -96,6 +98,8 @@ type Report struct {
 	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
 	Steps          int     `json:"steps,omitempty"`
 	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
+	// StepCost is the processor time of each of those steps, that of submitting them left out.
+	StepCost *Cost `json:"step_cost,omitempty"`
 	// Future is what tasks that are due much later cost; nil if that was not measured.
 	Future *Future `json:"future,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
