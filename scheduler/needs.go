@@ -31,7 +31,7 @@ type needs struct {
 
 // held is a task that waits for others.
 type held struct {
-	seq uint64 // the last fact that left it held
+	seq uint64 // the last fact that left it held; 0 if it is only taken to be held
 	// needs are what it waits for; nil if that has to be read.
 	needs *task.Needs
 	// birth is the task as it was born, if that is all that has happened to it and
@@ -130,7 +130,7 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 // stays notes a fact about a held task that left it held: a move, another hold that opened, or an offer
 // that was no good any more. It is called with mu held.
 func (n *needs) stays(id task.ID, h *held, seq uint64) {
-	h.seq = seq
+	h.seq = max(h.seq, seq)
 	n.dropBirth(h)
 	if h.let {
 		h.let = false
@@ -271,19 +271,19 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// learn notes what a task needs that is held by that, and that was read.
+// learn notes what a task needs that is held by that, and that was read since await has asked for it.
 func (n *needs) learn(t task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.waiting[t.ID]
 	if h == nil {
-		h = &held{seq: t.Seq}
-		n.waiting[t.ID] = h
-		if n.births < maxBirths && t.Head == 0 {
-			h.birth = &t
-			n.births++
-		}
+		return // it was let go meanwhile: what was read is old
 	}
+	if h.seq == 0 && t.Head == 0 && n.births < maxBirths {
+		h.birth = &t
+		n.births++
+	}
+	h.seq = max(h.seq, t.Seq)
 	if h.needs == nil {
 		h.needs = t.Needs
 	}
@@ -296,7 +296,11 @@ func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 	defer n.mu.Unlock()
 	for _, id := range ids {
 		h := n.waiting[id]
-		if h == nil || h.needs == nil {
+		if h == nil {
+			h = &held{} // so that what is told from now on is not missed
+			n.waiting[id] = h
+		}
+		if h.needs == nil {
 			unread = append(unread, id)
 			continue
 		}
@@ -314,7 +318,7 @@ func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 			if w.seq > 0 {
 				continue
 			}
-			if of := n.waiting[need.Task]; of != nil {
+			if of := n.waiting[need.Task]; of != nil && of.seq > 0 {
 				n.goes(w, of.seq, task.Held, "", nil)
 			} else {
 				unknown = append(unknown, need.Task)

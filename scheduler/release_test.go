@@ -94,6 +94,31 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	})
 }
 
+// What was held when a scheduler came may be gone when it learns what that needs.
+func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &hooked{testWorld: newTestWorld()}
+		w.join(t, "n1")
+		first := w.submit(t, task.Spec{})
+		second := w.need(t, "", "", first)
+		third := w.need(t, "", "", second)
+		w.end(t, first)
+		w.known = func() { // another scheduler is faster
+			now := w.task(t, second)
+			w.do(t, now, task.Unhold{Hold: task.HoldNeeds})
+			if err := w.rec.Settle(t.Context(), w.task(t, second)); err != nil {
+				t.Fatal(err)
+			}
+			w.end(t, second)
+			<-time.After(time.Millisecond) // until that was told
+		}
+		s := w.start(t)
+		pass(time.Second)
+		w.wants(t, "who needs what has ended", third, task.Pending, "")
+		noRepairs(t, []*Scheduler{s})
+	})
+}
+
 // A held task that is moved at the moment at which it is offered is offered where it is then.
 func TestAMoveMeetsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
