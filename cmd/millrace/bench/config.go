@@ -39,8 +39,7 @@ type Config struct {
 	ServerMemory func() (int64, error)
 	// ServerTime is the processor time that its process has used. Default: not measured.
 	ServerTime func() (time.Duration, error)
-	// Future is how many tasks that are due much later are submitted, to see what they cost those that
-	// run now. Default: not measured.
+	// Future is how many tasks that are due much later [MeasureFuture] submits.
 	Future int
 	// Commands runs processes.
 	Commands worker.Runner
@@ -129,7 +128,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits, b.future} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

@@ -2,8 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -17,8 +19,11 @@ type Cost struct {
 	Worker float64 `json:"worker_us"`
 }
 
-// both is the sum.
-func (c Cost) both() float64 { return c.Server + c.Worker }
+// medianCost is the one in the middle, by the sum of both.
+func medianCost(all []Cost) Cost {
+	slices.SortFunc(all, func(a, b Cost) int { return cmp.Compare(a.Server+a.Worker, b.Server+b.Worker) })
+	return all[len(all)/2]
+}
 
 // spent is the processor time that the two processes have used so far.
 type spent struct{ server, worker time.Duration }
