@@ -51,19 +51,27 @@ func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) 
 	if f.SubmitPerSecond, err = with.submitFuture(ctx, f.Tasks); err != nil {
 		return f, err
 	}
-	n := with.cfg.Tasks
+	with.cfg.Progress(fmt.Sprintf("no-op tasks with and without %d that are due much later", f.Tasks))
 	drain := func(b *bench) (time.Duration, error) {
-		_, took, _, err := b.drain(ctx, n)
+		_, took, _, err := b.drain(ctx, b.cfg.Tasks)
 		return took, err
 	}
-	atOnce := func(b *bench) (time.Duration, error) { return b.atOnce(ctx, n) }
-	with.cfg.Progress(fmt.Sprintf("no-op tasks with and without %d that are due much later", f.Tasks))
-	if f.Drain, err = beside(with, without, drain); err != nil {
-		return f, err
+	atOnce := func(b *bench) (time.Duration, error) { return b.atOnce(ctx, b.cfg.Tasks) }
+	for _, b := range []*bench{with, without} { // what their submission has left behind is no part of it
+		if _, err := drain(b); err != nil {
+			return f, err
+		}
 	}
-	if f.AtOnce, err = beside(with, without, atOnce); err != nil {
-		return f, err
+	var drains, atOnces pairs
+	for range with.cfg.Rounds {
+		if err := drains.measure(with, without, drain); err != nil {
+			return f, err
+		}
+		if err := atOnces.measure(with, without, atOnce); err != nil {
+			return f, err
+		}
 	}
+	f.Drain, f.AtOnce = drains.beside(), atOnces.beside()
 	if f.StartLatencyBefore, err = without.singles(ctx); err != nil {
 		return f, err
 	}
@@ -87,25 +95,32 @@ func (b *bench) submitFuture(ctx context.Context, n int) (float64, error) {
 	return rate(n, took), err
 }
 
-// beside measures something on both, one after the other, round after round.
-func beside(with, without *bench, measure func(*bench) (time.Duration, error)) (Beside, error) {
-	var rates, ratios [2][]float64
-	var costs [2][]Cost
-	for range with.cfg.Rounds {
-		for i, b := range []*bench{with, without} {
-			before := b.spent()
-			took, err := measure(b)
-			if err != nil {
-				return Beside{}, err
-			}
-			rates[i] = append(rates[i], rate(b.cfg.Tasks, took))
-			costs[i] = append(costs[i], b.each(before, b.cfg.Tasks))
+// pairs are figures of both, round by round.
+type pairs struct {
+	rates  [2][]float64
+	ratios []float64
+	costs  [2][]Cost
+}
+
+// measure measures something on both, one after the other.
+func (p *pairs) measure(with, without *bench, measure func(*bench) (time.Duration, error)) error {
+	for i, b := range []*bench{with, without} {
+		before := b.spent()
+		took, err := measure(b)
+		if err != nil {
+			return err
 		}
-		last := len(rates[0]) - 1
-		ratios[0] = append(ratios[0], rates[0][last]/rates[1][last])
+		p.rates[i] = append(p.rates[i], rate(b.cfg.Tasks, took))
+		p.costs[i] = append(p.costs[i], b.each(before, b.cfg.Tasks))
 	}
+	last := len(p.rates[0]) - 1
+	p.ratios = append(p.ratios, p.rates[0][last]/p.rates[1][last])
+	return nil
+}
+
+func (p *pairs) beside() Beside {
 	return Beside{
-		With: median(rates[0]), Without: median(rates[1]), Ratio: median(ratios[0]),
-		CostWith: medianCost(costs[0]), CostWithout: medianCost(costs[1]),
-	}, nil
+		With: median(p.rates[0]), Without: median(p.rates[1]), Ratio: median(p.ratios),
+		CostWith: medianCost(p.costs[0]), CostWithout: medianCost(p.costs[1]),
+	}
 }
