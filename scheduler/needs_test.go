@@ -121,7 +121,7 @@ func TestEndsLetGo(t *testing.T) {
 		pass(time.Minute)
 		noRepairs(t, all)
 		for _, s := range all {
-			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.ended) + len(s.needs.look); n > 0 {
+			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.look) + s.needs.births + s.needs.under; n > 0 {
 				t.Errorf("%d entries are kept of what is over", n)
 			}
 		}

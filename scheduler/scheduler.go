@@ -146,7 +146,7 @@ type Scheduler struct {
 	breakers        breakers
 	reactors        []reactor // set once, by New
 	needs           *needs
-	heldAfter       task.ID // where the sweep goes on; its own
+	heldSweep       heldSweep
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
