@@ -63,7 +63,7 @@ func (c *Client) PlanJob(ctx context.Context, job task.Job, s task.Submission, n
 	}
 	prefers := job.Place.PreferWords()
 	// What it is to be given when it is submitted decides about its limits, not its place.
-	job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
+	job.Concurrency, job.Rate, job.Unique = nil, nil, task.Unique{}
 	if strings.Contains(job.Place.Sticky, "{") {
 		job.Place.Sticky = "" // nor is it known whose task it will be
 	}

@@ -44,10 +44,10 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
-	// Concurrency, Rate and Unique replace those of the spec, if set.
-	Concurrency *Concurrency `json:"concurrency,omitempty"`
-	Rate        *Rate        `json:"rate,omitempty"`
-	Unique      *Unique      `json:"unique,omitempty"`
+	// Concurrency, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	Concurrency Concurrencies `json:"concurrency,omitzero"`
+	Rate        Rates         `json:"rate,omitzero"`
+	Unique      *Unique       `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -191,10 +191,10 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Signal = s.Signal
 	}
 	if s.Concurrency != nil {
-		spec.Concurrency = *s.Concurrency
+		spec.Concurrency = s.Concurrency
 	}
 	if s.Rate != nil {
-		spec.Rate = *s.Rate
+		spec.Rate = s.Rate
 	}
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
