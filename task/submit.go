@@ -178,8 +178,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Retry.Max = *s.Retries
 	}
 	if len(s.Nodes) > 0 {
-		spec.Place.Mode, spec.Place.Nodes = "", s.Nodes
-		spec.Place.unprefer()
+		p := &spec.Place
+		p.Mode, p.Nodes, p.Each, p.Count, p.Spread, p.Late = "", s.Nodes, false, 0, "", ""
+		p.unprefer()
 	}
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
@@ -215,6 +216,9 @@ func (p Place) with(set *Place) Place {
 		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
 		if p.fans() || p.Targeted() {
 			p.unprefer() // it is for one node of several
+		}
+		if p.fans() && p.Targeted() {
+			p.Avoid = nil // these and no others
 		}
 	}
 	if len(set.Avoid) > 0 {
