@@ -29,7 +29,7 @@ type needs struct {
 	mu      sync.Mutex
 	waiting map[task.ID]*held            // guarded by mu; those that are held
 	wanted  map[task.ID]map[task.ID]bool // guarded by mu; by whom a task is needed
-	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
+	known   map[task.ID]*task.Task       // guarded by mu; how far those have come, as the latest word has it
 	look    map[task.ID]bool             // guarded by mu; held tasks to look at
 	births  int                          // guarded by mu; how many are kept in waiting
 	under   map[task.ID]bool             // guarded by mu; those that are needed and under way: offered, or running
@@ -43,6 +43,8 @@ type held struct {
 	birth *task.Task
 	// needs are those of a birth for which there is no room: so it is read only to let it go.
 	needs *task.Needs
+	// told is whether the log's order says that it is held: then it has not ended, and its end will be told.
+	told bool
 }
 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
@@ -51,7 +53,7 @@ const maxBirths = 100_000
 func newNeeds() *needs {
 	return &needs{
 		wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), under: map[task.ID]bool{}, waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
-		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
+		known: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
 	}
 }
 
@@ -71,22 +73,24 @@ func (n *needs) observe(s *events.Step) {
 		n.forget(id)
 	}
 	n.goes(id, s.Is.State)
-	if !s.Is.State.Terminal() {
-		delete(n.ended, id) // it has another life
-		return
-	}
 	by := n.wanted[id]
 	if len(by) == 0 {
 		return
 	}
-	end := &task.Task{ID: id, State: s.Is.State, Reason: s.Is.Reason}
+	if !s.Is.State.Terminal() {
+		if s.Was.State.Terminal() { // it has another life
+			n.known[id] = &task.Task{ID: id, State: s.Is.State, Seq: s.Record.Seq}
+		}
+		return
+	}
+	end := &task.Task{ID: id, State: s.Is.State, Reason: s.Is.Reason, Seq: s.Record.Seq}
+	n.known[id] = end
 	switch e := s.Record.Fact.Event.(type) {
 	case task.AttemptFinished:
 		end.Result = bytes.Clone(e.Result)
 	case task.Concluded:
 		end.Result = bytes.Clone(e.Result)
 	}
-	n.ended[id] = end
 	for waiter := range by {
 		n.add(waiter)
 	}
@@ -115,7 +119,7 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 	if born && e.Needs == nil {
 		return
 	}
-	h := &held{}
+	h := &held{told: true}
 	if born {
 		h.needs = e.Needs
 	}
@@ -169,11 +173,20 @@ func (n *needs) forget(id task.ID) {
 		delete(n.wanted[of], id)
 		if len(n.wanted[of]) == 0 {
 			delete(n.wanted, of)
-			delete(n.ended, of)
+			delete(n.known, of)
 			delete(n.under, of)
 		}
 	}
 	delete(n.waiting, id)
+}
+
+// drop forgets a task of which only a look has said that it waits, and which does not.
+func (n *needs) drop(id task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.waiting[id]; h != nil && !h.told {
+		n.forget(id)
+	}
 }
 
 // take returns who is to be looked at, and clears the list.
@@ -185,9 +198,9 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// known returns a held task as it was born, or no more of it than what it needs if whole is
+// born returns a held task as it was born, or no more of it than what it needs if whole is
 // false; nil if not even that is kept.
-func (n *needs) known(id task.ID) (t *task.Task, whole bool) {
+func (n *needs) born(id task.ID) (t *task.Task, whole bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.waiting[id]
@@ -223,25 +236,23 @@ func (n *needs) await(t *task.Task) (missing []task.ID) {
 			n.wanted[need.Task] = map[task.ID]bool{}
 		}
 		n.wanted[need.Task][t.ID] = true
-		if n.ended[need.Task] == nil && n.waiting[need.Task] == nil { // who waits has not ended
+		if h := n.waiting[need.Task]; n.known[need.Task] == nil && (h == nil || !h.told) {
 			missing = append(missing, need.Task)
 		}
 	}
 	return missing
 }
 
-// found notes how far a task has come.
+// found notes how far a task has come, unless a later word is known: what was read may be older
+// than what observe was told meanwhile.
 func (n *needs) found(t *task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.goes(t.ID, t.State)
-	if !t.State.Terminal() {
-		delete(n.ended, t.ID)
+	if known := n.known[t.ID]; len(n.wanted[t.ID]) == 0 || known != nil && known.Seq >= t.Seq {
 		return
 	}
-	if len(n.wanted[t.ID]) > 0 {
-		n.ended[t.ID] = &task.Task{ID: t.ID, State: t.State, Reason: t.Reason, Result: t.Result}
-	}
+	n.goes(t.ID, t.State)
+	n.known[t.ID] = &task.Task{ID: t.ID, State: t.State, Reason: t.Reason, Result: t.Result, Seq: t.Seq}
 }
 
 // ends returns how far the tasks that t needs have come.
@@ -251,7 +262,7 @@ func (n *needs) ends(t *task.Task) ([]task.End, []task.Task) {
 	ends, tasks := make([]task.End, len(t.Needs.Of)), make([]task.Task, len(t.Needs.Of))
 	for i, need := range t.Needs.Of {
 		tasks[i] = task.Task{ID: need.Task}
-		if e := n.ended[need.Task]; e != nil {
+		if e := n.known[need.Task]; e != nil {
 			ends[i], tasks[i] = task.End{State: e.State, Reason: e.Reason}, *e
 		}
 	}
@@ -326,7 +337,7 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 
 // considerNow looks at a held task because something has happened.
 func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
-	t, whole := s.needs.known(id)
+	t, whole := s.needs.born(id)
 	if t != nil {
 		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
 			return err
@@ -412,45 +423,67 @@ func (s *Scheduler) judge(ctx context.Context, t *task.Task) error {
 const heldPerSweep = 500
 
 // sweepHeld looks at some of the held tasks as if nothing were known, and at others
-// the next time. What has been free to go for longer than a step may take is a repair.
+// the next time. What has been free to go for longer than a step may take is a repair; so what
+// was found free is looked at by each sweep.
 func (s *Scheduler) sweepHeld(ctx context.Context) error {
-	ids, err := s.view.Held(ctx, s.heldAfter, heldPerSweep)
+	page, err := s.view.Held(ctx, s.heldAfter, heldPerSweep)
 	if err != nil {
 		return err
 	}
+	free := s.heldFree
+	s.heldFree = nil
+	for _, id := range free {
+		if _, err := s.sweepOneHeld(ctx, id); err != nil {
+			return err
+		}
+	}
 	last, read := task.ID(""), 0
-	for _, id := range ids {
+	for _, id := range page {
 		if last, read = id, read+1; read > heldPerSweep {
 			break
 		}
-		t, err := s.loadHeld(ctx, id)
+		if slices.Contains(free, id) {
+			continue
+		}
+		of, err := s.sweepOneHeld(ctx, id)
 		if err != nil {
 			return err
 		}
-		if t == nil {
-			continue
-		}
-		s.needs.await(t)
-		of := make([]task.ID, len(t.Needs.Of))
-		for i, need := range t.Needs.Of {
-			of[i] = need.Task
-		}
-		read += len(of)
-		if err := s.lookUp(ctx, of); err != nil {
-			return err
-		}
-		ends, _ := s.needs.ends(t)
-		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet || !s.missedLong(t, s.rec.Now()) {
-			continue
-		}
-		s.repairs.add(RepairHold, 1)
-		s.log.Warn().Str("task", string(id)).Msg("what it needs has ended, and it is still held; the sweep lets it go")
-		if err := s.judge(ctx, t); err != nil {
-			return err
-		}
+		read += of
 	}
-	if s.heldAfter = last; read <= heldPerSweep && len(ids) < heldPerSweep {
+	if s.heldAfter = last; read <= heldPerSweep && len(page) < heldPerSweep {
 		s.heldAfter = "" // from the beginning again
 	}
 	return nil
+}
+
+// sweepOneHeld looks at one held task, and returns how many others that took.
+func (s *Scheduler) sweepOneHeld(ctx context.Context, id task.ID) (read int, err error) {
+	t, err := s.loadHeld(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if t == nil {
+		s.needs.drop(id)
+		return 0, nil
+	}
+	s.needs.await(t)
+	of := make([]task.ID, len(t.Needs.Of))
+	for i, need := range t.Needs.Of {
+		of[i] = need.Task
+	}
+	if err := s.lookUp(ctx, of); err != nil {
+		return len(of), err
+	}
+	ends, _ := s.needs.ends(t)
+	if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
+		return len(of), nil
+	}
+	if !s.missedLong(t, s.rec.Now()) {
+		s.heldFree = append(s.heldFree, id)
+		return len(of), nil
+	}
+	s.repairs.add(RepairHold, 1)
+	s.log.Warn().Str("task", string(id)).Msg("what it needs has ended, and it is still held; the sweep lets it go")
+	return len(of), s.judge(ctx, t)
 }

@@ -121,7 +121,7 @@ func TestEndsLetGo(t *testing.T) {
 		pass(time.Minute)
 		noRepairs(t, all)
 		for _, s := range all {
-			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.ended) + len(s.needs.look); n > 0 {
+			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.known) + len(s.needs.look); n > 0 {
 				t.Errorf("%d entries are kept of what is over", n)
 			}
 		}
@@ -172,4 +172,77 @@ func TestHeldIsFound(t *testing.T) {
 			t.Errorf("%d repairs, want the one that nobody told of", n)
 		}
 	})
+}
+
+// A sweep that cannot look at all that is held nevertheless lets go what it has found free.
+func TestHeldIsFoundAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		first := w.submit(t, task.Spec{})
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		all := w.run(t, 1)
+		synctest.Wait()
+		open := make([]task.ID, task.MaxNeeds)
+		for i := range open {
+			open[i] = w.submit(t, task.Spec{})
+		}
+		for range 3 { // more than a sweep looks at
+			w.need(t, "", "", open...)
+		}
+		free := w.need(t, "", "", first)
+		pass(time.Minute)
+		w.wants(t, "the free one", free, task.Pending, "")
+		if n := all[0].Repairs()[RepairHold]; n != 1 {
+			t.Errorf("%d repairs, want one", n)
+		}
+	})
+}
+
+// ended is the step of a task that ends, as an observer is told of it.
+func ended(id task.ID, seq uint64, was task.State) *events.Step {
+	return &events.Step{Record: &events.Record{Seq: seq, Fact: events.Fact{Task: id, Event: task.AttemptFinished{}}},
+		Was: events.Glance{State: was}, Is: events.Glance{State: task.Finished}}
+}
+
+// What was read before an end was told and arrives behind it does not undo the end.
+func TestAnOldLookUndoesNoEnd(t *testing.T) {
+	n := newNeeds()
+	waiter := &task.Task{ID: "W", Work: task.Work{Needs: &task.Needs{Of: []task.Need{{Task: "N"}}}}}
+	if missing := n.await(waiter); len(missing) != 1 {
+		t.Fatalf("to look up: %v", missing)
+	}
+	n.observe(ended("N", 10, task.Running))
+	n.found(&task.Task{ID: "N", State: task.Running, Seq: 9})
+	if ends, _ := n.ends(waiter); ends[0].State != task.Finished {
+		t.Errorf("it has ended, and is taken for %v", ends[0])
+	}
+	n.observe(&events.Step{Record: &events.Record{Seq: 12, Fact: events.Fact{Task: "N", Event: task.Reopened{}}},
+		Was: events.Glance{State: task.Finished}, Is: events.Glance{State: task.Pending}})
+	n.found(&task.Task{ID: "N", State: task.Finished, Seq: 10})
+	if ends, _ := n.ends(waiter); ends[0].State.Terminal() {
+		t.Errorf("it has another life, and is taken for %v", ends[0])
+	}
+}
+
+// A sweep that comes to a task just after that has gone is no proof that it waits: who needs it
+// asks how far it has come.
+func TestALateSweepHidesNoEnd(t *testing.T) {
+	n := newNeeds()
+	birth := task.Submitted{Work: task.Work{Needs: &task.Needs{Of: []task.Need{{Task: "A"}}}}}
+	n.observe(&events.Step{Record: &events.Record{Seq: 5, Fact: events.Fact{Task: "N", Event: birth}}, Is: events.Glance{State: task.Held}})
+	middle := &task.Task{ID: "N", Work: birth.Work}
+	n.await(middle)
+	n.observe(ended("N", 8, task.Held))
+	n.await(middle) // of a sweep that has read it before
+	waiter := &task.Task{ID: "W", Work: task.Work{Needs: &task.Needs{Of: []task.Need{{Task: "N"}}}}}
+	if missing := n.await(waiter); len(missing) != 1 {
+		t.Errorf("to look up: %v, want the one that has ended", missing)
+	}
+	n.drop("N")
+	n.drop("W")
+	if len(n.waiting)+len(n.wanted)+len(n.known) > 0 {
+		t.Errorf("left are %v, %v, %v", n.waiting, n.wanted, n.known)
+	}
 }

@@ -146,7 +146,8 @@ type Scheduler struct {
 	breakers        breakers
 	reactors        []reactor // set once, by New
 	needs           *needs
-	heldAfter       task.ID // where the sweep goes on; its own
+	heldAfter       task.ID   // where the sweep goes on; its own
+	heldFree        []task.ID // what the last sweep found free to go; its own
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
