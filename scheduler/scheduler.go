@@ -144,6 +144,7 @@ type Scheduler struct {
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 	breakers        breakers
+	handed          handed
 	reactors        []reactor // set once, by New
 	needs           *needs
 	heldAfter       task.ID   // where the sweep goes on; its own
@@ -169,7 +170,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(s.rec, &cfg)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers)
+	s.reactors = append(s.reactors, &s.breakers, &s.handed)
 	return s
 }
 
