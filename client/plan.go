@@ -74,7 +74,7 @@ func (c *Client) PlanJob(ctx context.Context, job task.Job, s task.Submission, n
 	}
 	t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: time.Now(), Event: birth})
 	p := c.PlanTask(ctx, &t, nodes, at)
-	if p.Job = job.Name; s.Place == nil {
+	if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
 		p.Prefers = prefers
 	}
 	return p, nil

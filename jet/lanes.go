@@ -35,8 +35,8 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	if !special(l) {
 		return nil
 	}
-	if _, known := s.lanes.Load(l); known {
-		return nil
+	if since, known := s.lanes.Load(l); known && (!task.IsSelectorQueue(l.Queue) || time.Since(since.(time.Time)) < declareAgain) {
+		return nil // the route of a selector may have been retracted since
 	}
 	if err := l.Validate(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	if err != nil {
 		return err
 	}
-	s.lanes.Store(l, true)
+	s.lanes.Store(l, time.Now())
 	if made {
 		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	}

@@ -49,7 +49,7 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
-	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}} {
+	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
 		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
 			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
 		}
@@ -66,6 +66,10 @@ func TestNamesOfLanes(t *testing.T) {
 	w.Route = "crawl.8"
 	if got, want := offerSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
 		t.Errorf("priority 8 is at %s, want %s", got, want)
+	}
+	w.Route = "~0123.8"
+	if got, want := offerSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
+		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
 	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {

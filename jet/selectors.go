@@ -193,12 +193,23 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 		err = kv.Purge(ctx, route[1:], jetstream.LastRevision(now.Revision()))
 	}
 	if err == nil {
-		err = s.log.DeleteConsumer(ctx, consumerName(route))
+		err = s.deleteLanes(ctx, route)
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err != nil {
 		return fmt.Errorf("remove the route %s: %w", route, err)
 	}
 	return nil
+}
+
+func (s *Store) deleteLanes(ctx context.Context, route string) error {
+	lanes, err := s.lanesOf(ctx, route)
+	for _, l := range lanes {
+		if e := s.log.DeleteConsumer(ctx, laneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+			err = errors.Join(err, e)
+		}
+		s.lanes.Delete(l)
+	}
+	return err
 }
 
 // selectorFrom is where the consumer of a selector's route begins: all that lies

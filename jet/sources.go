@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,25 +86,49 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 	o.also.Lock() // one change at a time
 	defer o.also.Unlock()
 	var errs []error
-	kept := map[string]*source{}
+	kept := map[string]*nats.Subscription{}
 	for _, queue := range queues {
-		src := o.more[queue]
-		if src == nil {
+		heard := o.more[queue]
+		if heard == nil {
 			var err error
-			if src, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority}); err != nil {
+			if heard, err = o.store.nc.Subscribe(lanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
+				_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+			}
+			if err != nil {
 				errs = append(errs, err)
+				unheard(heard)
 				continue
 			}
+			o.lookAgain() // it may have other lanes
 		}
-		kept[queue] = src
+		kept[queue] = heard
 	}
-	for queue, src := range o.more {
+	for queue, heard := range o.more {
 		if kept[queue] == nil {
-			o.drop(src)
+			unheard(heard)
+			o.dropQueue(queue)
 		}
 	}
 	o.more = kept
 	return errors.Join(errs...)
+}
+
+func unheard(sub *nats.Subscription) {
+	if sub != nil {
+		_ = sub.Unsubscribe() // fails only if the connection is gone
+	}
+}
+
+// dropQueue pulls no more from any lane of a queue.
+func (o *offers) dropQueue(queue string) {
+	o.mu.Lock()
+	sources := o.sources
+	o.mu.Unlock()
+	for _, src := range sources {
+		if src.ask != nil && src.lane.Queue == queue {
+			o.drop(src)
+		}
+	}
 }
 
 // drop pulls no more from a source. What it brought is handed out or goes back.
@@ -141,7 +166,7 @@ func (o *offers) watchLanes(ctx context.Context) error {
 	}
 	stop := func() {
 		for _, sub := range subs {
-			_ = sub.Unsubscribe() // fails only if the connection is gone
+			unheard(sub)
 		}
 	}
 	first, cancel := context.WithTimeout(ctx, firstLook)
@@ -187,7 +212,9 @@ func (o *offers) lookAgain() {
 
 // findLanes serves the lanes that are not served yet.
 func (o *offers) findLanes(ctx context.Context) error {
-	lanes, err := o.store.lanesOf(ctx, o.queues...)
+	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
+	defer o.also.Unlock()
+	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
 	if err != nil {
 		return err
 	}
