@@ -63,7 +63,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
-			_, err = o.serve(ctx, task.Lane{}, nodeConsumer(o.own.node), o.own.ensure)
+			_, err = o.serve(ctx, task.Lane{}, "", nodeConsumer(o.own.node), o.own.ensure)
 		} else {
 			o.queues = append(o.queues, queue)
 			_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})

@@ -16,6 +16,7 @@ import (
 // source is a consumer from which offers come.
 type source struct {
 	lane task.Lane // zero for the node's own route
+	home string    // the queue whose limit holds for it: its own, or that of its selector
 	pull *puller   // waits there
 	ask  *asker    // asks for what is there; nil for the own route
 	// empty is whether it had nothing when that was last known, until again, when it is to be asked
@@ -32,15 +33,22 @@ type source struct {
 const pullAtOnce = 32
 
 func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
-	return o.serve(ctx, l, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
+	home := l.Queue
+	if task.IsSelectorQueue(home) {
+		var err error
+		if _, home, _, err = o.store.selectorFrom(ctx, home); err != nil {
+			return nil, fmt.Errorf("serve %s: %w", l.Queue, err)
+		}
+	}
+	return o.serve(ctx, l, home, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
 }
 
 // serve begins to pull from a consumer; the lane of the node's own route is zero.
-func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure func(context.Context) (bool, error)) (*source, error) {
+func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensure func(context.Context) (bool, error)) (*source, error) {
 	if _, err := ensure(ctx); err != nil {
 		return nil, err
 	}
-	src := &source{lane: l}
+	src := &source{lane: l, home: home}
 	revive := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
@@ -223,7 +231,15 @@ func (o *offers) findLanes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		o.limit(name, q.Limit)
+		several := false
+		if q.Limit > 0 {
+			lanes, err := o.store.under(ctx, name)
+			if err != nil {
+				return err
+			}
+			several = len(lanes) > 1
+		}
+		o.limit(name, q.Limit, several)
 	}
 	for _, l := range lanes {
 		o.mu.Lock()

@@ -291,11 +291,11 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	}
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
-		paused, err := s.sweepQueue(ctx, q, w)
-		if err != nil {
+		if err := s.learn(ctx, q, now, w); err != nil {
 			return err
 		}
-		if err := s.learn(ctx, q, now, w); err != nil {
+		paused, err := s.sweepQueue(ctx, w.home(q), w)
+		if err != nil {
 			return err
 		}
 		if w.serving(q) > 0 {
