@@ -214,9 +214,9 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 			return full
 		}
 		if room < 0 {
-			room = submitWindow
+			room = submitPart
 		}
-		facts := make([]*events.Fact, min(n, submitWindow, room))
+		facts := make([]*events.Fact, min(n, submitPart, room))
 		for i := range facts {
 			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), birth)
 		}
@@ -240,7 +240,7 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 		}
 		facts[i] = c.rec.Fact(id, birth)
 	}
-	for some := range slices.Chunk(facts, submitWindow) {
+	for some := range slices.Chunk(facts, submitPart) {
 		if err := c.place(ctx, some, each); err != nil {
 			return err
 		}
@@ -276,8 +276,9 @@ func (c *Client) place(ctx context.Context, births []*events.Fact, each func(Rec
 	return errors.Join(errs...)
 }
 
-// submitWindow is how many births are on their way at once.
-const submitWindow = 4096
+// submitPart is how many births are made and then placed at a time. Nothing is on
+// its way between two parts, so a small one is slow.
+const submitPart = 16_384
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {

@@ -22,7 +22,7 @@ var (
 	progressBody = []byte("+WPI")
 )
 
-func (l *lease) Ack() error { return l.store.nc.Publish(l.reply, ackBody) }
+func (l *lease) Ack() error { return l.store.pub.post(l.reply, ackBody) }
 
 // Return gives the offer back for somebody else. At first that is at once; an
 // offer that is given back again and again rests longer each time, for else it

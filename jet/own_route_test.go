@@ -60,9 +60,9 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 	if low := o.Low(); low != seqs[1] {
 		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
 	}
-	if err := s.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the server knows what is settled", func() bool {
+		return must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo().NumAckPending == 1
+	})
 	dropRoute(t, s, "n1")
 	prove(t, o)
 	info := must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo()

@@ -37,6 +37,7 @@ type publisher struct {
 	quit    chan struct{}
 	done    chan struct{}
 	cuts    cuts // of the connection
+	out     *outlet
 
 	mu     sync.Mutex
 	all    []*slot // guarded by mu; by index
@@ -71,12 +72,15 @@ func newPublisher(nc *nats.Conn, timeout time.Duration) (*publisher, error) {
 		return nil, err
 	}
 	p.sub = sub
+	p.out = newOutlet(nc, p.refuse)
+	go p.out.run()
 	go p.expire()
 	return p, nil
 }
 
-// close ends what waits: nobody listens for its answer any more.
+// close sends what has not left yet, and ends what waits: nobody listens for its answer any more.
 func (p *publisher) close() {
+	p.out.close()
 	close(p.quit)
 	<-p.done
 	_ = p.sub.Unsubscribe() // the connection may be gone already
@@ -87,17 +91,49 @@ func (p *publisher) close() {
 	p.cuts.cut()
 }
 
-// publish sends a message and waits for its acknowledgement. If none comes, the
-// error wraps [events.ErrUnknown].
+// publish sends a message, together with those that others publish at the same
+// time, and waits for its acknowledgement. If none comes, the error wraps
+// [events.ErrUnknown]. The message is the caller's again when publish returns.
 func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	s, err := p.send(m)
+	s, generation, err := p.reserve()
 	if err != nil {
 		return 0, err
 	}
-	return p.wait(ctx, s)
+	m.Reply = p.reply(s, generation)
+	p.out.put(parcel{m: m, slot: s, generation: generation})
+	seq, err := p.wait(ctx, s)
+	if errors.Is(err, events.ErrUnknown) { // it may not even have left
+		p.out.recall(m)
+	}
+	return seq, err
 }
 
-// send sends a message without waiting; wait must follow.
+// post sends a message that is not answered, together with what others publish.
+// An error means that the store or its connection is closed.
+func (p *publisher) post(subject string, body []byte) error {
+	select {
+	case <-p.quit:
+		return errClosed
+	default:
+	}
+	if p.nc.IsClosed() {
+		return fmt.Errorf("publish to %s: %w", subject, nats.ErrConnectionClosed)
+	}
+	p.out.put(parcel{subject: subject, body: body})
+	return nil
+}
+
+// refuse tells who waits for its acknowledgement that a message could not be sent.
+func (p *publisher) refuse(one parcel, err error) {
+	if one.m == nil {
+		return // nobody waits
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer(one.slot, one.generation, ack{err: p.refused(one.m, err)})
+}
+
+// send sends a message at once and does not wait; wait must follow.
 func (p *publisher) send(m *nats.Msg) (*slot, error) {
 	s, generation, err := p.reserve()
 	if err != nil {
@@ -131,20 +167,29 @@ func (p *publisher) reserve() (*slot, uint64, error) {
 
 // sendTo publishes a message whose acknowledgement goes to a slot.
 func (p *publisher) sendTo(s *slot, generation uint64, m *nats.Msg) error {
+	m.Reply = p.reply(s, generation)
+	if err := p.nc.PublishMsg(m); err != nil {
+		return p.refused(m, err)
+	}
+	return nil
+}
+
+// reply is where the acknowledgement for a slot is to go.
+func (p *publisher) reply(s *slot, generation uint64) string {
 	var buf [64]byte
 	reply := append(buf[:0], p.prefix...)
 	reply = strconv.AppendInt(reply, int64(s.index), 36)
 	reply = append(reply, '-')
 	reply = strconv.AppendUint(reply, generation, 36)
-	m.Reply = string(reply)
-	err := p.nc.PublishMsg(m)
+	return string(reply)
+}
+
+// refused says why the client library does not take a message.
+func (p *publisher) refused(m *nats.Msg, err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: the server takes at most %d bytes", events.ErrTooLarge, p.nc.MaxPayload())
 	}
-	if err != nil {
-		return fmt.Errorf("publish to %s: %w", m.Subject, err)
-	}
-	return nil
+	return fmt.Errorf("publish to %s: %w", m.Subject, err)
 }
 
 func (p *publisher) wait(ctx context.Context, s *slot) (uint64, error) {

@@ -57,43 +57,54 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return seq, nil
 }
 
-// PlaceAll implements [events.Placer]: it does not wait for one
-// answer before it sends the next. Each fact's outcome goes to done, by index
-// and in order, from the caller's goroutine.
+// PlaceAll implements [events.Placer]: it does not wait for one answer before
+// it sends the next, as long as no more than placeWindow are on their way. Each fact's outcome goes to
+// done, by index and in order, from the caller's goroutine.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
-	for i, f := range facts {
-		if errs[i] = s.declareOf(ctx, f); errs[i] != nil {
-			continue
-		}
-		err := s.openLaneOf(ctx, f)
-		var m *message
-		if err == nil {
-			m, err = placement(f)
-		}
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		if s.group != nil {
-			slots[i], errs[i] = s.group.send(m.detach())
-		} else {
-			slots[i], errs[i] = s.pub.send(&m.Msg)
-		}
-		m.free()
-	}
-	for i, slot := range slots {
-		if slot == nil {
+	finish := func(i int) {
+		if slots[i] == nil {
 			done(i, 0, errs[i])
-			continue
+			return
 		}
-		seq, err := s.pub.wait(ctx, slot)
+		seq, err := s.pub.wait(ctx, slots[i])
 		if errors.Is(err, errNoStream) {
 			seq, err = s.Place(ctx, facts[i]) // which waits until a stream answers
 		}
 		done(i, seq, err)
 	}
+	for i, f := range facts {
+		if i >= placeWindow {
+			finish(i - placeWindow)
+		}
+		slots[i], errs[i] = s.sendPlacement(ctx, f)
+	}
+	for i := max(len(facts)-placeWindow, 0); i < len(facts); i++ {
+		finish(i)
+	}
+}
+
+// placeWindow is how many placements are on their way at once.
+const placeWindow = 4096
+
+// sendPlacement sends an offer or a birth without waiting; publisher.wait must follow.
+func (s *Store) sendPlacement(ctx context.Context, f *events.Fact) (*slot, error) {
+	if err := s.declareOf(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return nil, err
+	}
+	m, err := placement(f)
+	if err != nil {
+		return nil, err
+	}
+	defer m.free()
+	if s.group != nil {
+		return s.group.send(m.detach())
+	}
+	return s.pub.send(&m.Msg)
 }
 
 // declareOf declares the route of a birth or offer before anything lies there.

@@ -1,0 +1,123 @@
+package jet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// writeCounter is a way to the server that counts writes.
+type writeCounter struct{ writes atomic.Int64 }
+
+// Dial implements [nats.CustomDialer].
+func (w *writeCounter) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return countingConn{c, w}, err
+}
+
+type countingConn struct {
+	net.Conn
+	w *writeCounter
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	c.w.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+func TestManyPublishesShareWrites(t *testing.T) {
+	t.Parallel()
+	w := &writeCounter{}
+	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL(), nats.SetCustomDialer(w)), Layout{})
+	const writers, length = 256, 8
+	before := w.writes.Load()
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			id, head := newTask(), uint64(0)
+			for i := range length {
+				seq, err := s.Append(within(t), newFact(id, note(fmt.Sprint(i))), head)
+				if err != nil {
+					t.Errorf("append %d: %v", i, err)
+					return
+				}
+				head = seq
+			}
+		})
+	}
+	wg.Wait()
+	if n := w.writes.Load() - before; n > writers*length/4 {
+		t.Errorf("%d messages took %d writes", writers*length, n)
+	}
+}
+
+// newIdleOutlet returns an outlet that does not run yet, and what is published.
+func newIdleOutlet(t *testing.T, refuse func(parcel, error)) (*outlet, *nats.Subscription) {
+	t.Helper()
+	nc := connect(t, startServer(t, ServerConfig{}).URL())
+	return newOutlet(nc, refuse), must(nc.SubscribeSync("out.>"))(t)
+}
+
+func TestOutletKeepsOrderToItsEnd(t *testing.T) {
+	t.Parallel()
+	o, sub := newIdleOutlet(t, nil)
+	for i := range 10 {
+		o.put(parcel{subject: fmt.Sprintf("out.%d", i)})
+	}
+	go o.run()
+	o.close()
+	for i := range 10 {
+		if m := must(sub.NextMsgWithContext(within(t)))(t); m.Subject != fmt.Sprintf("out.%d", i) {
+			t.Errorf("message %d went to %s", i, m.Subject)
+		}
+	}
+}
+
+func TestRecalledIsNotSent(t *testing.T) {
+	t.Parallel()
+	o, sub := newIdleOutlet(t, nil)
+	recalled := nats.NewMsg("out.recalled")
+	o.put(parcel{m: recalled})
+	o.put(parcel{m: nats.NewMsg("out.sent")})
+	o.recall(recalled)
+	go o.run()
+	o.close()
+	if m := must(sub.NextMsgWithContext(within(t)))(t); m.Subject != "out.sent" {
+		t.Errorf("%s was published", m.Subject)
+	}
+}
+
+// What the client library refuses is told, and what comes after it still leaves.
+func TestRefusedIsTold(t *testing.T) {
+	t.Parallel()
+	var refused []string
+	o, sub := newIdleOutlet(t, func(one parcel, _ error) { refused = append(refused, one.m.Subject) })
+	o.put(parcel{m: &nats.Msg{Subject: "out.large", Data: make([]byte, o.nc.MaxPayload()+1)}})
+	o.put(parcel{m: nats.NewMsg("out.small")})
+	go o.run()
+	o.close()
+	if m := must(sub.NextMsgWithContext(within(t)))(t); m.Subject != "out.small" {
+		t.Errorf("%s was published", m.Subject)
+	}
+	if len(refused) != 1 || refused[0] != "out.large" {
+		t.Errorf("refused were %v", refused)
+	}
+}
+
+func TestAckOnAClosedStore(t *testing.T) {
+	t.Parallel()
+	s := must(Open(within(t), connect(t, startServer(t, ServerConfig{}).URL()), Layout{}))(t)
+	l := &lease{store: s, reply: "out.ack"}
+	s.Close()
+	if err := l.Ack(); !errors.Is(err, errClosed) {
+		t.Errorf("Ack through a closed store: %v", err)
+	}
+	if _, err := s.Append(within(t), newFact(newTask(), note("too late")), 0); !errors.Is(err, errClosed) {
+		t.Errorf("Append to a closed store: %v", err)
+	}
+}
