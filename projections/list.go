@@ -2,8 +2,8 @@ package projections
 
 import (
 	"context"
-	"errors"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
