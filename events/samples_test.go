@@ -46,8 +46,8 @@ func full() map[Type]Fact {
 			Setup:        []string{"make deps"},
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
 
-			Concurrency: task.Concurrency{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld},
-			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
+			Concurrency: task.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld}},
+			Rate:        task.Rates{{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
 			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
 			Keep:        task.Keep{Done: task.Duration(24 * time.Hour), Failed: task.Duration(720 * time.Hour), Logs: task.Duration(72 * time.Hour)},
 			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},

@@ -44,11 +44,11 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 
 // place places a fact with the checks that check adds.
 func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message)) (uint64, error) {
-	if err := s.openLaneOf(ctx, f); err != nil {
-		return 0, err
-	}
 	if err := s.declareOf(ctx, f); err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return 0, err
 	}
 	m, err := placement(f)
 	if err != nil {
@@ -155,11 +155,11 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if !ok {
 		return fmt.Errorf("arm: %s is no offer", f.Type)
 	}
-	if err := s.openLaneOf(ctx, f); err != nil {
-		return err
-	}
 	if err := s.declareFor(ctx, &e.Work); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return err
 	}
 	body, err := events.Encode(nil, f)
 	if err != nil {

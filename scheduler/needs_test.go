@@ -173,3 +173,29 @@ func TestHeldIsFound(t *testing.T) {
 		}
 	})
 }
+
+// A sweep that cannot look at all that is held nevertheless lets go what it has found free.
+func TestHeldIsFoundAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		first := w.submit(t, task.Spec{})
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		all := w.run(t, 1)
+		synctest.Wait()
+		open := make([]task.ID, task.MaxNeeds)
+		for i := range open {
+			open[i] = w.submit(t, task.Spec{})
+		}
+		for range 3 { // more than a sweep looks at
+			w.need(t, "", "", open...)
+		}
+		free := w.need(t, "", "", first)
+		pass(time.Minute)
+		w.wants(t, "the free one", free, task.Pending, "")
+		if n := all[0].Repairs()[RepairHold]; n != 1 {
+			t.Errorf("%d repairs, want one", n)
+		}
+	})
+}

@@ -73,7 +73,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: time.Now, NewID: events.NewID}
 	s := noop
 	s.Queue = queue
-	s.Concurrency = &task.Concurrency{Max: 1, Key: "{labels.key}"}
+	s.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
 	birth, err := task.Birth(s, nil, 0, time.Now())
 	if err != nil {
