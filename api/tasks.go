@@ -105,7 +105,12 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return nil, err
 	}
+	routes, err := s.routesUnder(ctx, r.Queue)
+	if err != nil {
+		return nil, err
+	}
 	filter := &projections.Filter{
+		Routes: routes,
 		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until,
 		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
 	}

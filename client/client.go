@@ -336,13 +336,19 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	if err != nil {
 		return t, err
 	}
-	if err := c.parentsFree(ctx, &t); err != nil {
-		return t, fmt.Errorf("retry task %s: %w", id, err)
+	var parents []task.Task
+	if t.State.Terminal() { // else it is refused
+		if parents, err = c.parents(ctx, &t); err == nil {
+			err = c.reopenParents(ctx, parents)
+		}
+		if err != nil {
+			return t, fmt.Errorf("retry task %s: %w", id, err)
+		}
 	}
-	if t, err = c.reopen(ctx, t, reason); err != nil || t.Parent == "" {
+	if t, err = c.reopen(ctx, t, reason); err != nil {
 		return t, err
 	}
-	return t, c.reopenParent(ctx, t, reason)
+	return t, c.follow(ctx, t.ID, parents, reason)
 }
 
 // Copy makes a new task that does what a task does, as far as s does not change

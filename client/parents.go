@@ -201,17 +201,9 @@ func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[tas
 	return nil
 }
 
-// reopen gives a task another life, and its children before it: else it would end with them at
-// once. That it has one already is no error.
+// reopen gives a task another life, and then its children: it has to get its unique key again before anything
+// lives by it. A scheduler leaves it time for that ([task.Task.Expects]). That it has a life already is no error.
 func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.Task, error) {
-	if t.Spec.Parental() && t.State.Terminal() {
-		if err := c.rec.Free(ctx, &t); err != nil {
-			return t, fmt.Errorf("retry task %s: %w", t.ID, err)
-		}
-		if err := c.retryChildren(ctx, &t, reason); err != nil {
-			return t, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
-		}
-	}
 	now, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: reason})
 	if errors.Is(err, task.ErrRunning) && t.State.Terminal() && (t.Parent != "" || t.Spec.Parental()) { // a scheduler was faster
 		now, err = c.rec.Load(ctx, t.ID)
@@ -219,26 +211,29 @@ func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.T
 	if err != nil {
 		return now, fmt.Errorf("retry task %s: %w", t.ID, err)
 	}
+	if t.Spec.Parental() && t.State.Terminal() {
+		if err := c.retryChildren(ctx, &t, reason); err != nil {
+			return now, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
+		}
+	}
 	return now, c.rec.Settle(ctx, now)
 }
 
-// parentsFree tells whether those above a task could live again with it: the error is a [*events.Taken] if
-// another one has the unique key of one of them.
-func (c *Client) parentsFree(ctx context.Context, t *task.Task) error {
+// parents are those above a task that could live again with it, the nearest first.
+func (c *Client) parents(ctx context.Context, t *task.Task) ([]task.Task, error) {
+	var parents []task.Task
 	for child := *t; child.Parent != ""; {
 		parent, err := c.rec.Load(ctx, child.Parent)
 		if errors.Is(err, task.ErrUnknown) || err == nil && !isParent(&parent, child.ID) {
-			return nil
-		}
-		if err == nil {
-			err = c.rec.Free(ctx, &parent)
+			break
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		parents = append(parents, parent)
 		child = parent
 	}
-	return nil
+	return parents, nil
 }
 
 // isParent tells whether a task was expanded into one with this id: anybody may call anything its parent.
@@ -246,34 +241,44 @@ func isParent(t *task.Task, child task.ID) bool {
 	return slices.Contains(slices.Collect(maps.Values(task.ChildIDs(t))), child)
 }
 
-// reopenParent gives the parent of a task that has got another life one as well, if it has ended, and what
-// follows from that there.
-func (c *Client) reopenParent(ctx context.Context, child task.Task, reason string) error {
-	t, err := c.rec.Load(ctx, child.Parent)
-	if errors.Is(err, task.ErrUnknown) || err == nil && !isParent(&t, child.ID) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, own := task.OwnChildren(&t); own {
-		ends, err := c.Children(ctx, &t)
-		if err != nil {
-			return err
-		}
-		ends[child.ID] = task.End{State: task.Pending} // whatever has become of it meanwhile
-		if err := c.retryDependents(ctx, &t, ends, reason); err != nil {
+// reopenParents gives those parents of a task that have ended another life, the highest first. If the unique key
+// of one of them has been taken by another task, nothing of what is below that lives: the error is a
+// [*events.Taken].
+func (c *Client) reopenParents(ctx context.Context, parents []task.Task) error {
+	for i := range parents { // so that it is seldom found out too late
+		if err := c.rec.Free(ctx, &parents[i]); err != nil {
 			return err
 		}
 	}
-	if !t.State.Terminal() {
-		return nil
+	for _, t := range slices.Backward(parents) {
+		if !t.State.Terminal() {
+			continue
+		}
+		if _, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: "a child of it has another life"}); err != nil && !errors.Is(err, task.ErrRunning) {
+			return fmt.Errorf("retry task %s: %w", t.ID, err)
+		}
 	}
-	if _, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: "a child of it has another life"}); err != nil && !errors.Is(err, task.ErrRunning) {
-		return fmt.Errorf("retry task %s: %w", t.ID, err)
+	return nil
+}
+
+// follow gives those steps beside a task that has got another life one as well that follow from it.
+func (c *Client) follow(ctx context.Context, child task.ID, parents []task.Task, reason string) error {
+	for i := range parents {
+		t := &parents[i]
+		if _, own := task.OwnChildren(t); own {
+			ends, err := c.Children(ctx, t)
+			if err != nil {
+				return err
+			}
+			ends[child] = task.End{State: task.Pending} // whatever has become of it meanwhile
+			if err := c.retryDependents(ctx, t, ends, reason); err != nil {
+				return err
+			}
+		}
+		if !t.State.Terminal() {
+			return nil
+		}
+		child = t.ID
 	}
-	if t.Parent == "" {
-		return nil
-	}
-	return c.reopenParent(ctx, t, reason)
+	return nil
 }

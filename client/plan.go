@@ -63,7 +63,7 @@ func (c *Client) PlanJob(ctx context.Context, job task.Job, s task.Submission, n
 	}
 	prefers := job.Place.PreferWords()
 	// What it is to be given when it is submitted decides about its limits, not its place.
-	job.Concurrency, job.Rate, job.Unique = task.Concurrency{}, task.Rate{}, task.Unique{}
+	job.Concurrency, job.Rate, job.Unique = nil, nil, task.Unique{}
 	if strings.Contains(job.Place.Sticky, "{") {
 		job.Place.Sticky = "" // nor is it known whose task it will be
 	}
@@ -74,7 +74,7 @@ func (c *Client) PlanJob(ctx context.Context, job task.Job, s task.Submission, n
 	}
 	t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: time.Now(), Event: birth})
 	p := c.PlanTask(ctx, &t, nodes, at)
-	if p.Job = job.Name; s.Place == nil {
+	if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
 		p.Prefers = prefers
 	}
 	return p, nil

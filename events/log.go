@@ -50,6 +50,9 @@ type Placer interface {
 	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
 	// in order, from the caller's goroutine.
 	PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
+	// PlaceFirst is PlaceAll for tasks that have no offer on their route yet. If one has, its fact is not
+	// recorded and the error wraps [ErrConflict].
+	PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
 	// Arm has the log place a [task.Queued] fact by itself when it is due. A
 	// task has one timer: arming it again replaces it, but for the offer of a birth (After
 	// is 0), which replaces none: who has set it meanwhile knows more.

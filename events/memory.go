@@ -147,6 +147,43 @@ func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, done func(i int, s
 	}
 }
 
+// PlaceFirst implements [Placer].
+func (m *Memory) PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq, err := m.placeFirst(f)
+		done(i, seq, err)
+	}
+}
+
+func (m *Memory) placeFirst(f *Fact) (uint64, error) {
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if e, ok := f.Event.(task.Queued); ok {
+		for _, seq := range m.tasks[f.Task] {
+			if r := &m.records[seq-1]; r.Kind == KindOffer && routeOf(r) == e.Route {
+				return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
+			}
+		}
+	}
+	return m.place(f, raw)
+}
+
+// routeOf is where an offer lies; "" if it cannot be read.
+func routeOf(r *Record) task.Route {
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		return e.Route
+	case task.Queued:
+		return e.Route
+	}
+	return ""
+}
+
 // Admitted implements [Keeper].
 func (m *Memory) Admitted(ctx context.Context) (uint64, error) {
 	m.mu.Lock()

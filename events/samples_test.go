@@ -23,7 +23,7 @@ const (
 func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
-		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)"}
+		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
@@ -46,8 +46,8 @@ func full() map[Type]Fact {
 			Setup:        []string{"make deps"},
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
 
-			Concurrency: task.Concurrency{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld},
-			Rate:        task.Rate{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"},
+			Concurrency: task.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld}},
+			Rate:        task.Rates{{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
 			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
 			Keep:        task.Keep{Done: task.Duration(24 * time.Hour), Failed: task.Duration(720 * time.Hour), Logs: task.Duration(72 * time.Hour)},
 			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},

@@ -31,7 +31,7 @@ func TestPrograms(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for name, run := range map[string]func(*programs, *testing.T){
 			"transcripts": (*programs).transcripts, "python": (*programs).python, "node": (*programs).node, "shell": (*programs).shell,
-			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children,
+			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children, "too long": (*programs).tooLong,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); run(w, t) })
 		}

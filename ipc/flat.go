@@ -18,11 +18,7 @@ var flatFields = map[string]bool{
 
 // flat reads one line in the flat form as messages; none if it is something else.
 func flat(line []byte) []Message {
-	// Only here so that JSON logs stop early.
-	if !bytes.Contains(line, []byte(`"progress"`)) && !bytes.Contains(line, []byte(`"complete"`)) && !bytes.Contains(line, []byte(`"perf"`)) {
-		return nil
-	}
-	if !json.Valid(line) || kind(line) != '{' {
+	if !flatFirst(line) || !json.Valid(line) || kind(line) != '{' {
 		return nil
 	}
 	var f struct {
@@ -51,7 +47,7 @@ func flat(line []byte) []Message {
 		}
 		all = append(all, tell(TypeProgress, map[string]any{"progress": *f.Progress, "message": f.Label}))
 	}
-	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.wellFormed() {
+	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.check() == nil {
 		all = append(all, m)
 	}
 	switch {
@@ -68,6 +64,17 @@ func flat(line []byte) []Message {
 		all = append(all, tell(TypeProgress, 1))
 	}
 	return all
+}
+
+// flatFirst tells whether the first key of a line, if it is an object, is of the flat form. It
+// has other JSON stop early.
+func flatFirst(line []byte) bool {
+	at := skipSpace(line, skipSpace(line, 0)+1)
+	if at >= len(line) || line[at] != '"' {
+		return false
+	}
+	_, ours := flatFields[string(line[at:skipString(line, at)])]
+	return ours
 }
 
 // truth tells whether a JSON value is neither missing nor nothing.

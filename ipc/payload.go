@@ -96,12 +96,18 @@ func (m Message) Metrics() (map[string]float64, error) {
 	} else if err := json.Unmarshal(m.Payload, &all); err != nil {
 		return refuse("%w", err)
 	}
-	if len(all) == 0 || len(all) > MaxMetrics {
-		return refuse("it has %d figures, want 1 to %d", len(all), MaxMetrics)
+	switch n := len(all); {
+	case n == 0:
+		return refuse("it has no figures")
+	case n > MaxMetrics:
+		return refuse("%w", tooMuch("it has %d figures, want at most %d", n, MaxMetrics))
 	}
 	for name := range all {
-		if name == "" || len(name) > MaxName {
-			return refuse("a figure is named by 1 to %d bytes", MaxName)
+		switch n := len(name); {
+		case n == 0:
+			return refuse("a figure has no name")
+		case n > MaxName:
+			return refuse("%w", tooMuch("the name of a figure has %d bytes, want at most %d", n, MaxName))
 		}
 	}
 	return all, nil
@@ -200,7 +206,7 @@ func (m Message) Spawn() (Spawn, error) {
 		return Spawn{}, fmt.Errorf("payload of %s: %w", m.Type, err)
 	}
 	if len(s.Key) > MaxName {
-		return Spawn{}, fmt.Errorf("payload of %s: the key has %d bytes, want at most %d", m.Type, len(s.Key), MaxName)
+		return Spawn{}, fmt.Errorf("payload of %s: %w", m.Type, tooMuch("the key has %d bytes, want at most %d", len(s.Key), MaxName))
 	}
 	return s, nil
 }

@@ -9,7 +9,8 @@ import (
 const (
 	// MaxLine is the longest log text delivered at once; more comes in pieces.
 	MaxLine = 64 << 10
-	// MaxMessage is the longest line that can be a message; a longer one is log text.
+	// MaxMessage is the longest line that can be a message. A longer one that begins as one, with its
+	// type, is refused; any other is log text.
 	MaxMessage = 1 << 20
 )
 
@@ -32,8 +33,8 @@ type Item struct {
 func (i Item) IsMessage() bool { return i.Message.Type != "" }
 
 // Reader divides what a process writes into messages and log text. Every byte
-// comes back in an item, but for the ends of lines, in the order in which it
-// was written. Its memory is bounded by about twice [MaxMessage], and is a few
+// comes back in an item, but for the ends of lines and for messages that carry too much, in
+// the order in which it was written. Its memory is bounded by about twice [MaxMessage], and is a few
 // kilobytes for a stream of short lines that flows slowly. Use it from one
 // goroutine at a time.
 type Reader struct {
@@ -46,10 +47,12 @@ type Reader struct {
 	start   int  // buf[start:end] has been read and not delivered
 	end     int  //
 	scanned int  // buf[start:scanned] holds no end of line
+	singly  int  // lines before it are to be looked at one by one
 	asText  bool // the line at start is known to be text, and may be partly delivered
 	full    bool // the last read filled the buffer
 	err     error
 
+	over *refusing // the line at start is passed over
 	text []byte    // room for text in which something was replaced
 	more []Message // of a line that was several, what remains to be delivered
 }
@@ -79,11 +82,14 @@ func (r *Reader) Reset(src io.Reader) {
 	*r = fresh
 }
 
-// Next returns the next item. A last line without an end counts as a line. When
+// Next returns the next item. Lines of log text that were read together may come together. A last line without an end counts as a line. When
 // all has been delivered it returns [io.EOF], or the error with which the
 // source ended, and so for ever after. A message is the caller's to keep; text
 // is valid only until the next call.
 func (r *Reader) Next() (Item, error) {
+	if text, n := r.run(); n > 0 {
+		return Item{Line: Line{Text: text, Several: n}}, nil
+	}
 	m, raw, partial, err := r.next()
 	switch {
 	case err != nil:
@@ -106,8 +112,18 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 		return m, nil, false, nil
 	}
 	for {
+		if r.over != nil {
+			if m, ended := r.pass(); ended {
+				return m, nil, false, nil
+			}
+			r.fill()
+			continue
+		}
 		if i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); i >= 0 {
 			r.scanned += i
+			if r.refuse(r.buf[r.start:r.scanned]) {
+				continue
+			}
 			m, raw, partial = r.line(r.scanned, r.scanned+1)
 			return m, raw, partial, nil
 		}
@@ -115,9 +131,13 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 		pending := r.buf[r.start:r.end]
 		switch {
 		case len(pending) > r.limit(pending):
+			if r.refuse(pending) {
+				continue
+			}
 			return Message{}, r.piece(), true, nil
 		case r.err == nil:
 			r.fill()
+		case r.refuse(pending):
 		case len(pending) > 0:
 			m, raw, partial = r.line(r.end, r.end)
 			return m, raw, partial, nil
@@ -189,7 +209,7 @@ func (r *Reader) candidate(line []byte) bool {
 // fill reads once, after making room.
 func (r *Reader) fill() {
 	if r.start == r.end {
-		r.start, r.end, r.scanned = 0, 0, 0
+		r.start, r.end, r.scanned, r.singly = 0, 0, 0, 0
 	}
 	switch {
 	case r.end < len(r.buf) && !(r.full && r.start == 0 && len(r.buf) < flowBuffer):
@@ -213,5 +233,5 @@ func (r *Reader) fill() {
 // move brings what has not been delivered to the beginning of buf.
 func (r *Reader) move(buf []byte) {
 	n := copy(buf, r.buf[r.start:r.end])
-	r.buf, r.start, r.end, r.scanned = buf, 0, n, r.scanned-r.start
+	r.buf, r.start, r.end, r.scanned, r.singly = buf, 0, n, r.scanned-r.start, max(r.singly-r.start, 0)
 }

@@ -30,16 +30,18 @@ func read(t testing.TB, r *Reader) []string {
 		case err != nil:
 			return append(got, err.Error())
 		case item.IsMessage():
-			got = append(got, fmt.Sprintf("%s %s", item.Message.Type, item.Message.Payload))
+			got = append(got, fmt.Sprintf("%s %s%s", item.Message.Type, item.Message.Payload, item.Message.Excess))
 		default:
-			s := fmt.Sprintf("%q", item.Line.Text)
-			if item.Line.Partial {
-				s += "..."
-			}
-			if item.Line.Replaced {
-				s += "!"
-			}
-			got = append(got, s)
+			item.Line.Each(func(l Line) {
+				s := fmt.Sprintf("%q", l.Text)
+				if l.Partial {
+					s += "..."
+				}
+				if l.Replaced {
+					s += "!"
+				}
+				got = append(got, s)
+			})
 		}
 	}
 }
@@ -76,8 +78,13 @@ func TestReader(t *testing.T) {
 		{"replacement character itself", "�\n", []string{`"�"`}},
 		{"looks like one", "{\"a\":1}\n{\n", []string{`"{\"a\":1}"`, `"{"`}},
 		{"unknown type", `{"type":"NEWS"}` + "\n", []string{`"{\"type\":"...`, `"\"NEWS\"}"`}},
-		{"too long for a message", strings.Repeat(" ", 7) + status + "\nb\n",
-			[]string{`"       {"...`, `"\"type\":\""...`, `"STATUS\","...`, `"\"payload"...`, `"\":{\"prog"...`, `"ress\":0."...`, `"25}}"`, `"b"`}},
+		{"too long for a message", strings.Repeat(" ", 7) + status + "\nb\n", []string{`STATUS its line has 52 bytes, want at most 48`, `"b"`}},
+		{"much too long, without end", status[:43] + strings.Repeat("5", 100), []string{`STATUS its line has 143 bytes, want at most 48`}},
+		{"too long, crlf, and another", status[:43] + strings.Repeat("5", 100) + "}}\r\n" + status, []string{`STATUS its line has 146 bytes, want at most 48`, `STATUS {"progress":0.25}`}},
+		{"too long, of no known type", `{"type":"N","payload":` + strings.Repeat("5", 30) + "}\n",
+			[]string{`"{\"type\":"...`, `"\"N\",\"pay"...`, `"load\":55"...`, `"55555555"...`, `"55555555"...`, `"55555555"...`, `"5555}"`}},
+		{"too long, with something wrong", `{"type":"STATUS"  x` + strings.Repeat("5", 30) + "\n",
+			[]string{`"{\"type\":"...`, `"\"STATUS\""...`, `"  x55555"...`, `"55555555"...`, `"55555555"...`, `"55555555"...`, `"5"`}},
 		{"longest message", "  " + status + " \n", []string{`STATUS {"progress":0.25}`}},
 		{"message within a long line", "123456789" + status + "\n",
 			[]string{`"12345678"...`, `"9{\"type\""...`, `":\"STATUS"...`, `"\",\"paylo"...`, `"ad\":{\"pr"...`, `"ogress\":"...`, `"0.25}}"`}},
@@ -175,6 +182,7 @@ func FuzzReader(f *testing.F) {
 		var want []string
 		for rest := in; len(rest) > 0; {
 			line, after, ended := bytes.Cut(rest, []byte("\n"))
+			whole := line
 			if ended {
 				line = bytes.TrimSuffix(line, []byte("\r"))
 			}
@@ -182,11 +190,13 @@ func FuzzReader(f *testing.F) {
 			m, ok := parse(line)
 			several := flat(line)
 			if short := len(line) <= 48 && len(trimmed) > 0 && trimmed[0] == '{'; ok && short {
-				want = append(want, m.Type+" "+string(m.Payload))
+				want = append(want, m.Type+" "+string(m.Payload)+m.Excess)
 			} else if len(several) > 0 && short {
 				for _, m := range several {
 					want = append(want, m.Type+" "+string(m.Payload))
 				}
+			} else if m, ok := tooLong(whole, trimmed); ok {
+				want = append(want, m)
 			} else {
 				want = append(want, string(line))
 			}
@@ -196,12 +206,20 @@ func FuzzReader(f *testing.F) {
 		var got []string
 		r, whole := small(&chunks{in, int(chunk)}), ""
 		for {
+			if text, n := r.run(); n > 0 {
+				lines := strings.Split(string(text), "\n")
+				if _, replaced := clean(nil, text); n < 2 || len(lines) != n || len(text) > 8+1 || replaced {
+					t.Fatalf("%q at once, as %d lines", text, n)
+				}
+				got = append(got, lines...)
+				continue
+			}
 			m, raw, partial, err := r.next()
 			if err != nil {
 				break
 			}
 			if m.Type != "" {
-				got = append(got, m.Type+" "+string(m.Payload))
+				got = append(got, m.Type+" "+string(m.Payload)+m.Excess)
 				continue
 			}
 			if len(raw) > 8 || partial && len(raw) == 0 {
@@ -218,6 +236,15 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("got  %q\nwant %q", got, want)
 		}
 	})
+}
+
+// tooLong is what becomes of a line that is longer than the 48 bytes of a message and begins as one.
+func tooLong(line, trimmed []byte) (string, bool) {
+	if len(line) <= 48 || len(trimmed) == 0 || trimmed[0] != '{' {
+		return "", false
+	}
+	m, ok := head(line[:48])
+	return fmt.Sprintf("%s its line has %d bytes, want at most 48", m.Type, len(line)), ok
 }
 
 // chunks reads a few bytes at a time.
@@ -250,10 +277,12 @@ func BenchmarkReader(b *testing.B) {
 			items := 0
 			for b.Loop() {
 				src.Seek(0, io.SeekStart)
-				for r.Reset(src); ; items++ {
-					if _, err := r.Next(); err != nil {
+				for r.Reset(src); ; {
+					item, err := r.Next()
+					if err != nil {
 						break
 					}
+					items += max(item.Line.Several, 1)
 				}
 			}
 			b.ReportMetric(float64(items)/b.Elapsed().Seconds(), "lines/s")

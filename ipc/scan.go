@@ -86,6 +86,9 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 			end := skipValue(object, at)
 			key := object[at:end]
 			at = skipSpace(object, skipSpace(object, end)+1) // over the colon
+			if at > len(object) {
+				return // cut off
+			}
 			end = skipValue(object, at)
 			if !yield(key, object[at:end]) {
 				return

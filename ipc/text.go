@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Line is log text: a line without its end (LF or CRLF), or a piece of one.
+// Line is log text: a line without its end (LF or CRLF), or a piece of one, or several lines.
 type Line struct {
 	// Text is valid UTF-8 without zero bytes. It is overwritten by the next
 	// call of [Reader.Next]; copy what is to be kept. At most [MaxLine] bytes
@@ -15,9 +15,24 @@ type Line struct {
 	// Partial says that the line is longer than [MaxLine] and that the
 	// stream's next item is the next piece of it.
 	Partial bool
+	// Several is how many lines Text holds, parted by line feeds, if it is more than one;
+	// none of them is a piece, and nothing in them was replaced.
+	Several int
 	// Replaced says that the process wrote something else: each run of zero
 	// bytes and of bytes that are not UTF-8 has become one U+FFFD.
 	Replaced bool
+}
+
+// Each calls each with one line of l after the other.
+func (l Line) Each(each func(Line)) {
+	for ; l.Several > 1; l.Several-- {
+		one := l
+		one.Text, l.Text, _ = bytes.Cut(l.Text, []byte{'\n'})
+		one.Several = 0
+		each(one)
+	}
+	l.Several = 0
+	each(l)
 }
 
 // clean returns raw as text, and whether it had to replace anything. It returns

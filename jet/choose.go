@@ -21,7 +21,7 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 		if s.ask == nil || s.empty && !now.After(s.again) || only && !s.metered {
 			continue
 		}
-		if s.metered && now.Before(o.limits[s.lane.Queue].asking) {
+		if s.metered && now.Before(o.limits[s.home].asking) {
 			continue
 		}
 		open = append(open, s.lane)
@@ -36,7 +36,7 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 		}
 	}
 	if w.at.metered {
-		o.limits[next.Queue].asking = now.Add(2 * askSilence)
+		o.limits[w.at.home].asking = now.Add(2 * askSilence)
 	}
 }
 
@@ -102,7 +102,7 @@ func (o *offers) bare(from *source, silent bool) {
 	if silent {
 		from.again = now.Add(askRest)
 	}
-	if q := o.limits[from.lane.Queue]; from.metered && q != nil {
+	if q := o.limits[from.home]; from.metered && q != nil {
 		q.asking, q.full = time.Time{}, q.full || silent
 		from.again = now.Add(meterRest)
 	}

@@ -140,7 +140,10 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 			}
 		}
 		batch, left, lost, err := f.wait(ctx)
-		if err != nil && len(f.records) == 0 {
+		if err != nil {
+			if len(f.records) > 0 {
+				return f.records, nil // the next call says why there are no more
+			}
 			return nil, err
 		}
 		f.broken = !f.read(batch) || lost

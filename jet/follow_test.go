@@ -1,9 +1,11 @@
 package jet
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -106,4 +108,38 @@ func TestFeedOfALargeLog(t *testing.T) {
 	})
 	read(t, follow(t, s, 1), 1, n)
 	read(t, follow(t, s, n-10), n-10, n)
+}
+
+// A feed whose reader gives up while more is on its way returns what it has, and does not look
+// for the rest again and again.
+func TestFeedEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	f := follow(t, s, 1)
+	if err := f.pull.inbox.sub.Unsubscribe(); err != nil { // what is on its way does not come
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan int)
+	go func() {
+		got := 0
+		for seq := uint64(1); got < 5; {
+			f.take(&nats.Msg{Subject: chainPrefix + string(newTask()), Reply: fmt.Sprintf("$JS.ACK.%s.c.1.%d.%d.1.7", LogStream, seq, seq)})
+			if records, err := f.Next(ctx); err == nil { // else it has looked at its context first
+				got += len(records)
+				seq += uint64(len(records))
+			} else {
+				f.mu.Lock()
+				f.buffer = nil
+				f.mu.Unlock()
+			}
+		}
+		ended <- got
+	}()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second): // else it takes until the consumer is found to be gone, five times
+		t.Fatal("it looks until something else ends it")
+	}
 }

@@ -35,8 +35,8 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	if !special(l) {
 		return nil
 	}
-	if _, known := s.lanes.Load(l); known {
-		return nil
+	if since, known := s.lanes.Load(l); known && (!task.IsSelectorQueue(l.Queue) || time.Since(since.(time.Time)) < declareAgain) {
+		return nil // the route of a selector may have been retracted since
 	}
 	if err := l.Validate(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	if err != nil {
 		return err
 	}
-	s.lanes.Store(l, true)
+	s.lanes.Store(l, time.Now())
 	if made {
 		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
@@ -71,7 +71,15 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 		_, err = s.log.UpdateConsumer(ctx, cfg)
 		return false, err
 	}
-	q, err := s.queue(ctx, l.Queue)
+	home := l.Queue
+	var from uint64
+	var what string
+	if task.IsSelectorQueue(l.Queue) {
+		if from, home, what, err = s.selectorFrom(ctx, l.Queue); err != nil {
+			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
+		}
+	}
+	q, err := s.queue(ctx, home)
 	if err != nil {
 		return false, err
 	}
@@ -88,11 +96,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 		cfg.FilterSubject = lanePrefix(l) + "*"
 		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
 	}
-	if task.IsSelectorQueue(l.Queue) {
-		from, what, err := s.selectorFrom(ctx, l.Queue)
-		if err != nil {
-			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
-		}
+	if what != "" {
 		cfg.Description = "Millrace: offers for " + what + "; an ack wait is a lease"
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
 	}
@@ -103,8 +107,11 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 		}
 		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
-	if now, err := s.queue(ctx, l.Queue); err != nil || now.Head != q.Head {
-		return true, errors.Join(err, s.KeepQueue(ctx, l.Queue)) // said while it was made
+	if home != l.Queue { // whoever counts what runs of that queue has one lane more to count
+		_ = s.nc.Publish(lanesPrefix+home, nil)
+	}
+	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
+		return true, errors.Join(err, s.KeepQueue(ctx, home)) // said while it was made
 	}
 	return true, nil
 }
@@ -147,7 +154,7 @@ func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
 
 // queue reads what operators have said about a queue.
 func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
-	if _, own := task.NodeOf(name); own {
+	if task.ValidName("queue", name) != nil { // the own route of a node, or one that stands for no queue
 		return task.Queue{Name: name}, nil
 	}
 	records, err := s.Queue(ctx, name)
@@ -172,6 +179,24 @@ func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]task.Lane, err
 	return lanes, nil
 }
 
+// under lists the lanes of a queue as lanesOf does, and those of the selectors that choose among
+// the nodes which serve it: what operators say about the queue holds for all of them.
+func (s *Store) under(ctx context.Context, name string) ([]task.Lane, error) {
+	queues := []string{name}
+	if task.ValidName("queue", name) == nil {
+		declared, err := s.Declared(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range declared {
+			if d.Queue == name {
+				queues = append(queues, d.Route())
+			}
+		}
+	}
+	return s.lanesOf(ctx, queues...)
+}
+
 // KeepQueue makes the consumers of a queue be as the facts about it say: paused or
 // not, and with its limit. Doing it again is harmless.
 func (s *Store) KeepQueue(ctx context.Context, name string) error {
@@ -180,7 +205,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		lanes, err := s.lanesOf(ctx, name)
+		lanes, err := s.under(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -216,9 +241,10 @@ type LaneState struct {
 	Handed uint64
 }
 
-// QueueState returns what the server holds of a queue, lane by lane. Lanes without a consumer are left out.
+// QueueState returns what the server holds of a queue, lane by lane, those of selectors that choose among
+// its nodes included. Lanes without a consumer are left out.
 func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error) {
-	lanes, err := s.lanesOf(ctx, name)
+	lanes, err := s.under(ctx, name)
 	if err != nil {
 		return nil, err
 	}

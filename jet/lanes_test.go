@@ -49,7 +49,7 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
-	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}} {
+	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
 		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
 			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
 		}
@@ -66,6 +66,10 @@ func TestNamesOfLanes(t *testing.T) {
 	w.Route = "crawl.8"
 	if got, want := offerSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
 		t.Errorf("priority 8 is at %s, want %s", got, want)
+	}
+	w.Route = "~0123.8"
+	if got, want := offerSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
+		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
 	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
@@ -274,8 +278,19 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 			t.Errorf("of a paused queue: %+v", l)
 		}
 	}
+	kind := selectorWork(t, "zone=eu")
+	kind.Spec.Place.Queue, kind.Route = "a", task.SelectorRoute("a", kind.Spec.Needs(), 7)
+	born(t, s, kind) // is for nodes of a kind that serve the queue
+	if err := o.Also(within(t), []string{kind.Route.Queue()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range must(s.QueueState(within(t), "a"))(t) {
+		if c := must(s.js.Consumer(within(t), LogStream, laneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
+			t.Errorf("of a paused queue %+v is not", l)
+		}
+	}
 	say(task.ResumeQueue{})
-	if l := takeAll(t, o, 2); l[0].Priority+l[1].Priority != 14 {
+	if l := takeAll(t, o, 3); l[0].Priority+l[1].Priority+l[2].Priority != 21 {
 		t.Errorf("after it was resumed, these came: %v", l)
 	}
 
@@ -306,21 +321,57 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 func TestALimitHoldsForAllLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: time.Minute})
+	keepsLimit(t, s, "a", func(i int) { submitTo(t, s, "a", []int{5, 8, 2}[i%3], "") }, func(int) events.Offers { return offersOf(t, s, "a", "b") })
+}
+
+// It holds for what waits for nodes of a kind as well, and for workers of which none is chosen by
+// all selectors.
+func TestALimitHoldsForSelectors(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	zones := []task.Submitted{selectorWork(t, "zone=eu"), selectorWork(t, "zone=us"), selectorWork(t, "zone=ap")}
+	keepsLimit(t, s, "default", func(i int) {
+		if i%2 == 0 {
+			submitTo(t, s, "default", 5, "")
+			return
+		}
+		e := zones[i%3]
+		e.Route = e.Route.At([]int{5, 9}[i/6%2])
+		born(t, s, e)
+	}, func(worker int) events.Offers {
+		o := offersOf(t, s, "default")
+		if err := o.Also(within(t), []string{zones[worker].Route.Queue()}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "its limit is known", func() bool {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return len(o.sources) == 3 && o.limits["default"] != nil && o.limits["default"].several
+		})
+		return o
+	})
+}
+
+// keepsLimit has tasks of a queue run on three workers and looks that its limit holds.
+func keepsLimit(t *testing.T, s *Store, queue string, place func(i int), serve func(worker int) events.Offers) {
 	rec := recorder(s)
 	const limit, workers, slots, tasks = 3, 3, 4, 40
 	n := limit
-	if _, _, err := rec.DoQueue(within(t), "a", task.LimitQueue{Running: &n}); err != nil {
+	if _, _, err := rec.DoQueue(within(t), queue, task.LimitQueue{Running: &n}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tasks {
-		submitTo(t, s, "a", []int{5, 8, 2}[i%3], "")
+		place(i)
 	}
 	ctx, cancel := context.WithCancel(within(t))
 	var mu sync.Mutex
 	running, most, done := 0, 0, map[task.ID]int{}
 	var wg sync.WaitGroup
-	for range workers {
-		o := offersOf(t, s, "a", "b")
+	var all []events.Offers
+	for worker := range workers {
+		all = append(all, serve(worker))
+	}
+	for _, o := range all {
 		for range slots {
 			wg.Go(func() {
 				for {

@@ -26,6 +26,9 @@ const (
 // queueLimit is what a worker knows of a queue that has a limit. It is guarded by offers.mu.
 type queueLimit struct {
 	limit int
+	// several is whether the queue has lanes besides those that are served here, of selectors that
+	// do not choose this node.
+	several bool
 	// full is whether it was at its limit when last counted.
 	full bool
 	// asking is until when somebody is taken to be asking; the others wait for what he finds.
@@ -39,12 +42,13 @@ type queueLimit struct {
 func (o *offers) remeter() (do func()) {
 	lanes := map[string]int{}
 	for _, s := range o.sources {
-		lanes[s.lane.Queue]++
+		lanes[s.home]++
 	}
 	old, stand := o.stand, make([]*source, 0, len(o.sources))
 	o.metering = false
 	for _, s := range o.sources {
-		if s.metered = s.ask != nil && o.limits[s.lane.Queue] != nil && lanes[s.lane.Queue] > 1; s.metered {
+		q := o.limits[s.home]
+		if s.metered = s.ask != nil && q != nil && (q.several || lanes[s.home] > 1); s.metered {
 			o.metering = true
 		} else {
 			stand = append(stand, s)
@@ -77,18 +81,18 @@ func (o *offers) remeter() (do func()) {
 	}
 }
 
-// limit notes the limit of a queue; 0 is none.
-func (o *offers) limit(queue string, limit int) {
+// limit notes the limit of a queue, and whether it has several lanes; 0 is none.
+func (o *offers) limit(queue string, limit int, several bool) {
 	o.mu.Lock()
 	known := o.limits[queue]
 	switch {
-	case limit == 0 && known == nil, known != nil && known.limit == limit:
+	case limit == 0 && known == nil, known != nil && known.limit == limit && known.several == several:
 		o.mu.Unlock()
 		return
 	case limit == 0:
 		delete(o.limits, queue)
 	default:
-		o.limits[queue] = &queueLimit{limit: limit}
+		o.limits[queue] = &queueLimit{limit: limit, several: several}
 	}
 	do := o.remeter()
 	o.mu.Unlock()
@@ -98,7 +102,7 @@ func (o *offers) limit(queue string, limit int) {
 // meter asks a lane of a queue with a limit, unless that is known to be full and still is.
 func (o *offers) meter(at *source) {
 	o.mu.Lock()
-	q := o.limits[at.lane.Queue]
+	q := o.limits[at.home]
 	if q == nil || !q.full {
 		o.mu.Unlock()
 		at.ask.want(1)
@@ -107,12 +111,12 @@ func (o *offers) meter(at *source) {
 	limit := q.limit
 	o.mu.Unlock()
 	go func() {
-		if o.leased(at.lane.Queue) < limit {
-			o.setFull(at.lane.Queue, false)
+		if o.leased(at.home) < limit {
+			o.setFull(at.home, false)
 			at.ask.want(1)
 			return
 		}
-		o.setFull(at.lane.Queue, true)
+		o.setFull(at.home, true)
 		at.ask.credit()
 		o.bare(at, false)
 	}()
@@ -121,7 +125,7 @@ func (o *offers) meter(at *source) {
 // admit gives an offer to a waiter if the limit of its queue allows, or else returns it and
 // has the waiter begin anew.
 func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
-	queue := from.lane.Queue
+	queue := from.home
 	o.mu.Lock()
 	q := o.limits[queue]
 	o.mu.Unlock()
@@ -168,7 +172,7 @@ func (o *offers) setFull(queue string, full bool) {
 	}
 	again := time.Now().Add(meterRest/2 + rand.N(meterRest))
 	for _, s := range o.sources {
-		if s.metered && s.lane.Queue == queue {
+		if s.metered && s.home == queue {
 			s.empty, s.again = true, again
 		}
 	}

@@ -63,8 +63,10 @@ func offerSubject(w *task.Work, id task.ID) string {
 	return queuePrefix + string(w.Route) + "." + string(id)
 }
 
-// special tells whether offers of a lane have a consumer of their own.
-func special(l task.Lane) bool { return !l.Plain() && task.ValidName("queue", l.Queue) == nil }
+// special tells whether offers of a lane have a consumer of their own. A node's own route has but one.
+func special(l task.Lane) bool {
+	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidName("queue", l.Queue) == nil)
+}
 
 // laneSign parts a queue's name and the number of a lane in subjects.
 const laneSign = "~"

@@ -29,7 +29,8 @@ type offers struct {
 	stopLooking func()
 
 	also sync.Mutex
-	more map[string]*source // guarded by also; those that [offers.Also] has added, by queue
+	// more are the queues that [offers.Also] has added, and what tells of new lanes of each. Guarded by also.
+	more map[string]*nats.Subscription
 
 	mu sync.Mutex
 	// sources and pullers are replaced, so a slice that was read stays as it is. Guarded by mu.
@@ -62,7 +63,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
-			_, err = o.serve(ctx, task.Lane{}, nodeConsumer(o.own.node), o.own.ensure)
+			_, err = o.serve(ctx, task.Lane{}, "", nodeConsumer(o.own.node), o.own.ensure)
 		} else {
 			o.queues = append(o.queues, queue)
 			_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
@@ -260,6 +261,11 @@ func (o *offers) Close() {
 			o.stopLooking() // the answer may have been lost with a connection
 		}
 		o.watch.Wait()
+		o.also.Lock()
+		for _, sub := range o.more {
+			unheard(sub)
+		}
+		o.also.Unlock()
 		o.mu.Lock()
 		sources := o.sources
 		o.mu.Unlock()

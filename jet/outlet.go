@@ -59,11 +59,11 @@ func (o *outlet) put(one parcel) {
 // recall returns when a message is not in the outlet's hands any more, whether
 // it was sent or not.
 func (o *outlet) recall(m *nats.Msg) {
-	o.mu.Lock()
-	o.queue = slices.DeleteFunc(o.queue, func(one parcel) bool { return one.m == m })
-	o.mu.Unlock()
 	o.sending.Lock() // it may be among those that are being published
-	o.sending.Unlock()
+	defer o.sending.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = slices.DeleteFunc(o.queue, func(one parcel) bool { return one.m == m })
 }
 
 // run publishes what is put until close is called, and then what is left.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,15 +22,16 @@ const maxLines = 1<<20 - 4<<10
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
 func (s *Store) Print(ctx context.Context, b task.Lines) error {
-	room := linesRoom.Get().(*bytes.Buffer)
-	defer linesRoom.Put(room)
-	room.Reset()
-	if err := encodePlain(room, b); err != nil {
-		return err
+	body := b.Encoded
+	if body == nil {
+		var err error
+		if body, err = b.AppendJSON(nil); err != nil {
+			return err
+		}
 	}
-	body := room.Bytes()
 	if half := len(b.Lines) / 2; len(body) > maxLines && half > 0 {
 		all := b.Lines
+		b.Encoded = nil
 		b.Lines = all[:half]
 		if err := s.Print(ctx, b); err != nil {
 			return err
@@ -42,25 +42,14 @@ func (s *Store) Print(ctx context.Context, b task.Lines) error {
 	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
 }
 
-// linesRoom is room for messages of lines, so that a task which prints much needs no new one each time.
-var linesRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
 // plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
 // print they are frequent, and each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
-	err := encodePlain(&b, v)
-	return b.Bytes(), err
-}
-
-func encodePlain(b *bytes.Buffer, v any) error {
-	e := json.NewEncoder(b)
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	b.Truncate(b.Len() - 1) // the line end that the encoder adds
-	return nil
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err // the line end that the encoder adds
 }
 
 // Keep stores a batch of records and waits for the server's word. The same
@@ -70,8 +59,7 @@ func (s *Store) Keep(ctx context.Context, b task.Records) error {
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First)
-	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {id}}, Data: body})
+	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
 }
 
 func (s *Store) keep(ctx context.Context, m *nats.Msg) error {

@@ -193,31 +193,43 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 		err = kv.Purge(ctx, route[1:], jetstream.LastRevision(now.Revision()))
 	}
 	if err == nil {
-		err = s.log.DeleteConsumer(ctx, consumerName(route))
+		err = s.deleteLanes(ctx, route)
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err != nil {
 		return fmt.Errorf("remove the route %s: %w", route, err)
 	}
 	return nil
 }
 
-// selectorFrom is where the consumer of a selector's route begins: all that lies
-// there came later. If nobody has declared it, it begins with the log.
-func (s *Store) selectorFrom(ctx context.Context, route string) (from uint64, description string, err error) {
+func (s *Store) deleteLanes(ctx context.Context, route string) error {
+	lanes, err := s.lanesOf(ctx, route)
+	for _, l := range lanes {
+		if e := s.log.DeleteConsumer(ctx, laneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+			err = errors.Join(err, e)
+		}
+		s.lanes.Delete(l)
+	}
+	return err
+}
+
+// selectorFrom is where the consumer of a selector's route begins, for all that lies there came
+// later; the queue among whose nodes it chooses; and what it stands for, in words. If nobody has
+// declared it, it begins with the log and is of no queue.
+func (s *Store) selectorFrom(ctx context.Context, route string) (from uint64, queue, description string, err error) {
 	kv, err := s.selectorBucket(ctx)
 	if err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	e, err := kv.Get(ctx, strings.TrimPrefix(route, "~"))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 1, "nobody has declared what for", nil
+		return 1, "", "nobody has declared what for", nil
 	}
 	if err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	var d task.Declaration
 	if err := json.Unmarshal(e.Value(), &d); err != nil {
-		return 1, "its declaration cannot be read", nil
+		return 1, "", "its declaration cannot be read", nil
 	}
-	return max(d.From, 1), fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs), nil
+	return max(d.From, 1), d.Queue, fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs), nil
 }

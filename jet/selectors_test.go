@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,6 +125,65 @@ func TestAlso(t *testing.T) {
 	}
 	if err := o.Also(within(t), []string{"a b"}); err == nil {
 		t.Error("a route that is none was taken")
+	}
+	settled(t, o)
+}
+
+// What waits for nodes of a kind has its priorities, too; the lanes come and go with the route.
+func TestLanesOfSelectors(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	place := func(p int) {
+		e := selectorWork(t, "zone=eu")
+		e.Route = e.Route.At(p)
+		born(t, s, e)
+	}
+	o := offersOf(t, s, "default")
+	place(9) // before anybody serves the route
+	route := selectorWork(t, "zone=eu").Route.Queue()
+	if err := o.Also(within(t), []string{route}); err != nil {
+		t.Fatal(err)
+	}
+	served := func(lanes int) func() bool {
+		return func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.sources) == 1+lanes }
+	}
+	eventually(t, "the plain lane and that of 9 are served", served(2))
+	if took := takeAll(t, o, 1); took[0].Priority != 9 {
+		t.Errorf("took %+v", took)
+	}
+	for _, p := range []int{1, 5, 9, 10, 9} {
+		place(p)
+	}
+	eventually(t, "all four lanes are served", served(4))
+	eventually(t, "none is let be because it had nothing", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.empty && !time.Now().After(s.again) })
+	})
+	var got []int
+	for _, l := range takeAll(t, o, 5) {
+		got = append(got, l.Priority)
+	}
+	if !slices.Equal(got, []int{10, 9, 9, 5, 1}) {
+		t.Errorf("taken in the order %v", got)
+	}
+	if err := o.Also(within(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !served(0)() {
+		t.Error("a route that was given up is still served")
+	}
+	all, err := s.Declared(within(t))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("declared: %+v, %v", all, err)
+	}
+	if err := s.Retract(within(t), all[0]); err != nil {
+		t.Fatal(err)
+	}
+	for name := range s.log.ConsumerNames(within(t)).Name() {
+		if name != "queue_default" {
+			t.Errorf("consumer %s is left", name)
+		}
 	}
 	settled(t, o)
 }

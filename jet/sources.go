@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // source is a consumer from which offers come.
 type source struct {
 	lane task.Lane // zero for the node's own route
+	home string    // the queue whose limit holds for it: its own, or that of its selector
 	pull *puller   // waits there
 	ask  *asker    // asks for what is there; nil for the own route
 	// empty is whether it had nothing when that was last known, until again, when it is to be asked
@@ -31,15 +33,22 @@ type source struct {
 const pullAtOnce = 32
 
 func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
-	return o.serve(ctx, l, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
+	home := l.Queue
+	if task.IsSelectorQueue(home) {
+		var err error
+		if _, home, _, err = o.store.selectorFrom(ctx, home); err != nil {
+			return nil, fmt.Errorf("serve %s: %w", l.Queue, err)
+		}
+	}
+	return o.serve(ctx, l, home, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
 }
 
 // serve begins to pull from a consumer; the lane of the node's own route is zero.
-func (o *offers) serve(ctx context.Context, l task.Lane, name string, ensure func(context.Context) (bool, error)) (*source, error) {
+func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensure func(context.Context) (bool, error)) (*source, error) {
 	if _, err := ensure(ctx); err != nil {
 		return nil, err
 	}
-	src := &source{lane: l}
+	src := &source{lane: l, home: home}
 	revive := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
@@ -85,25 +94,49 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 	o.also.Lock() // one change at a time
 	defer o.also.Unlock()
 	var errs []error
-	kept := map[string]*source{}
+	kept := map[string]*nats.Subscription{}
 	for _, queue := range queues {
-		src := o.more[queue]
-		if src == nil {
+		heard := o.more[queue]
+		if heard == nil {
 			var err error
-			if src, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority}); err != nil {
+			if heard, err = o.store.nc.Subscribe(lanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
+				_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+			}
+			if err != nil {
 				errs = append(errs, err)
+				unheard(heard)
 				continue
 			}
+			o.lookAgain() // it may have other lanes
 		}
-		kept[queue] = src
+		kept[queue] = heard
 	}
-	for queue, src := range o.more {
+	for queue, heard := range o.more {
 		if kept[queue] == nil {
-			o.drop(src)
+			unheard(heard)
+			o.dropQueue(queue)
 		}
 	}
 	o.more = kept
 	return errors.Join(errs...)
+}
+
+func unheard(sub *nats.Subscription) {
+	if sub != nil {
+		_ = sub.Unsubscribe() // fails only if the connection is gone
+	}
+}
+
+// dropQueue pulls no more from any lane of a queue.
+func (o *offers) dropQueue(queue string) {
+	o.mu.Lock()
+	sources := o.sources
+	o.mu.Unlock()
+	for _, src := range sources {
+		if src.ask != nil && src.lane.Queue == queue {
+			o.drop(src)
+		}
+	}
 }
 
 // drop pulls no more from a source. What it brought is handed out or goes back.
@@ -141,7 +174,7 @@ func (o *offers) watchLanes(ctx context.Context) error {
 	}
 	stop := func() {
 		for _, sub := range subs {
-			_ = sub.Unsubscribe() // fails only if the connection is gone
+			unheard(sub)
 		}
 	}
 	first, cancel := context.WithTimeout(ctx, firstLook)
@@ -187,7 +220,9 @@ func (o *offers) lookAgain() {
 
 // findLanes serves the lanes that are not served yet.
 func (o *offers) findLanes(ctx context.Context) error {
-	lanes, err := o.store.lanesOf(ctx, o.queues...)
+	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
+	defer o.also.Unlock()
+	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
 	if err != nil {
 		return err
 	}
@@ -196,7 +231,15 @@ func (o *offers) findLanes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		o.limit(name, q.Limit)
+		several := false
+		if q.Limit > 0 {
+			lanes, err := o.store.under(ctx, name)
+			if err != nil {
+				return err
+			}
+			several = len(lanes) > 1
+		}
+		o.limit(name, q.Limit, several)
 	}
 	for _, l := range lanes {
 		o.mu.Lock()

@@ -69,12 +69,7 @@ func TestCheckpoints(t *testing.T) {
 		t.Errorf("the same attempt again: %v", err)
 	}
 	// Rubbish that somebody has put there is replaced.
-	if err := s.nc.Publish(checkpointPrefix+string(id), []byte("{")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	raw(t, s, checkpointPrefix+string(id), nil, []byte("{"))
 	if err := s.SaveCheckpoint(within(t), task.Checkpoint{Task: id, Epoch: 1, Value: json.RawMessage(`1`)}); err != nil {
 		t.Errorf("over rubbish: %v", err)
 	}

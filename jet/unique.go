@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +31,11 @@ func (s *Store) Claimed(ctx context.Context, key string) (events.Record, bool, e
 // subject and stores the birth on its own. Two messages of which one writes a subject and
 // the other compares it exclude each other, for both name it literally.
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64) (uint64, error) {
-	if err := errors.Join(s.openLaneOf(ctx, f), s.declareOf(ctx, f)); err != nil {
+	err := s.declareOf(ctx, f)
+	if err == nil {
+		err = s.openLaneOf(ctx, f)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
 	m, err := placement(f)

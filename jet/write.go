@@ -39,17 +39,23 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 
 // Place implements [events.Placer].
 func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
-	if err := s.openLaneOf(ctx, f); err != nil {
-		return 0, err
-	}
+	return s.place(ctx, f, func(*message) {})
+}
+
+// place places a fact with the checks that check adds.
+func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message)) (uint64, error) {
 	if err := s.declareOf(ctx, f); err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return 0, err
 	}
 	m, err := placement(f)
 	if err != nil {
 		return 0, err
 	}
 	defer m.free()
+	check(m)
 	seq, err := s.publish(ctx, &m.Msg)
 	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
@@ -61,6 +67,16 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 // it sends the next, as long as no more than placeWindow are on their way. Each fact's outcome goes to
 // done, by index and in order, from the caller's goroutine.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	s.placeAll(ctx, facts, func(*message) {}, done)
+}
+
+// PlaceFirst implements [events.Placer], as PlaceAll does.
+func (s *Store) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	s.placeAll(ctx, facts, func(m *message) { m.expect(0) }, done)
+}
+
+// placeAll places facts with the checks that check adds.
+func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*message), done func(i int, seq uint64, err error)) {
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	finish := func(i int) {
@@ -69,8 +85,8 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 			return
 		}
 		seq, err := s.pub.wait(ctx, slots[i])
-		if errors.Is(err, errNoStream) {
-			seq, err = s.Place(ctx, facts[i]) // which waits until a stream answers
+		if errors.Is(err, errNoStream) || says(err, codeWriteInFlight) {
+			seq, err = s.place(ctx, facts[i], check) // which waits until a stream answers
 		}
 		done(i, seq, err)
 	}
@@ -78,7 +94,7 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 		if i >= placeWindow {
 			finish(i - placeWindow)
 		}
-		slots[i], errs[i] = s.sendPlacement(ctx, f)
+		slots[i], errs[i] = s.sendPlacement(ctx, f, check)
 	}
 	for i := max(len(facts)-placeWindow, 0); i < len(facts); i++ {
 		finish(i)
@@ -88,8 +104,8 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i 
 // placeWindow is how many placements are on their way at once.
 const placeWindow = 4096
 
-// sendPlacement sends an offer or a birth without waiting; publisher.wait must follow.
-func (s *Store) sendPlacement(ctx context.Context, f *events.Fact) (*slot, error) {
+// sendPlacement sends an offer or a birth with the checks that check adds, without waiting; publisher.wait must follow.
+func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, check func(*message)) (*slot, error) {
 	if err := s.declareOf(ctx, f); err != nil {
 		return nil, err
 	}
@@ -101,6 +117,7 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact) (*slot, error
 		return nil, err
 	}
 	defer m.free()
+	check(m)
 	if s.group != nil {
 		return s.group.send(m.detach())
 	}
@@ -138,11 +155,11 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if !ok {
 		return fmt.Errorf("arm: %s is no offer", f.Type)
 	}
-	if err := s.openLaneOf(ctx, f); err != nil {
-		return err
-	}
 	if err := s.declareFor(ctx, &e.Work); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f); err != nil {
+		return err
 	}
 	body, err := events.Encode(nil, f)
 	if err != nil {

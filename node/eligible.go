@@ -25,7 +25,7 @@ func WantOf(spec *task.Spec, queue string) Want {
 		return Want{Queue: queue}
 	}
 	w := Want{Queue: queue, Nodes: spec.Place.Nodes, Needs: spec.Needs()}
-	if len(w.Nodes) > 0 {
+	if len(w.Nodes) > 0 && len(spec.Place.Labels)+len(spec.Place.Avoid) == 0 {
 		w.Queue = "" // the own route of a node asks for no queue
 	}
 	return w
@@ -81,6 +81,8 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)
 			case r.Key == task.LabelNode && r.Op == task.OpNotIn:
 				return RuleAvoid, "the task avoids it"
+			case r.Key == task.LabelNode && r.Op == task.OpIn:
+				return RuleName, "the task is for " + strings.Join(r.Values, ", ")
 			}
 			return RuleLabel, why
 		}
@@ -147,14 +149,15 @@ func Eligible(nodes []Node, w Want) []Verdict {
 
 // Choose picks count of the nodes, which all may claim the task, and returns their
 // names and those of the rest. They are taken in the order of their names; with a
-// label to spread over, one for each of its values in turn.
+// label to spread over, one for each of its values in turn, and those without it last.
 func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 	groups := map[string][]string{}
-	var order []string
+	var order, turn, without []string
 	for i := range nodes {
-		value := ""
-		if spread != "" {
-			value = nodes[i].Labels[spread]
+		value, ok := nodes[i].Labels[spread]
+		if spread != "" && !ok {
+			without = append(without, string(nodes[i].ID))
+			continue
 		}
 		if _, ok := groups[value]; !ok {
 			order = append(order, value)
@@ -162,7 +165,6 @@ func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 		groups[value] = append(groups[value], string(nodes[i].ID))
 	}
 	slices.Sort(order)
-	var turn []string
 	for taken := true; taken; {
 		taken = false
 		for _, value := range order {
@@ -172,6 +174,8 @@ func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 			}
 		}
 	}
+	slices.Sort(without)
+	turn = append(turn, without...)
 	count = min(max(count, 0), len(turn))
 	return turn[:count:count], turn[count:]
 }

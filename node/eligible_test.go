@@ -55,12 +55,24 @@ func TestEligible(t *testing.T) {
 			t.Errorf("of a task for a named node: %+v", v)
 		}
 	}
+	// With labels besides, both count, and so does the queue.
+	both := WantOf(&task.Spec{Place: task.Place{Nodes: []string{"able", "far", "other"}, Labels: spec.Place.Labels}}, "default")
+	rules := map[ID]Rule{"able": "", "far": RuleLabel, "other": RuleQueue, "avoided": RuleName}
+	for _, v := range Eligible(fleet(), both) {
+		if rule, ok := rules[v.Node]; ok && v.Rule != rule {
+			t.Errorf("of a task for named nodes with labels: %+v, want %q", v, rule)
+		}
+	}
 }
 
 func TestChoose(t *testing.T) {
 	var nodes []Node
 	for _, name := range []string{"c1", "a2", "b1", "a1", "a3"} {
 		nodes = append(nodes, Node{ID: ID(name), Profile: Profile{Labels: map[string]string{"rack": name[:1]}}})
+	}
+	bare := append(nodes[:len(nodes):len(nodes)], Node{ID: "a0"})
+	if names, spares := Choose(bare, 4, "rack"); strings.Join(names, " ") != "a1 b1 c1 a2" || strings.Join(spares, " ") != "a3 a0" {
+		t.Errorf("with one that is in no rack: %v, then %v", names, spares)
 	}
 	for _, c := range []struct {
 		count         int

@@ -1,9 +1,13 @@
 package projections
 
-import "millrace/task"
+import (
+	"time"
+
+	"millrace/task"
+)
 
 // cache holds the tasks that are most likely to change next: those that have not
-// ended, the least recently changed of which is dropped when it is full. It is
+// ended and are not due much later, the least recently changed of which is dropped when it is full. It is
 // for one goroutine.
 type cache struct {
 	size    int
@@ -31,13 +35,21 @@ func (c *cache) get(id task.ID) (*task.Task, bool) {
 	return &e.task, true
 }
 
-// put keeps a task as it is now, or forgets it if it has ended.
+// muchLater is how long a task may have to wait for its time to be kept.
+const muchLater = time.Hour
+
+// likely tells whether a task may change soon.
+func likely(t *task.Task) bool {
+	return !t.State.Terminal() && (t.State != task.Scheduled || t.Due.Sub(t.Since) < muchLater)
+}
+
+// put keeps a task as it is now, or forgets it if it is not likely to change.
 func (c *cache) put(t *task.Task) {
 	e, ok := c.entries[t.ID]
 	if ok {
 		e.unlink()
 	}
-	if t.State.Terminal() {
+	if !likely(t) {
 		if ok {
 			delete(c.entries, t.ID)
 		}

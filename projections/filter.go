@@ -40,6 +40,8 @@ type Filter struct {
 	Suspect func(*task.Task) bool
 	// Job, Node and Queue are exact. Node is who runs or last ran the task.
 	Job, Node, Queue string
+	// Routes are those of selectors that choose among the nodes of Queue: what waits there is the queue's, too.
+	Routes []string
 	// Schedule is which one made the task.
 	Schedule string
 	// Labels must all be there with these values.
@@ -151,7 +153,11 @@ func (f *Filter) conditions(after string) *condition {
 		c.and("node = ?", f.Node)
 	}
 	if f.Queue != "" {
-		c.and("queue = ?", f.Queue)
+		args := []any{f.Queue}
+		for _, route := range f.Routes {
+			args = append(args, route)
+		}
+		c.and("queue IN ("+repeat("?", len(args))+")", args...)
 	}
 	if f.Schedule != "" {
 		c.and("instr(doc, ?)", string(appendLabel(nil, "schedule", f.Schedule)))

@@ -71,6 +71,27 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	return f, nil
 }
 
+// next returns what the log has next. While it waits for that it lets go of what
+// it has at hand.
+func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, error) {
+	soon, cancel := context.WithTimeout(ctx, atRest)
+	defer cancel()
+	records, err := feed.Next(soon)
+	if err == nil || ctx.Err() != nil || soon.Err() == nil {
+		return records, err
+	}
+	if err := f.rest(ctx); err != nil {
+		return nil, err
+	}
+	return feed.Next(ctx)
+}
+
+// rest lets go of the memory of earlier batches, and has SQLite do the same.
+func (f *fold) rest(ctx context.Context) error {
+	f.index, f.changes, f.of, f.steps = map[task.ID]int{}, nil, nil, nil
+	return f.w.exec(ctx, "PRAGMA shrink_memory")
+}
+
 // apply folds records into rows, all or none. Those at or below the sequence
 // reached have been folded before and change nothing.
 func (f *fold) apply(ctx context.Context, records []events.Record) error {

@@ -14,7 +14,7 @@ import (
 func TestLimitedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	limited := &task.Spec{Handler: "h", Concurrency: task.Concurrency{Max: 1}, Rate: task.Rate{Limit: 1}}
+	limited := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 1}}, Rate: task.Rates{{Limit: 1}}}
 	var ids []task.ID
 	for range 3 {
 		e, err := task.Birth(task.Submission{Spec: limited}, nil, 0, time.Now())

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,9 @@ func (l *list) run() error {
 		case state != task.Pending:
 			err = l.add(l.ofState(state))
 		case l.filter.Queue != "":
-			err = l.add("waits IS NOT NULL")
+			for _, queue := range append([]string{l.filter.Queue}, l.filter.Routes...) {
+				err = errors.Join(err, l.add("waits IS NOT NULL AND queue = ?", queue))
+			}
 		default:
 			err = l.pending()
 		}

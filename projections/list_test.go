@@ -100,6 +100,9 @@ func (h *history) filter() Filter {
 		f.Job = "crawl"
 	case 1:
 		f.Queue = "gpu"
+		if h.IntN(2) == 0 {
+			f.Routes = []string{"default", "none"} // as if selectors had these
+		}
 	case 2:
 		f.Node = h.text()
 	case 3:
@@ -135,7 +138,7 @@ func plain(k *task.Task, f *Filter) bool {
 	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&
 		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
-		(f.Queue == "" || k.Route.Queue() == f.Queue) &&
+		(f.Queue == "" || k.Route.Queue() == f.Queue || slices.Contains(f.Routes, k.Route.Queue())) &&
 		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&
 		(f.Until.IsZero() || k.SubmittedAt.Before(f.Until))
 }

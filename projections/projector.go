@@ -35,6 +35,10 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
+// atRest is how long nothing must have happened until what is kept at hand for the
+// next batch is let go.
+const atRest = 10 * time.Second
+
 // Log is what a projector needs of the log.
 type Log interface {
 	events.Follower
@@ -143,7 +147,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 		if err := pace.wait(ctx, &p.Store.reach); err != nil {
 			return err
 		}
-		records, err := feed.Next(ctx)
+		records, err := f.next(ctx, feed)
 		if err != nil {
 			return fmt.Errorf("follow the log: %w", cause(ctx, err))
 		}

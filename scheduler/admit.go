@@ -94,7 +94,7 @@ func (a *admitter) observe(step *events.Step) {
 		}
 		return
 	case task.AttemptFailed:
-		if step.Task.Spec.Rate.Limit > 0 {
+		if len(step.Task.Spec.Rate) > 0 {
 			if until := asked(e, r.Fact.At); !until.IsZero() {
 				w := step.Task.Work
 				a.tell(r.Seq, func() { a.pause(&w, until) })
@@ -159,18 +159,16 @@ func (a *admitter) granted(seq uint64, e task.Granted) {
 	}
 }
 
-// pause remembers that a task asked for a pause of its rate, with mu held: it is recorded
+// pause remembers that a task asked for a pause of its rates, with mu held: it is recorded
 // with the next admission.
 func (a *admitter) pause(w *task.Work, until time.Time) {
-	name, bucket, changed := a.known.Pause(w, until)
-	if !changed {
-		return
+	for name, bucket := range a.known.Pause(w, until) {
+		a.known.Bucket(name, bucket)
+		if a.paused == nil {
+			a.paused = map[string]time.Time{}
+		}
+		a.paused[name] = time.Time(bucket)
 	}
-	a.known.Bucket(name, bucket)
-	if a.paused == nil {
-		a.paused = map[string]time.Time{}
-	}
-	a.paused[name] = time.Time(bucket)
 }
 
 // begin forgets everything.
@@ -425,7 +423,7 @@ func (a *admitter) refuse(ctx context.Context, d *task.Decision) error {
 		g.Go(one)
 	}
 	for _, r := range d.Refused {
-		do(r, task.Refuse{Detail: "no place under " + r.Counter})
+		do(r, task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter})
 	}
 	for _, r := range d.Replaced {
 		do(r, task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter})

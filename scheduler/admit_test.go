@@ -167,7 +167,7 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 func TestAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
-		spec := task.Spec{Concurrency: task.Concurrency{Max: 2}, Retry: task.Retry{Max: 1}}
+		spec := task.Spec{Concurrency: task.Concurrencies{{Max: 2}}, Retry: task.Retry{Max: 1}}
 		ids := []task.ID{w.submitLimited(t, 0, spec)}
 		if got := w.task(t, ids[0]); got.State != task.Held || got.Reason != task.HoldLimit {
 			t.Errorf("at first the task is %v (%s)", got.State, got.Reason)
@@ -220,7 +220,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 		w := newTestWorld()
 		defer admitting(t.Context(), w, w.Memory)()
 		one := func(n int, onLimit, key string) task.ID {
-			id := w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrency{Max: 1, Key: key, OnLimit: onLimit}})
+			id := w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
 			time.Sleep(10 * time.Millisecond)
 			return id
 		}
@@ -272,7 +272,7 @@ func survive(t *testing.T, seed uint64) {
 	}
 	const tasks, most = 40, 3
 	for n := range tasks {
-		w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrency{Max: most, Key: "k"}, Retry: task.Retry{Max: 3}})
+		w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: most, Key: "k"}}, Retry: task.Retry{Max: 3}})
 	}
 	var running []func(task.Command)
 	done := 0
@@ -311,7 +311,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		stop := admitting(t.Context(), w, w.Memory)
-		rate := task.Spec{Rate: task.Rate{Limit: 1000, Burst: 10, Key: "api"}}
+		rate := task.Spec{Rate: task.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
 		first := w.submitLimited(t, 1, rate)
 		time.Sleep(10 * time.Millisecond)
 		if id, end := w.runOne(t, "n"); id != first {

@@ -12,10 +12,11 @@ type Hurried interface {
 }
 
 // The read model is hurried again when each record that it had last time has been waited
-// for so long, and mostPatience at most.
+// for so long, and mostPatience at most: what it has to do with that takes its time as well, and a pause
+// that grew with all of it would make the next batch larger, and so the next pause.
 const (
 	perNews      = 50 * time.Microsecond
-	mostPatience = 100 * time.Millisecond
+	mostPatience = 20 * time.Millisecond
 )
 
 // hurry hurries the read model whenever busy says so, as long as somebody waits for what it

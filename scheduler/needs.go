@@ -2,24 +2,19 @@ package scheduler
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/task"
 )
 
-// needs lets tasks go that wait for others. An end that it is told of is looked up
-// among those who wait for it, so nothing is asked again and again. It keeps in memory
-// who waits for whom; the log has the rest.
+// needs knows which held tasks wait for which others, and how far those have come. It is told so in the
+// order of the log, and what it asks the read model for may be older than that: whatever it notes has the
+// sequence that it reflects, and what is older than what is known counts for nothing. It keeps all that in
+// memory; the log has the rest.
 type needs struct {
 	wake chan struct{} // there is somebody to look at
 	busy chan struct{} // holds one: somebody who is waited for is on the way, so news are urgent
@@ -27,86 +22,89 @@ type needs struct {
 	observed atomic.Uint64 // the latest that was told
 
 	mu      sync.Mutex
-	waiting map[task.ID]*held            // guarded by mu; those that are held
-	wanted  map[task.ID]map[task.ID]bool // guarded by mu; by whom a task is needed
-	ended   map[task.ID]*task.Task       // guarded by mu; of those, the ones that have ended
-	look    map[task.ID]bool             // guarded by mu; held tasks to look at
-	births  int                          // guarded by mu; how many are kept in waiting
-	under   map[task.ID]bool             // guarded by mu; those that are needed and under way: offered, or running
+	waiting map[task.ID]*held   // guarded by mu; those that are held
+	wanted  map[task.ID]*wanted // guarded by mu; those that others need
+	look    map[task.ID]bool    // guarded by mu; held tasks to look at
+	births  int                 // guarded by mu; how many are kept in waiting
+	under   int                 // guarded by mu; how many of the wanted are under way: offered, or running
 }
 
 // held is a task that waits for others.
 type held struct {
-	of []task.ID // those, once it is known how far each of them has come
+	seq uint64 // the last fact that left it held; 0 if it is only taken to be held
+	// needs are what it waits for; nil if that has to be read.
+	needs *task.Needs
 	// birth is the task as it was born, if that is all that has happened to it and
 	// there is room for it: so it need not be read again.
 	birth *task.Task
-	// needs are those of a birth for which there is no room: so it is read only to let it go.
-	needs *task.Needs
+	// awaited is whether it is noted among those that want what it needs.
+	awaited bool
+	// let is whether an offer that lets it go is on its way, or in the log and not told of yet.
+	let bool
 }
+
+// wanted is a task that others need.
+type wanted struct {
+	by  map[task.ID]struct{} // those
+	seq uint64               // of the fact up to which the rest is known; 0 if nothing is
+	task.Input
+}
+
+// underway tells whether it may end soon.
+func (w *wanted) underway() bool { return w.State == task.Pending || w.State == task.Running }
 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
 const maxBirths = 100_000
 
 func newNeeds() *needs {
-	return &needs{
-		wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), under: map[task.ID]bool{}, waiting: map[task.ID]*held{}, wanted: map[task.ID]map[task.ID]bool{},
-		ended: map[task.ID]*task.Task{}, look: map[task.ID]bool{},
-	}
+	n := &needs{wake: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
+	n.begin()
+	return n
+}
+
+// begin forgets everything.
+func (n *needs) begin() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting, n.wanted, n.look = map[task.ID]*held{}, map[task.ID]*wanted{}, map[task.ID]bool{}
+	n.births, n.under = 0, 0
 }
 
 // observe implements reactor.
 func (n *needs) observe(s *events.Step) {
-	n.observed.Store(s.Record.Seq)
-	if s.Is.State == task.Unknown || s.Is.State == s.Was.State {
+	r := s.Record
+	if r.Seq <= n.observed.Load() {
+		n.begin() // the read model is made anew
+	}
+	n.observed.Store(r.Seq)
+	if s.Is.State == task.Unknown {
 		return
 	}
-	id := s.Record.Fact.Task
+	id := r.Fact.Task
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case s.Is.State == task.Held:
-		n.hold(id, s.Record)
-	case s.Was.State == task.Held:
+	switch h := n.waiting[id]; {
+	case s.Is.State == task.Held && s.Was.State != task.Held:
+		n.hold(id, r)
+	case s.Is.State == task.Held && h != nil:
+		n.stays(id, h, r.Seq)
+	case h != nil:
 		n.forget(id)
 	}
-	n.goes(id, s.Is.State)
-	if !s.Is.State.Terminal() {
-		delete(n.ended, id) // it has another life
-		return
+	if w := n.wanted[id]; w != nil {
+		n.goes(w, r.Seq, s.Is.State, s.Is.Reason, resultOf(r.Fact.Event))
 	}
-	by := n.wanted[id]
-	if len(by) == 0 {
-		return
-	}
-	end := &task.Task{ID: id, State: s.Is.State, Reason: s.Is.Reason}
-	switch e := s.Record.Fact.Event.(type) {
+}
+
+// resultOf is what an event says that a task has brought forth.
+func resultOf(e any) []byte {
+	switch e := e.(type) {
 	case task.AttemptFinished:
-		end.Result = bytes.Clone(e.Result)
+		return bytes.Clone(e.Result)
 	case task.Concluded:
-		end.Result = bytes.Clone(e.Result)
+		return bytes.Clone(e.Result)
 	}
-	n.ended[id] = end
-	for waiter := range by {
-		n.add(waiter)
-	}
-}
-
-// goes notes whether a task is under way for which others wait. It is called with mu held.
-func (n *needs) goes(id task.ID, state task.State) {
-	if (state == task.Pending || state == task.Running) && len(n.wanted[id]) > 0 {
-		n.under[id] = true
-		signal(n.busy)
-	} else {
-		delete(n.under, id)
-	}
-}
-
-// crowded tells whether what comes next in the log may be what somebody waits for.
-func (n *needs) crowded() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.under) > 0
+	return nil
 }
 
 // hold notes that a task is held, if it may be by what it needs. It is called with mu held.
@@ -115,18 +113,74 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 	if born && e.Needs == nil {
 		return
 	}
-	h := &held{}
+	n.forget(id)
+	h := &held{seq: r.Seq}
 	if born {
 		h.needs = e.Needs
+		if n.births < maxBirths {
+			t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
+			h.birth = &t
+			n.births++
+		}
 	}
-	if born && n.births < maxBirths {
-		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
-		h.birth = &t
-		n.births++
-	}
-	n.forget(id)
 	n.waiting[id] = h
 	n.add(id)
+}
+
+// stays notes a fact about a held task that left it held: a move, another hold that opened, or an offer
+// that was no good any more. It is called with mu held.
+func (n *needs) stays(id task.ID, h *held, seq uint64) {
+	h.seq = max(h.seq, seq)
+	n.dropBirth(h)
+	if h.let {
+		h.let = false
+		n.add(id)
+	}
+}
+
+// dropBirth is called with mu held.
+func (n *needs) dropBirth(h *held) {
+	if h.birth != nil {
+		h.birth = nil
+		n.births--
+	}
+}
+
+// goes notes how far a task has come that others need. It is called with mu held.
+func (n *needs) goes(w *wanted, seq uint64, state task.State, reason string, result []byte) {
+	if seq < w.seq {
+		return // more is known
+	}
+	before := *w
+	w.seq = seq
+	if state == before.State && before.seq > 0 {
+		return
+	}
+	w.State, w.Reason, w.Result = state, reason, result
+	n.count(before.underway(), w.underway())
+	if state.Terminal() {
+		for waiter := range w.by {
+			n.add(waiter)
+		}
+	}
+}
+
+// count is called with mu held.
+func (n *needs) count(was, is bool) {
+	switch {
+	case is && !was:
+		n.under++
+		signal(n.busy)
+	case was && !is:
+		n.under--
+	}
+}
+
+// crowded tells whether what comes next in the log may be what somebody waits for.
+func (n *needs) crowded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.under > 0
 }
 
 // lookAt asks for tasks to be looked at.
@@ -141,39 +195,71 @@ func (n *needs) add(ids ...task.ID) {
 	for _, id := range ids {
 		n.look[id] = true
 	}
-	select {
-	case n.wake <- struct{}{}:
-	default:
+	if len(ids) > 0 {
+		signal(n.wake)
 	}
 }
 
-// done forgets a task that waits no more.
-func (n *needs) done(id task.ID) {
+// done forgets a task that waits no more since a fact, unless it was held again after that.
+func (n *needs) done(id task.ID, seq uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if h := n.waiting[id]; h != nil && h.seq > seq {
+		return
+	}
 	n.forget(id)
-	n.goes(id, task.Pending) // the read model will know in a moment what has become of it
+	if w := n.wanted[id]; w != nil && w.seq < seq {
+		n.expect(w)
+	}
+}
+
+// expect notes that a task has been let go on which others wait: the read model will tell in a moment.
+// It is called with mu held.
+func (n *needs) expect(w *wanted) {
+	was := w.underway()
+	w.State = task.Pending
+	n.count(was, true)
+}
+
+// again forgets what was noted of some held tasks, for it may not be all, and has them read anew.
+func (n *needs) again(ids ...task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range ids {
+		if h := n.waiting[id]; h != nil {
+			n.unwant(id, h)
+			n.dropBirth(h)
+			h.let = false
+		}
+	}
 }
 
 // forget is called with mu held.
 func (n *needs) forget(id task.ID) {
 	delete(n.look, id)
-	h := n.waiting[id]
-	if h == nil {
+	if h := n.waiting[id]; h != nil {
+		n.dropBirth(h)
+		n.unwant(id, h)
+		delete(n.waiting, id)
+	}
+}
+
+// unwant is called with mu held.
+func (n *needs) unwant(id task.ID, h *held) {
+	if !h.awaited {
 		return
 	}
-	if h.birth != nil {
-		n.births--
-	}
-	for _, of := range h.of {
-		delete(n.wanted[of], id)
-		if len(n.wanted[of]) == 0 {
-			delete(n.wanted, of)
-			delete(n.ended, of)
-			delete(n.under, of)
+	h.awaited = false
+	for _, need := range h.needs.Of {
+		w := n.wanted[need.Task]
+		if w == nil {
+			continue
+		}
+		if delete(w.by, id); len(w.by) == 0 {
+			n.count(w.underway(), false)
+			delete(n.wanted, need.Task)
 		}
 	}
-	delete(n.waiting, id)
 }
 
 // take returns who is to be looked at, and clears the list.
@@ -185,272 +271,129 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// known returns a held task as it was born, or no more of it than what it needs if whole is
-// false; nil if not even that is kept.
-func (n *needs) known(id task.ID) (t *task.Task, whole bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := n.waiting[id]
-	switch {
-	case h == nil:
-		return nil, false
-	case h.birth != nil:
-		return h.birth, true
-	case h.needs != nil:
-		return &task.Task{ID: id, Work: task.Work{Needs: h.needs}}, false
-	}
-	return nil, false
-}
-
-// await notes what a held task needs, so that no end of it is missed from now on,
-// and returns those of its needs of which nothing is known. The second time it
-// returns none: whatever has happened to them since, observe was told.
-func (n *needs) await(t *task.Task) (missing []task.ID) {
+// learn notes what a task needs that is held by that, and that was read since await has asked for it.
+func (n *needs) learn(t task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.waiting[t.ID]
 	if h == nil {
-		h = &held{}
-		n.waiting[t.ID] = h
+		return // it was let go meanwhile: what was read is old
 	}
-	if h.of != nil {
-		return nil
+	if h.seq == 0 && t.Head == 0 && n.births < maxBirths {
+		h.birth = &t
+		n.births++
 	}
-	h.of = make([]task.ID, len(t.Needs.Of))
-	for i, need := range t.Needs.Of {
-		h.of[i] = need.Task
-		if n.wanted[need.Task] == nil {
-			n.wanted[need.Task] = map[task.ID]bool{}
-		}
-		n.wanted[need.Task][t.ID] = true
-		if n.ended[need.Task] == nil && n.waiting[need.Task] == nil { // who waits has not ended
-			missing = append(missing, need.Task)
-		}
+	h.seq = max(h.seq, t.Seq)
+	if h.needs == nil {
+		h.needs = t.Needs
 	}
-	return missing
 }
 
-// found notes how far a task has come.
-func (n *needs) found(t *task.Task) {
+// await notes what held tasks need, so that no end of it is missed from now on. It returns those of the
+// tasks of which has to be read what they need, and those of their needs of which nothing is known.
+func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.goes(t.ID, t.State)
-	if !t.State.Terminal() {
-		delete(n.ended, t.ID)
-		return
-	}
-	if len(n.wanted[t.ID]) > 0 {
-		n.ended[t.ID] = &task.Task{ID: t.ID, State: t.State, Reason: t.Reason, Result: t.Result}
-	}
-}
-
-// ends returns how far the tasks that t needs have come.
-func (n *needs) ends(t *task.Task) ([]task.End, []task.Task) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ends, tasks := make([]task.End, len(t.Needs.Of)), make([]task.Task, len(t.Needs.Of))
-	for i, need := range t.Needs.Of {
-		tasks[i] = task.Task{ID: need.Task}
-		if e := n.ended[need.Task]; e != nil {
-			ends[i], tasks[i] = task.End{State: e.State, Reason: e.Reason}, *e
-		}
-	}
-	return ends, tasks
-}
-
-// atOnce is how many held tasks are looked at side by side.
-const atOnce = 64
-
-// release looks at held tasks whenever something has happened that they wait for,
-// until ctx ends.
-func (s *Scheduler) release(ctx context.Context) error {
-	if err := s.findHeld(ctx); err != nil && ctx.Err() == nil {
-		s.log.Warn().Err(err).Msg("cannot list what is held; the sweep will")
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.needs.wake:
-		}
-		err := s.Release(ctx)
-		if err == nil {
-			continue
-		}
-		if ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("cannot look at a held task; trying again")
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(releaseAgain):
-		}
-	}
-}
-
-// releaseAgain is how long after an error held tasks are looked at again.
-const releaseAgain = time.Second
-
-// Release looks once at the held tasks for which something has happened that it was
-// told of, and lets those go that have got what they need.
-func (s *Scheduler) Release(ctx context.Context) error {
-	var g errgroup.Group
-	g.SetLimit(atOnce)
-	for _, id := range s.needs.take() {
-		g.Go(func() error {
-			if err := s.considerNow(ctx, id); err != nil {
-				s.needs.done(id) // what was noted of it may not be all
-				s.needs.lookAt(id)
-				return fmt.Errorf("task %s: %w", id, err)
-			}
-			return nil
-		})
-	}
-	return g.Wait()
-}
-
-// findHeld looks at all that was held before this scheduler came.
-func (s *Scheduler) findHeld(ctx context.Context) error {
-	after := task.ID("")
-	for {
-		ids, err := s.view.Held(ctx, after, batch)
-		if err != nil {
-			return err
-		}
-		s.needs.lookAt(ids...)
-		if len(ids) < batch {
-			return nil
-		}
-		after = ids[len(ids)-1]
-	}
-}
-
-// considerNow looks at a held task because something has happened.
-func (s *Scheduler) considerNow(ctx context.Context, id task.ID) error {
-	t, whole := s.needs.known(id)
-	if t != nil {
-		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
-			return err
-		}
-		ends, _ := s.needs.ends(t)
-		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
-			return nil
-		}
-	}
-	if !whole {
-		var err error
-		if t, err = s.loadHeld(ctx, id); err != nil {
-			return err
-		}
-		if t == nil {
-			s.needs.done(id)
-			return nil
-		}
-		if err := s.lookUp(ctx, s.needs.await(t)); err != nil {
-			return err
-		}
-	}
-	return s.judge(ctx, t)
-}
-
-// loadHeld reads a task, and returns nil if it is not held by its needs.
-func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error) {
-	t, err := s.rec.Load(ctx, id)
-	if errors.Is(err, task.ErrUnknown) {
-		return nil, nil
-	}
-	if err != nil || t.State != task.Held || t.Needs == nil || !slices.Contains(t.Holds, task.HoldNeeds) {
-		return nil, err
-	}
-	return &t, nil
-}
-
-// lookUp finds out how far tasks have come that others need. The read model does for
-// that: whatever is not part of it yet, observe will be told.
-func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	tasks, err := s.view.Known(ctx, ids)
-	for i := range tasks {
-		s.needs.found(&tasks[i])
-	}
-	return err
-}
-
-// judge lets a held task go, or ends it, if what is known of its needs says so.
-func (s *Scheduler) judge(ctx context.Context, t *task.Task) error {
-	ends, tasks := s.needs.ends(t)
-	verdict, why := t.Needs.Judge(ends)
-	var command task.Command
-	switch verdict {
-	case task.NotYet:
-		return nil
-	case task.Never:
-		command = task.Skip{Reason: why}
-	case task.Met:
-		inputs, err := t.Needs.Inputs(tasks)
-		if err != nil {
-			return err
-		}
-		command = task.Unhold{Hold: task.HoldNeeds, Reason: why, Inputs: inputs}
-	}
-	now, _, err := s.rec.Do(ctx, *t, command)
-	faster := errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld)
-	if err == nil || faster {
-		s.needs.done(t.ID)
-	}
-	if faster {
-		return nil // and makes its offer
-	}
-	if err != nil {
-		return err
-	}
-	return s.rec.Settle(ctx, now)
-}
-
-// heldPerSweep is how many tasks a sweep reads to see whether a held one should have gone.
-const heldPerSweep = 500
-
-// sweepHeld looks at some of the held tasks as if nothing were known, and at others
-// the next time. What has been free to go for longer than a step may take is a repair.
-func (s *Scheduler) sweepHeld(ctx context.Context) error {
-	ids, err := s.view.Held(ctx, s.heldAfter, heldPerSweep)
-	if err != nil {
-		return err
-	}
-	last, read := task.ID(""), 0
 	for _, id := range ids {
-		if last, read = id, read+1; read > heldPerSweep {
-			break
+		h := n.waiting[id]
+		if h == nil {
+			h = &held{} // so that what is told from now on is not missed
+			n.waiting[id] = h
 		}
-		t, err := s.loadHeld(ctx, id)
-		if err != nil {
-			return err
-		}
-		if t == nil {
+		if h.needs == nil {
+			unread = append(unread, id)
 			continue
 		}
-		s.needs.await(t)
-		of := make([]task.ID, len(t.Needs.Of))
-		for i, need := range t.Needs.Of {
-			of[i] = need.Task
-		}
-		read += len(of)
-		if err := s.lookUp(ctx, of); err != nil {
-			return err
-		}
-		ends, _ := s.needs.ends(t)
-		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet || !s.missedLong(t, s.rec.Now()) {
+		if h.awaited {
 			continue
 		}
-		s.repairs.add(RepairHold, 1)
-		s.log.Warn().Str("task", string(id)).Msg("what it needs has ended, and it is still held; the sweep lets it go")
-		if err := s.judge(ctx, t); err != nil {
-			return err
+		h.awaited = true
+		for _, need := range h.needs.Of {
+			w := n.wanted[need.Task]
+			if w == nil {
+				w = &wanted{by: map[task.ID]struct{}{}, Input: task.Input{Task: need.Task}}
+				n.wanted[need.Task] = w
+			}
+			w.by[id] = struct{}{}
+			if w.seq > 0 {
+				continue
+			}
+			if of := n.waiting[need.Task]; of != nil && of.seq > 0 {
+				n.goes(w, of.seq, task.Held, "", nil)
+			} else {
+				unknown = append(unknown, need.Task)
+			}
 		}
 	}
-	if s.heldAfter = last; read <= heldPerSweep && len(ids) < heldPerSweep {
-		s.heldAfter = "" // from the beginning again
+	slices.Sort(unknown)
+	return unread, slices.Compact(unknown)
+}
+
+// found notes how far tasks have come, as the read model has it.
+func (n *needs) found(tasks []task.Task) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range tasks {
+		if t := &tasks[i]; n.wanted[t.ID] != nil {
+			n.goes(n.wanted[t.ID], t.Seq, t.State, t.Reason, t.Result)
+		}
 	}
-	return nil
+}
+
+// decided is a held task of which is known what follows from the ends of those that it needs.
+type decided struct {
+	id      task.ID
+	verdict task.Verdict
+	why     string
+	inputs  []task.Input
+	// birth is the task if nothing has happened to it since; nil if it has to be read.
+	birth *task.Task
+}
+
+// decide returns those of the tasks of which it is known. What is on its way already is not among them.
+func (n *needs) decide(ids []task.ID) []decided {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []decided
+	var ends []task.End
+	for _, id := range ids {
+		h := n.waiting[id]
+		if h == nil || !h.awaited || h.let {
+			continue
+		}
+		ends = ends[:0]
+		for _, need := range h.needs.Of {
+			w := n.wanted[need.Task]
+			ends = append(ends, task.End{State: w.State, Reason: w.Reason})
+		}
+		verdict, why := h.needs.Judge(ends)
+		if verdict == task.NotYet {
+			continue
+		}
+		d := decided{id: id, verdict: verdict, why: why, birth: h.birth}
+		for _, need := range h.needs.Of {
+			d.inputs = append(d.inputs, n.wanted[need.Task].Input)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// letGo notes that an offer of a held task is on its way, and returns whether it is the first to be.
+func (n *needs) letGo(id task.ID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.waiting[id]
+	if h == nil || h.let {
+		return false
+	}
+	if h.birth == nil { // something has happened to it at this moment
+		n.add(id)
+		return false
+	}
+	h.let = true
+	if w := n.wanted[id]; w != nil {
+		n.expect(w)
+	}
+	return true
 }

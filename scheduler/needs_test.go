@@ -121,7 +121,7 @@ func TestEndsLetGo(t *testing.T) {
 		pass(time.Minute)
 		noRepairs(t, all)
 		for _, s := range all {
-			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.ended) + len(s.needs.look); n > 0 {
+			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.look) + s.needs.births + s.needs.under; n > 0 {
 				t.Errorf("%d entries are kept of what is over", n)
 			}
 		}
@@ -170,6 +170,32 @@ func TestHeldIsFound(t *testing.T) {
 		w.wants(t, "the third", third, task.Pending, "")
 		if n := all[0].Repairs()[RepairHold]; n != 1 {
 			t.Errorf("%d repairs, want the one that nobody told of", n)
+		}
+	})
+}
+
+// A sweep that cannot look at all that is held nevertheless lets go what it has found free.
+func TestHeldIsFoundAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		first := w.submit(t, task.Spec{})
+		started := w.claim(t, first, "n1")
+		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		all := w.run(t, 1)
+		synctest.Wait()
+		open := make([]task.ID, task.MaxNeeds)
+		for i := range open {
+			open[i] = w.submit(t, task.Spec{})
+		}
+		for range 3 { // more than a sweep looks at
+			w.need(t, "", "", open...)
+		}
+		free := w.need(t, "", "", first)
+		pass(time.Minute)
+		w.wants(t, "the free one", free, task.Pending, "")
+		if n := all[0].Repairs()[RepairHold]; n != 1 {
+			t.Errorf("%d repairs, want one", n)
 		}
 	})
 }

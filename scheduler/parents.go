@@ -131,6 +131,12 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		return nil // what the view does not know of yet it will tell
 	}
 	if c, end := command.(task.Conclude); end {
+		if t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
+			children, err := s.view.Known(ctx, ids)
+			if err != nil || t.Expects(children) {
+				return err // the sweep comes back to it
+			}
+		}
 		if command, err = s.gather(ctx, &t, ids, c); err != nil {
 			return err
 		}

@@ -254,3 +254,43 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 		}
 	})
 }
+
+// A parent that has another life waits a while for that of its children, which whoever retries it gives them
+// after its own; if nobody does, it ends as it had.
+func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		all := w.run(t, 2)
+		id := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		at := w.observed(t, 0, all...)
+		child := w.adopt(t, id)[0]
+		fail := func() {
+			now := w.claim(t, child, "n1")
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask, Final: true})
+			at = w.observed(t, at, all...)
+		}
+		fail()
+		w.wants(t, "it", id, task.Error, task.ReasonTask)
+		w.do(t, w.task(t, id), task.Reopen{})
+		at = w.observed(t, at, all...)
+		w.wants(t, "with another life it", id, task.Running, "")
+		pass(settings.Slack / 2)
+		w.do(t, w.task(t, child), task.Reopen{})
+		at = w.observed(t, at, all...)
+		w.wants(t, "with a child that has one, too, it", id, task.Running, "")
+		w.finish(t, child, "n1")
+		at = w.observed(t, at, all...)
+		w.wants(t, "with its child it", id, task.Finished, "")
+
+		w.do(t, w.task(t, child), task.Reopen{})
+		at = w.observed(t, at, all...)
+		fail()
+		w.wants(t, "it", id, task.Error, task.ReasonTask)
+		w.do(t, w.task(t, id), task.Reopen{})
+		w.observed(t, at, all...)
+		pass(settings.Slack + 10*time.Second)
+		w.wants(t, "with children of whom nobody took care it", id, task.Error, task.ReasonTask)
+		noRepairs(t, all)
+	})
+}

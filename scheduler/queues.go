@@ -12,6 +12,9 @@ func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paus
 	if task.ValidName("queue", name) != nil {
 		return false, nil // a node's own route
 	}
+	if p, told := w.paused[name]; told { // of another route of this queue
+		return p != nil, nil
+	}
 	q, err := s.rec.LoadQueue(ctx, name)
 	if err != nil || q.Head == 0 {
 		return false, err

@@ -29,7 +29,8 @@ const afterglow = time.Second
 // React looks once whether a node came or went since the last look, and if so
 // takes care of the tasks that this touches: those that ran under a session
 // which is over are declared lost and offered again, those that wait for a node
-// which takes no work are moved as their rules have it. It does at once what the
+// which takes no work are moved as their rules have it. Tasks that were left to nodes which
+// they prefer are moved back when that is over. It does at once what the
 // sweep would do a few seconds later, and the two may run side by side. It is
 // for one goroutine.
 func (s *Scheduler) React(ctx context.Context) error {
@@ -62,6 +63,9 @@ func (s *Scheduler) React(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	s.watch.nodes = seen
+	if ids := s.handed.due(now); len(ids) > 0 {
+		errs = append(errs, s.enforceAll(ctx, ids, w, false))
+	}
 	if came {
 		errs = append(errs, s.reactToArrival(ctx, w), s.include(ctx, nodes, at))
 	}

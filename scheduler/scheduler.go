@@ -144,9 +144,10 @@ type Scheduler struct {
 	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 	breakers        breakers
+	handed          handed
 	reactors        []reactor // set once, by New
 	needs           *needs
-	heldAfter       task.ID // where the sweep goes on; its own
+	heldSweep       heldSweep
 
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
@@ -171,7 +172,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(s.rec, &cfg)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers)
+	s.reactors = append(s.reactors, &s.breakers, &s.handed)
 	return s
 }
 
@@ -292,11 +293,11 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	}
 	unserved := map[string]time.Time{}
 	for _, q := range queues {
-		paused, err := s.sweepQueue(ctx, q, w)
-		if err != nil {
+		if err := s.learn(ctx, q, now, w); err != nil {
 			return err
 		}
-		if err := s.learn(ctx, q, now, w); err != nil {
+		paused, err := s.sweepQueue(ctx, w.home(q), w)
+		if err != nil {
 			return err
 		}
 		if w.serving(q) > 0 {

@@ -31,6 +31,14 @@ func NewWorld(nodes []node.Node, now time.Time) *World {
 // Tell adds what operators have said about a queue.
 func (w *World) Tell(q task.Queue) { w.paused[q.Name] = q.PausedAt(w.seen) }
 
+// home is the queue whose pause holds for what waits on a route: the route's own, or that of its selector.
+func (w *World) home(queue string) string {
+	if want, ok := w.selectors[queue]; ok {
+		return want.Queue
+	}
+	return queue
+}
+
 // serving counts the nodes that take new work from a queue.
 func (w *World) serving(queue string) int {
 	if task.IsSelectorQueue(queue) {
@@ -63,7 +71,7 @@ func (w *World) Around(t *task.Task) task.Surroundings {
 		served, needs := t.Asks()
 		w.selectors[queue] = node.Want{Queue: served, Needs: needs}
 	}
-	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Paused: w.paused[queue], Seen: w.seen}
+	around := task.Surroundings{Serving: w.serving(queue), Unserved: w.unserved[queue], Paused: w.paused[w.home(queue)], Seen: w.seen}
 	if on, own := t.Route.Node(); own && around.Serving == 0 {
 		around.Unserved = w.nodes[node.ID(on)].Since // of a node that never was, zero
 		for _, name := range placeOf(t).Nodes {

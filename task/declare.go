@@ -23,7 +23,8 @@ type Declaration struct {
 func (d Declaration) Route() string { return SelectorQueue(d.Queue, d.Needs) }
 
 // Needs is all that the spec asks of a node's labels: the selector, the nodes to
-// avoid and the slots. The nodes that it names are no part of it.
+// avoid and the slots. The nodes that it names are a part of it only beside labels or nodes to
+// avoid, for else it waits on the own routes of those.
 func (s *Spec) Needs() Selector {
 	if s == nil {
 		return nil
@@ -31,6 +32,9 @@ func (s *Spec) Needs() Selector {
 	needs := s.Place.Labels
 	if len(s.Place.Avoid) > 0 {
 		needs = append(needs[:len(needs):len(needs)], Requirement{LabelNode, OpNotIn, s.Place.Avoid})
+	}
+	if s.Place.Targeted() && s.Place.selective() {
+		needs = append(needs[:len(needs):len(needs)], Requirement{LabelNode, OpIn, s.Place.Nodes})
 	}
 	return append(needs[:len(needs):len(needs)], s.room()...)
 }

@@ -102,13 +102,13 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	if on, own := t.Route.Node(); own {
 		return placeDuty(t, on, around, s)
 	}
+	if p := around.Paused; p != nil {
+		return awaited(t, around, s, Duty{Who: "operator", What: p.words(t.QueueName())})
+	}
 	if t.Route.Selected() {
 		return selectorDuty(t, around, s)
 	}
 	queue := t.Route.Queue()
-	if p := around.Paused; p != nil {
-		return awaited(t, around, s, Duty{Who: "operator", What: p.words(queue)})
-	}
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
 			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),

@@ -106,6 +106,9 @@ type Usage struct {
 	Stop  Duration `json:"stop,omitempty"`
 	// Limits says in words which bounds were in force, and how.
 	Limits string `json:"limits,omitempty"`
+	// Refused is how many messages of the program were refused: for what they carried was too
+	// long, or could not be done. The log of the attempt says why.
+	Refused int `json:"refused,omitempty"`
 }
 
 // AttemptExtended says that the attempt may take longer.

@@ -165,6 +165,9 @@ func (t *Task) queued(e Queued, r Recorded) {
 		reason, message = "", "" // which was why it waited, and does not now
 	}
 	if len(t.Holds) > 0 {
+		if slices.Contains(t.Holds, HoldNeeds) {
+			t.freed(e)
+		}
 		t.Holds = nil
 		if t.State == Held {
 			reason, message = "", e.Reason

@@ -11,7 +11,8 @@ import (
 // What can hold a task, in [Work.Holds]. A task is offered when the last of its
 // holds has opened, in whatever order they do.
 const (
-	// HoldNeeds opens when all that the task needs has ended as it wants.
+	// HoldNeeds opens when all that the task needs has ended as it wants. If nothing else holds the
+	// task it opens by the offer itself, see [FreedOffer].
 	HoldNeeds = "needs"
 	// HoldSignal opens when somebody outside says so.
 	HoldSignal = "signal"
@@ -112,6 +113,28 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	default:
 		t.enter(Pending, "", e.Reason, r)
 	}
+}
+
+// FreedOffer is the offer of a task that has got what it needs, and by which that hold opens: one write
+// instead of two. Inputs is what the task is told of what it needed. The second result is false if that
+// hold has to be opened on the chain, by [Unhold]: there are other holds, the task is due later, is a
+// parent, or has a chain already, so that it may have moved on.
+func FreedOffer(t Task, why string, inputs json.RawMessage, now time.Time) (Queued, bool, error) {
+	if t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds || !t.Due.IsZero() || t.Spec.Parental() {
+		return Queued{}, false, nil
+	}
+	all, err := joinInputs(t.Inputs, inputs)
+	if err != nil {
+		return Queued{}, false, err
+	}
+	turn := t.Turn
+	t.unheld(Unheld{Hold: HoldNeeds, Reason: why, Inputs: all}, Recorded{At: now})
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: turn, Reason: why}, true, nil
+}
+
+// freed takes over from an offer what the opening of the needs has brought.
+func (t *Task) freed(e Queued) {
+	t.Inputs, t.StartBy, t.EndBy = e.Inputs, e.StartBy, e.EndBy
 }
 
 // waitsForOthers tells whether something holds the task that is no business of

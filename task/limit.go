@@ -2,7 +2,6 @@ package task
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +10,14 @@ import (
 )
 
 // Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
-// all that have the key's value in common. The zero value is no bound.
+// all that have the key's value in common.
 type Concurrency struct {
-	// Max is how many; 0 for no bound. It is the task's own: a task starts while fewer than
+	// Max is how many, 1 or more. It is the task's own: a task starts while fewer than
 	// its Max of the same counter are under way, whatever theirs says.
 	Max int `json:"max,omitempty"`
 	// Key splits the bound: each value has its own. {params.NAME} and {labels.NAME} stand for
-	// what the task was given. A key that begins with / is common to all jobs. Default: one
-	// bound for the job, or for what is run in a queue without a job.
+	// what the task was given, {queue} for its queue. A key that begins with / is common to all
+	// jobs. Default: one bound for the job, or for what is run in a queue without a job.
 	Key string `json:"key,omitempty"`
 	// OnLimit is what becomes of a task that finds no place: [LimitWait], the default,
 	// [LimitSkip], [LimitCancelOld] or [LimitFail]. A task that comes back for another attempt
@@ -37,9 +36,9 @@ const (
 // OnLimits lists the values of [Concurrency.OnLimit].
 var OnLimits = []string{LimitWait, LimitSkip, LimitCancelOld, LimitFail}
 
-// Rate bounds how often tasks may start. The zero value is no bound.
+// Rate bounds how often tasks may start.
 type Rate struct {
-	// Limit is how many attempts may start in Per, evenly spread; 0 for no bound.
+	// Limit is how many attempts may start in Per, evenly spread: 1 or more.
 	Limit int `json:"limit,omitempty"`
 	// Per is the time to which Limit refers. Default 1s.
 	Per Duration `json:"per,omitempty"`
@@ -51,43 +50,65 @@ type Rate struct {
 
 // Limited tells whether a limit has to admit the tasks of a spec.
 func (s *Spec) Limited() bool {
-	return s != nil && (s.Concurrency.Max > 0 || s.Rate.Limit > 0) && !s.Parental() // its children stand under them
+	return s != nil && (len(s.Concurrency) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
 }
 
 // Counter is one limit that a task stands under. Exactly one of Max and Rate is set.
 type Counter struct {
 	// Name is common to all tasks that share the limit: "job:<job>", "queue:<queue>" for what
-	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>".
+	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>". A second rate
+	// with the same key has its time behind an @.
 	Name string
 	// Max is how many tasks may hold it at once.
 	Max int
+	// OnLimit is what becomes of the task if it has no place.
+	OnLimit string
 	// Rate is how often it admits.
 	Rate Rate
 }
 
-// Counters returns the limits that a task stands under, that on its concurrency first. The
+// Counters returns the limits that a task stands under, those on its concurrency first. The
 // error says that a key names something that the task was not given.
 func (w *Work) Counters() ([]Counter, error) {
 	if !w.Spec.Limited() {
 		return nil, nil
 	}
-	var all []Counter
-	if c := w.Spec.Concurrency; c.Max > 0 {
+	all := make([]Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Rate))
+	for i, c := range w.Spec.Concurrency {
 		name, err := w.counter("job:", "key:", c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("concurrency.key: %w", err)
+			return nil, fmt.Errorf("%s.key: %w", entryName("concurrency", i, len(w.Spec.Concurrency)), err)
 		}
-		all = append(all, Counter{Name: name, Max: c.Max})
+		of := Counter{Name: name, Max: c.Max, OnLimit: c.OnLimit}
+		if twin := counterNamed(all, name); twin == nil {
+			all = append(all, of)
+		} else if c.Max < twin.Max { // keys that became the same: one place is taken, not two
+			*twin = of
+		}
 	}
-	if r := w.Spec.Rate; r.Limit > 0 {
+	slots := len(all)
+	for i, r := range w.Spec.Rate {
 		name, err := w.counter("rate:", "rate:", r.Key)
 		if err != nil {
-			return nil, fmt.Errorf("rate.key: %w", err)
+			return nil, fmt.Errorf("%s.key: %w", entryName("rate", i, len(w.Spec.Rate)), err)
 		}
-		r.Key = ""
-		all = append(all, Counter{Name: name, Rate: r})
+		if counterNamed(all[slots:], name) != nil {
+			name += "@" + Duration(r.per()).String() // a bucket stands for one rate
+		}
+		if r.Key = ""; counterNamed(all[slots:], name) == nil {
+			all = append(all, Counter{Name: name, Rate: r})
+		}
 	}
 	return all, nil
+}
+
+func counterNamed(counters []Counter, name string) *Counter {
+	for i := range counters {
+		if counters[i].Name == name {
+			return &counters[i]
+		}
+	}
+	return nil
 }
 
 func (w *Work) counter(alone, keyed, key string) (string, error) {
@@ -154,6 +175,8 @@ func (w *Work) expand(key string) (string, error) {
 func (w *Work) given(name string) (string, error) {
 	kind, field, _ := strings.Cut(name, ".")
 	switch kind {
+	case "queue":
+		return w.homeQueue(), nil
 	case "labels":
 		if value, ok := w.Labels[field]; ok {
 			return value, nil
@@ -176,7 +199,7 @@ func (w *Work) given(name string) (string, error) {
 		}
 		return string(raw), nil
 	}
-	return "", fmt.Errorf("{%s}: want {params.NAME} or {labels.NAME}", name)
+	return "", fmt.Errorf("{%s}: want {params.NAME}, {labels.NAME} or {queue}", name)
 }
 
 // validKey refuses what [Work.expand] could fill in for no task.
@@ -191,41 +214,41 @@ func validKey(field, key string) error {
 		}
 		name, tail, closed := strings.Cut(after, "}")
 		kind, of, _ := strings.Cut(name, ".")
-		if !closed || of == "" || kind != "params" && kind != "labels" {
-			return fmt.Errorf("%s is %q, want text with {params.NAME} or {labels.NAME} in it", field, key)
+		if !closed || name != "queue" && (of == "" || kind != "params" && kind != "labels") {
+			return fmt.Errorf("%s is %q, want text with {params.NAME}, {labels.NAME} or {queue} in it", field, key)
 		}
 		rest = tail
 	}
 }
 
-func (c Concurrency) validate() error {
+func (c Concurrency) validate(field string) error {
 	switch {
 	case c.Max < 0:
-		return fmt.Errorf("concurrency.max is %d, want 1 or more, or 0 for no bound", c.Max)
-	case c.Max == 0 && c != Concurrency{}:
-		return errors.New("concurrency.max is missing: how many may run at once")
+		return fmt.Errorf("%s.max is %d, want 1 or more", field, c.Max)
+	case c.Max == 0:
+		return fmt.Errorf("%s.max is missing: how many may run at once", field)
 	case c.OnLimit != "" && !slices.Contains(OnLimits, c.OnLimit):
-		return fmt.Errorf("concurrency.on_limit is %q, want one of %v", c.OnLimit, OnLimits)
+		return fmt.Errorf("%s.on_limit is %q, want one of %v", field, c.OnLimit, OnLimits)
 	}
-	return validKey("concurrency.key", c.Key)
+	return validKey(field+".key", c.Key)
 }
 
-func (r Rate) validate() error {
+func (r Rate) validate(field string) error {
 	switch {
 	case r.Limit < 0:
-		return fmt.Errorf("rate.limit is %d, want 1 or more, or 0 for no bound", r.Limit)
-	case r.Limit == 0 && r != Rate{}:
-		return errors.New("rate.limit is missing: how many may start")
+		return fmt.Errorf("%s.limit is %d, want 1 or more", field, r.Limit)
+	case r.Limit == 0:
+		return fmt.Errorf("%s.limit is missing: how many may start", field)
 	case r.Per < 0:
-		return fmt.Errorf("rate.per is %v, want more than 0", r.Per)
+		return fmt.Errorf("%s.per is %v, want more than 0", field, r.Per)
 	case r.Limit > 0 && r.Every() <= 0:
-		return fmt.Errorf("rate.limit is %d in %v, want at most one in a nanosecond", r.Limit, r.per())
+		return fmt.Errorf("%s.limit is %d in %v, want at most one in a nanosecond", field, r.Limit, r.per())
 	case r.Burst < 0:
-		return fmt.Errorf("rate.burst is %d, want 1 or more, or 0 for the default", r.Burst)
+		return fmt.Errorf("%s.burst is %d, want 1 or more, or 0 for the default", field, r.Burst)
 	case r.Burst > maxBurst:
-		return fmt.Errorf("rate.burst is %d, want at most %d", r.Burst, maxBurst)
+		return fmt.Errorf("%s.burst is %d, want at most %d", field, r.Burst, maxBurst)
 	}
-	return validKey("rate.key", r.Key)
+	return validKey(field+".key", r.Key)
 }
 
 // maxBurst keeps the arithmetic of buckets in bounds.
@@ -310,6 +333,8 @@ func (Granted) isLimitEvent() {}
 
 // Refuse ends a task for which its limit has no place, as its on_limit says.
 type Refuse struct {
+	// Limit is the name of the counter, whose on_limit counts.
+	Limit string
 	// Detail says in words which limit it is.
 	Detail string
 }
@@ -322,7 +347,12 @@ func refuse(t Task, c Refuse) (Event, error) {
 		return nil, ErrEnded
 	case t.State != Held || !slices.Contains(t.Holds, HoldLimit):
 		return nil, ErrNotWaiting
-	case t.Spec != nil && t.Spec.Concurrency.OnLimit == LimitFail:
+	}
+	counters, err := t.Counters()
+	if err != nil {
+		return nil, err
+	}
+	if of := counterNamed(counters, c.Limit); of != nil && of.OnLimit == LimitFail {
 		return GivenUp{Reason: ReasonLimit, Detail: c.Detail}, nil
 	}
 	return CancelConfirmed{Code: ReasonLimit, Reason: c.Detail}, nil

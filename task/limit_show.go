@@ -19,6 +19,8 @@ type CounterState struct {
 	Holders []ID `json:"holders,omitempty"`
 	// Rate is the rate of a counter that has one, as the latest task has it.
 	Rate *RateState `json:"rate,omitempty"`
+	// Full tells, where a task stands, that the limit has no place for it now.
+	Full bool `json:"full,omitempty"`
 }
 
 // RateState is a rate as people look at it.
@@ -77,7 +79,8 @@ type Standing struct {
 	Admitted bool `json:"admitted"`
 	// Ahead is how many of the same counter go before it.
 	Ahead int `json:"ahead"`
-	// Counters are those that it stands under, the one that keeps it waiting first.
+	// Counters are those that it stands under, as it is bound by them: those that have no place
+	// for it first.
 	Counters []CounterState `json:"counters"`
 }
 
@@ -88,24 +91,56 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 		return Standing{}, false
 	}
 	s := Standing{Admitted: e.phase == holding}
-	counters := e.line.counters()
-	if e.phase == waiting {
-		if r := e.line.rests; r != nil && r != counters[0] {
-			slices.Reverse(counters)
+	first := e.line.rests
+	for c := range e.line.counters() {
+		if first == nil {
+			first = c
 		}
-		for _, l := range a.lines {
-			if l.slots != counters[0] && l.rate != counters[0] {
-				continue
-			}
-			for _, other := range l.waiting.list {
-				if other.before(e) {
-					s.Ahead++
-				}
+		is := c.state(now, most)
+		for _, of := range e.line.slots {
+			if of.counter == c {
+				is.Max = of.max
 			}
 		}
+		is.Full = e.phase == waiting && e.line.blocked(c, now)
+		s.Counters = append(s.Counters, is)
 	}
-	for _, c := range counters {
-		s.Counters = append(s.Counters, c.state(now, most))
+	slices.SortStableFunc(s.Counters, func(x, y CounterState) int {
+		return cmp.Or(truth(y.Full)-truth(x.Full), truth(y.Name == first.name)-truth(x.Name == first.name))
+	})
+	if e.phase == waiting {
+		s.Ahead = a.ahead(e, first)
 	}
 	return s, true
+}
+
+// ahead is how many wait for a counter and go before a task.
+func (a *Limiter) ahead(e *entry, of *counter) (n int) {
+	for _, l := range a.lines {
+		if !l.under(of) {
+			continue
+		}
+		for _, other := range l.waiting.list {
+			if other.before(e) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (l *line) under(of *counter) bool {
+	for c := range l.counters() {
+		if c == of {
+			return true
+		}
+	}
+	return false
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -13,25 +13,25 @@ import (
 
 func TestCounters(t *testing.T) {
 	five := Concurrency{Max: 5}
-	keyed := func(key string) Spec { return Spec{Concurrency: Concurrency{Max: 2, Key: key}} }
+	keyed := func(key string) Spec { return Spec{Concurrency: Concurrencies{{Max: 2, Key: key}}} }
 	for name, c := range map[string]struct {
 		work Work
 		spec Spec
 		want string
 	}{
 		"none":         {Work{Job: "mail"}, Spec{}, "[]"},
-		"job":          {Work{Job: "mail"}, Spec{Concurrency: five}, "[job:mail]"},
-		"no job":       {Work{Route: "images.5"}, Spec{Concurrency: five}, "[queue:images]"},
-		"own route":    {Work{Route: "@n1.5"}, Spec{Concurrency: five, Place: Place{Queue: "images"}}, "[queue:images]"},
+		"job":          {Work{Job: "mail"}, Spec{Concurrency: Concurrencies{five}}, "[job:mail]"},
+		"no job":       {Work{Route: "images.5"}, Spec{Concurrency: Concurrencies{five}}, "[queue:images]"},
+		"own route":    {Work{Route: "@n1.5"}, Spec{Concurrency: Concurrencies{five}, Place: Place{Queue: "images"}}, "[queue:images]"},
 		"parameter":    {Work{Job: "mail", Params: json.RawMessage(`{"to":"acme"}`)}, keyed("{params.to}"), "[key:mail/acme]"},
 		"number":       {Work{Job: "mail", Params: json.RawMessage(`{"to":[1,2]}`)}, keyed("x-{params.to}-y"), "[key:mail/x-[1,2]-y]"},
 		"label":        {Work{Job: "mail", Labels: map[string]string{"a.b": "c"}}, keyed("{labels.a.b}"), "[key:mail/c]"},
 		"common":       {Work{Job: "mail"}, keyed("/shared"), "[key:/shared]"},
 		"key, no job":  {Work{Route: "images.5"}, keyed("a"), "[key:queue.images/a]"},
-		"rate":         {Work{Job: "mail"}, Spec{Rate: Rate{Limit: 1}}, "[rate:mail]"},
-		"both":         {Work{Job: "mail"}, Spec{Concurrency: five, Rate: Rate{Limit: 1, Key: "/k"}}, "[job:mail rate:/k]"},
+		"rate":         {Work{Job: "mail"}, Spec{Rate: Rates{{Limit: 1}}}, "[rate:mail]"},
+		"both":         {Work{Job: "mail"}, Spec{Concurrency: Concurrencies{five}, Rate: Rates{{Limit: 1, Key: "/k"}}}, "[job:mail rate:/k]"},
 		"no parameter": {Work{Job: "mail", Params: json.RawMessage(`{"by":1}`)}, keyed("{params.to}"), `concurrency.key: {params.to}: the task has no parameter "to"`},
-		"no label":     {Work{Job: "mail"}, Spec{Rate: Rate{Limit: 1, Key: "{labels.x}"}}, `rate.key: {labels.x}: the task has no label "x"`},
+		"no label":     {Work{Job: "mail"}, Spec{Rate: Rates{{Limit: 1, Key: "{labels.x}"}}}, `rate.key: {labels.x}: the task has no label "x"`},
 		"too long":     {Work{Job: "mail", Labels: map[string]string{"x": strings.Repeat("x", 300)}}, keyed("{labels.x}"), `concurrency.key: "{labels.x}" becomes 300 bytes long, want at most 256`},
 	} {
 		c.work.Spec = &c.spec
@@ -55,20 +55,20 @@ func TestLimitsValidate(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{Concurrency: Concurrency{Max: -1}}, "concurrency.max"},
-		{Spec{Concurrency: Concurrency{Key: "a"}}, "concurrency.max is missing"},
-		{Spec{Concurrency: Concurrency{Max: 1, OnLimit: "kill"}}, "concurrency.on_limit"},
-		{Spec{Concurrency: Concurrency{Max: 1, Key: "{x}"}}, "concurrency.key"},
-		{Spec{Concurrency: Concurrency{Max: 1, Key: "{params.x"}}, "concurrency.key"},
-		{Spec{Concurrency: Concurrency{Max: 1, Key: "a\nb"}}, "concurrency.key"},
-		{Spec{Rate: Rate{Burst: 2}}, "rate.limit is missing"},
-		{Spec{Rate: Rate{Limit: 2, Per: -1}}, "rate.per"},
-		{Spec{Rate: Rate{Limit: 2, Per: 1}}, "rate.limit"},
-		{Spec{Rate: Rate{Limit: 2, Burst: 1 << 30}}, "rate.burst"},
+		{Spec{Concurrency: Concurrencies{{Max: -1}}}, "concurrency.max"},
+		{Spec{Concurrency: Concurrencies{{Key: "a"}}}, "concurrency.max is missing"},
+		{Spec{Concurrency: Concurrencies{{Max: 1, OnLimit: "kill"}}}, "concurrency.on_limit"},
+		{Spec{Concurrency: Concurrencies{{Max: 1, Key: "{x}"}}}, "concurrency.key"},
+		{Spec{Concurrency: Concurrencies{{Max: 1, Key: "{params.x"}}}, "concurrency.key"},
+		{Spec{Concurrency: Concurrencies{{Max: 1, Key: "a\nb"}}}, "concurrency.key"},
+		{Spec{Rate: Rates{{Burst: 2}}}, "rate.limit is missing"},
+		{Spec{Rate: Rates{{Limit: 2, Per: -1}}}, "rate.per"},
+		{Spec{Rate: Rates{{Limit: 2, Per: 1}}}, "rate.limit"},
+		{Spec{Rate: Rates{{Limit: 2, Burst: 1 << 30}}}, "rate.burst"},
 		{Spec{Unique: Unique{TTL: 1}}, "unique.key is missing"},
 		{Spec{Unique: Unique{Key: "a", While: []string{"asleep"}}}, "unique.while"},
 		{Spec{Unique: Unique{Key: "a", OnConflict: "x"}}, "unique.on_conflict"},
-		{Spec{Concurrency: Concurrency{Max: 1, Key: "{params.x}/{labels.y}"}, Rate: Rate{Limit: 1}, Unique: Unique{Key: "/{params.z}"}}, ""},
+		{Spec{Concurrency: Concurrencies{{Max: 1, Key: "{params.x}/{labels.y}"}}, Rate: Rates{{Limit: 1}}, Unique: Unique{Key: "/{params.z}"}}, ""},
 	} {
 		c.spec.Handler = "h"
 		err := c.spec.Validate()
@@ -113,10 +113,17 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// limited makes a task that waits for its limits.
+// limited makes a task that waits for its limits; those that are zero are none.
 func limited(n int, job string, c Concurrency, r Rate, priority int) *Task {
+	spec := &Spec{Handler: "h"}
+	if c.Max > 0 {
+		spec.Concurrency = Concurrencies{c}
+	}
+	if r.Limit > 0 {
+		spec.Rate = Rates{r}
+	}
 	return &Task{ID: ID(fmt.Sprintf("T%04d", n)), State: Held, Reason: HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
-		Work: Work{Job: job, Spec: &Spec{Handler: "h", Concurrency: c, Rate: r}, Route: QueueRoute("q", priority), Holds: onlyLimit}}
+		Work: Work{Job: job, Spec: spec, Route: QueueRoute("q", priority), Holds: onlyLimit}}
 }
 
 func grants(d Decision) string {
@@ -285,6 +292,12 @@ func TestAdmissionAtRandom(t *testing.T) {
 					r = Rate{Limit: 2, Per: Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
+				if rng.IntN(3) == 0 {
+					k.Spec.Concurrency = append(k.Spec.Concurrency, Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
+				}
+				if rng.IntN(6) == 0 {
+					k.Spec.Rate = append(k.Spec.Rate, Rate{Limit: 3, Per: Duration(time.Second), Burst: 3, Key: "z"})
+				}
 				if rng.IntN(5) == 0 {
 					k.Due = now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 				}
@@ -331,9 +344,13 @@ func TestAdmissionAtRandom(t *testing.T) {
 			}
 			using := map[string]int{}
 			for _, k := range tasks {
-				if turn, ok := granted[k.ID]; k.Holding(turn, ok) && k.Spec.Concurrency.Max > 0 {
+				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
 					counters, _ := k.Counters()
-					using[counters[0].Name]++
+					for _, c := range counters {
+						if c.Max > 0 {
+							using[c.Name]++
+						}
+					}
 				}
 			}
 			for name, n := range using {

@@ -3,7 +3,10 @@ package task
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,16 +16,17 @@ import (
 // decides, however many wait behind. It reads no clock and is for one goroutine.
 //
 // A line is all that waits for the same counters, by priority and then by age. The first of
-// a line goes when all its counters have a place; until then the line rests at the first
-// that has none, and holds up nobody in another line.
+// a line goes when all its counters have a place, and takes all of them at once; until then
+// the line rests at the first that has none, takes nothing, and holds up nobody in another
+// line. So tasks that need several cannot wait for each other in a circle.
 type Limiter struct {
 	entries  map[ID]*entry
 	counters map[string]*counter
-	lines    map[lineKey]*line
+	lines    map[string]*line
 	ready    heapOf[*line]    // lines whose first is to be looked at
 	due      heapOf[*entry]   // tasks that wait for their time, the soonest first
 	opening  heapOf[*counter] // rates that are shut and wanted, the first to open first
-	// fresh are tasks that came with an on_limit other than wait and were not looked at.
+	// fresh are tasks for which a bound may have no place and that would not wait for it.
 	fresh map[ID]struct{}
 	// unoffered are those that are admitted and wait for their offer.
 	unoffered map[ID]*entry
@@ -32,7 +36,7 @@ type Limiter struct {
 // NewLimiter returns one that knows of nothing.
 func NewLimiter() *Limiter {
 	return &Limiter{
-		entries: map[ID]*entry{}, counters: map[string]*counter{}, lines: map[lineKey]*line{},
+		entries: map[ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
 		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{},
 	}
@@ -63,7 +67,6 @@ type entry struct {
 	sure     bool   // granted is set
 	born     int64
 	due      time.Time
-	onLimit  string
 	line     *line
 }
 
@@ -78,25 +81,35 @@ func (e *entry) before(f *entry) bool {
 	return e.id < f.id
 }
 
-// lineKey names the counters of a line; max and rate are part of it, for they may differ
-// between tasks of the same counter.
-type lineKey struct {
-	slots string
-	max   int
-	rate  string
-	how   Rate
-}
-
+// line has the bounds of its tasks with it, for they may differ between tasks of the same counter.
 type line struct {
-	key     lineKey
-	slots   *counter // nil for none
-	rate    *counter // nil for none
+	key     string
+	slots   []slot
+	rates   []tap
 	waiting heapOf[*entry]
 	rests   *counter // where it is parked; nil if it is not
 	index   int      // in the heap where it stands: ready or rests.parked
 	inReady bool
-	members int // entries that point to it
+	picky   bool // not all of its slots have tasks wait
+	members int  // entries that point to it
 }
+
+// slot is a bound on concurrency, as the tasks of a line have it.
+type slot struct {
+	*counter
+	max     int
+	onLimit string
+}
+
+func (s slot) full() bool { return len(s.holders) >= s.max }
+
+// tap is a rate, as the tasks of a line have it.
+type tap struct {
+	*counter
+	how Rate
+}
+
+func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) }
 
 func (l *line) first() *entry { return l.waiting.list[0] }
 
@@ -112,8 +125,8 @@ type counter struct {
 	index   int // in opening, -1 if it is not there
 	opens   time.Time
 	lines   int
-	// replacing are tasks of cancel_old that wait here.
-	replacing map[ID]*entry
+	// replacing are tasks of cancel_old that wait here, and what each of them allows.
+	replacing map[*entry]int
 }
 
 // Put takes over what has become of a task. What is not limited, or held by something else
@@ -135,7 +148,7 @@ func (a *Limiter) Put(t *Task) {
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(counters), born: t.SubmittedAt.UnixMicro(), onLimit: t.Spec.Concurrency.OnLimit, index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(counters), born: t.SubmittedAt.UnixMicro(), index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
@@ -194,19 +207,23 @@ func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 	return left
 }
 
-// Pause keeps the rate of a task shut until a time, because it asked for that. The second
-// result is false if it is, or has none.
-func (a *Limiter) Pause(w *Work, until time.Time) (name string, b Bucket, changed bool) {
+// Pause returns the buckets of a task's rates that are to be shut until a time, because it
+// asked for that, and are not yet.
+func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 	counters, err := w.Counters()
-	if err != nil || len(counters) == 0 || counters[len(counters)-1].Rate.Limit == 0 {
-		return "", Bucket{}, false
+	if err != nil {
+		return nil
 	}
-	of := counters[len(counters)-1]
-	was := a.counter(of.Name).bucket
-	if !until.After(was.Opens(of.Rate)) {
-		return "", Bucket{}, false
+	shut := map[string]Bucket{}
+	for _, of := range counters {
+		if of.Rate.Limit == 0 {
+			continue
+		}
+		if was := a.counter(of.Name).bucket; until.After(was.Opens(of.Rate)) {
+			shut[of.Name] = was.Pause(of.Rate, until)
+		}
 	}
-	return of.Name, was.Pause(of.Rate, until), true
+	return shut
 }
 
 func (a *Limiter) counter(name string) *counter {
@@ -219,30 +236,40 @@ func (a *Limiter) counter(name string) *counter {
 }
 
 func (a *Limiter) lineOf(counters []Counter) *line {
-	var key lineKey
-	for _, c := range counters {
-		if c.Max > 0 {
-			key.slots, key.max = c.Name, c.Max
-		} else {
-			key.rate, key.how = c.Name, c.Rate
-		}
-	}
+	key := lineKey(counters)
 	if l := a.lines[key]; l != nil {
 		return l
 	}
 	l := &line{key: key, waiting: heapOf[*entry]{before: firstEntry}, index: -1}
-	if key.slots != "" {
-		l.slots = a.counter(key.slots)
-		l.slots.max = key.max
-		l.slots.lines++
-	}
-	if key.rate != "" {
-		l.rate = a.counter(key.rate)
-		l.rate.how = key.how
-		l.rate.lines++
+	for _, of := range counters {
+		c := a.counter(of.Name)
+		c.lines++
+		if of.Max > 0 {
+			c.max = of.Max
+			l.slots = append(l.slots, slot{c, of.Max, of.OnLimit})
+			l.picky = l.picky || of.OnLimit != "" && of.OnLimit != LimitWait
+		} else {
+			c.how = of.Rate
+			l.rates = append(l.rates, tap{c, of.Rate})
+		}
 	}
 	a.lines[key] = l
 	return l
+}
+
+// lineKey says which counters a line has, and how its tasks are bound by each.
+func lineKey(counters []Counter) string {
+	b := make([]byte, 0, 64)
+	for _, c := range counters {
+		b = append(append(b, c.Name...), 0)
+		b = strconv.AppendInt(b, int64(c.Max), 10)
+		b = append(append(b, c.OnLimit...), 0)
+		if c.Rate.Limit > 0 {
+			b = fmt.Appendf(b, "%d/%d/%d", c.Rate.Limit, c.Rate.Per, c.Rate.Burst)
+			b = append(b, 0)
+		}
+	}
+	return string(b)
 }
 
 // wait puts an entry that is nowhere into its line, or among those whose time has not come.
@@ -259,36 +286,40 @@ func (a *Limiter) queue(e *entry) {
 	e.phase = waiting
 	l := e.line
 	heap.Push(&l.waiting, e)
-	for _, c := range l.counters() {
+	for c := range l.counters() {
 		c.waits++
 	}
-	if l.slots != nil {
+	if len(l.slots) > 0 {
 		a.crowd++
 	}
-	if l.slots != nil && e.first {
-		switch e.onLimit {
-		case LimitSkip, LimitFail:
-			a.fresh[e.id] = struct{}{}
-		case LimitCancelOld:
-			if l.slots.replacing == nil {
-				l.slots.replacing = map[ID]*entry{}
+	if l.picky && e.first {
+		a.fresh[e.id] = struct{}{}
+		for _, s := range l.slots {
+			if s.onLimit == LimitCancelOld {
+				if s.replacing == nil {
+					s.replacing = map[*entry]int{}
+				}
+				s.replacing[e] = s.max
 			}
-			l.slots.replacing[e.id] = e
-			a.fresh[e.id] = struct{}{}
 		}
 	}
 	a.place(l)
 }
 
-func (l *line) counters() []*counter {
-	all := make([]*counter, 0, 2)
-	if l.slots != nil {
-		all = append(all, l.slots)
+// counters are all of a line, those on concurrency first.
+func (l *line) counters() iter.Seq[*counter] {
+	return func(yield func(*counter) bool) {
+		for i := range l.slots {
+			if !yield(l.slots[i].counter) {
+				return
+			}
+		}
+		for i := range l.rates {
+			if !yield(l.rates[i].counter) {
+				return
+			}
+		}
 	}
-	if l.rate != nil {
-		all = append(all, l.rate)
-	}
-	return all
 }
 
 // place puts a line where it belongs after its first has changed.
@@ -315,7 +346,7 @@ func (a *Limiter) unplace(l *line) {
 		heap.Remove(&a.ready, l.index)
 		l.inReady = false
 		// It may have been the one that was told of a place: somebody else has to be.
-		for _, c := range l.counters() {
+		for c := range l.counters() {
 			if len(c.parked.list) > 0 {
 				a.rouse(c)
 			}
@@ -328,7 +359,7 @@ func (a *Limiter) hold(e *entry) {
 	if e.held {
 		a.unoffered[e.id] = e
 	}
-	if s := e.line.slots; s != nil {
+	for _, s := range e.line.slots {
 		s.holders[e.id] = e
 	}
 }
@@ -344,21 +375,19 @@ func (a *Limiter) leave(e *entry) {
 	case waiting:
 		l := e.line
 		heap.Remove(&l.waiting, e.index)
-		for _, c := range l.counters() {
+		for c := range l.counters() {
 			c.waits--
+			delete(c.replacing, e)
 		}
-		if l.slots != nil {
+		if len(l.slots) > 0 {
 			a.crowd--
-		}
-		if l.slots != nil {
-			delete(l.slots.replacing, e.id)
 		}
 		a.place(l)
 	case holding:
 		delete(a.unoffered, e.id)
-		if s := e.line.slots; s != nil {
+		for _, s := range e.line.slots {
 			delete(s.holders, e.id)
-			a.wake(s)
+			a.wake(s.counter)
 		}
 	}
 	e.phase, e.index = sleeping, -1
@@ -373,7 +402,7 @@ func (a *Limiter) remove(e *entry) {
 	}
 	a.unplace(l)
 	delete(a.lines, l.key)
-	for _, c := range l.counters() {
+	for c := range l.counters() {
 		if c.lines--; c.lines == 0 && time.Time(c.bucket).IsZero() {
 			a.forget(c)
 		}

@@ -69,41 +69,23 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 	l := a.ready.list[0]
 	heap.Pop(&a.ready)
 	l.inReady = false
-	e := l.first()
-	if s := l.slots; s != nil && len(s.holders) >= l.key.max {
-		a.park(l, s)
-		// What its rate would admit may do for somebody in another line.
-		if r := l.rate; r != nil && len(r.parked.list) > 0 && !r.bucket.Opens(r.parked.list[0].key.how).After(now) {
-			a.rouse(r)
-		}
+	if at := l.obstacle(now); at != nil {
+		a.park(l, at)
+		a.judge(l)
+		// What its other counters would admit may do for somebody in another line.
+		a.passOn(l, at, now)
 		return
 	}
-	if r := l.rate; r != nil {
-		if opens := r.bucket.Opens(l.key.how); opens.After(now) {
-			a.park(l, r)
-			if r.index < 0 {
-				r.opens = opens
-				heap.Push(&a.opening, r)
-			} else if opens.Before(r.opens) {
-				r.opens = opens
-				heap.Fix(&a.opening, r.index)
-			}
-			// Its place among the slots may do for somebody in another line.
-			if s := l.slots; s != nil && len(s.parked.list) > 0 {
-				a.rouse(s)
-			}
-			return
-		}
-	}
-	g := Grant{Task: e.id, Turn: e.turn}
-	for _, c := range l.counters() {
+	e := l.first()
+	g := Grant{Task: e.id, Turn: e.turn, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
+	for c := range l.counters() {
 		g.Limits = append(g.Limits, c.name)
 	}
-	if r := l.rate; r != nil {
+	for _, r := range l.rates {
 		if _, known := d.was[r.name]; !known {
 			d.was[r.name] = r.bucket
 		}
-		r.bucket = r.bucket.Take(l.key.how, now)
+		r.bucket = r.bucket.Take(r.how, now)
 		d.Rates[r.name] = time.Time(r.bucket)
 	}
 	d.Grants = append(d.Grants, g)
@@ -111,16 +93,94 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 	e.granted, e.sure, e.open = e.turn, true, true
 	a.hold(e)
 	// There may be place for one more: the lines that rest there do not know.
-	for _, c := range l.counters() {
-		if len(c.parked.list) > 0 && (c != l.slots || len(c.holders) < c.parked.list[0].key.max) {
+	a.passOn(l, nil, now)
+}
+
+// obstacle is the first counter that has no place for the first of a line; nil if all have.
+func (l *line) obstacle(now time.Time) *counter {
+	for _, s := range l.slots {
+		if s.full() {
+			return s.counter
+		}
+	}
+	for _, r := range l.rates {
+		if r.shut(now) {
+			return r.counter
+		}
+	}
+	return nil
+}
+
+// park lets a line rest at a counter.
+func (a *Limiter) park(l *line, at *counter) {
+	l.rests = at
+	heap.Push(&at.parked, l)
+	a.await(at, l)
+}
+
+// await has a rate looked at when it opens for a line; what is no rate is told by its holders.
+func (a *Limiter) await(at *counter, l *line) {
+	opens, ok := l.opens(at)
+	switch {
+	case !ok:
+	case at.index < 0:
+		at.opens = opens
+		heap.Push(&a.opening, at)
+	case opens.Before(at.opens):
+		at.opens = opens
+		heap.Fix(&a.opening, at.index)
+	}
+}
+
+// opens is when one of a line's rates admits its next; false if the counter is no rate of it.
+func (l *line) opens(at *counter) (time.Time, bool) {
+	for _, r := range l.rates {
+		if r.counter == at {
+			return at.bucket.Opens(r.how), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// passOn has those looked at that rest at the counters of a line and for whom there is place
+// there, but for one counter.
+func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
+	for c := range l.counters() {
+		if c == but || len(c.parked.list) == 0 {
+			continue
+		}
+		if next := c.parked.list[0]; next.blocked(c, now) {
+			a.await(c, next)
+		} else {
 			a.rouse(c)
 		}
 	}
 }
 
-func (a *Limiter) park(l *line, at *counter) {
-	l.rests = at
-	heap.Push(&at.parked, l)
+// blocked tells whether a counter of a line has no place for it.
+func (l *line) blocked(at *counter, now time.Time) bool {
+	for _, s := range l.slots {
+		if s.counter == at {
+			return s.full()
+		}
+	}
+	opens, _ := l.opens(at)
+	return opens.After(now)
+}
+
+// judge has the tasks of a line that has no place decided about if they do not simply wait.
+func (a *Limiter) judge(l *line) {
+	if !l.picky {
+		return
+	}
+	if refuses, makesRoom, full := l.verdict(); full == 0 || refuses == nil && len(makesRoom) < full {
+		return
+	}
+	for _, e := range l.waiting.list {
+		if e.first {
+			a.fresh[e.id] = struct{}{}
+		}
+	}
 }
 
 // refuse decides about those that do not simply wait.
@@ -131,31 +191,53 @@ func (a *Limiter) refuse(d *Decision) {
 		if e.line.inReady {
 			continue // not looked at yet
 		}
-		s := e.line.slots
-		if len(s.holders) < e.line.key.max {
-			continue // only its rate keeps it waiting
+		delete(a.fresh, id) // until its line is looked at again
+		refuses, makesRoom, full := e.line.verdict()
+		switch {
+		case full == 0: // only a rate keeps it waiting
+		case refuses != nil:
+			d.Refused = append(d.Refused, Refusal{Task: id, Counter: refuses.name})
+		case len(makesRoom) == full:
+			for _, c := range makesRoom {
+				replacing[c] = struct{}{}
+			}
 		}
-		delete(a.fresh, id)
-		if e.onLimit == LimitCancelOld {
-			replacing[s] = struct{}{}
-			continue
-		}
-		d.Refused = append(d.Refused, Refusal{Task: id, Counter: s.name})
 	}
 	for s := range replacing {
 		d.Replaced = append(d.Replaced, s.replace()...)
 	}
-	slices.SortFunc(d.Replaced, func(x, y Refusal) int { return cmp.Compare(x.Task, y.Task) })
+	slices.SortFunc(d.Replaced, func(x, y Refusal) int { return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Counter, y.Counter)) })
+}
+
+// verdict is what the full bounds of a line say to one that comes: the first that refuses it,
+// nil if none does, those that have an old one make room, and how many are full. Nobody is
+// cancelled for one that would have to wait for another bound nevertheless.
+func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
+	for _, s := range l.slots {
+		if !s.full() {
+			continue
+		}
+		full++
+		switch s.onLimit {
+		case LimitSkip, LimitFail:
+			if refuses == nil {
+				refuses = s.counter
+			}
+		case LimitCancelOld:
+			makesRoom = append(makesRoom, s.counter)
+		}
+	}
+	return refuses, makesRoom, full
 }
 
 // replace finds the oldest that have to go: of those that are under way and those that are to
 // replace them, only the newest stay.
-func (s *counter) replace() []Refusal {
-	all := slices.Collect(maps.Values(s.holders))
+func (c *counter) replace() []Refusal {
+	all := slices.Collect(maps.Values(c.holders))
 	room := 0
 	var newest ID
-	for _, e := range s.replacing {
-		room = e.line.key.max
+	for e, most := range c.replacing {
+		room = max(room, most)
 		all = append(all, e)
 		newest = max(newest, e.id)
 	}
@@ -164,7 +246,7 @@ func (s *counter) replace() []Refusal {
 	for _, e := range all[:max(len(all)-room, 0)] {
 		if !e.asked {
 			e.asked = true
-			gone = append(gone, Refusal{Task: e.id, Counter: s.name, By: newest})
+			gone = append(gone, Refusal{Task: e.id, Counter: c.name, By: newest})
 		}
 	}
 	return gone
@@ -218,9 +300,9 @@ func (a *Limiter) Repeat(refusals []Refusal) {
 		if e.asked = false; e.phase == waiting {
 			a.fresh[e.id] = struct{}{}
 		}
-		if s := e.line.slots; s != nil {
-			for id := range s.replacing {
-				a.fresh[id] = struct{}{}
+		for _, s := range e.line.slots {
+			for other := range s.replacing {
+				a.fresh[other.id] = struct{}{}
 			}
 		}
 	}

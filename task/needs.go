@@ -198,14 +198,15 @@ const MaxInputs = 64 << 10
 
 // Inputs is what to tell a task of those that it needed, as one JSON object with a
 // member for each, by name. Ended are those tasks in the order of Of.
-func (n *Needs) Inputs(ended []Task) (json.RawMessage, error) {
+func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
 	all := make(map[string]Input, len(n.Of))
 	total := 0
 	var names []string
 	for i, need := range n.Of {
-		t := &ended[i]
-		all[need.name()] = Input{Task: need.Task, State: t.State, Reason: t.Reason, Result: t.Result}
-		names, total = append(names, need.name()), total+len(t.Result)
+		in := ended[i]
+		in.Task = need.Task
+		all[need.name()] = in
+		names, total = append(names, need.name()), total+len(in.Result)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return len(all[b].Result) - len(all[a].Result) })
 	for _, name := range names {

@@ -64,7 +64,7 @@ func TestNeedsValidate(t *testing.T) {
 func TestInputs(t *testing.T) {
 	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
 	big := json.RawMessage(`"` + strings.Repeat("x", MaxInputs) + `"`)
-	text, err := n.Inputs([]Task{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: ReasonExit}})
+	text, err := n.Inputs([]Input{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: ReasonExit}})
 	if err != nil {
 		t.Fatal(err)
 	}

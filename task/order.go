@@ -148,7 +148,7 @@ func (t *Turns) priorities(queue string, open []Lane) (high, low int) {
 
 // Validate refuses a lane that cannot be.
 func (l Lane) Validate() error {
-	if err := ValidName("queue", l.Queue); err != nil {
+	if err := ValidQueue(l.Queue); err != nil {
 		return err
 	}
 	return ValidPriority(l.Priority)

@@ -14,6 +14,8 @@ type Lines struct {
 	Lines   []Line `json:"lines"`
 	// Dropped is how many lines, of all attempts, were dropped in whose place this stands.
 	Dropped int `json:"dropped,omitempty"`
+	// Encoded is the batch as JSON, if somebody has made that already, with [Lines.AppendJSON].
+	Encoded []byte `json:"-"`
 }
 
 // Streams of a [Line].

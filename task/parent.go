@@ -240,6 +240,16 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	return c, true
 }
 
+// Expects tells whether a parent that has another life may be about to give one to a child: to one that did not
+// finish and of which nothing was heard since. Whoever retries it does so, the parent first, because that has
+// to get its unique key again.
+func (t *Task) Expects(children []Task) bool {
+	return t.Turn > 0 && slices.ContainsFunc(children, func(c Task) bool {
+		end := End{c.State, c.Reason}
+		return c.State.Terminal() && c.State != Finished && !end.skipped() && c.Seq < t.Turn
+	})
+}
+
 // Progress counts the children of a parent.
 func (t *Task) Progress(ends map[ID]End) Progress {
 	p := Progress{States: map[State]int{}}

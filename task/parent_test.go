@@ -172,3 +172,24 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%s", p.Result())
 	}
 }
+
+func TestExpects(t *testing.T) {
+	again := Task{Turn: 10}
+	for name, row := range map[string]struct {
+		parent Task
+		child  Task
+		want   bool
+	}{
+		"a failure of the life before":            {again, Task{State: Error, Seq: 9}, true},
+		"a cancel of it":                          {again, Task{State: Cancelled, Reason: ReasonUser, Seq: 9}, true},
+		"a failure since":                         {again, Task{State: Error, Seq: 11}, false},
+		"one that lives":                          {again, Task{State: Pending, Seq: 11}, false},
+		"one that has finished":                   {again, Task{State: Finished, Seq: 9}, false},
+		"one that was skipped, and may be so now": {again, Task{State: Cancelled, Reason: ReasonSkipped, Seq: 9}, false},
+		"the first life":                          {Task{}, Task{State: Error, Seq: 9}, false},
+	} {
+		if got := row.parent.Expects([]Task{{State: Finished, Seq: 3}, row.child}); got != row.want {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
+		}
+	}
+}

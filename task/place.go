@@ -17,13 +17,14 @@ import (
 //
 // A task that asks for labels, avoids nodes or costs more than one slot is born on
 // the route of a selector ([SelectorRoute]), from which only nodes pull that
-// match; and the claim holds the node's labels of that moment against it once more.
+// match; if it names nodes besides labels, being one of them is a part of that. And the claim holds the node's labels of that moment against it once more.
 //
 // A task for each of several nodes is a parent ([Spec.Parental]).
 type Place struct {
 	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
 	Mode string `json:"mode,omitempty"`
-	// Nodes are those that may run it, the preferred first. At most [MaxPlaceNodes].
+	// Nodes are those that may run it, the preferred first; with Labels or Avoid besides, those of them that
+	// match, whichever is free. At most [MaxPlaceNodes].
 	Nodes []string `json:"nodes,omitempty"`
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
@@ -111,8 +112,8 @@ func (p *Place) validate() error {
 		return errors.New("place.nodes: name at least one node, or leave place.mode out")
 	case p.Mode == PlaceAny && len(p.Nodes) > 0:
 		return errors.New("place.mode is \"any\", and place.nodes names some; leave one of them out")
-	case len(p.Nodes) > 0 && p.selective():
-		return errors.New("place.nodes names nodes, and place.labels or place.avoid chooses them; leave one of them out")
+	case len(p.Nodes) > 0 && p.fans() && p.selective():
+		return errors.New("place asks for a task on each of place.nodes, whatever these are; leave place.labels and place.avoid out, or place.nodes")
 	case p.Each && len(p.Nodes) == 0:
 		return errors.New("place.each asks for a task on each of place.nodes, and none are named")
 	case p.Count < 0 || p.Count > MaxChildren:
@@ -170,7 +171,7 @@ func (s *Spec) homeRoute(queue string, priority int) Route {
 	switch {
 	case s.Parental():
 		return QueueRoute(queue, priority) // its children have routes; nobody claims it
-	case s.Place.Targeted():
+	case s.Place.Targeted() && !s.Place.selective():
 		return NodeRoute(s.Place.Nodes[0], priority)
 	case s.Place.selective() || s.Cost() > 1:
 		return SelectorRoute(queue, s.Needs(), priority)

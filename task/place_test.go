@@ -114,7 +114,7 @@ func TestPlaceValidate(t *testing.T) {
 	many := make([]string, MaxPlaceNodes+1)
 	for want, p := range map[string]Place{
 		"":                             {Mode: PlaceNodes, Nodes: []string{"a", "b"}, NoNode: NoNodeWait, Queue: "q"},
-		"place.labels or place.avoid":  {Nodes: []string{"a"}, Avoid: []string{"b"}},
+		"leave place.labels and place": {Nodes: []string{"a"}, Each: true, Avoid: []string{"b"}},
 		"none are named":               {Each: true},
 		"place.count is -1":            {Count: -1},
 		"place.count takes so many":    {Mode: PlaceAll, Count: 2},
@@ -139,6 +139,7 @@ func TestPlaceValidate(t *testing.T) {
 	for _, p := range []Place{
 		{Mode: PlaceAll, Labels: Selector{{"gpu", OpExists, nil}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
 		{Mode: PlaceAll, Nodes: []string{"a", "b"}},
+		{Nodes: []string{"a"}, Labels: Selector{{"gpu", OpExists, nil}}, Avoid: []string{"b"}, NoNode: NoNodeWait},
 		{Nodes: []string{"a"}, Each: true},
 		{Count: 3, Spread: "rack"},
 		{Labels: Selector{{"zone", OpIn, []string{"eu"}}}, NoNode: NoNodeFallback},
@@ -160,5 +161,39 @@ func TestBirthOfAPlacedTask(t *testing.T) {
 	}
 	if _, err := Birth(Submission{Job: "j", Nodes: []string{"a.b"}}, job, 1, noon); err == nil {
 		t.Error("a node that has no name was taken")
+	}
+}
+
+// Who names nodes for a job that asks for labels gets both.
+func TestNamedNodesWithLabels(t *testing.T) {
+	gpu := Selector{{"gpu", OpExists, nil}}
+	for name, c := range map[string]struct {
+		place Place
+		s     Submission
+		route Route
+		needs string
+	}{
+		"labels":            {Place{Labels: gpu}, Submission{Nodes: []string{"a", "b"}}, "", "gpu,node in (a,b)"},
+		"avoided":           {Place{Avoid: []string{"c"}}, Submission{Nodes: []string{"a"}}, "", "node!=c,node=a"},
+		"neither":           {Place{}, Submission{Nodes: []string{"a"}}, "@a.5", ""},
+		"so many, anywhere": {Place{Count: 3, Spread: "zone"}, Submission{Nodes: []string{"a"}}, "@a.5", ""},
+		"on all":            {Place{Mode: PlaceAll, Labels: gpu, Late: LateInclude}, Submission{Nodes: []string{"a"}}, "", "gpu,node=a"},
+		"preferred":         {Place{Labels: gpu, Sticky: StickyJob}, Submission{Nodes: []string{"a"}}, "", "gpu,node=a"},
+	} {
+		e, err := Birth(c.s, &Job{Name: "j", Spec: Spec{Handler: "h", Place: c.place}}, 1, noon)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.route == "" {
+			c.route = SelectorRoute(DefaultQueue, e.Spec.Needs(), DefaultPriority)
+		}
+		if got := e.Spec.Needs().String(); e.Route != c.route || got != c.needs {
+			t.Errorf("%s: it waits on %s for %q, want %s for %q", name, e.Route, got, c.route, c.needs)
+		}
+	}
+	one := Place{Avoid: []string{"a"}}.with(&Place{Nodes: []string{"a"}, Each: true})
+	if err := one.validate(); err != nil {
+		t.Errorf("one task on each that is named, of a job that avoids one of them: %v", err)
 	}
 }

@@ -143,6 +143,9 @@ func TestAsks(t *testing.T) {
 	if queue != "images" || needs.String() != "gpu,node!=n1,slots>=2" {
 		t.Errorf("it asks for %s in %s", needs, queue)
 	}
+	if d := Owes(waits, Surroundings{Paused: &Pause{}}, settings); d.Command != nil || !strings.Contains(d.What, "resume images") {
+		t.Errorf("while its queue is paused its duty is %+v", d)
+	}
 	d := Owes(waits, Surroundings{}, settings)
 	move, ok := d.Command.(Reassign)
 	if !ok || !d.Overdue(noon.Add(time.Minute)) {

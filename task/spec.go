@@ -44,9 +44,9 @@ type Spec struct {
 	// Artifacts are kept of what an attempt leaves in its working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
-	Concurrency Concurrency `json:"concurrency,omitzero"`
+	Concurrency Concurrencies `json:"concurrency,omitzero"`
 	// Rate bounds how often its tasks start. Default: no bound.
-	Rate Rate `json:"rate,omitzero"`
+	Rate Rates `json:"rate,omitzero"`
 	// Unique refuses a task while there is another one with the same key. Default: none is refused.
 	Unique Unique `json:"unique,omitzero"`
 	// Resources bounds what an attempt may use of its node.

@@ -44,10 +44,10 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
-	// Concurrency, Rate and Unique replace those of the spec, if set.
-	Concurrency *Concurrency `json:"concurrency,omitempty"`
-	Rate        *Rate        `json:"rate,omitempty"`
-	Unique      *Unique      `json:"unique,omitempty"`
+	// Concurrency, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	Concurrency Concurrencies `json:"concurrency,omitzero"`
+	Rate        Rates         `json:"rate,omitzero"`
+	Unique      *Unique       `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -178,8 +178,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Retry.Max = *s.Retries
 	}
 	if len(s.Nodes) > 0 {
-		spec.Place.Mode, spec.Place.Nodes = "", s.Nodes
-		spec.Place.unprefer()
+		p := &spec.Place
+		p.Mode, p.Nodes, p.Each, p.Count, p.Spread, p.Late = "", s.Nodes, false, 0, "", ""
+		p.unprefer()
 	}
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
@@ -191,10 +192,10 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Signal = s.Signal
 	}
 	if s.Concurrency != nil {
-		spec.Concurrency = *s.Concurrency
+		spec.Concurrency = s.Concurrency
 	}
 	if s.Rate != nil {
-		spec.Rate = *s.Rate
+		spec.Rate = s.Rate
 	}
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
@@ -215,6 +216,9 @@ func (p Place) with(set *Place) Place {
 		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
 		if p.fans() || p.Targeted() {
 			p.unprefer() // it is for one node of several
+		}
+		if p.fans() && p.Targeted() {
+			p.Avoid = nil // these and no others
 		}
 	}
 	if len(set.Avoid) > 0 {

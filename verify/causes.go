@@ -14,7 +14,7 @@ import (
 // Whether it came before it was due is not judged: clocks of hosts differ.
 func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
 	v.checked[CauseFirst]++
-	if !s.born && s.limit == (limited{}) {
+	if !s.born && len(s.limit) == 0 {
 		s.limit = v.tasks.limited(&e.Work)
 	}
 	if s.cut {

@@ -11,36 +11,47 @@ import (
 // that a task among them allows. Slots are freed by the end of an epoch only, so there is
 // no epoch that is open in the log and whose place somebody else may have.
 
-// limited is the bound on its concurrency that a task stands under. Its counter is the number
-// of a word, 0 for none.
-type limited struct{ counter, max uint32 }
+// limited are the bounds on its concurrency that a task stands under.
+type limited []bound
+
+// bound is one of them. Its counter is the number of a word.
+type bound struct{ counter, max uint32 }
 
 func (t *tasks) limited(w *task.Work) limited {
-	if !w.Spec.Limited() || w.Spec.Concurrency.Max <= 0 {
-		return limited{}
+	if !w.Spec.Limited() || len(w.Spec.Concurrency) == 0 {
+		return nil
 	}
 	counters, err := w.Counters()
 	if err != nil {
-		return limited{} // nobody can have admitted it
+		return nil // nobody can have admitted it
 	}
-	return limited{t.words.number(counters[0].Name), uint32(counters[0].Max)}
+	var all limited
+	for _, c := range counters {
+		if c.Max > 0 {
+			all = append(all, bound{t.words.number(c.Name), uint32(c.Max)})
+		}
+	}
+	return all
 }
 
 // use is who runs under a counter: epochs, and what each of them allows.
 type use map[uint64]uint32
 
-// occupy opens an epoch under a limit.
+// occupy opens an epoch under its limits.
 func (v *Verifier) occupy(s *story, epoch uint64) {
-	if s.limit.counter == 0 {
-		return
+	for _, b := range s.limit {
+		v.occupyOne(s, b, epoch)
 	}
+}
+
+func (v *Verifier) occupyOne(s *story, b bound, epoch uint64) {
 	v.checked[Limits]++
-	u := v.uses[s.limit.counter]
+	u := v.uses[b.counter]
 	if u == nil {
 		u = use{}
-		v.uses[s.limit.counter] = u
+		v.uses[b.counter] = u
 	}
-	u[epoch] = s.limit.max
+	u[epoch] = b.max
 	most := uint32(0)
 	seqs := make([]uint64, 0, len(u))
 	for e, allowed := range u {
@@ -51,17 +62,19 @@ func (v *Verifier) occupy(s *story, epoch uint64) {
 		return
 	}
 	slices.Sort(seqs)
-	name := v.tasks.words.list[s.limit.counter]
+	name := v.tasks.words.list[b.counter]
 	v.find(Limits, Finding{Task: s.id, Seqs: seqs,
 		What: fmt.Sprintf("at %d the limit %s has %d attempts under way, and allows %d", epoch, name, len(u), most),
 		Look: "`millrace events show` of each epoch, and the `limit.granted` before them"})
 }
 
-// vacate closes an epoch under a limit.
+// vacate closes an epoch under its limits.
 func (v *Verifier) vacate(s *story, epoch uint64) {
-	if u := v.uses[s.limit.counter]; u != nil {
-		if delete(u, epoch); len(u) == 0 {
-			delete(v.uses, s.limit.counter)
+	for _, b := range s.limit {
+		if u := v.uses[b.counter]; u != nil {
+			if delete(u, epoch); len(u) == 0 {
+				delete(v.uses, b.counter)
+			}
 		}
 	}
 }

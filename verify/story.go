@@ -193,7 +193,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		v.checked[OneEnd]++
 	}
 	s.born = true
-	if s.limit == (limited{}) {
+	if len(s.limit) == 0 {
 		s.limit = v.tasks.limited(&e.Work)
 	}
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
@@ -214,7 +214,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 // waits opens a turn.
 func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
 	v.checked[NoScheduler]++
-	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler && s.limit == (limited{}) // to admit it is
+	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler && len(s.limit) == 0 // to admit it is
 	next := s.attempt + 1
 	if s.attempt == unknown {
 		next = unknown

@@ -60,18 +60,21 @@ type specKey struct {
 	place   string
 	parent  bool
 
-	concurrency task.Concurrency
-	rate        task.Rate
+	limits string
 }
 
 func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots, concurrency: spec.Concurrency, rate: spec.Rate, parent: len(spec.Steps) > 0 || spec.Each != nil}
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots, parent: len(spec.Steps) > 0 || spec.Each != nil}
 	if spec.Placed() {
 		place, _ := json.Marshal(spec.Place) // it came from JSON
 		key.place = string(place)
+	}
+	if spec.Limited() {
+		limits, _ := json.Marshal([]any{spec.Concurrency, spec.Rate})
+		key.limits = string(limits)
 	}
 	n, ok := w.index[key]
 	if !ok {

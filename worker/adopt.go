@@ -439,9 +439,7 @@ func (o *Output) Leave() {
 		o.live.timer.Stop()
 	}
 	o.mu.Unlock()
-	o.flushing.Lock()
-	defer o.flushing.Unlock()
-	o.save(o.take())
+	o.flushAll()
 }
 
 // ending counts the attempts that end with the worker.

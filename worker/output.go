@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +28,8 @@ const (
 )
 
 // Output collects what one attempt prints and produces and stores it in
-// batches: while one is stored the next is filled. Who prints faster than that
-// waits. Its methods are safe for concurrent use.
+// batches: while one is stored the next is encoded and the one after that filled. Who
+// prints faster than that waits. Its methods are safe for concurrent use.
 type Output struct {
 	store   Store
 	now     func() time.Time
@@ -39,12 +41,13 @@ type Output struct {
 	place   *place // guarded by mu; nil for one that ends with its worker
 	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
-	// flushing is held while a batch is stored, so that batches stay in order.
-	flushing turn
+	// encoding is held from the end of a batch until it has flushing, which is held while
+	// it is stored: so batches stay in order, and the next one need not wait to be encoded.
+	encoding, flushing turn
 
 	mu      sync.Mutex
 	lines   []task.Line       // guarded by mu
-	block   []byte            // guarded by mu; the text of the last of lines, if open is set
+	block   strings.Builder   // guarded by mu; the text of the last of lines, if open is set
 	open    bool              // guarded by mu
 	items   []json.RawMessage // guarded by mu
 	size    int               // guarded by mu
@@ -72,6 +75,29 @@ func (o *Output) Text(stream string, text []byte, more bool) {
 	o.add(task.Line{Stream: stream, More: more}, text)
 }
 
+// Texts adds several lines of a stream at once. It copies text, in which a line feed
+// parts each from the next.
+func (o *Output) Texts(stream string, text []byte, lines int) {
+	if !o.addAll(stream, text, lines) {
+		for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+			o.Text(stream, line, false)
+		}
+	}
+}
+
+// addAll is Texts, unless it has to be looked at each line.
+func (o *Output) addAll(stream string, text []byte, lines int) bool {
+	size := int64(len(text)) + 1
+	o.mu.Lock()
+	if o.place != nil || o.most > 0 && (o.cut != (cut{}) || o.taken+size > o.most) {
+		o.mu.Unlock()
+		return false
+	}
+	o.taken += size
+	o.put(task.Line{Stream: stream, Several: lines}, text)
+	return true
+}
+
 // add adds a line whose text is l's or, if that is empty, text.
 func (o *Output) add(l task.Line, text []byte) {
 	size := len(l.Text) + len(text)
@@ -88,19 +114,26 @@ func (o *Output) add(l task.Line, text []byte) {
 			return
 		}
 		l = task.Line{Stream: task.System, Upto: l.Upto, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
-		text, size = nil, len(l.Text)
+		text = nil
 	}
-	o.printed++
+	o.put(l, text)
+}
+
+// put adds what stands for one line or several. mu is held, and given back.
+func (o *Output) put(l task.Line, text []byte) {
+	o.printed += l.Count()
 	l.N, o.heard = o.printed, o.now()
 	if l.At.IsZero() {
 		l.At = o.heard
 	}
+	size := len(l.Text) + len(text)
 	if text == nil || !o.join(&l, text) {
 		o.endBlock()
 		o.lines = append(o.lines, l)
 		o.size += lineCost
 		if text != nil {
-			o.block, o.open = append(o.block[:0], text...), true
+			o.block.Write(text)
+			o.open = true
 		}
 	}
 	o.size += size + len(l.Fields) + 1
@@ -112,25 +145,27 @@ func (o *Output) add(l task.Line, text []byte) {
 	}
 }
 
-// join has the last of lines stand for one more, if it came just before from the
+// join has the last of lines stand for more, if it came just before from the
 // same stream. mu is held.
 func (o *Output) join(l *task.Line, text []byte) bool {
-	if !o.open || l.More || len(o.block)+len(text) >= blockBytes {
+	if !o.open || l.More || o.block.Len()+len(text) >= blockBytes {
 		return false
 	}
 	last := &o.lines[len(o.lines)-1]
 	if last.More || last.Stream != l.Stream || l.At.Sub(last.At) > blockTime {
 		return false
 	}
-	o.block = append(append(o.block, '\n'), text...)
-	last.N, last.Several, last.Upto = l.N, last.Count()+1, l.Upto
+	o.block.WriteByte('\n')
+	o.block.Write(text)
+	last.N, last.Several, last.Upto = l.N, last.Count()+l.Count(), l.Upto
 	return true
 }
 
 // endBlock gives the last of lines its text. mu is held.
 func (o *Output) endBlock() {
 	if o.open {
-		o.lines[len(o.lines)-1].Text = string(o.block)
+		o.lines[len(o.lines)-1].Text = o.block.String()
+		o.block.Reset()
 		o.open = false
 	}
 }
@@ -211,20 +246,55 @@ func (t turn) Unlock() { <-t }
 
 // batch is what is stored at once.
 type batch struct {
-	lines  []task.Line
+	lines  task.Lines
 	items  []json.RawMessage
 	first  int // the number of the first item
 	stored []func(error)
 }
 
-// flush begins to store what there is, when what was there before is stored.
+// encodedRoom is room for encoded lines, so that a task which prints much needs no new one each time.
+var encodedRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+// encode has the lines of a batch encoded. What cannot be is left to the store, whose error is heard.
+func (b *batch) encode() {
+	if len(b.lines.Lines) == 0 {
+		return
+	}
+	room := encodedRoom.Get().(*[]byte)
+	if encoded, err := b.lines.AppendJSON((*room)[:0]); err == nil {
+		b.lines.Encoded = encoded
+	}
+}
+
+// done gives back what the batch takes.
+func (b *batch) done() {
+	if b.lines.Encoded != nil {
+		encodedRoom.Put(&b.lines.Encoded)
+	}
+}
+
+// flush begins to store what there is, when what was there before is encoded and on its way.
 func (o *Output) flush() {
-	o.flushing.Lock()
+	o.encoding.Lock()
 	b := o.take()
 	go func() {
+		b.encode()
+		o.flushing.Lock()
 		defer o.flushing.Unlock()
-		o.save(b)
+		o.encoding.Unlock()
+		o.save(&b)
 	}()
+}
+
+// flushAll stores what there is, waits for it, first what was flushed before.
+func (o *Output) flushAll() {
+	o.encoding.Lock()
+	defer o.encoding.Unlock()
+	o.flushing.Lock()
+	defer o.flushing.Unlock()
+	b := o.take()
+	b.encode()
+	o.save(&b)
 }
 
 // take returns what there is to be stored, and begins anew.
@@ -232,12 +302,10 @@ func (o *Output) take() batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.endBlock()
-	b := batch{lines: o.lines, items: o.items, first: o.kept, stored: o.stored}
+	b := batch{items: o.items, first: o.kept, stored: o.stored}
+	b.lines = task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: o.lines}
 	o.kept += len(o.items)
 	o.lines, o.items, o.stored, o.size = nil, nil, nil, 0
-	if cap(b.lines) <= 8 {
-		o.block = nil // who prints little keeps little
-	}
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
@@ -246,10 +314,11 @@ func (o *Output) take() batch {
 }
 
 // save stores a batch. flushing is held.
-func (o *Output) save(b batch) {
-	if len(b.lines) > 0 {
-		if err := o.print(task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: b.lines}); err != nil {
-			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", len(b.lines)).Msg("output was lost: it could not be stored")
+func (o *Output) save(b *batch) {
+	defer b.done()
+	if n := len(b.lines.Lines); n > 0 {
+		if err := o.print(b.lines); err != nil {
+			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", n).Msg("output was lost: it could not be stored")
 		}
 	}
 	for i, some := range split(b.items, flushItems) {
@@ -318,8 +387,6 @@ func (o *Output) close() error {
 		o.saveLive()
 	}
 	o.sayCut()
-	o.flushing.Lock() // what was flushed before may still be on its way
-	defer o.flushing.Unlock()
-	o.save(o.take())
+	o.flushAll()
 	return o.failure()
 }

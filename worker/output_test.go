@@ -1,8 +1,10 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,7 +75,7 @@ func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 	})
 }
 
-// TestWhoPrintsFasterWaits: no more than a batch is filled while one is stored.
+// TestWhoPrintsFasterWaits: while one batch is stored, no more than one waits encoded and one is filled.
 func TestWhoPrintsFasterWaits(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var printed, ahead atomic.Int64
@@ -93,7 +95,51 @@ func TestWhoPrintsFasterWaits(t *testing.T) {
 		})
 		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
 		if n := ahead.Load(); n == 0 || n > 1100 {
-			t.Errorf("%d lines of 1 kB were taken while a batch was stored, want about one batch", n)
+			t.Errorf("%d lines of 1 kB were taken while a batch was stored, want at most two batches", n)
 		}
 	})
+}
+
+// TestLinesAddedTogether: what is added at once is stored as if it had come line by line, also where
+// the limit cuts it.
+func TestLinesAddedTogether(t *testing.T) {
+	for _, limit := range []task.Size{0, 100, 1 << 20} {
+		inBubble(t, func(w *world) {
+			together := true
+			r := w.start(worker.Config{Slots: 1}, doing(func(_ context.Context, a *worker.Attempt) error {
+				a.Output.Line(task.Stdout, "first")
+				for i := range 8 {
+					text := fmt.Appendf(nil, "line %d\n\n  and é \xff %d", i, i)
+					if together {
+						a.Output.Texts(task.Stdout, text, 3)
+						continue
+					}
+					for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+						a.Output.Text(task.Stdout, line, false)
+					}
+				}
+				a.Output.Line(task.Stdout, "last")
+				return nil
+			}))
+			said := func() (lines []string) {
+				id := w.submit(task.Spec{Resources: task.Resources{Output: limit}})
+				w.wantState(w.ended(id), task.Finished, "")
+				for _, p := range get(r.store, &r.printed) {
+					b := p.Lines
+					b.OneByOne()
+					for _, l := range b.Lines {
+						if p.Task == id {
+							lines = append(lines, fmt.Sprintf("%d %s %s", l.N, l.Stream, l.Text))
+						}
+					}
+				}
+				return lines
+			}
+			all := said()
+			together = false
+			if single := said(); !slices.Equal(all, single) {
+				t.Errorf("limit %d: together %q, one by one %q", limit, all, single)
+			}
+		})
+	}
 }

@@ -34,6 +34,7 @@ type Worker struct {
 	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
 	log      zerolog.Logger
 
+	parting    parting // set by Run
 	renewing   atomic.Bool
 	counts     counts
 	background sync.WaitGroup
@@ -96,11 +97,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info().Str("node", string(w.cfg.Node)).Strs("queues", w.cfg.Queues).Int("slots", w.cfg.Slots).Msg("worker started")
 
-	// Three lives: pulling ends first, then the attempts, then what serves them.
+	// Three lives: pulling ends first, then the attempts with what they say, then what serves them.
 	pulling, stopPulling := context.WithCancel(ctx)
 	defer stopPulling()
 	attempts, stopAttempts := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopAttempts(nil)
+	w.parting = newParting(ctx)
+	defer w.parting.over()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	// Before anything is pulled: the offer of one that goes on may be among that.
@@ -232,7 +235,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes the attempt of a claimed task, or of one that an earlier process has left.
 func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time, left *Left) *Attempt {
 	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+	a.Output = &Output{encoding: make(turn, 1), flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: t}
 	}
@@ -385,10 +388,12 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 
 func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
 	w.leaveKept()
-	for _, a := range w.leases.all() {
+	all := w.leases.all()
+	for _, a := range all {
 		a.stop(why)
 	}
 	stop(why)
+	w.parting.begin(all, why)
 }
 
 // sleep waits, or until ctx ends.

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -36,6 +37,9 @@ var ErrNoAnswer = errors.New("nothing answers: the job has no run: {stdin: open}
 
 // ErrRefused is wrapped by the errors that say why Millrace has refused something.
 var ErrRefused = errors.New("refused")
+
+// ErrTooLong is wrapped by the errors for what Millrace would refuse because it is too long; it was not sent.
+var ErrTooLong = errors.New("too long")
 
 // Program is the conversation of a program with Millrace. It is safe for
 // concurrent use.
@@ -116,7 +120,8 @@ func (p *Program) Log(level, message string, fields map[string]any) error {
 }
 
 // Data stores records: a value that encodes as an object, or a list of such. It
-// does not wait until they are stored; see [Program.DataStored].
+// does not wait until they are stored; see [Program.DataStored]. Together they have at most a
+// MiB of JSON, or the error wraps [ErrTooLong].
 func (p *Program) Data(records any) error { return p.send(ipc.TypeInsertData, records) }
 
 // DataStored is [Program.Data], and returns when the records are stored. The error
@@ -142,7 +147,7 @@ type Failure struct {
 	Fatal bool `json:"fatal,omitempty"`
 }
 
-// Result sets the task's result: any value of at most 64 kB of JSON.
+// Result sets the task's result: any value of at most 64 kB of JSON, or the error wraps [ErrTooLong].
 func (p *Program) Result(value any) error { return p.send(ipc.TypeResult, value) }
 
 // Heartbeat says that the program makes headway.
@@ -151,7 +156,8 @@ func (p *Program) Heartbeat() error { return p.send(ipc.TypeHeartbeat, nil) }
 // Ready says that the program has set itself up and begins its work.
 func (p *Program) Ready() error { return p.send(ipc.TypeReady, nil) }
 
-// Checkpoint stores what another attempt is to go on from: any value of at most 64 kB of JSON.
+// Checkpoint stores what another attempt is to go on from: any value of at most 64 kB of JSON, or the error
+// wraps [ErrTooLong].
 func (p *Program) Checkpoint(value any) error { return p.send(ipc.TypeCheckpoint, value) }
 
 // CheckpointStored is [Program.Checkpoint], and returns when the value is stored. The error
@@ -186,9 +192,22 @@ func (p *Program) write(typ, id string, payload any) error {
 		}
 		m.Payload = encoded
 	}
+	most := math.MaxInt
+	switch typ {
+	case ipc.TypeResult:
+		most = ipc.MaxResult
+	case ipc.TypeCheckpoint:
+		most = ipc.MaxCheckpoint
+	}
+	if n := len(m.Payload); n > most {
+		return fmt.Errorf("%s: %w: it has %d bytes, want at most %d", typ, ErrTooLong, n, most)
+	}
 	line, err := ipc.Encode(m)
 	if err != nil {
 		return err
+	}
+	if n := len(line) - 1; n > ipc.MaxMessage {
+		return fmt.Errorf("%s: %w: the message has %d bytes, want at most %d", typ, ErrTooLong, n, ipc.MaxMessage)
 	}
 	p.writing.Lock()
 	defer p.writing.Unlock()

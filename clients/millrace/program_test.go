@@ -102,3 +102,18 @@ func TestNothingAnswers(t *testing.T) {
 		t.Errorf("init %v, said %q", ok, out.String())
 	}
 }
+
+// TestTooLong: what Millrace would refuse is not sent.
+func TestTooLong(t *testing.T) {
+	var out strings.Builder
+	p := open(strings.NewReader(""), &out, func(string) string { return "" })
+	big := strings.Repeat("x", 64<<10)
+	for name, err := range map[string]error{"result": p.Result(big), "checkpoint": p.Checkpoint(big), "data": p.Data(map[string]string{"a": strings.Repeat(big, 16)})} {
+		if !errors.Is(err, ErrTooLong) {
+			t.Errorf("%s: %v, want ErrTooLong", name, err)
+		}
+	}
+	if err := p.Result(big[:64<<10-2]); err != nil || !strings.HasPrefix(out.String(), `{"v":1,"type":"RESULT"`) || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("the longest result: %v, and %.80q was sent", err, out.String())
+	}
+}

@@ -8,12 +8,16 @@
 //
 // Every function writes one line to the standard output. Those that return a promise
 // send an id and wait for Millrace's answer if the job has `run: {stdin: open}`; without that
-// they resolve at once. docs/ipc.md describes the protocol.
+// they resolve at once. What Millrace would refuse because it is too long throws a RangeError, or
+// rejects the promise. docs/ipc.md describes the protocol.
 
 const fs = require('fs')
 const { EventEmitter } = require('events')
 
 const VERSION = 1
+const MAX_VALUE = 64 << 10 // bytes of a result or a checkpoint as JSON
+const MAX_LINE = 1 << 20 // bytes of a message
+const BATCH = 512 << 10 // about how many bytes of records data() puts into one
 const events = new EventEmitter()
 const waiting = new Map()
 let count = 0
@@ -39,8 +43,42 @@ function write (line) {
 function line (type, payload, id) {
   const message = { v: VERSION, type }
   if (id !== undefined) message.id = id
-  if (payload !== undefined) message.payload = payload
-  write(JSON.stringify(message))
+  if (payload !== undefined) {
+    message.payload = payload
+    if (type === 'RESULT' || type === 'CHECKPOINT') within(`a ${type}`, payload, MAX_VALUE)
+  }
+  write(within('a message', message, MAX_LINE))
+}
+
+// within returns a value as JSON; it throws for one that Millrace would refuse because it is too long.
+function within (what, value, most) {
+  const text = JSON.stringify(value)
+  const size = Buffer.byteLength(text ?? '')
+  if (size > most) throw new RangeError(`${what} has at most ${most} bytes, this one has ${size}`)
+  return text
+}
+
+// batches divides a list of records into as many messages as it takes.
+function * batches (records) {
+  let some = []
+  let size = 0
+  for (const record of records) {
+    const n = Buffer.byteLength(JSON.stringify(record)) + 1
+    if (some.length > 0 && size + n > BATCH) {
+      yield some
+      some = []
+      size = 0
+    }
+    some.push(record)
+    size += n
+  }
+  if (some.length > 0) yield some
+}
+
+async function data (records) {
+  if (!Array.isArray(records)) return ask('INSERT_DATA', records)
+  const answers = [...batches(records)].map(some => ask('INSERT_DATA', some))
+  return (await Promise.all(answers)).at(-1) ?? { ok: true }
 }
 
 /** Send a message of any type that needs no answer. */
@@ -55,9 +93,9 @@ function ask (type, payload) {
   listen()
   const id = `js-${process.pid}-${++count}`
   return new Promise((resolve, reject) => {
+    line(type, payload, id)
     waiting.set(id, { resolve, reject })
     hold()
-    line(type, payload, id)
   })
 }
 
@@ -137,7 +175,7 @@ module.exports = {
   metric: values => send('METRIC', values),
   log: (message, level = 'info', fields) => send('LOG', { message, level, fields }),
   /** A record or a list of records; the promise resolves when they are stored. */
-  data: records => ask('INSERT_DATA', records),
+  data,
   /** more: { class, retryable, retry_after, fatal } */
   error: (message, more = {}) => send('ERROR', { message, ...more }),
   result: value => send('RESULT', value),

@@ -23,6 +23,9 @@ import sys
 import threading
 
 VERSION = 1
+MAX_VALUE = 64 << 10  # bytes of a result or a checkpoint as JSON
+MAX_LINE = 1 << 20    # bytes of a message
+BATCH = 512 << 10     # about how many bytes of records data() puts into one
 
 _write_lock = threading.Lock()
 _lock = threading.Condition()
@@ -79,7 +82,10 @@ def init(timeout=10):
 # -- what to say --------------------------------------------------------------
 
 def send(type, payload=None, wait=False, timeout=60):
-    """Send a message of any type. With wait, return the payload of its ACK."""
+    """Send a message of any type. With wait, return the payload of its ACK.
+
+    Raises ValueError for what Millrace would refuse because it is too long.
+    """
     global _count
     message = {"v": VERSION, "type": type}
     if wait and not _read():
@@ -88,9 +94,14 @@ def send(type, payload=None, wait=False, timeout=60):
         with _lock:
             _count += 1
             message["id"] = "py-%d-%d" % (os.getpid(), _count)
+    line = _json(message)
     if payload is not None:
-        message["payload"] = payload
-    line = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = _json(payload)
+        if type in ("RESULT", "CHECKPOINT") and _size(text) > MAX_VALUE:
+            raise ValueError("a %s has at most %d bytes, this one has %d" % (type, MAX_VALUE, _size(text)))
+        line = line[:-1] + ',"payload":' + text + "}"
+    if _size(line) > MAX_LINE:
+        raise ValueError("a message has at most %d bytes, this %s has %d" % (MAX_LINE, type, _size(line)))
     with _write_lock:
         sys.stdout.flush()
         out = getattr(sys.stdout, "buffer", None)
@@ -109,6 +120,14 @@ def send(type, payload=None, wait=False, timeout=60):
     if not answer.get("ok"):
         raise Refused(answer.get("error", "refused"))
     return answer
+
+
+def _json(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _size(text):
+    return len(text.encode("utf-8", "replace"))
 
 
 def status(message, progress=None):
@@ -139,7 +158,19 @@ def log(message, level="info", **fields):
 
 def data(records, wait=False):
     """Store a record (a dict) or several (a list). With wait, return when they are stored."""
-    send("INSERT_DATA", records, wait)
+    if records is None or isinstance(records, dict):
+        send("INSERT_DATA", records, wait)
+        return
+    some, size = [], 0
+    for record in records:  # in as many messages as it takes
+        n = _size(_json(record)) + 1
+        if some and size + n > BATCH:
+            send("INSERT_DATA", some, wait)
+            some, size = [], 0
+        some.append(record)
+        size += n
+    if some:
+        send("INSERT_DATA", some, wait)
 
 
 def error(message, cls=None, retryable=None, retry_after=None, fatal=None):

@@ -86,8 +86,16 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	}
 	defer stop()
 	report, err := bench.Run(ctx, cfg)
-	if err != nil || memory == 0 {
+	if err != nil {
 		return report, err
+	}
+	if cfg.Future > 0 {
+		if report.Future, err = a.benchFuture(ctx, cfg, self, sync, address); err != nil {
+			return report, err
+		}
+	}
+	if memory == 0 {
+		return report, nil
 	}
 	fresh, err := bench.StartServer(ctx, self, sync, address)
 	if err != nil {
@@ -99,6 +107,25 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	}
 	report.BytesPerTask, err = bench.Memory(ctx, cfg, memory, fresh.Memory)
 	return report, err
+}
+
+// benchFuture measures tasks that are due much later, on two servers of which one has none.
+func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.Future, error) {
+	var on [2]bench.Config
+	for i := range on {
+		server, err := bench.StartServer(ctx, self, sync, address)
+		if err != nil {
+			return nil, err
+		}
+		defer server.Stop()
+		on[i] = cfg
+		on[i].ServerTime, on[i].ServerMemory = server.Time, server.Memory
+		on[i].Dial = func(name string) (*nats.Conn, error) {
+			return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
+		}
+	}
+	f, err := bench.MeasureFuture(ctx, on[0], on[1])
+	return &f, err
 }
 
 // benchSetUp starts a server and what runs processes, and completes cfg with them.
@@ -138,6 +165,11 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	return self, func() { server.Stop(); end() }, nil
 }
 
+// costText is a processor time in words.
+func costText(c *bench.Cost) string {
+	return fmt.Sprintf("server %.0f µs, worker %.0f µs", c.Server, c.Worker)
+}
+
 func benchTable(r *bench.Report) table {
 	t := table{title: "Millrace on this machine", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
 	row := func(what string, here, below, ratio float64) {
@@ -156,19 +188,26 @@ func benchTable(r *bench.Report) table {
 		value("server memory per finished task", fmt.Sprintf("%.0f B", r.BytesPerTask))
 	}
 	if r.Steps > 0 {
-		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s", r.StepsPerSecond))
+		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s, %s", r.StepsPerSecond, costText(r.StepCost)))
 	}
 	for _, g := range r.Growth {
 		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))
 	}
 	if l := r.Limited; l != nil {
 		t.add(plain(fmt.Sprintf("no-op tasks under %d limits", l.Keys)), plain(fmt.Sprintf("%.0f/s", l.TasksPerSecond)), plain("without limits"), plain(fmt.Sprintf("%.2f", l.Ratio)))
+		value("processor time of each", costText(&l.Cost)+"; without limits "+costText(&l.FreeCost))
 		value("start latency under a limit p50, p99", fmt.Sprintf("%.2f, %.2f ms", l.StartLatency.P50, l.StartLatency.P99))
 		value(fmt.Sprintf("the same while %d wait for another", l.Held), fmt.Sprintf("%.2f, %.2f ms", l.StartLatencyBehind.P50, l.StartLatencyBehind.P99))
 	}
 	if f := r.Future; f != nil {
-		what := fmt.Sprintf("no-op tasks, %d due in years", f.Tasks)
-		t.add(plain(what), plain(fmt.Sprintf("%.0f/s", f.With)), plain(fmt.Sprintf("%.0f/s without", f.Before)), plain(fmt.Sprintf("%.2f", f.Ratio)))
+		for _, m := range []struct {
+			what string
+			bench.Beside
+		}{{"queue filled before", f.Drain}, {"submitted meanwhile", f.AtOnce}} {
+			t.add(plain(fmt.Sprintf("no-op tasks, %s, %d due in years", m.what, f.Tasks)), plain(fmt.Sprintf("%.0f/s", m.With)),
+				plain(fmt.Sprintf("%.0f/s without", m.Without)), plain(fmt.Sprintf("%.2f", m.Ratio)))
+			value("processor time with and without", costText(&m.CostWith)+"; "+costText(&m.CostWithout))
+		}
 		value("start latency with them p50, p99", fmt.Sprintf("%.2f, %.2f ms", f.StartLatency.P50, f.StartLatency.P99))
 		value("submission of them", fmt.Sprintf("%.0f/s", f.SubmitPerSecond))
 	}

@@ -50,7 +50,8 @@ A scenario that has a dot or a slash in its name is a YAML file with steps of yo
     - {at: 9s, fault: delay, target: scheduler-1, for: 3s, delay: 100ms}
 
 Faults: ` + faultWords() + `.
-Targets: server, worker-N, scheduler-N, workers, schedulers, all.
+Targets: server, worker-N, scheduler-N, workers, schedulers, all, and pusher and cache, with
+which half of the short tasks run with files.
 
 Exit codes: 0 no promise was broken; 2 one was; 3 it could not be told: the command line or
 the file cannot be meant like that, something could not be started, or the log not be read.`,
@@ -215,6 +216,9 @@ func chaosTable(r *chaos.Report) table {
 	t.field("takeover", latencyText(r.Takeover))
 	t.field("reconnect to ready", latencyText(r.Reconnect))
 	t.field("start of tasks", latencyText(r.Start))
+	if f := r.Files; f != nil {
+		t.field("files", fmt.Sprintf("%d versions pushed, %d tasks had the bytes of theirs, the cache was spoilt %d times", f.Versions, f.Tasks, f.Spoiled))
+	}
 	t.field("sweep repairs", fmt.Sprint(r.SweepRepairs))
 	t.field("took", fmt.Sprintf("%.1fs", r.Seconds))
 	for _, b := range r.Broken {

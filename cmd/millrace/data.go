@@ -36,9 +36,7 @@ func (a *app) dataCommands() []*cobra.Command {
 func (a *app) eachRecord(ctx context.Context, c *client.Client, t *task.Task, each func(shownItem, bool) error) error {
 	next := map[uint64]int{} // by epoch: a batch may be there twice
 	err := c.Records(ctx, t.ID, func(b task.Records) error {
-		if b.Dropped > 0 {
-			a.note("%s dropped: %s", plural(b.Dropped, "record"), b.Reason)
-		}
+		a.noteDropped(&b)
 		for i, item := range b.Items {
 			n := b.First + i
 			if n < next[b.Epoch] {
@@ -55,6 +53,13 @@ func (a *app) eachRecord(ctx context.Context, c *client.Client, t *task.Task, ea
 		return fmt.Errorf("records of task %s: %w", t.ID, err)
 	}
 	return nil
+}
+
+// noteDropped says how many records were dropped in place of which a batch stands.
+func (a *app) noteDropped(b *task.Records) {
+	if b.Dropped > 0 {
+		a.note("%s dropped: %s", plural(b.Dropped, "record"), b.Reason)
+	}
 }
 
 // withRecords makes the RunE of a command about the records of a task.
@@ -75,7 +80,8 @@ type dataSum struct {
 	Attempt int    `json:"attempt"`
 	Epoch   uint64 `json:"epoch"`
 	Records int    `json:"records"`
-	Bytes   int64  `json:"bytes"`
+	// Bytes is what they take in the store.
+	Bytes int64 `json:"bytes"`
 	// Counts is whether they are of the current or last attempt, which are those that count.
 	Counts bool `json:"counts"`
 }
@@ -89,18 +95,14 @@ func (a *app) dataList() *cobra.Command {
 	}
 	o.flags(c)
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
-		sums := []dataSum{}
-		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
-			i := slices.IndexFunc(sums, func(s dataSum) bool { return s.Epoch == r.Epoch })
-			if i < 0 {
-				i, sums = len(sums), append(sums, dataSum{Attempt: r.Attempt, Epoch: r.Epoch, Counts: counts})
-			}
-			sums[i].Records++
-			sums[i].Bytes += int64(len(r.Item))
-			return nil
-		})
+		found, dropped, err := cl.RecordSums(ctx, t.ID)
 		if err != nil {
-			return err
+			return fmt.Errorf("records of task %s: %w", t.ID, err)
+		}
+		a.noteDropped(&dropped)
+		sums := make([]dataSum, len(found))
+		for i, f := range found {
+			sums[i] = dataSum{f.Attempt, f.Epoch, f.Records, f.Bytes, f.Epoch == t.Epoch}
 		}
 		if o.json() {
 			return a.writeJSON(sums)
@@ -130,20 +132,27 @@ func (a *app) dataTail() *cobra.Command {
 	allEpochs(c, &all)
 	o.flags(c, "jsonl", "json")
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
-		var last []shownItem
-		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
-			if most > 0 && (all || counts) {
-				if len(last) == 2*most {
-					last = append(last[:0], last[most:]...)
-				}
-				last = append(last, r)
+		var last []shownItem       // the latest first
+		lowest := map[uint64]int{} // by epoch: a batch may be there twice
+		err := cl.RecordsBack(ctx, t.ID, func(b task.Records) bool {
+			a.noteDropped(&b)
+			if !all && b.Epoch != t.Epoch {
+				return len(last) < most
 			}
-			return nil
+			for i := len(b.Items) - 1; i >= 0 && len(last) < most; i-- {
+				n := b.First + i
+				if low, known := lowest[b.Epoch]; known && n >= low {
+					continue
+				}
+				lowest[b.Epoch] = n
+				last = append(last, shownItem{b.Attempt, b.Epoch, n, b.Items[i]})
+			}
+			return len(last) < most
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("records of task %s: %w", t.ID, err)
 		}
-		for _, r := range last[max(len(last)-max(most, 0), 0):] {
+		for _, r := range slices.Backward(last) {
 			var v any = r.Item
 			if o.json() {
 				v = r

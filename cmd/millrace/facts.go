@@ -301,6 +301,9 @@ func usage(u *task.Usage) string {
 	if u.Limits != "" {
 		text += ", limits: " + u.Limits
 	}
+	if u.Refused > 0 {
+		text += fmt.Sprintf(", %s refused (see its log)", plural(u.Refused, "message"))
+	}
 	return text
 }
 

@@ -68,8 +68,11 @@ func (a *app) sayToMillrace(typ string, payload any) error {
 	if err != nil {
 		return misuseOf(err)
 	}
-	if item, err := ipc.NewReader(bytes.NewReader(line)).Next(); err != nil || !item.IsMessage() {
+	switch item, err := ipc.NewReader(bytes.NewReader(line)).Next(); {
+	case err != nil || !item.IsMessage():
 		return misuseOf(fmt.Errorf("this would be no %s message but a line of the log: see docs/ipc.md for what it may carry", typ))
+	case item.Message.Excess != "":
+		return misuseOf(fmt.Errorf("%s: %s", typ, item.Message.Excess))
 	}
 	out, err := a.ipcOut()
 	if err != nil {

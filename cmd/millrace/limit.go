@@ -15,8 +15,8 @@ import (
 
 // limitFlags are the limits that `millrace run` was told.
 type limitFlags struct {
-	concurrency int
-	rate        string
+	concurrency []string
+	rate        []string
 	burst       int
 	key         string
 	onLimit     string
@@ -25,10 +25,10 @@ type limitFlags struct {
 
 func (f *limitFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.IntVar(&f.concurrency, "concurrency", 0, "at most so many under way at once, of the job or with the same --key")
-	fs.StringVar(&f.rate, "rate", "", "at most so many starts in a time, `number/time`: 10/1m")
+	fs.StringArrayVar(&f.concurrency, "concurrency", nil, "at most so many under way at once, of the job or with the same key: `number[:KEY]` (repeat it)")
+	fs.StringArrayVar(&f.rate, "rate", nil, "at most so many starts in a time, of the job or with the same key, `number/time[:KEY]`: 10/1m (repeat it)")
 	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
-	fs.StringVar(&f.key, "key", "", "split --concurrency and --rate by this `key`: acme, {params.customer}, {labels.site}, /for-all-jobs")
+	fs.StringVar(&f.key, "key", "", "split each --concurrency and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
 	_ = c.RegisterFlagCompletionFunc("on-limit", cobra.FixedCompletions(task.OnLimits, cobra.ShellCompDirectiveNoFileComp))
@@ -45,26 +45,42 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 	case given("key") && !given("concurrency") && !given("rate"):
 		return fmt.Errorf("--key splits --concurrency or --rate; give one of them, too")
 	}
-	if given("concurrency") {
-		s.Concurrency = &task.Concurrency{Max: f.concurrency, Key: f.key, OnLimit: f.onLimit}
+	for _, text := range f.concurrency {
+		number, key := f.keyed(text)
+		most, err := strconv.Atoi(number)
+		if err != nil || most < 1 {
+			return fmt.Errorf("--concurrency is %q, want a number, perhaps with a key: 5 or 1:{params.customer}", text)
+		}
+		s.Concurrency = append(s.Concurrency, task.Concurrency{Max: most, Key: key, OnLimit: f.onLimit})
 	}
-	if given("rate") {
-		count, per, _ := strings.Cut(f.rate, "/")
+	for _, text := range f.rate {
+		rate, key := f.keyed(text)
+		count, per, _ := strings.Cut(rate, "/")
 		limit, err := strconv.Atoi(count)
 		if err != nil || limit < 1 {
-			return fmt.Errorf("--rate is %q, want a number and a time, for example 10/1m", f.rate)
+			return fmt.Errorf("--rate is %q, want a number and a time, perhaps with a key: 10/1m or 10/1m:{labels.site}", text)
 		}
-		s.Rate = &task.Rate{Limit: limit, Burst: f.burst, Key: f.key}
+		r := task.Rate{Limit: limit, Burst: f.burst, Key: key}
 		if per != "" {
-			if err := s.Rate.Per.UnmarshalText([]byte(per)); err != nil {
-				return fmt.Errorf("--rate is %q: %w", f.rate, err)
+			if err := r.Per.UnmarshalText([]byte(per)); err != nil {
+				return fmt.Errorf("--rate is %q: %w", text, err)
 			}
 		}
+		s.Rate = append(s.Rate, r)
 	}
 	if given("unique") {
 		s.Unique = &task.Unique{Key: f.unique}
 	}
 	return nil
+}
+
+// keyed parts a limit from its key.
+func (f *limitFlags) keyed(text string) (limit, key string) {
+	limit, key, own := strings.Cut(text, ":")
+	if !own {
+		key = f.key
+	}
+	return limit, key
 }
 
 // namedHolders is how many of those that hold a limit are named.
@@ -207,11 +223,24 @@ func limitDuty(t *task.Task, s *task.Standing, now time.Time) string {
 	if len(s.Counters) == 0 {
 		return "admit it"
 	}
-	c := &s.Counters[0]
+	var full []string
+	for i := range s.Counters {
+		if c := &s.Counters[i]; c.Full {
+			full = append(full, counterDuty(c, now))
+		}
+	}
 	line := ordinal(s.Ahead+1) + " in line"
+	if len(full) == 0 {
+		return "admit it; it is " + line
+	}
+	return fmt.Sprintf("admit it: %s; it is %s", strings.Join(full, ", and "), line)
+}
+
+// counterDuty says how a limit keeps tasks waiting.
+func counterDuty(c *task.CounterState, now time.Time) string {
 	if c.Rate != nil {
 		rate, next := rateText(c.Rate, now)
-		return fmt.Sprintf("admit it: limit %s admits %s, the next one %s; it is %s", c.Name, rate, next, line)
+		return fmt.Sprintf("limit %s admits %s, the next one %s", c.Name, rate, next)
 	}
 	ids := make([]string, len(c.Holders))
 	for i, id := range c.Holders {
@@ -224,7 +253,7 @@ func limitDuty(t *task.Task, s *task.Standing, now time.Time) string {
 	if by != "" {
 		by = " by " + by
 	}
-	return fmt.Sprintf("admit it: limit %s is taken %d/%d%s; it is %s", c.Name, c.InUse, c.Max, by, line)
+	return fmt.Sprintf("limit %s is taken %d/%d%s", c.Name, c.InUse, c.Max, by)
 }
 
 // ordinal is 1st, 2nd, 3rd, 4th.

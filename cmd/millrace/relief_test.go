@@ -17,5 +17,6 @@ func TestHeapWatch(t *testing.T) {
 		look(400, 500, false)
 	}
 	look(400, 600, false) // it has been so for a minute, so it must be
-	look(400, 801, true)
+	look(400, 1200, false)
+	look(400, 1201, true)
 }

@@ -51,7 +51,7 @@ Its whole state is a log in NATS JetStream.`,
 	root.SetHelpCommand(helpCommand(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
-	root.AddCommand(guardCommand(), shimCommand(), crawlCommand(), a.chaosLogCommand(),
+	root.AddCommand(guardCommand(), shimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
 	return root

@@ -372,12 +372,17 @@ func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) table {
 	t.field("start", s.When.Start)
 	t.field("end", s.When.End)
 	t.field("calendar", strings.Join(s.When.Calendar, "; "))
-	for name, d := range map[string]task.Duration{"jitter": s.When.Jitter, "spread": s.When.Spread} {
-		if d > 0 {
-			t.field(name, d.String())
-		}
+	if s.When.Jitter > 0 {
+		t.field("jitter", s.When.Jitter.String())
 	}
-	t.field("overlap", cmp.Or(s.When.Overlap, task.OverlapAllow))
+	if s.When.Spread > 0 {
+		t.field("spread", s.When.Spread.String())
+	}
+	overlap := cmp.Or(s.When.Overlap, task.OverlapAllow)
+	if overlap == task.OverlapQueue {
+		overlap += fmt.Sprintf(", at most %d wait", cmp.Or(s.When.Depth, task.DefaultDepth))
+	}
+	t.field("overlap", overlap)
 	t.field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, task.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow)))
 	if s.When.PauseAfter > 0 {
 		t.field("pause after", plural(s.When.PauseAfter, "failure"))

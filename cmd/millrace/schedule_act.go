@@ -152,8 +152,8 @@ func (a *app) scheduleBackfill() *cobra.Command {
 		Use: "backfill NAME --from TIME --to TIME", Aliases: []string{"replay"},
 		Short: "Make the tasks of the ticks of some time, so many at once",
 		Long: `Makes the tasks of the ticks from one time to another, both included, the oldest first and at most --max-parallel at once; it
-waits for them, and so needs to keep running. A tick that has a task gets no second one, so what was interrupted goes on
-when it is called again.`,
+waits for them, and so needs to keep running. A tick that has a task gets no second one, so what was interrupted, in whatever
+way, goes on when the same command is given again.`,
 		Example: `  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4 --dry-run`,
 		Args:    takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
 	}
@@ -255,42 +255,47 @@ type backfilled struct {
 	Made bool      `json:"made"`
 }
 
-// backfill makes the tasks of ticks, at most so many at once.
-func (a *app) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) error {
+// backfill makes the tasks of ticks, at most so many at once. Those that are there already and have not
+// ended, perhaps of a call that was interrupted, count.
+func (a *app) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
+	if len(ticks) > parallel {
+		a.note("%s, at most %d at once; if this is interrupted, give the same command again to go on", plural(len(ticks), "tick"), parallel)
+	}
 	all := []backfilled{}
 	var open []task.ID
 	made := 0
+	defer func() {
+		if err != nil {
+			a.note("%d of %d ticks have their tasks; give the same command again to go on", len(all), len(ticks))
+		}
+	}()
 	for _, t := range ticks {
 		for len(open) >= parallel {
-			var err error
 			if open, err = stillOpen(ctx, cl, open); err != nil {
-				return fmt.Errorf("%d of %d ticks have their tasks; call it again to go on: %w", len(all), len(ticks), err)
+				return err
 			}
 		}
-		asking, cancel := a.asking(ctx)
-		receipt, isNew, err := cl.RunTick(asking, name, t.At)
-		cancel()
+		one, runs, err := a.backfillOne(ctx, cl, name, t.At)
 		if err != nil {
-			return fmt.Errorf("%d of %d ticks have their tasks; call it again to go on: %w", len(all), len(ticks), err)
+			return err
 		}
-		if isNew {
+		if runs {
+			open = append(open, one.Task)
+		}
+		what := "there already"
+		if one.Made {
+			what = "made"
 			made++
-			open = append(open, receipt.ID)
 		}
-		all = append(all, backfilled{t.At, receipt.ID, isNew})
+		all = append(all, one)
 		if asJSON {
 			continue
 		}
-		what := "made"
-		if !isNew {
-			what = "there already"
-		}
-		if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.At.Format(time.RFC3339), receipt.ID, what); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.At.Format(time.RFC3339), one.Task, what); err != nil {
 			return err
 		}
 	}
 	for len(open) > 0 {
-		var err error
 		if open, err = stillOpen(ctx, cl, open); err != nil {
 			return err
 		}
@@ -300,6 +305,22 @@ func (a *app) backfill(ctx context.Context, cl *client.Client, name string, tick
 	}
 	a.note("%s, %s made", plural(len(ticks), "tick"), plural(made, "task"))
 	return nil
+}
+
+// backfillOne makes the task of a tick, unless it has one, and tells whether it has not ended.
+func (a *app) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one backfilled, open bool, err error) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	receipt, made, err := cl.RunTick(asking, name, tick)
+	if err != nil {
+		return one, false, err
+	}
+	one = backfilled{tick, receipt.ID, made}
+	if made {
+		return one, true, nil
+	}
+	t, err := cl.Task(asking, receipt.ID)
+	return one, !t.State.Terminal(), err
 }
 
 // stillOpen waits a moment and returns those tasks that have not ended.

@@ -27,7 +27,7 @@ or of what the flags say; that needs no server. --from without a zone of its own
 	}
 	w.flags(c)
 	fs := c.Flags()
-	fs.StringVar(&from, "from", "", "ticks after this `time` (default now)")
+	fs.StringVar(&from, "from", "", "ticks from this `time` on (default now)")
 	fs.IntVarP(&n, "count", "n", 5, "how many, at most 10000")
 	fs.StringVar(&name, "name", "preview", "the `name` that decides H, --spread and --jitter")
 	o.flags(c)

@@ -50,7 +50,7 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 
 // saidOf is what operators have said about the queue in which a task waits.
 func saidOf(ctx context.Context, c *client.Client, t *task.Task) (task.Queue, error) {
-	name := t.Route.Queue()
+	name := t.QueueName() // of a selector's route that whose nodes it chooses
 	if task.ValidName("queue", name) != nil {
 		return task.Queue{Name: name}, nil // a node's own route
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -34,32 +33,21 @@ value a line; with --all also those of attempts that failed or lost the task.
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
 	o.flags(c, "jsonl", "json")
 	c.AddCommand(a.dataCommands()...)
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.asking(ctx)
-		t, err := cl.Task(asking, id)
-		cancel()
-		if err != nil {
-			return err
-		}
+	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
 		out := bufio.NewWriter(a.out)
 		lines := *a
 		lines.out = out
 		left := 0
-		err = cl.Records(ctx, id, func(b task.Records) error {
-			if !all && b.Epoch != t.Epoch {
-				left += len(b.Items)
+		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
+			if !all && !counts {
+				left++
 				return nil
 			}
-			for i, item := range b.Items {
-				var v any = item
-				if o.json() {
-					v = shownItem{b.Attempt, b.Epoch, b.First + i, item}
-				}
-				if err := lines.writeLine(v); err != nil {
-					return err
-				}
+			var v any = r.Item
+			if o.json() {
+				v = r
 			}
-			return nil
+			return lines.writeLine(v)
 		})
 		if flushed := out.Flush(); err == nil {
 			err = flushed
@@ -67,10 +55,7 @@ value a line; with --all also those of attempts that failed or lost the task.
 		if left > 0 && err == nil {
 			a.note("%s of other attempts left out; --all prints them, too", plural(left, "record"))
 		}
-		if err != nil {
-			return fmt.Errorf("records of task %s: %w", id, err)
-		}
-		return nil
+		return err
 	})
 	return c
 }

@@ -134,7 +134,7 @@ func specFields(out *table, s *task.Spec) {
 	if s.Timeout.Idle > 0 {
 		out.field("idle timeout", s.Timeout.Idle.String())
 	}
-	if p := s.Place; p.Targeted() {
+	if p := s.Place; p.Targeted() && len(p.Labels)+len(p.Avoid) == 0 {
 		out.field("nodes", strings.Join(p.Nodes, ", "))
 		out.field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
 	} else if needs := s.Needs(); len(needs) > 0 {

@@ -57,6 +57,17 @@ func (f *Faulty) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i
 	}
 }
 
+// PlaceFirst implements [events.Placer].
+func (f *Faulty) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, fact := range facts {
+		seq, err := f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (seq uint64, err error) {
+			f.Log.PlaceFirst(ctx, []*events.Fact{fact}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+			return seq, err
+		})
+		done(i, seq, err)
+	}
+}
+
 // PlaceClaimed implements [events.Keeper].
 func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64) (uint64, error) {
 	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {

@@ -21,6 +21,7 @@ var offerCases = []testCase{
 	{name: "next honours its context", body: nextEnds},
 	{name: "many workers get each offer once", body: manyWorkers},
 	{name: "a node proves that offers reach it", body: proof},
+	{name: "a first offer is the only one", body: firstOffers},
 }
 
 // submit offers a task on a queue.
@@ -266,4 +267,40 @@ func manyWorkers(s *suite) {
 			s.Errorf("task %s was handed out %d times", id, n)
 		}
 	}
+}
+
+// A first offer is refused where the task has one already, and only there.
+func firstOffers(s *suite) {
+	held, elsewhere := s.task(), s.task()
+	w := work("default")
+	w.Needs, w.Holds = &task.Needs{Of: []task.Need{{Task: s.task()}}}, []string{task.HoldNeeds}
+	s.place(s.fact(held, task.Submitted{Work: w}))
+	s.place(s.fact(elsewhere, task.Queued{Work: work("other"), Attempt: 1}))
+	offer := func(id task.ID) *events.Fact { return s.fact(id, task.Queued{Work: work("default"), Attempt: 1}) }
+	place := func(facts ...*events.Fact) (seqs []uint64, errs []error) {
+		s.log.PlaceFirst(s.context(), facts, func(i int, seq uint64, err error) {
+			if i != len(seqs) {
+				s.Errorf("the outcome of fact %d came after %d others", i, len(seqs))
+			}
+			seqs, errs = append(seqs, seq), append(errs, err)
+		})
+		return seqs, errs
+	}
+	first := offer(held)
+	seqs, errs := place(first, offer(elsewhere))
+	if len(errs) != 2 || errors.Join(errs...) != nil {
+		s.Fatalf("PlaceFirst: %v, want two offers", errs)
+	}
+	if _, errs = place(offer(held)); !errors.Is(errs[0], events.ErrConflict) {
+		s.Errorf("a second first offer: %v, want ErrConflict", errs[0])
+	}
+	offers := s.offers("default")
+	got := s.next(offers)
+	s.same(&got.Record, events.KindOffer, seqs[0], first)
+	s.ack(got)
+	s.ack(s.next(offers))
+	if _, errs = place(offer(held)); !errors.Is(errs[0], events.ErrConflict) {
+		s.Errorf("a first offer after one that is over: %v, want ErrConflict", errs[0])
+	}
+	s.nothing(offers, s.o.AckWait/4)
 }

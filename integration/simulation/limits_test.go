@@ -18,13 +18,16 @@ var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
 
 // limit makes up limits of a task.
 func (h *history) limit(s *task.Submission) {
-	key := []string{"/a", "/b"}[h.rng.IntN(2)]
-	s.Spec.Concurrency = task.Concurrency{Max: 1 + h.rng.IntN(2), Key: key}
+	c := task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
 	if h.rng.IntN(3) == 0 {
-		s.Spec.Concurrency.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
+		c.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
+	}
+	s.Spec.Concurrency = task.Concurrencies{c}
+	if h.rng.IntN(3) == 0 {
+		s.Spec.Concurrency = append(s.Spec.Concurrency, task.Concurrency{Max: 2, Key: "/c"})
 	}
 	if h.rng.IntN(4) == 0 {
-		s.Spec.Rate = task.Rate{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: key}
+		s.Spec.Rate = task.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
 	}
 }
 
@@ -32,13 +35,17 @@ func (h *history) limit(s *task.Submission) {
 func (h *history) judgeLimits() {
 	using, most := map[string]int{}, map[string]int{}
 	for _, t := range h.fold.tasks {
-		if !t.Live() || t.Spec == nil || t.Spec.Concurrency.Max == 0 {
+		if !t.Live() {
 			continue
 		}
 		counters, err := t.Counters()
 		h.fail(err)
-		using[counters[0].Name]++
-		most[counters[0].Name] = max(most[counters[0].Name], counters[0].Max)
+		for _, c := range counters {
+			if c.Max > 0 {
+				using[c.Name]++
+				most[c.Name] = max(most[c.Name], c.Max)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(using)) {
 		if using[name] > most[name] {

@@ -35,6 +35,18 @@ func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return c.sequence(p.actor.call(c))
 }
 
+func (p *port) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		c := &call{kind: write, op: "place first", task: f.Task, fact: f}
+		c.do = func() (err error) {
+			p.Memory.PlaceFirst(ctx, []*events.Fact{f}, func(_ int, seq uint64, failed error) { c.seq, err = seq, failed })
+			return err
+		}
+		seq, err := c.sequence(p.actor.call(c))
+		done(i, seq, err)
+	}
+}
+
 // sequence is the result of a write: none if the caller does not know it.
 func (c *call) sequence(err error) (uint64, error) {
 	if err != nil {

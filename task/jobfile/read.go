@@ -229,25 +229,6 @@ func (r *reader) retry(v value) (t task.Retry) {
 	return t
 }
 
-func (r *reader) concurrency(v value) (c task.Concurrency) {
-	r.object(v, "a mapping such as {max: 5}", setters{
-		"max":      func(v value) { c.Max = r.whole(v) },
-		"key":      func(v value) { c.Key = r.text(v) },
-		"on_limit": func(v value) { c.OnLimit = r.oneOf(v, task.OnLimits) },
-	})
-	return c
-}
-
-func (r *reader) rate(v value) (t task.Rate) {
-	r.object(v, "a mapping such as {limit: 10, per: 1m}", setters{
-		"limit": func(v value) { t.Limit = r.whole(v) },
-		"per":   func(v value) { t.Per = r.duration(v) },
-		"burst": func(v value) { t.Burst = r.whole(v) },
-		"key":   func(v value) { t.Key = r.text(v) },
-	})
-	return t
-}
-
 func (r *reader) unique(v value) (u task.Unique) {
 	r.object(v, "a mapping such as {key: nightly}", setters{
 		"key":         func(v value) { u.Key = r.text(v) },

@@ -39,9 +39,10 @@ func parseCron(expr, name string) (cronFields, error) {
 	if fields := strings.Fields(expr); !strings.HasPrefix(expr, "@") && len(fields) != 5 && len(fields) != 6 {
 		return cronFields{}, fmt.Errorf("cron is %q, with %d fields; want 5 (minute hour day-of-month month day-of-week), 6 with seconds first, or a descriptor such as @daily", expr, len(fields))
 	}
-	s, err := parseSpec(expr, name)
+	plain := spelled(expr)
+	s, err := parseSpec(plain, name)
 	if err != nil {
-		return cronFields{}, blame(expr, name, err)
+		return cronFields{}, blame(plain, name, err)
 	}
 	return cronFields{
 		second: s.Second, minute: s.Minute, hour: s.Hour, dom: s.Dom, month: s.Month, dow: s.Dow,

@@ -174,7 +174,7 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 	case overlap == task.OverlapAllow || !busy:
 		return []task.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == task.OverlapReplace:
-		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: %d earlier tasks are cancelled", len(l.Open)))
+		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: earlier tasks that run are cancelled (%d)", len(l.Open)))
 		return []task.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == task.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, task.DefaultDepth):
 		return []task.ScheduleEvent{wait(l, o, revision)}

@@ -78,6 +78,7 @@ type Use struct {
 type Held struct {
 	// Dir holds the files.
 	Dir  string
+	slot slot
 	lock *flock.Flock
 }
 
@@ -135,7 +136,11 @@ func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
 			return held, err
 		}
 	}
-	return nil, fmt.Errorf("the cache %s does not stay as it was written: something else writes there, or its file system keeps no modes or times; choose another directory with --files-cache", c.cfg.Dir)
+	return nil, c.unsteady()
+}
+
+func (c *Cache) unsteady() error {
+	return fmt.Errorf("the cache %s does not stay as it was written: something else writes there, or its file system keeps no modes or times; choose another directory with --files-cache", c.cfg.Dir)
 }
 
 // maxMakes is how often a directory is made that does not stay as it was made.
@@ -160,7 +165,7 @@ func (c *Cache) hold(ctx context.Context, s slot) (*Held, error) {
 	}
 	now := time.Now()
 	_ = os.Chtimes(s.markFile(), now, now) // else it is removed a little too early
-	return &Held{Dir: s.tree(), lock: l}, nil
+	return &Held{Dir: s.tree(), slot: s, lock: l}, nil
 }
 
 // make makes the directory, unless somebody else was faster.
@@ -207,6 +212,9 @@ func writeWhole(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
+// setUp tells whether setup commands have been there.
+func (s slot) setUp() bool { return strings.HasSuffix(s.key, "-setup") }
+
 // sound tells whether the directory is whole and nobody has written to its files.
 func (s slot) sound() bool {
 	text, err := os.ReadFile(s.markFile())
@@ -214,7 +222,7 @@ func (s slot) sound() bool {
 	if err != nil || json.Unmarshal(text, &m) != nil {
 		return false
 	}
-	if strings.HasSuffix(s.key, "-setup") {
+	if s.setUp() {
 		return true // it was brought to disk, and nobody knows how it must look
 	}
 	if m.Boot != bootID() {

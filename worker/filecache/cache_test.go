@@ -337,3 +337,59 @@ func TestWhatCannotBeHadIsNamed(t *testing.T) {
 	w.store.Replace(files.DigestOf([]byte("A")), []byte("A"))
 	w.checkout(filecache.Use{Version: v}).Release()
 }
+
+// TestSpoiledWhileCopied: what is put around an attempt is what its version holds, whatever somebody does to the
+// cache meanwhile; and what somebody has added to it is not of it.
+func TestSpoiledWhileCopied(t *testing.T) {
+	w := newWorld(t, 0)
+	contents := map[string]string{}
+	for i := range 40 {
+		contents[fmt.Sprintf("d%d/f%d", i%4, i)] = strings.Repeat("x", 50_000)
+	}
+	v := w.push(contents)
+	h := w.checkout(filecache.Use{Version: v})
+	dir := h.Dir
+	h.Release()
+	stop, spoiling := make(chan struct{}), sync.WaitGroup{}
+	spoiling.Go(func() {
+		tick := time.NewTicker(4 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			name := fmt.Sprintf("%s/d%d/f%d", dir, i%4, i%40)
+			_, _ = os.Chmod(name, 0o644), os.WriteFile(name, []byte("spoiled"), 0o644)
+			_, _ = os.Chmod(filepath.Dir(name), 0o755), os.WriteFile(name+".stranger", nil, 0o644)
+		}
+	})
+	had := 0
+	for range 30 {
+		into := t.TempDir()
+		h, err := w.cache.Put(t.Context(), filecache.Use{Version: v}, into, filecache.Copy)
+		if err != nil {
+			continue // it does not stay as it was for long enough, and the attempt is told so
+		}
+		h.Release()
+		had++
+		if all, err := filepath.Glob(into + "/d*/*"); err != nil || len(all) != len(contents) {
+			t.Errorf("%d files, %v, want %d", len(all), err, len(contents))
+		}
+		for name, want := range contents {
+			if w.read(into+"/"+name) != want {
+				t.Fatalf("%s is spoiled", name)
+			}
+		}
+	}
+	close(stop)
+	spoiling.Wait()
+	into := t.TempDir()
+	h, err := w.cache.Put(t.Context(), filecache.Use{Version: v}, into, filecache.Copy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
+	t.Logf("%d of 30 had their files meanwhile", had)
+}

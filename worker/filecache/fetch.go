@@ -66,12 +66,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 
 // tidy removes what a version does not have: somebody has put it there.
 func tidy(dir string, m *files.Manifest) error {
-	wanted := make(map[string]bool, len(m.Entries))
-	for i := range m.Entries {
-		for p := m.Entries[i].Path; p != "." && !wanted[p]; p = filepath.Dir(p) {
-			wanted[p] = true
-		}
-	}
+	wanted := paths(m)
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == dir {
 			return err
@@ -90,6 +85,17 @@ func tidy(dir string, m *files.Manifest) error {
 	})
 }
 
+// paths are all that a version has, directories included.
+func paths(m *files.Manifest) map[string]bool {
+	all := make(map[string]bool, len(m.Entries))
+	for i := range m.Entries {
+		for p := m.Entries[i].Path; p != "." && !all[p]; p = filepath.Dir(p) {
+			all[p] = true
+		}
+	}
+	return all
+}
+
 // prepare makes the directory that setup commands leave. They run where it will stay, for what
 // is installed often knows its own place.
 func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
@@ -103,15 +109,11 @@ func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
 		return err
 	}
 	if u.Version != "" {
-		plain, err := c.Checkout(ctx, Use{Version: u.Version, Fetched: u.Fetched, Progress: u.Progress})
+		plain, err := c.Put(ctx, Use{Version: u.Version, Fetched: u.Fetched, Progress: u.Progress}, s.tree(), Copy)
 		if err != nil {
 			return err
 		}
-		err = plain.Populate(ctx, s.tree(), Copy)
 		plain.Release()
-		if err != nil {
-			return err
-		}
 	}
 	if err := u.Setup.Run(ctx, s.tree()); err != nil {
 		return err

@@ -2,6 +2,8 @@ package filecache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -22,8 +24,50 @@ const (
 	Link
 )
 
-// Populate puts all files into a directory, which nobody else may be writing to.
+// Put puts a version into an empty directory, and returns what it was taken from, as Checkout does. What
+// somebody has changed in the cache meanwhile is put there anew, but for links, of which that changes both ends.
+func (c *Cache) Put(ctx context.Context, u Use, into string, mode Mode) (*Held, error) {
+	for range maxMakes {
+		held, err := c.Checkout(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		err = held.Populate(ctx, into, mode)
+		sound := held.slot.sound()
+		if err == nil && sound {
+			return held, nil
+		}
+		held.Release()
+		if err != nil && sound {
+			return nil, fmt.Errorf("they could not be put into the working directory: %w", err)
+		}
+		if err := empty(into); err != nil {
+			return nil, err
+		}
+	}
+	return nil, c.unsteady()
+}
+
+// empty removes what is in a directory.
+func empty(dir string) error {
+	all, err := os.ReadDir(dir)
+	for _, e := range all {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
+
+// Populate puts all files into a directory, which nobody else may be writing to. What somebody
+// has added to a version is not of it.
 func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
+	ours := map[string]bool(nil) // nil for whatever is there
+	if !h.slot.setUp() {
+		manifest, err := h.slot.readManifest()
+		if err != nil {
+			return err
+		}
+		ours = paths(manifest)
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2 * runtime.GOMAXPROCS(0))
 	err := filepath.WalkDir(h.Dir, func(p string, d fs.DirEntry, err error) error {
@@ -36,6 +80,12 @@ func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
 		rel, err := filepath.Rel(h.Dir, p)
 		if err != nil || rel == "." {
 			return err
+		}
+		if ours != nil && !ours[rel] {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		to := filepath.Join(into, rel)
 		switch {

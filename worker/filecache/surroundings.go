@@ -63,7 +63,8 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 			return failed
 		}}
 	}
-	held, err := s.Cache.Checkout(ctx, u)
+	into := filepath.Join(dir, filepath.FromSlash(bundle.To))
+	held, err := s.put(ctx, u, into, mode)
 	if failed != nil {
 		return "", nil, failed // it speaks for itself
 	}
@@ -71,22 +72,23 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 		return "", nil, s.explain(bundle.Bundle, err)
 	}
 	if mode == task.FilesShared {
-		return held.Dir, held.Release, nil
+		into = held.Dir
 	}
-	into := filepath.Join(dir, filepath.FromSlash(bundle.To))
+	return into, held.Release, nil
+}
+
+func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held, error) {
+	if mode == task.FilesShared {
+		return s.Cache.Checkout(ctx, u)
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return nil, err
+	}
 	how := Copy
 	if mode == task.FilesLink {
 		how = Link
 	}
-	err = os.MkdirAll(into, 0o755)
-	if err == nil {
-		err = held.Populate(ctx, into, how)
-	}
-	if err != nil {
-		held.Release()
-		return "", nil, fmt.Errorf("files %s could not be put into the working directory: %w", bundle.Bundle, err)
-	}
-	return into, held.Release, nil
+	return s.Cache.Put(ctx, u, into, how)
 }
 
 // say tells the task's log what was fetched.

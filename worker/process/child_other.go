@@ -57,6 +57,9 @@ func living(group int) int {
 // Without it, what children have started outlives a killed worker.
 func sweep(string, int) error { return nil }
 
+func endOrphans(string)            {}
+func (w *watch) tellOrphans([]int) {}
+
 func unblock(fd int) { _ = syscall.SetNonblock(fd, true) } // cannot fail for a pipe of ours
 
 func onMainThread() bool { return false }

@@ -28,11 +28,12 @@ const (
 // GuardMain is the whole life of a guard process; the program's hidden guard
 // command calls it with its standard input and output. It reads from in what to
 // look after, reports on out, and waits for the end of in: the worker that
-// holds the other end has closed it, or is gone. Then it kills every process
-// that carries the worker's mark, with its process group, until none is left.
+// holds the other end has closed it, or is gone. Then it kills the orphans that
+// the worker has told of, and every process that carries the worker's mark, with
+// its process group, until none is left.
 // It ignores the signals with which people and systems end programs.
 //
-// The guard costs a task nothing: it learns of none. It never touches process
+// The guard costs a task nothing: it learns of none, but for daemons. It never touches process
 // 1, its own group and that of the worker (but for marked members of it).
 //
 // It returns an error if it was not started by a [Runner], or if processes are
@@ -52,7 +53,15 @@ func GuardMain(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, guardReady); err != nil {
 		return fmt.Errorf("guard: report to the worker: %w", err)
 	}
-	_, _ = io.Copy(io.Discard, r) // an error is an end as good as any
+	told := ""
+	for { // an error is an end as good as any
+		line, err := r.ReadString('\n')
+		if err != nil {
+			break
+		}
+		told = line
+	}
+	endOrphans(told)
 	return sweep(marker, spare)
 }
 
@@ -61,6 +70,7 @@ type guard struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser // its end tells the guard that the worker is gone
 	gone chan struct{}  // closed when the process has ended
+	told string         // what it was last told of orphans; of the goroutine that tells
 }
 
 // startGuard returns when the guard is on duty.
@@ -86,7 +96,7 @@ func startGuard(argv []string, marker string) (*guard, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	g := &guard{cmd, in, make(chan struct{})}
+	g := &guard{cmd: cmd, in: in, gone: make(chan struct{})}
 	if err := g.brief(out, marker); err != nil {
 		in.Close()
 		_ = cmd.Process.Kill()

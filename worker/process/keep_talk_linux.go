@@ -29,12 +29,14 @@ type sessionMemo struct {
 	Dropped  string          `json:"dropped,omitempty"`
 	Children int             `json:"children,omitempty"`
 	Warned   bool            `json:"warned,omitempty"`
+	Unfit    unfit           `json:"unfit,omitzero"`
+	Refusals int             `json:"refusals,omitempty"`
 }
 
 func (s *session) memo() sessionMemo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := sessionMemo{Failure: s.failure, Result: s.result, Children: s.children, Warned: s.warned}
+	m := sessionMemo{Failure: s.failure, Result: s.result, Children: s.children, Warned: s.warned, Unfit: s.unfit, Refusals: s.refusals}
 	if s.dropped != nil {
 		m.Dropped = s.dropped.Error()
 	}
@@ -45,6 +47,7 @@ func (s *session) remember(m sessionMemo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure, s.result, s.children, s.warned = m.Failure, m.Result, m.Children, m.Warned
+	s.unfit, s.refusals = m.Unfit, m.Refusals
 	if m.Dropped != "" {
 		s.dropped = errors.New(m.Dropped)
 	}

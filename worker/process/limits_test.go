@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -171,5 +172,14 @@ func TestRedactor(t *testing.T) {
 	}
 	if got, ok := r.payload([]byte(`{"a":12345}`)); ok {
 		t.Errorf("a secret as a number becomes %s", got)
+	}
+}
+
+// TestFileSizeIsSetTwice: whichever comes first, the program begins: the shell's bound, in blocks, may be
+// more than what was set from outside, to the byte.
+func TestFileSizeIsSetTwice(t *testing.T) {
+	said, err := exec.Command("/bin/sh", "-c", `ulimit -f 10 && exec /bin/sh -c "$1" echo 11 begins`, "sh", boundFileSize).CombinedOutput()
+	if string(said) != "begins\n" || err != nil {
+		t.Errorf("it says %q, %v", said, err)
 	}
 }

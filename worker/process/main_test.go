@@ -101,7 +101,7 @@ func (r *record) Line(s Stream, line ipc.Line) {
 	r.replaced = r.replaced || line.Replaced
 	r.mu.Unlock()
 	if r.said != nil && s == Stdout && !line.Partial {
-		r.said <- string(line.Text)
+		line.Each(func(l ipc.Line) { r.said <- string(l.Text) })
 	}
 }
 
@@ -118,8 +118,10 @@ func (r *record) stderr() string { return r.text[Stderr].String() }
 type count struct{ bytes, lines [3]int }
 
 func (c *count) Line(s Stream, line ipc.Line) {
-	c.bytes[s] += len(line.Text)
-	c.lines[s]++
+	line.Each(func(l ipc.Line) {
+		c.bytes[s] += len(l.Text)
+		c.lines[s]++
+	})
 }
 func (c *count) Message(ipc.Message) {}
 

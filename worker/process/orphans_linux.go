@@ -36,6 +36,8 @@ type orphans struct {
 	runs   uint64       // guarded by mu; so far
 	active int          // guarded by mu
 
+	ctx  context.Context
+	told func(pids []int) // hears which there are; nil if nobody wants to know
 	stop context.CancelFunc
 	done chan struct{}
 }
@@ -53,9 +55,13 @@ func startOrphans() (*orphans, error) {
 		return nil, fmt.Errorf("list the children of this process: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &orphans{file: file, name: rand.Text(), own: map[int]bool{}, stop: cancel, done: make(chan struct{})}
-	go o.reapAll(ctx)
-	return o, nil
+	return &orphans{file: file, name: rand.Text(), own: map[int]bool{}, ctx: ctx, stop: cancel, done: make(chan struct{})}, nil
+}
+
+// look begins to reap orphans, and to tell which there are.
+func (o *orphans) look(told func(pids []int)) {
+	o.told = told
+	go o.reapAll(o.ctx)
 }
 
 func (o *orphans) close() {
@@ -138,8 +144,9 @@ func (o *orphans) reapAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			for _, pid := range o.list() {
-				o.reap(pid)
+			live := slices.DeleteFunc(o.list(), o.reap)
+			if o.told != nil {
+				o.told(live)
 			}
 		}
 	}

@@ -145,6 +145,6 @@ var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 // setupSink puts what setup commands print into the task's log. What looks like a message is a line.
 type setupSink struct{ out *worker.Output }
 
-func (s setupSink) Line(_ Stream, line ipc.Line) { s.out.Text(task.Setup, line.Text, line.Partial) }
+func (s setupSink) Line(_ Stream, line ipc.Line) { hand(s.out, task.Setup, line) }
 
 func (s setupSink) Message(m ipc.Message) { s.out.Line(task.Setup, m.Type+" "+string(m.Payload)) }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"millrace/ipc"
 )
 
 // Redacted stands where a secret stood.
@@ -82,12 +84,18 @@ func (r *redactor) line(text string) string {
 	return r.plain.Replace(text)
 }
 
-// text is [redactor.line] for bytes.
-func (r *redactor) text(line []byte) []byte {
+// lines is l without secrets. Several lines are looked at one by one, as they would have been
+// had they come so: a secret of more than one must not make them fewer.
+func (r *redactor) lines(l ipc.Line) ipc.Line {
 	if r == nil {
-		return line
+		return l
 	}
-	return []byte(r.plain.Replace(string(line)))
+	clean := make([]byte, 0, len(l.Text)+1)
+	l.Each(func(one ipc.Line) {
+		clean = append(append(clean, r.plain.Replace(string(one.Text))...), '\n')
+	})
+	l.Text = clean[:len(clean)-1]
+	return l
 }
 
 // payload is JSON without secrets. It reports false if it would be no JSON any

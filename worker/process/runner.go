@@ -88,6 +88,9 @@ func NewRunner(c Config) (*Runner, error) {
 		} else if r.guard != nil {
 			r.guard.orphans = r.orphans
 			r.orphans.born(r.guard.current().cmd.Process.Pid)
+			r.orphans.look(r.guard.tellOrphans)
+		} else {
+			r.orphans.look(nil)
 		}
 	}
 	r.spawner = startSpawner(r.orphans)
@@ -125,9 +128,10 @@ const busyRetries = 6
 
 // boundFileSize bounds the files of a program before that begins: a bound that is set from
 // outside once it runs comes too late for one that writes at once. A shell counts in blocks;
-// to the byte it is set afterwards.
+// to the byte it is set from outside. Where that came first, it is smaller than what the
+// shell would set, and cannot be raised any more.
 const (
-	boundFileSize = `ulimit -f "$1" && shift && exec "$0" "$@"`
+	boundFileSize = `ulimit -f "$1" 2>/dev/null || :; shift; exec "$0" "$@"`
 	fileBlock     = 512
 )
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"millrace/ipc"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -27,4 +29,20 @@ func secretFile(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// TestRedactLinesTogether: lines that come together are redacted as they would have been one by one,
+// and stay as many.
+func TestRedactLinesTogether(t *testing.T) {
+	r := newRedactor([]string{"se\ncret", "-----BEGIN KEY-----\nabcdefgh\n", "four"})
+	for _, text := range []string{"", "\n", "a\n\nb", "xse\ncretx", "-----BEGIN KEY-----\nabcdefgh\n", "fourfour\n\nfour", "\nfour\n"} {
+		var want []string
+		for line := range strings.SplitSeq(text, "\n") {
+			want = append(want, string(r.lines(ipc.Line{Text: []byte(line)}).Text))
+		}
+		got := r.lines(ipc.Line{Text: []byte(text), Several: len(want)})
+		if string(got.Text) != strings.Join(want, "\n") || got.Several != len(want) {
+			t.Errorf("%q becomes %q, want %q", text, got.Text, want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,8 @@ type session struct {
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
 	result   json.RawMessage // guarded by mu; the last RESULT
 	dropped  error           // guarded by mu; records that were not taken
+	unfit    unfit           // guarded by mu
+	refusals int             // guarded by mu; messages that were refused
 	children int             // guarded by mu; those without a key of their own
 	warned   bool            // guarded by mu; that figures are left out
 	ping     *time.Timer     // guarded by mu
@@ -99,11 +102,24 @@ func (s *session) Line(stream Stream, line ipc.Line) {
 	if stream == Stderr {
 		name = task.Stderr
 	}
-	s.out.Text(name, s.redact.text(line.Text), line.Partial)
+	hand(s.out, name, s.redact.lines(line))
+}
+
+// hand gives out what a process has said.
+func hand(out *worker.Output, stream string, l ipc.Line) {
+	if l.Several > 1 {
+		out.Texts(stream, l.Text, l.Several)
+		return
+	}
+	out.Text(stream, l.Text, l.Partial)
 }
 
 // Message implements [Sink].
 func (s *session) Message(m ipc.Message) {
+	if m.Excess != "" {
+		s.answer(m, s.tooMuch(m))
+		return
+	}
 	payload, ok := s.redact.payload(m.Payload)
 	if !ok {
 		s.refuse(m)
@@ -120,6 +136,7 @@ func (s *session) Message(m ipc.Message) {
 // refuse drops a message that holds a secret where no text can stand.
 func (s *session) refuse(m ipc.Message) {
 	s.out.Line(task.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
+	s.count()
 	s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
 }
 
@@ -136,9 +153,7 @@ func (s *session) answer(m ipc.Message, r ipc.Receipt) {
 // takes: that is the back-pressure.
 func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 	refused := func(what string, err error) ipc.Receipt {
-		text := s.redact.line(err.Error())
-		s.out.Line(task.System, what+" refused: "+text)
-		return ipc.Receipt{Error: text}
+		return s.refused(what, s.redact.line(err.Error()))
 	}
 	switch m.Type {
 	case ipc.TypeStatus:
@@ -172,7 +187,7 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 		}
 	case ipc.TypeResult:
 		s.mu.Lock()
-		s.result = m.Payload
+		s.result, s.unfit.Result = m.Payload, ""
 		s.mu.Unlock()
 	case ipc.TypeHeartbeat:
 		s.out.Heartbeat()
@@ -274,15 +289,19 @@ func (s *session) outcome(r *Result) worker.Outcome {
 	defer s.mu.Unlock()
 	o := worker.Outcome{Class: r.Class, Exit: r.Exit, Message: r.Message, Result: s.result, Stopped: r.Stopped, Survivors: r.Survivors}
 	s.phases(r)
+	r.Usage.Refused = s.refusals
 	if r.Usage != (task.Usage{}) {
 		o.Usage = &r.Usage
 	}
 	if s.dropped != nil && o.Class == "" {
 		o.Class, o.Message = task.ReasonSystem, s.dropped.Error()
 	}
+	if why := cmp.Or(s.unfit.Records, s.unfit.Result); why != "" && o.Class == "" {
+		o.Class, o.Message, o.Final = task.ReasonTask, why, true
+	}
 	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != task.ReasonMemory || o.Class == "" && s.failure.Fatal) {
 		if s.failure.Message != "" {
-			o.Message = s.failure.Message
+			o.Message = cut(s.failure.Message, maxFailure)
 		}
 		if slices.Contains(task.Classes, s.failure.Class) {
 			o.Class = s.failure.Class

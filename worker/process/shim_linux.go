@@ -469,7 +469,7 @@ func (s *shimSink) Line(stream Stream, line ipc.Line) {
 	if stream == Stderr {
 		kind = frameStderr
 	}
-	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.text(line.Text)})
+	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.lines(line).Text})
 }
 
 func (s *shimSink) Message(m ipc.Message) {
@@ -497,6 +497,7 @@ type messageForm struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Excess  string          `json:"excess,omitempty"`
 }
 
 // droppedWords says what is missing here.

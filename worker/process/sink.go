@@ -29,7 +29,7 @@ func (s Stream) String() string {
 // has filled the kernel's pipe (64 KiB): that is the back-pressure. A call that
 // never returns keeps [Runner.Run] from returning, even after a kill.
 type Sink interface {
-	// Line takes log text. The text is valid only during the call.
+	// Line takes log text, perhaps several lines at once. The text is valid only during the call.
 	Line(s Stream, line ipc.Line)
 	// Message takes a message; the receiver may keep it.
 	Message(m ipc.Message)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -89,7 +90,11 @@ type crew struct {
 	stop  context.CancelFunc
 	all   chan struct{}
 	begun atomic.Int64
+	bench *bench
 }
+
+// stall is how long nothing may begin before a measurement is given up.
+const stall = time.Minute
 
 // hire starts a worker that is expected to run n no-op tasks.
 func (b *bench) hire(ctx context.Context, slots, n int, each func(task.Task)) (*crew, error) {
@@ -97,7 +102,7 @@ func (b *bench) hire(ctx context.Context, slots, n int, each func(task.Task)) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &crew{ended: make(chan error, 1), all: make(chan struct{})}
+	c := &crew{ended: make(chan error, 1), all: make(chan struct{}), bench: b}
 	w.Handle("noop", func(_ context.Context, t task.Task) error {
 		if each != nil {
 			each(t)
@@ -118,14 +123,26 @@ func (c *crew) dismiss() error {
 	return <-c.ended
 }
 
+// wait waits until all have begun; if none does for long it says how far the others are.
 func (c *crew) wait(ctx context.Context) error {
-	select {
-	case <-c.all:
-		return nil
-	case err := <-c.ended:
-		return fmt.Errorf("the worker ended early: %w", err)
-	case <-ctx.Done():
-		return ctx.Err()
+	look := time.NewTicker(stall)
+	defer look.Stop()
+	for before := int64(-1); ; {
+		select {
+		case <-c.all:
+			return nil
+		case err := <-c.ended:
+			return fmt.Errorf("the worker ended early: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+		begun := c.begun.Load()
+		if begun == before {
+			page, err := c.bench.client.List(ctx, client.ListRequest{Queue: queue, Counts: true, Limit: 1})
+			return errors.Join(fmt.Errorf("%d tasks have begun and none in the last %v; those of the queue are %v", begun, stall, page.Counts), err)
+		}
+		before = begun
 	}
 }
 

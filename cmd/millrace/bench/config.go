@@ -37,10 +37,9 @@ type Config struct {
 	Steps int
 	// ServerMemory is the resident memory of that server, in bytes. Default: not measured.
 	ServerMemory func() (int64, error)
-	// ServerTime is the processor time that the server has used. Default: not measured.
+	// ServerTime is the processor time that its process has used. Default: not measured.
 	ServerTime func() (time.Duration, error)
-	// Future is how many tasks that are due much later are submitted, to see what they cost those that
-	// run now. Default: not measured.
+	// Future is how many tasks that are due much later [MeasureFuture] submits.
 	Future int
 	// Commands runs processes.
 	Commands worker.Runner
@@ -64,13 +63,6 @@ func (c Config) withDefaults() Config {
 		c.Progress = func(string) {}
 	}
 	return c
-}
-
-func (c *Config) serverTime() (time.Duration, error) {
-	if c.ServerTime == nil {
-		return 0, nil
-	}
-	return c.ServerTime()
 }
 
 // Report is what was measured. Rates are medians over the rounds, ratios
@@ -105,6 +97,8 @@ type Report struct {
 	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.
 	Steps          int     `json:"steps,omitempty"`
 	StepsPerSecond float64 `json:"steps_per_second,omitempty"`
+	// StepCost is the processor time of each of those steps, that of submitting them left out.
+	StepCost *Cost `json:"step_cost,omitempty"`
 	// Future is what tasks that are due much later cost; nil if that was not measured.
 	Future *Future `json:"future,omitempty"`
 	// Submitted is how many tasks there were in all. Lost tasks have no accepted end, duplicated ones more than one.
@@ -134,7 +128,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := b.open(ctx); err != nil {
 		return b.report, err
 	}
-	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits, b.future} {
+	for _, measure := range []func(context.Context) error{b.latency, b.throughput, b.processes, b.growth, b.graph, b.limits} {
 		if err := measure(ctx); err != nil {
 			return b.report, err
 		}

@@ -43,7 +43,7 @@ func (b *bench) graph(ctx context.Context) error {
 	if _, err := b.caughtUp(ctx); err != nil {
 		return err
 	}
-	start := time.Now()
+	start, before := time.Now(), b.spent()
 	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
 	if err != nil {
 		return err
@@ -56,5 +56,7 @@ func (b *bench) graph(ctx context.Context) error {
 		return err
 	}
 	_, err = b.caughtUp(ctx)
+	cost := b.each(before, n)
+	b.report.StepCost = &cost
 	return err
 }

@@ -19,6 +19,9 @@ type Limited struct {
 	// tasks without limits in the same rounds.
 	TasksPerSecond float64 `json:"tasks_per_second"`
 	Ratio          float64 `json:"ratio"`
+	// Cost is the processor time of each, FreeCost that of one without limits in the same rounds.
+	Cost     Cost `json:"cost"`
+	FreeCost Cost `json:"free_cost"`
 	// StartLatency is of single tasks, each with a key of its own; StartLatencyBehind the same
 	// while Held tasks wait for another key.
 	StartLatency       Percentiles `json:"start_latency_ms"`
@@ -35,22 +38,27 @@ func (b *bench) limits(ctx context.Context) error {
 		return nil
 	}
 	var rates, ratios []float64
+	var frees, costs []Cost // births included
 	n := b.cfg.Tasks
 	for range b.cfg.Rounds {
 		b.cfg.Progress("no-op tasks without limits")
+		before := b.spent()
 		_, free, _, err := b.drain(ctx, n)
 		if err != nil {
 			return err
 		}
+		frees = append(frees, b.each(before, n))
 		b.cfg.Progress(fmt.Sprintf("no-op tasks of %d keys", b.cfg.Keys))
+		before = b.spent()
 		bound, err := b.drainLimited(ctx, n)
 		if err != nil {
 			return err
 		}
+		costs = append(costs, b.each(before, n))
 		rates = append(rates, rate(n, bound))
 		ratios = append(ratios, rate(n, bound)/rate(n, free))
 	}
-	l := &Limited{Keys: b.cfg.Keys, TasksPerSecond: median(rates), Ratio: median(ratios), Held: min(held, 10*n)}
+	l := &Limited{Keys: b.cfg.Keys, TasksPerSecond: median(rates), Ratio: median(ratios), Held: min(held, 10*n), Cost: medianCost(costs), FreeCost: medianCost(frees)}
 	b.report.Limited = l
 	var err error
 	if l.StartLatency, err = b.limitedLatency(ctx, 0); err != nil {
@@ -65,7 +73,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: time.Now, NewID: events.NewID}
 	s := noop
 	s.Queue = queue
-	s.Concurrency = &task.Concurrency{Max: 1, Key: "{labels.key}"}
+	s.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
 	birth, err := task.Birth(s, nil, 0, time.Now())
 	if err != nil {

@@ -112,10 +112,7 @@ func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) 
 	if err := pause(ctx, time.Until(first)-schedule.Ahead-time.Second/2); err != nil {
 		return f, err
 	}
-	before, err := b.cfg.serverTime()
-	if err != nil {
-		return f, err
-	}
+	before := b.spent()
 	if err := b.births(ctx, &f, n, last+1, first); err != nil {
 		return f, err
 	}
@@ -125,9 +122,8 @@ func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) 
 	if _, err := b.caughtUp(ctx); err != nil {
 		return f, err
 	}
-	after, err := b.cfg.serverTime()
-	f.ServerMicros = float64((after - before).Microseconds()) / float64(n)
-	return f, err
+	f.ServerMicros = b.each(before, n).Server
+	return f, nil
 }
 
 func percentiles(all []float64) Percentiles {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -91,30 +90,3 @@ func (s *Server) Stop() {
 func (s *Server) Memory() (int64, error) {
 	return memoryOf(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 }
-
-// Time is the processor time that the server has used, its own and the kernel's for it.
-func (s *Server) Time() (time.Duration, error) {
-	path := fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	// The name, which comes before, stands in brackets and may hold anything.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s has %d fields, want more", path, len(fields))
-	}
-	var used time.Duration
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, err)
-		}
-		used += time.Duration(ticks) * clockTick
-	}
-	return used, nil
-}
-
-// clockTick is the unit in which Linux tells processes of processor time, on every machine that Go runs on.
-const clockTick = 10 * time.Millisecond

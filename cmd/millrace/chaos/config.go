@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -107,11 +108,20 @@ func (c Config) withDefaults() (Config, error) {
 			}
 			c.Duration = max(c.Duration, s.End())
 		}
-		return c, nil
+		return c.patient(), nil
 	}
 	var err error
 	c.Steps, err = Plan(c.frame())
-	return c, err
+	return c.patient(), err
+}
+
+// patient gives tasks longer that wait for files: the mark of a collection of garbage that the death of the server
+// interrupts is good for a minute, and pushes wait for that.
+func (c Config) patient() Config {
+	if c.files() {
+		c.Settling += time.Minute
+	}
+	return c
 }
 
 func (c *Config) frame() Frame {
@@ -119,6 +129,11 @@ func (c *Config) frame() Frame {
 		Seed: c.Seed, Scenario: c.Scenario, Duration: c.Duration, Workers: c.Workers, Schedulers: c.Schedulers,
 		Lease: c.Layout.AckWait, Silence: c.NodeTTL,
 	}
+}
+
+// files tells whether the steps are about files.
+func (c *Config) files() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Pusher || s.Target == Cache })
 }
 
 // Planned returns the steps that Run would do, without doing anything.
@@ -166,6 +181,8 @@ type Report struct {
 	Reconnect    Latency `json:"reconnect_ready_ms"`
 	Start        Latency `json:"start_ms"`
 	SweepRepairs int     `json:"sweep_repairs"`
+	// Files is what tasks with files have shown, if there were any.
+	Files *FilesReport `json:"files,omitempty"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`
 	// Broken says which promises are, and where to look. Odd is what no promise

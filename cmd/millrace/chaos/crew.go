@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,8 @@ type crew struct {
 	ours    *proxy.Proxy // of this process; nothing happens to it
 	locks   map[place]*sync.Mutex
 	spawner *spawner
+	shelf   *shelf   // nil without files
+	spoils  *spoiler // of the cache
 
 	mu       sync.Mutex
 	injected []Injected // guarded by mu
@@ -59,7 +62,17 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		return nil, err
 	}
 	n := size{cfg.Workers, cfg.Schedulers}
-	for _, name := range append(n.members(Schedulers), n.members(Workers)...) {
+	names := append(n.members(Schedulers), n.members(Workers)...)
+	if cfg.files() {
+		if c.shelf, err = newShelf(filepath.Join(dir, "shelf"), cfg.Seed, shelfVersions(cfg.Duration)); err != nil {
+			c.close(0)
+			return nil, err
+		}
+		names = append(names, Pusher)
+	}
+	c.spoils = &spoiler{dir: c.cache(), chance: rand.New(rand.NewPCG(cfg.Seed, 3))}
+	c.locks[place{Cache, Spoil.aspect()}] = &sync.Mutex{}
+	for _, name := range names {
 		p, err := proxy.Listen("")
 		if err != nil {
 			c.close(0)
@@ -67,13 +80,19 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		}
 		c.proxies[name] = p
 		var args []string
-		if name.isWorker() {
-			args = []string{"worker", "--name", string(name), "--slots", strconv.Itoa(cfg.Slots)}
-		} else {
+		settings := cfg.Settings
+		switch {
+		case name.isWorker():
+			args = []string{"worker", "--name", string(name), "--slots", strconv.Itoa(cfg.Slots), "--files-cache", c.cache()}
+		case name == Pusher:
+			args, settings = []string{PushCommand, c.shelf.dir}, nil
+			// So that it pushes all the time, and not only at first.
+			_ = p.Set(proxy.Mode{Kind: proxy.Throttle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)}) // a good mode
+		default:
 			args = []string{"server", "--data", c.data(name)}
 		}
 		args = append(args, "--server", "nats://"+p.Addr())
-		c.others[name] = member(name, append(args, cfg.Settings...)...)
+		c.others[name] = member(name, append(args, settings...)...)
 	}
 	return c, nil
 }
@@ -81,6 +100,13 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 // LogCommand is the hidden command of the program that is a NATS server and
 // nothing else; when it is ready its URL stands in nats.url in its data directory.
 const LogCommand = "chaos-log"
+
+// PushCommand is the hidden command of the program that pushes the folders of a directory, one
+// after the other and then again, and leaves the digest of each in its [PushedFile].
+const PushCommand = "chaos-push"
+
+// cache is where the workers keep files, all in one place.
+func (c *crew) cache() string { return filepath.Join(c.dir, "cache") }
 
 func (c *crew) data(name Target) string { return filepath.Join(c.dir, "data", string(name)) }
 
@@ -170,6 +196,8 @@ func (c *crew) begin(t Target, s Step) {
 		c.process(t).signal(syscall.SIGSTOP)
 	case Clock:
 		_ = c.shift(t, s.Shift) // in a folder of our own
+	case Spoil:
+		c.spoils.begin()
 	default:
 		_ = c.proxies[t].Set(s.mode()) // the step was checked
 	}
@@ -179,6 +207,8 @@ func (c *crew) heal(ctx context.Context, t Target, s Step) error {
 	switch {
 	case s.Fault == Pause:
 		c.process(t).signal(syscall.SIGCONT)
+	case s.Fault == Spoil:
+		c.spoils.end()
 	case s.Fault == Clock:
 		return c.shift(t, 0)
 	case !s.Fault.ofProcess():
@@ -206,6 +236,9 @@ func (c *crew) oddities() []string {
 	all := c.server.oddities()
 	for _, name := range (size{c.cfg.Workers, c.cfg.Schedulers}).members(All)[1:] {
 		all = append(all, c.others[name].oddities()...)
+	}
+	if p := c.others[Pusher]; p != nil {
+		all = append(all, p.oddities()...)
 	}
 	return all
 }

@@ -12,6 +12,8 @@ import (
 type order struct {
 	at         time.Duration // since the beginning
 	submission task.Submission
+	// version is which of a shelf it runs with; 0 for none.
+	version int
 	// cancel is how long after its submission it is cancelled; 0 for never.
 	cancel time.Duration
 }

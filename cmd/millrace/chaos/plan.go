@@ -33,7 +33,8 @@ var Scenarios = []Scenario{
 	{"roll", "rolling restart with SIGTERM: one worker after the other, then the schedulers", (*planner).roll},
 	{"blackout", "kill -9 of everything at once", (*planner).blackout},
 	{"clock-jump", "what workers and schedulers take for their machine's clock jumps by minutes, and back", (*planner).clockJump},
-	{"mix", "all of these, by chance", (*planner).mix},
+	{"files", "kill -9 of who pushes folders, of the server and of workers that fetch them, caches that are spoilt", (*planner).files},
+	{"mix", "all of these but files, by chance", (*planner).mix},
 }
 
 // Frame is what a plan depends on, and all that it depends on.
@@ -335,6 +336,32 @@ func (p *planner) clockJumps() {
 	}
 	if p.addStep(0, s) && p.one(2) {
 		p.add(p.between(0, s.For.Std()/2), Kill, s.Target, p.between(100*time.Millisecond, s.For.Std()/4))
+	}
+}
+
+// files breaks what brings folders to tasks.
+func (p *planner) files() {
+	acts := []func(){
+		func() { p.add(0, Kill, Pusher, p.between(50*time.Millisecond, time.Second)) },
+		func() { p.add(0, Spoil, Cache, p.between(200*time.Millisecond, 2*time.Second)) },
+		func() { p.add(0, Kill, Server, p.between(200*time.Millisecond, time.Second)) },
+		func() {
+			if w, ok := p.worker(p.Lease); ok {
+				p.addStep(0, p.killed(w))
+			}
+		},
+		func() { // it takes its time to fetch, and is killed meanwhile
+			s := Step{Fault: Throttle, Rate: 1 << 20, For: task.Duration(p.between(time.Second, 3*time.Second))}
+			if w, ok := p.worker(s.For.Std() + time.Second); ok {
+				s.Target = w
+				p.addStep(0, s)
+				p.add(s.For.Std(), Kill, w, p.between(50*time.Millisecond, time.Second))
+			}
+		},
+	}
+	for i := 0; p.fits(300 * time.Millisecond); i++ {
+		acts[(i+p.chance.IntN(2))%len(acts)]()
+		p.wait(300*time.Millisecond, 1500*time.Millisecond)
 	}
 }
 

@@ -120,7 +120,10 @@ func (r *run) open(ctx context.Context) error {
 	}
 	for name, p := range r.crew.others {
 		ready := r.serves(ctx)
-		if name.isWorker() {
+		switch {
+		case name == Pusher:
+			ready = func() bool { return true }
+		case name.isWorker():
 			ready = func() bool { return r.observer.online() == r.cfg.Workers }
 		}
 		if err := p.await(ctx, startPatience, ready); err != nil {
@@ -146,6 +149,11 @@ var errPatience = errors.New("no answer in time")
 // play does what the run is about.
 func (r *run) play(ctx context.Context) (Report, error) {
 	orders := workload(r.cfg.Seed, r.cfg.Duration, r.cfg.Rate, r.cfg.Tasks, r.cfg.Layout.AckWait)
+	if r.crew.shelf != nil {
+		r.crew.shelf.fill(orders, r.cfg.Seed, r.cfg.Duration)
+		r.submitter.shelf = r.crew.shelf
+		r.beside(ctx, r.sweep)
+	}
 	r.tell.Lock()
 	r.began = time.Now()
 	r.tell.Unlock()
@@ -171,6 +179,24 @@ func (r *run) play(ctx context.Context) (Report, error) {
 	report := r.conclude(ctx, err)
 	report.Seconds = took.Seconds()
 	return report, nil
+}
+
+// sweepPause is how long after one collection of garbage the next comes.
+const sweepPause = 3 * time.Second
+
+// sweep removes files that nothing needs, beside everything else. What the run needs is among what it must
+// not remove. It is not killed: a mark that it left would have pushes wait for a minute.
+func (r *run) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1}) // what it did wrong, tasks find out
+		}
+	}
 }
 
 // step does one step at its time.
@@ -254,6 +280,12 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	report.Broken = append(report.Broken, j.Broken...)
 	report.Broken = append(report.Broken, r.observer.vanished(records)...)
 	report.Broken = append(report.Broken, r.views(ctx, lastFact(records), j.States)...)
+
+	if s := r.crew.shelf; s != nil {
+		found, broken, odd := s.judge(records)
+		found.Spoiled = r.crew.spoils.done()
+		report.Files, report.Broken, report.Odd = &found, append(report.Broken, broken...), append(report.Odd, odd...)
+	}
 
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start

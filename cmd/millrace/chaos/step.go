@@ -25,6 +25,9 @@ const (
 	// Pause stops a process with SIGSTOP and lets it go on with SIGCONT.
 	Pause Fault = "pause"
 
+	// Spoil changes files in the cache of the workers, again and again.
+	Spoil Fault = "spoil"
+
 	// Clock shifts what a process takes for its machine's clock, and back: two jumps.
 	Clock Fault = "clock"
 
@@ -39,10 +42,12 @@ const (
 )
 
 // Faults lists all of them.
-var Faults = []Fault{Kill, Term, Pause, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
+var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
 
-// of tells whether the fault is one of a process rather than one of its link.
-func (f Fault) ofProcess() bool { return f == Kill || f == Term || f == Pause || f == Clock }
+// ofProcess tells whether the fault is one of a process, or of what it has on disk, rather than one of its link.
+func (f Fault) ofProcess() bool {
+	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock
+}
 
 // counts tells whether the fault is of every so many chunks.
 func (f Fault) counts() bool { return f == Drop || f == Stall || f == Lose }
@@ -71,6 +76,10 @@ const (
 	Workers    Target = "workers"
 	Schedulers Target = "schedulers"
 	All        Target = "all"
+	// Pusher pushes folders, and Cache is where workers keep them; they are there if a
+	// scenario has one of them.
+	Pusher Target = "pusher"
+	Cache  Target = "cache"
 )
 
 // Worker names the i-th worker, from 1, and Scheduler the i-th scheduler.
@@ -175,6 +184,8 @@ func (n size) members(t Target) []Target {
 		return workers
 	case Schedulers:
 		return schedulers
+	case Pusher, Cache:
+		return []Target{t}
 	case All:
 		return slices.Concat([]Target{Server}, schedulers, workers)
 	}
@@ -186,7 +197,7 @@ func (n size) members(t Target) []Target {
 
 // names lists the targets there are, for messages.
 func (n size) names() string {
-	text := "server, all"
+	text := "server, pusher, cache, all"
 	if n.schedulers > 0 {
 		text += fmt.Sprintf(", schedulers, %s to %s", Scheduler(1), Scheduler(n.schedulers))
 	}
@@ -203,6 +214,8 @@ func (s Step) validate(n size) error {
 		return fmt.Errorf("there is no target %q; there are %s", s.Target, n.names())
 	case !s.Fault.ofProcess() && slices.Contains(members, Server):
 		return fmt.Errorf("%s is a fault of a link, and %s has none of its own: choose workers or schedulers", s.Fault, Server)
+	case (s.Fault == Spoil) != (s.Target == Cache):
+		return fmt.Errorf("%s is a fault of %s, which has no other", Spoil, Cache)
 	case s.At < 0:
 		return fmt.Errorf("at is %v, want 0s or later", s.At)
 	case s.For <= 0:

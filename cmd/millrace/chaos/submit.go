@@ -22,6 +22,7 @@ const (
 // the same id until that is acknowledged, and cancels what is to be cancelled.
 type submitter struct {
 	client  *client.Client
+	shelf   *shelf // nil without files
 	running sync.WaitGroup
 
 	mu           sync.Mutex
@@ -50,6 +51,14 @@ func (s *submitter) play(ctx context.Context, o order) {
 	o.submission.ID = task.ID(events.NewID(time.Now()))
 	s.count(+1)
 	defer s.count(-1)
+	if o.version > 0 {
+		files, err := s.shelf.pushed(ctx, o.version)
+		if err != nil {
+			s.refuse("submission of "+string(o.submission.ID), ctx, err)
+			return
+		}
+		o.submission.Spec.Files = files
+	}
 	err := s.insist(ctx, func(ctx context.Context) error {
 		_, err := s.client.Submit(ctx, o.submission)
 		return err

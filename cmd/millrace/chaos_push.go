@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/chaos"
+)
+
+// chaosPushPause is how long after one push of `millrace chaos` the next begins.
+const chaosPushPause = 200 * time.Millisecond
+
+// chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it can
+// be killed.
+func (a *app) chaosPushCommand() *cobra.Command {
+	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: takes(1, 1, "directory")}
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+		log := a.processLogger()
+		for {
+			folders, err := filepath.Glob(filepath.Join(args[0], "v*[0-9]"))
+			if err != nil {
+				return err
+			}
+			for _, folder := range folders {
+				once, cancel := context.WithTimeout(ctx, time.Minute)
+				pushed, err := cl.PushFiles(once, client.FilesPush{Dir: folder, Name: "app"})
+				cancel()
+				if err == nil {
+					err = leave(chaos.PushedFile(folder), string(pushed.Digest))
+				}
+				log.Info().Err(err).Str("folder", folder).Int64("sent", pushed.Sent).Msg("push")
+				if pause(ctx, chaosPushPause); ctx.Err() != nil {
+					return nil
+				}
+			}
+		}
+	})
+	return c
+}
+
+// leave writes a digest into a file that is there whole or not at all. A folder has but one; another
+// goes beside it, for whoever judges.
+func leave(name, digest string) error {
+	if before, err := os.ReadFile(name); err == nil && string(before) != digest {
+		name += chaos.OtherDigest
+	}
+	if err := os.WriteFile(name+".new", []byte(digest), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,133 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/task"
+)
+
+// RecordSum is what one attempt has produced.
+type RecordSum struct {
+	Attempt int
+	Epoch   uint64
+	Records int
+	// Bytes is what the records take in the store, with what holds them.
+	Bytes int64
+}
+
+// RecordSums sums up what each attempt of a task has produced, in the order in which they began to. It reads
+// the headers of all messages, and of each attempt the last message. The batch that stands in place of records which
+// were dropped is returned beside them; its Dropped is 0 if there is none.
+func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, dropped task.Records, err error) {
+	subject := dataPrefix + string(id)
+	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
+	first := map[uint64]uint64{} // by epoch, the number of the first record in that
+	err = s.headers(ctx, DataStream, subject, func(m jetstream.Msg, seq uint64) error {
+		size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
+		epoch, n, ok := batchOf(m.Headers().Get(jetstream.MsgIDHeader), id)
+		if !ok {
+			_, data, err := s.fromOf(ctx, DataStream, subject, seq)
+			var b task.Records
+			if err != nil || json.Unmarshal(data, &b) != nil { // else it is none of ours
+				return err
+			}
+			if epoch, n = b.Epoch, uint64(max(b.First, 0)); b.Dropped > 0 {
+				dropped = b
+				return nil
+			}
+		}
+		if before, known := first[epoch]; known && n <= before {
+			return nil // it was stored twice
+		}
+		i := slices.IndexFunc(sums, func(s RecordSum) bool { return s.Epoch == epoch })
+		if i < 0 {
+			i, sums = len(sums), append(sums, RecordSum{Epoch: epoch})
+		}
+		sums[i].Bytes += size
+		first[epoch], last[epoch] = n, seq
+		return nil
+	})
+	for i := range sums {
+		if err != nil {
+			break
+		}
+		var data []byte
+		var b task.Records
+		if _, data, err = s.fromOf(ctx, DataStream, subject, last[sums[i].Epoch]); err == nil {
+			_ = json.Unmarshal(data, &b) // what is none of ours counts none
+			sums[i].Attempt, sums[i].Records = b.Attempt, b.First+len(b.Items)
+		}
+	}
+	return sums, dropped, err
+}
+
+// batchID names a batch of records, so that it is stored once.
+func batchID(b *task.Records) string { return fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First) }
+
+// batchOf reads what batchID has written.
+func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
+	rest, ours := strings.CutPrefix(name, string(id)+".")
+	a, b, two := strings.Cut(rest, ".")
+	epoch, err1 := strconv.ParseUint(a, 10, 64)
+	first, err2 := strconv.ParseUint(b, 10, 31)
+	return epoch, first, ours && two && err1 == nil && err2 == nil
+}
+
+// headers calls each with the messages of a subject, without their bodies.
+func (s *Store) headers(ctx context.Context, stream, subject string, each func(m jetstream.Msg, seq uint64) error) error {
+	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return wrapRead(subject, err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+	}()
+	if c.CachedInfo().NumPending == 0 {
+		return nil
+	}
+	iter, err := c.Messages()
+	if err != nil {
+		return wrapRead(subject, err)
+	}
+	defer iter.Stop()
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return wrapRead(subject, err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return wrapRead(subject, err)
+		}
+		if err := each(m, meta.Sequence.Stream); err != nil || meta.NumPending == 0 {
+			return err
+		}
+	}
+}
+
+// KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
+// until more returns false or there are none before.
+func (s *Store) KeptBack(ctx context.Context, id task.ID, more func(task.Records) bool) error {
+	subject := dataPrefix + string(id)
+	seq, data, err := s.lastOf(ctx, DataStream, subject)
+	for err == nil && seq > 0 {
+		var b task.Records
+		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is none of ours
+			return nil
+		}
+		seq, data, err = s.beforeOf(ctx, DataStream, subject, seq)
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/task"
+)
+
+// A task that was left to a node which is only busy goes back when the time is over, and not later.
+func TestHandedGoesBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		w.join(t, "n1")
+		w.join(t, "n2")
+		all := w.run(t, 2)
+		w.tell(t, all...)
+		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
+		w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
+		if err := w.rec.Settle(t.Context(), w.task(t, id)); err != nil {
+			t.Fatal(err)
+		}
+		if now := w.task(t, id); now.Route != "@n2.5" {
+			t.Fatalf("it waits on %s", now.Route)
+		}
+		pass(2900 * time.Millisecond)
+		if now := w.task(t, id); now.Route != "@n2.5" {
+			t.Errorf("too soon it waits on %s", now.Route)
+		}
+		pass(500 * time.Millisecond)
+		if now := w.task(t, id); now.Route == "@n2.5" {
+			t.Errorf("0.4s after its time it waits on %s", now.Route)
+		}
+		pass(time.Minute)
+		noRepairs(t, all)
+		for _, s := range all {
+			if s.handed.some.Load() {
+				t.Errorf("left are %v", s.handed.until)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"context"
+
+	"millrace/task"
+)
+
+// Bounds of one look of the sweep at held tasks.
+const (
+	heldAtOnce   = 250
+	heldPerSweep = 5000 // what they need included
+)
+
+// heldSweep is what the sweep remembers of held tasks; its own.
+type heldSweep struct {
+	after task.ID // where it goes on
+	// free are those that should have gone, and since when that is known.
+	free map[task.ID]miss
+}
+
+// sweepHeld looks at some of the held tasks as the read model has them, as if nothing else were known,
+// and at others the next time; again and again at those that were free to go. What has
+// been for longer than a step may take is a repair.
+func (s *Scheduler) sweepHeld(ctx context.Context) error {
+	free := s.heldSweep.free
+	s.heldSweep.free = map[task.ID]miss{}
+	again := make([]task.ID, 0, len(free))
+	for id := range free {
+		again = append(again, id)
+	}
+	if _, err := s.sweepSomeHeld(ctx, again, free); err != nil {
+		s.heldSweep.free = free
+		return err
+	}
+	for seen := 0; seen < heldPerSweep; {
+		ids, err := s.view.Held(ctx, s.heldSweep.after, heldAtOnce)
+		if err != nil {
+			return err
+		}
+		n, err := s.sweepSomeHeld(ctx, ids, free)
+		if err != nil {
+			return err
+		}
+		seen += n
+		if len(ids) < heldAtOnce {
+			s.heldSweep.after = "" // from the beginning again
+			break
+		}
+		s.heldSweep.after = ids[len(ids)-1]
+	}
+	return nil
+}
+
+// sweepSomeHeld looks at held tasks of which some were free before. It returns how many were read.
+func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map[task.ID]miss) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	tasks, err := s.view.Known(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	var of []task.ID
+	for i := range tasks {
+		if waitsForNeeds(&tasks[i]) {
+			for _, need := range tasks[i].Needs.Of {
+				of = append(of, need.Task)
+			}
+		}
+	}
+	known, _, err := s.view.Ends(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		if !waitsForNeeds(t) {
+			continue
+		}
+		ends := make([]task.End, len(t.Needs.Of))
+		for k, need := range t.Needs.Of {
+			ends[k] = known[need.Task]
+		}
+		verdict, why := t.Needs.Judge(ends)
+		if verdict == task.NotYet {
+			continue
+		}
+		now := s.rec.Now()
+		m, ok := before[t.ID]
+		if !ok || m.turn != t.Turn {
+			m = miss{t.Turn, now}
+		}
+		s.heldSweep.free[t.ID] = m
+		if now.Sub(m.since) < s.cfg.Slack {
+			continue
+		}
+		if err := s.letGo(ctx, t, verdict, why); err != nil {
+			return 0, err
+		}
+	}
+	return len(tasks) + len(of), nil
+}
+
+// letGo does what should have been done by the end of the last task that t needs.
+func (s *Scheduler) letGo(ctx context.Context, t *task.Task, verdict task.Verdict, why string) error {
+	d := decided{id: t.ID, verdict: verdict, why: why, inputs: make([]task.Input, len(t.Needs.Of))}
+	of := make([]task.ID, len(t.Needs.Of))
+	for i, need := range t.Needs.Of {
+		of[i] = need.Task
+	}
+	ended, err := s.view.Known(ctx, of)
+	if err != nil {
+		return err
+	}
+	for i, id := range of {
+		for k := range ended {
+			if e := &ended[k]; e.ID == id {
+				d.inputs[i] = task.Input{State: e.State, Reason: e.Reason, Result: e.Result}
+			}
+		}
+	}
+	did, err := s.judge(ctx, &d)
+	if did {
+		s.repaired(RepairHold, 1).Str("task", string(t.ID)).Msg("what it needs has ended, and it was still held; the sweep lets it go")
+	}
+	return err
+}

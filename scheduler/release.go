@@ -1,0 +1,260 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Paces of the release of held tasks.
+const (
+	// atOnce is how many are read, or let go on their chains, side by side.
+	atOnce = 64
+	// offersAtOnce is how many are offered before the answers are waited for.
+	offersAtOnce = 512
+	// releaseAgain is how long after an error a held task is looked at again.
+	releaseAgain = time.Second
+)
+
+// release looks at held tasks whenever something has happened that they wait for,
+// until ctx ends.
+func (s *Scheduler) release(ctx context.Context) error {
+	listed := false
+	var failed []task.ID
+	again := time.NewTimer(0)
+	defer again.Stop()
+	waits := true // for again
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.needs.wake:
+		case <-again.C:
+			waits = false
+			s.needs.lookAt(failed...)
+			failed = nil
+		}
+		var err error
+		if !listed {
+			err = s.findHeld(ctx)
+			listed = err == nil
+		}
+		some, why := s.releaseAll(ctx)
+		if err = errors.Join(err, why); err == nil || ctx.Err() != nil {
+			continue
+		}
+		s.log.Warn().Err(err).Int("tasks", len(some)).Msg("cannot look at held tasks; trying again")
+		failed = append(failed, some...)
+		if !waits {
+			waits = true
+			again.Reset(releaseAgain)
+		}
+	}
+}
+
+// releaseAll looks once at the held tasks for which something has happened, and lets
+// those go that have got what they need. It returns those with which that failed.
+func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error) {
+	for some := range slices.Chunk(s.needs.take(), offersAtOnce) {
+		not, why := s.releaseSome(ctx, some)
+		if len(not) > 0 {
+			s.needs.again(not...)
+			failed, err = append(failed, not...), why
+		}
+	}
+	return failed, err
+}
+
+// releaseSome looks at some held tasks. It returns those with which that failed, and an error of one of them.
+func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []task.ID, err error) {
+	unread, unknown := s.needs.await(ids)
+	if len(unread) > 0 {
+		if failed, err = s.learnNeeds(ctx, unread); len(failed) == len(ids) {
+			return failed, err
+		}
+		_, more := s.needs.await(unread)
+		unknown = append(unknown, more...)
+	}
+	if lost := s.lookUp(ctx, unknown); lost != nil {
+		return ids, lost
+	}
+	var offers []*events.Fact
+	var others []decided
+	for _, d := range s.needs.decide(ids) {
+		offer, ok, why := s.freed(&d)
+		switch {
+		case why != nil:
+			failed, err = append(failed, d.id), why
+		case !ok:
+			others = append(others, d)
+		case s.needs.letGo(d.id):
+			offers = append(offers, offer)
+		}
+	}
+	s.rec.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, why error) {
+		// One that has an offer is let go by that. If it is no good the read model tells.
+		if why != nil && !errors.Is(why, events.ErrConflict) {
+			failed, err = append(failed, offers[i].Task), why
+		}
+	})
+	if len(others) > 0 {
+		not, why := each(others, func(d decided) error { _, err := s.judge(ctx, &d); return err })
+		for _, d := range not {
+			failed, err = append(failed, d.id), why
+		}
+	}
+	return failed, err
+}
+
+// each does something with all, several at once. It returns those with which that failed, and an error of one of them.
+func each[T any](all []T, do func(T) error) (failed []T, err error) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	var mu sync.Mutex
+	for _, one := range all {
+		g.Go(func() error {
+			why := do(one)
+			if why != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed, err = append(failed, one), why
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // failed and err have it
+	return failed, err
+}
+
+// freed is the offer by which a task goes that has got what it needs; false if it takes more than that.
+func (s *Scheduler) freed(d *decided) (*events.Fact, bool, error) {
+	if d.birth == nil || d.verdict != task.Met {
+		return nil, false, nil
+	}
+	inputs, err := d.birth.Needs.Inputs(d.inputs)
+	if err != nil {
+		return nil, false, err
+	}
+	offer, ok, err := task.FreedOffer(*d.birth, d.why, inputs, s.rec.Now())
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	return s.rec.Fact(d.id, offer), true, nil
+}
+
+// findHeld looks at all that was held before this scheduler came.
+func (s *Scheduler) findHeld(ctx context.Context) error {
+	after := task.ID("")
+	for {
+		ids, err := s.view.Held(ctx, after, batch)
+		if err != nil {
+			return err
+		}
+		s.needs.lookAt(ids...)
+		if len(ids) < batch {
+			return nil
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// learnNeeds finds out what held tasks need. It returns those with which that failed.
+func (s *Scheduler) learnNeeds(ctx context.Context, ids []task.ID) (failed []task.ID, err error) {
+	tasks, err := s.view.Known(ctx, ids)
+	if err != nil {
+		return ids, err
+	}
+	others := make(map[task.ID]bool, len(ids))
+	for _, id := range ids {
+		others[id] = true
+	}
+	for i := range tasks {
+		if t := &tasks[i]; waitsForNeeds(t) {
+			s.needs.learn(*t)
+			delete(others, t.ID)
+		}
+	}
+	return each(slices.Collect(maps.Keys(others)), func(id task.ID) error {
+		t, err := s.loadHeld(ctx, id)
+		if t != nil {
+			s.needs.learn(*t)
+		}
+		return err
+	})
+}
+
+// waitsForNeeds tells whether a task is held by what it needs.
+func waitsForNeeds(t *task.Task) bool {
+	return t.State == task.Held && t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds)
+}
+
+// loadHeld reads a task, and returns nil if it is not held by its needs; then it is forgotten, and if
+// whoever has let it go did not get as far as its offer, that is made.
+func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error) {
+	t, err := s.rec.Load(ctx, id)
+	switch {
+	case errors.Is(err, task.ErrUnknown):
+		s.needs.done(id, math.MaxUint64)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("task %s: %w", id, err)
+	case waitsForNeeds(&t):
+		return &t, nil
+	}
+	if err := s.rec.Settle(ctx, t); err != nil {
+		return nil, err
+	}
+	s.needs.done(id, t.Seq)
+	return nil, nil
+}
+
+// lookUp finds out how far tasks have come that others need. The read model does for
+// that: whatever is not part of it yet, observe will be told.
+func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	tasks, err := s.view.Known(ctx, ids)
+	s.needs.found(tasks)
+	return err
+}
+
+// judge lets a held task go on its chain, or ends it. It tells whether there was something to do.
+func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error) {
+	t := d.birth
+	if t == nil {
+		if t, err = s.loadHeld(ctx, d.id); t == nil {
+			return false, err
+		}
+	}
+	command := task.Command(task.Skip{Reason: d.why})
+	if d.verdict == task.Met {
+		inputs, err := t.Needs.Inputs(d.inputs)
+		if err != nil {
+			return false, err
+		}
+		command = task.Unhold{Hold: task.HoldNeeds, Reason: d.why, Inputs: inputs}
+	}
+	now, event, err := s.rec.Do(ctx, *t, command)
+	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld) {
+		err = nil // somebody was faster
+	}
+	if err == nil {
+		err = s.rec.Settle(ctx, now)
+	}
+	if err != nil {
+		return false, fmt.Errorf("task %s: %w", d.id, err)
+	}
+	s.needs.done(d.id, now.Seq)
+	return event != nil, nil
+}

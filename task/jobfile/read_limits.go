@@ -1,0 +1,47 @@
+package jobfile
+
+import (
+	"fmt"
+
+	"millrace/task"
+)
+
+func (r *reader) concurrency(v value) task.Concurrencies {
+	return few(r, v, "a mapping such as {max: 5}, or a list of such", func(c *task.Concurrency) setters {
+		return setters{
+			"max":      func(v value) { c.Max = r.whole(v) },
+			"key":      func(v value) { c.Key = r.text(v) },
+			"on_limit": func(v value) { c.OnLimit = r.oneOf(v, task.OnLimits) },
+		}
+	})
+}
+
+func (r *reader) rate(v value) task.Rates {
+	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *task.Rate) setters {
+		return setters{
+			"limit": func(v value) { t.Limit = r.whole(v) },
+			"per":   func(v value) { t.Per = r.duration(v) },
+			"burst": func(v value) { t.Burst = r.whole(v) },
+			"key":   func(v value) { t.Key = r.text(v) },
+		}
+	})
+}
+
+// few reads an object, or a list of objects.
+func few[T any](r *reader, v value, what string, fields func(*T) setters) []T {
+	if v.kind != list {
+		var one T
+		r.object(v, what, fields(&one))
+		return []T{one}
+	}
+	if len(v.items) == 0 {
+		r.refuse(v, "the list is empty: fill it or leave the field out")
+	}
+	all := make([]T, len(v.items))
+	for i, n := range v.items {
+		at := fmt.Sprintf("%s[%d]", v.path, i)
+		r.where[at] = n.pos
+		r.object(value{n, at, n.pos}, what, fields(&all[i]))
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// MaxLimits bounds how many entries [Concurrencies] and [Rates] have, each.
+const MaxLimits = 8
+
+// Concurrencies are the bounds on its concurrency that a task stands under: it starts when all
+// of them have a place for it, and takes all of those at once. In JSON one of them may stand
+// without the list.
+type Concurrencies []Concurrency
+
+// Rates are the rates that a task stands under: it starts when all of them admit it. Two with
+// the same key, such as ten in a second and a thousand in a day, belong in the same order in all
+// jobs that share the key. In JSON one of them may stand without the list.
+type Rates []Rate
+
+// MarshalJSON writes a single one as it was written when there could be but one.
+func (c Concurrencies) MarshalJSON() ([]byte, error) { return marshalFew(c) }
+
+// MarshalJSON writes a single one as it was written when there could be but one.
+func (r Rates) MarshalJSON() ([]byte, error) { return marshalFew(r) }
+
+// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+func (c *Concurrencies) UnmarshalJSON(data []byte) (err error) {
+	*c, err = unmarshalFew[Concurrency](data)
+	return err
+}
+
+// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+func (r *Rates) UnmarshalJSON(data []byte) (err error) {
+	*r, err = unmarshalFew[Rate](data)
+	return err
+}
+
+func marshalFew[T any](list []T) ([]byte, error) {
+	if len(list) == 1 {
+		return json.Marshal(list[0])
+	}
+	if list == nil {
+		list = []T{}
+	}
+	return json.Marshal(list)
+}
+
+func unmarshalFew[T comparable](data []byte) ([]T, error) {
+	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '[' {
+		list := []T{}
+		return list, json.Unmarshal(data, &list)
+	}
+	var one, none T
+	if err := json.Unmarshal(data, &one); err != nil || one == none {
+		return []T{}, err
+	}
+	return []T{one}, nil
+}
+
+func (c Concurrencies) validate() error {
+	if len(c) > MaxLimits {
+		return fmt.Errorf("concurrency has %d entries, want at most %d", len(c), MaxLimits)
+	}
+	for i, one := range c {
+		if err := one.validate(entryName("concurrency", i, len(c))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Rates) validate() error {
+	if len(r) > MaxLimits {
+		return fmt.Errorf("rate has %d entries, want at most %d", len(r), MaxLimits)
+	}
+	for i, one := range r {
+		if err := one.validate(entryName("rate", i, len(r))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entryName is how messages call an entry of a field that is often no list.
+func entryName(field string, i, of int) string {
+	if of == 1 {
+		return field
+	}
+	return fmt.Sprintf("%s[%d]", field, i)
+}

@@ -1,0 +1,64 @@
+package schedule
+
+import (
+	"strconv"
+	"strings"
+)
+
+// bounds are those of the fields of an expression, in the order of fieldNames.
+var bounds = [][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 6}}
+
+// spelled returns an expression as the parser knows it. What other crons understand and it does not
+// is spelled in another way: a step that leads beyond its range (0 */24 * * *) leaves the first
+// value, and 5L or friL among the days of the week is the last Friday, fri#L.
+func spelled(expr string) string {
+	fields := strings.Fields(expr)
+	first := len(bounds) - len(fields)
+	if strings.HasPrefix(expr, "@") || first < 0 {
+		return expr
+	}
+	for i, field := range fields {
+		parts := strings.Split(field, ",")
+		for j, part := range parts {
+			if first+i == len(bounds)-1 {
+				part = lastWeekday(part)
+			}
+			parts[j] = stepped(part, bounds[first+i])
+		}
+		fields[i] = strings.Join(parts, ",")
+	}
+	return strings.Join(fields, " ")
+}
+
+func lastWeekday(part string) string {
+	day, last := strings.CutSuffix(strings.ToUpper(part), "L")
+	if !last || day == "" || strings.HasSuffix(day, "#") {
+		return part
+	}
+	return day + "#L"
+}
+
+// stepped is the first value of a range with a step that leads beyond it, and else the part itself.
+func stepped(part string, of [2]int) string {
+	span, text, ok := strings.Cut(part, "/")
+	step, err := strconv.Atoi(text)
+	if !ok || err != nil || step < 1 {
+		return part
+	}
+	from, to := of[0], of[1]
+	if span != "*" {
+		a, b, bounded := strings.Cut(span, "-")
+		if from, err = strconv.Atoi(a); err != nil {
+			return part
+		}
+		if bounded {
+			if to, err = strconv.Atoi(b); err != nil {
+				return part
+			}
+		}
+	}
+	if from < of[0] || to < from || from+step <= to {
+		return part
+	}
+	return strconv.Itoa(from)
+}

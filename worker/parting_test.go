@@ -1,0 +1,67 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/worker"
+)
+
+// TestLastWordsAtShutdown: what an attempt says and produces when its worker has it end is stored.
+func TestLastWordsAtShutdown(t *testing.T) {
+	for _, spec := range []task.Spec{{}, carriesOn} {
+		inBubble(t, func(w *world) {
+			a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
+				a.Output.Line(task.Stdout, "first")
+				<-ctx.Done()
+				wait(500 * time.Millisecond)
+				a.Output.Line(task.Stdout, "saved 7 pages")
+				return errors.Join(ctx.Err(), a.Output.Insert(json.RawMessage(`7`)))
+			}))
+			set(a.store, &a.print, func(ctx context.Context) error { return ctx.Err() })
+			w.submit(spec)
+			pass(time.Second)
+			a.stop()
+			if err := <-a.done; err != nil {
+				t.Fatal(err)
+			}
+			var last string
+			for _, p := range get(a.store, &a.printed) {
+				for _, l := range p.Lines.Lines {
+					last = l.Text
+				}
+			}
+			if n := len(get(a.store, &a.kept)); last != "saved 7 pages" || n != 1 {
+				t.Errorf("on_disconnect %q: the last line is %q, with %d batches of records", spec.OnDisconnect, last, n)
+			}
+		})
+	}
+}
+
+// TestShutdownWaitsForNoStore: a store that does not answer holds up the end of a worker only for so long.
+func TestShutdownWaitsForNoStore(t *testing.T) {
+	inBubble(t, func(w *world) {
+		spec := task.Spec{Timeout: task.Timeout{Stop: task.Duration(5 * time.Second)}}
+		a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
+			<-ctx.Done()
+			a.Output.Line(task.Stdout, "last")
+			return ctx.Err()
+		}))
+		set(a.store, &a.print, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		id := w.submit(spec)
+		pass(time.Second)
+		began := time.Now()
+		a.stop()
+		if err := <-a.done; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the worker ended after %v", took)
+		}
+		w.wantState(w.task(id), task.Pending, "the worker shuts down")
+	})
+}
