@@ -120,7 +120,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 		t.Errorf("waiting in vain ends with %d: %s", r.code, r.errs)
 	}
 	// Its only place is taken by a task that nobody else may run.
-	aimed, err := c.Store().Place(p.Context(), p.aim("01JNA0AMED0000000000000000", "only", "until [ -e go ]; do sleep 0.02; done"))
+	aimed, err := c.Store().Place(p.Context(), p.aim("01JNA0AMED0000000000000000", "only", "touch began; until [ -e go ]; do sleep 0.02; done"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +128,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 	if running := p.await(c, id, task.Running); running.Offer != aimed {
 		t.Errorf("it runs under offer %d, want %d", running.Offer, aimed)
 	}
+	p.until("its worker knows that it runs", func() bool { return p.exists("began") })
 	before := p.node(c, "only").Connection
 	server.kill()
 	at, err := url.Parse(p.url)
