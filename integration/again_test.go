@@ -10,7 +10,6 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
 	"millrace/task"
 )
 
@@ -18,21 +17,7 @@ import (
 // only if the task itself does, and of the two tasks one does.
 func TestRetriedStepsHaveTheKey(t *testing.T) {
 	t.Parallel()
-	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := openLog(t)
 	d := startDecider(t, store, filepath.Join(t.TempDir(), "view.db"), 0)
 	defer d.end(t)
 	c := client.New(store, "test")

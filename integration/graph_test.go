@@ -81,21 +81,7 @@ func TestGraphOutlivesSchedulers(t *testing.T) {
 	if *long {
 		n, width = 60_000, 1000
 	}
-	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := openLog(t)
 
 	w, err := worker.New(store, worker.Config{Node: "n1", Queues: []string{"default"}, Slots: 64})
 	if err != nil {
