@@ -35,7 +35,7 @@ type Protocol struct {
 
 // Claim asks to run the task of an offer. If it returns true the task is this
 // node's under the epoch in it. Otherwise there was nothing to run, and the offer
-// is settled and acknowledged. After an error the offer comes again when its
+// is settled and acknowledged unless somebody else holds it by now. After an error the offer comes again when its
 // lease has run out.
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
 	t := task.Task{ID: o.Fact.Task}
@@ -93,10 +93,19 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	case err != nil:
 		return t, false, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
-	if _, started := event.(task.AttemptStarted); started {
+	e, started := event.(task.AttemptStarted)
+	switch {
+	case !started:
+		return t, false, p.done(ctx, t, o)
+	case t.Live() && t.Session == p.Session && t.Attempt == e.Attempt:
 		p.remember(ctx, memory)
 		return t, true, nil
+	case t.Live():
+		// The offer may be the lease of whoever runs it now.
+		return t, false, nil
 	}
+	// The answer to the claim was lost with the connection, and by the time that was back
+	// the attempt had been given up.
 	return t, false, p.done(ctx, t, o)
 }
 
