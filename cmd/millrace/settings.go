@@ -281,15 +281,24 @@ type origin = string
 type settingFlags struct {
 	set     *pflag.FlagSet
 	profile string
-	values  map[string]*string
+	values  map[string]*settingValue
 }
+
+// settingValue is what a flag says of a setting.
+type settingValue string
+
+func (v *settingValue) String() string        { return string(*v) }
+func (v *settingValue) Set(text string) error { *v = settingValue(text); return nil }
+func (*settingValue) Type() string            { return "value" }
 
 // addSettingFlags gives a command a flag for every setting.
 func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
-	f := &settingFlags{set: fs, values: map[string]*string{}}
+	f := &settingFlags{set: fs, values: map[string]*settingValue{}}
 	fs.StringVar(&f.profile, "profile", "", "which defaults hold: `dev|prod` ($MILLRACE_PROFILE)")
 	for _, d := range settings {
-		f.values[d.name] = fs.String(d.flag(), "", fmt.Sprintf("%s (default %s, prod %s; $%s) `value`", d.usage, d.dev, d.prod, d.env()))
+		v := new(settingValue)
+		fs.Var(v, d.flag(), fmt.Sprintf("%s (default %s, prod %s; $%s)", d.usage, d.dev, d.prod, d.env()))
+		f.values[d.name] = v
 	}
 	return f
 }
@@ -339,7 +348,7 @@ func (a *app) loadSettings(flags *settingFlags, profile string) (Settings, map[s
 	for _, d := range settings {
 		var named *string
 		if flags != nil {
-			named = flags.values[d.name]
+			named = (*string)(flags.values[d.name])
 		}
 		value, from := find(d.name, d.flag(), d.env(), named)
 		if from == "" {
