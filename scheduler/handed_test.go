@@ -14,8 +14,7 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
 		w.join(t, "n2")
-		all := w.run(t, 2)
-		w.tell(t, all...)
+		all := w.runTold(t, 2)
 		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
 		w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
 		if err := w.rec.Settle(t.Context(), w.task(t, id)); err != nil {

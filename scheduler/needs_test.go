@@ -11,6 +11,14 @@ import (
 	"millrace/task"
 )
 
+// runTold runs schedulers that are told of what the log holds, as the read model does.
+func (w *testWorld) runTold(t *testing.T, n int) []*Scheduler {
+	t.Helper()
+	all := w.run(t, n)
+	w.tell(t, all...)
+	return all
+}
+
 // tell has schedulers told of what is in the log, as a read model does, until the test ends.
 func (w *testWorld) tell(t *testing.T, all ...*Scheduler) {
 	t.Helper()
@@ -92,8 +100,7 @@ func TestEndsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
-		all := w.run(t, 2)
-		w.tell(t, all...)
+		all := w.runTold(t, 2)
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", first, second)
@@ -133,8 +140,7 @@ func TestEndsSkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
-		all := w.run(t, 2)
-		w.tell(t, all...)
+		all := w.runTold(t, 2)
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", second)

@@ -144,8 +144,7 @@ func TestOneOfferForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
-		all := w.run(t, 3)
-		w.tell(t, all...)
+		all := w.runTold(t, 3)
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
 		synctest.Wait()
@@ -164,8 +163,7 @@ func TestToldFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld()
 		w.join(t, "n1")
-		all := w.run(t, 1)
-		w.tell(t, all...)
+		all := w.runTold(t, 1)
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", first, second)
