@@ -188,16 +188,20 @@ func (a *app) badConnection(err error) error {
 	return err
 }
 
-// noServer says that nothing answers there; why, only if that is more than that
-// nobody listens.
+// noServer says that nothing answers there, and how to have something that does.
 func noServer(name string, err error) error {
+	return &fault{code: exitNoServer, err: nothingAt(name, err), hint: hint("start `millrace dev`, or say where it is with --server or --context")}
+}
+
+// nothingAt says that nothing answers there; why, only if that is more than that
+// nobody listens.
+func nothingAt(name string, err error) error {
 	text := "no NATS server at " + name
 	var cause *net.OpError
 	if errors.As(err, &cause) {
 		text += " (" + cause.Error() + ")"
 	}
-	return &fault{code: exitNoServer, err: errors.New(text),
-		hint: hint("start `millrace dev`, or say where it is with --server or --context")}
+	return errors.New(text)
 }
 
 // asking bounds one exchange with the server.

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"millrace/client"
 	"millrace/jet"
 )
 
@@ -61,6 +62,10 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 		return err
 	}
 	view, err := p.serve(e.data)
+	if client.Unreachable(err) {
+		return &fault{code: exitNoServer, err: nothingAt(t.name, err),
+			hint: hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
+	}
 	if err != nil {
 		return a.unusable(t, err)
 	}
