@@ -16,7 +16,7 @@ func TestWatchBeats(t *testing.T) {
 	nc := connect(t, server.URL())
 	s := openStore(t, nc, Layout{})
 	gone, lost := make(chan node.ID, 10), make(chan struct{}, 10)
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.WatchBeats(ctx, func(id node.ID) { gone <- id }, func() { lost <- struct{}{} })

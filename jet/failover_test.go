@@ -75,7 +75,7 @@ func TestServerRestarts(t *testing.T) {
 		}
 		return newID()
 	}
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var all sync.WaitGroup
 	var mu sync.Mutex

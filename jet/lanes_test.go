@@ -171,7 +171,7 @@ func TestManySlotsAndLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: time.Minute})
 	const tasks, workers, slots = 600, 3, 8
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	seen, deliveries := map[task.ID]int{}, 0
 	var wg sync.WaitGroup
@@ -363,7 +363,7 @@ func keepsLimit(t *testing.T, s *Store, queue string, place func(i int), serve f
 	for i := range tasks {
 		place(i)
 	}
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	running, most, done := 0, 0, map[task.ID]int{}
 	var wg sync.WaitGroup

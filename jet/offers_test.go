@@ -91,7 +91,7 @@ func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
 		o := offersOf(t, s, queues...)
 		rng := rand.New(rand.NewPCG(1, uint64(len(queues))))
 		for range 150 {
-			ctx, cancel := context.WithCancel(within(t))
+			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan *events.Offer, 1)
 			go func() {
 				offer, _ := o.Next(ctx)
@@ -164,7 +164,7 @@ func TestCancelledNextLosesNoOffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var cancels []context.CancelFunc
 	for i := range workers {
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(t.Context())
 		if i%2 == 0 {
 			cancels = append(cancels, cancel)
 		} else {
@@ -207,7 +207,7 @@ func TestCloseGivesBack(t *testing.T) {
 	others := offersOf(t, s, "a")
 	for range 20 {
 		mine := offersOf(t, s, "a")
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan *events.Offer, 1)
 		go func() {
 			offer, _ := mine.Next(ctx)
@@ -243,7 +243,7 @@ func TestRequestsAreTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: time.Minute})
 	idle, busy := offersOf(t, s, "a"), offersOf(t, s, "a")
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() { _, _ = idle.Next(ctx) })

@@ -70,7 +70,7 @@ func TestPrintedFollows(t *testing.T) {
 	s := newStore(t, Layout{})
 	id := newTask()
 	got := make(chan int)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.Printed(ctx, id, true, func(b task.Lines) error {

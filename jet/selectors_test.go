@@ -83,7 +83,7 @@ func TestAlso(t *testing.T) {
 	s := newStore(t, Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "default", "@n1")
 	got := make(chan *events.Offer, 1)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
 		if offer, err := o.Next(ctx); err == nil {
