@@ -14,6 +14,7 @@ const (
 	codeWrongSequence = 10071 // the chain has moved on
 	codeNoMessage     = 10037 // nothing there
 	codeNoLeader      = 10008 // a leader is being elected
+	codeNoPeers       = 10005 // too few servers are there to hold a stream
 	codeSameInFlight  = 10158 // the same message, by its id, is settling
 	codeWriteInFlight = 10164 // another write of this subject is settling, maybe our own last one
 
@@ -55,6 +56,13 @@ func says(err error, code int) bool {
 func isOffline(err error) bool {
 	var e *jetstream.APIError
 	return errors.As(err, &e) && e.ErrorCode == codeOffline
+}
+
+// isForming tells whether the client library has the server's word that the cluster is not, or not
+// yet, whole enough.
+func isForming(err error) bool {
+	var e *jetstream.APIError
+	return errors.As(err, &e) && (e.ErrorCode == codeNoPeers || e.ErrorCode == codeNoLeader)
 }
 
 // errNoStream is what the server answers when no stream takes a subject: it was

@@ -126,31 +126,65 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 // ensure makes the streams and buckets that do not exist.
 func ensure(ctx context.Context, js jetstream.JetStream, l Layout) error {
 	for _, cfg := range l.streams() {
-		_, err := js.Stream(ctx, cfg.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			_, err = js.CreateStream(ctx, cfg)
-			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-				_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
-			}
-		}
-		if err == nil {
-			err = extend(ctx, js, cfg)
-		}
-		if err != nil {
+		if err := onceFormed(ctx, func() error { return ensureStream(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
 	for _, cfg := range l.buckets() {
-		_, err := js.KeyValue(ctx, cfg.Bucket)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			_, err = js.CreateKeyValue(ctx, cfg)
-			if errors.Is(err, jetstream.ErrBucketExists) {
-				_, err = js.KeyValue(ctx, cfg.Bucket)
-			}
-		}
-		if err != nil {
+		if err := onceFormed(ctx, func() error { return ensureBucket(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("bucket %s: %w", cfg.Bucket, err)
 		}
 	}
 	return nil
+}
+
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	_, err := js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, cfg)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return extend(ctx, js, cfg)
+}
+
+func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig) error {
+	_, err := js.KeyValue(ctx, cfg.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		_, err = js.CreateKeyValue(ctx, cfg)
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			_, err = js.KeyValue(ctx, cfg.Bucket)
+		}
+	}
+	return err
+}
+
+// How long a cluster that was just started may need until its servers know each other.
+const (
+	formTime = 10 * time.Second
+	formLook = 100 * time.Millisecond
+)
+
+// onceFormed makes something, again and again while the cluster says that too few of its servers
+// are there. If that stays so its own words are the error.
+func onceFormed(ctx context.Context, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, formTime)
+	defer cancel()
+	tick := time.NewTicker(formLook)
+	defer tick.Stop()
+	for {
+		err := do()
+		if !isForming(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
