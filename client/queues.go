@@ -49,6 +49,8 @@ type QueueView struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Nodes are those that take new work from it.
 	Nodes []string `json:"nodes"`
+	// RateState is how its rate stands, and how many wait for that; nil if it has none, or no scheduler answers.
+	RateState *task.CounterState `json:"rate_state,omitempty"`
 	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
 	In  *float64 `json:"in_per_second,omitempty"`
 	Out *float64 `json:"out_per_second,omitempty"`
@@ -80,10 +82,11 @@ func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Que
 	return c.tellQueue(ctx, name, task.ResumeQueue{Reason: reason})
 }
 
-// LimitQueue sets how many tasks of a queue may run at once and how many may wait; 0 is no
-// bound, and nil leaves a bound as it is. What runs or waits already goes on.
-func (c *Client) LimitQueue(ctx context.Context, name string, running, waiting *int, reason string) (task.Queue, error) {
-	return c.tellQueue(ctx, name, task.LimitQueue{Running: running, Waiting: waiting, Reason: reason})
+// LimitQueue sets how many tasks of a queue may run at once, how many may wait, and how often they may
+// start; 0 is no bound, and nil leaves a bound as it is. What runs goes on, and what waits is under the new
+// bounds. The error says which of them cannot be, if so.
+func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQueue) (task.Queue, error) {
+	return c.tellQueue(ctx, name, bounds)
 }
 
 func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {

@@ -42,7 +42,8 @@ type offers struct {
 	// all. Guarded by mu, and a slice that was read stays as it is.
 	stand    []*source
 	metering bool
-	limits   map[string]*queueLimit // guarded by mu
+	limits   map[string]*queueLimit    // guarded by mu
+	rates    map[string]task.QueueRate // guarded by mu
 }
 
 type waiter struct {
@@ -164,6 +165,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		o.came(from, pending, w != nil)
 	}
 	metered := from.metered
+	offer.Rate = from.rate
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact}
 	}

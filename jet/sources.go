@@ -25,6 +25,7 @@ type source struct {
 	again time.Time
 	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
 	metered bool
+	rate    task.QueueRate // of its queue. Guarded by offers.mu.
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -73,6 +74,7 @@ func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensu
 	close(pulled)
 	o.mu.Lock()
 	first := len(o.sources) == 0
+	src.rate = o.rates[home]
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
 	do := o.remeter()
 	o.mu.Unlock()
@@ -240,6 +242,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 			several = len(lanes) > 1
 		}
 		o.limit(name, q.Limit, several)
+		o.rate(name, task.RateOf(&q))
 	}
 	for _, l := range lanes {
 		o.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,12 @@ import (
 // LimitView is what a scheduler asks a read model for to admit tasks. It tells of every
 // change through [Scheduler.Observe].
 type LimitView interface {
-	// EachLimited calls each with every task under limits that has not ended, and the turn for
-	// which they have admitted it if no offer of it is known. It returns the buckets of rates,
-	// and the sequence that all of this reflects.
-	EachLimited(ctx context.Context, each func(t *task.Task, granted uint64, admitted bool)) (rates map[string]time.Time, seq uint64, err error)
+	// EachLimited calls each with every task under limits that has not ended, and the latest
+	// admission of it if no offer has followed that is known, else nil. It returns the buckets of
+	// rates, and the sequence that all of this reflects.
+	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (rates map[string]time.Time, seq uint64, err error)
+	// SaidOfQueues returns the queues about which operators have said something, and what.
+	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
 	// ByID returns those of some tasks that are known.
 	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Wait returns when all that is told reflects the log up to a sequence.
@@ -83,27 +86,32 @@ func (a *admitter) observe(step *events.Step) {
 		a.begin() // the read model is made anew
 	}
 	a.observed.Store(r.Seq)
-	if r.Kind != events.KindLimit && (step.Task == nil || !step.Task.Spec.Limited()) {
-		return
-	}
-	a.touched = true
 	switch e := r.Fact.Event.(type) {
 	case task.Granted:
 		if r.Kind == events.KindLimit {
+			a.touched = true
 			a.tell(r.Seq, func() { a.granted(r.Seq, e) })
 		}
 		return
+	case task.QueueEvent:
+		if r.Kind == events.KindQueue {
+			a.touched = true
+			name, seq, at := strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At
+			a.tell(seq, func() { a.known.Said(name, seq, at, e) })
+		}
+		return
 	case task.AttemptFailed:
-		if len(step.Task.Spec.Rate) > 0 {
-			if until := asked(e, r.Fact.At); !until.IsZero() {
-				w := step.Task.Work
-				a.tell(r.Seq, func() { a.pause(&w, until) })
-			}
+		if until := asked(e, r.Fact.At); !until.IsZero() && step.Task != nil {
+			a.touched = true
+			w := step.Task.Work
+			a.tell(r.Seq, func() { a.pause(&w, until) })
 		}
 	}
-	if step.Task == nil {
+	// Who was held may have been so by the rate of its queue, and be under no limit any more.
+	if step.Task == nil || !step.Task.Limited() && step.Was.State != task.Held {
 		return
 	}
+	a.touched = true
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.loaded {
@@ -149,7 +157,7 @@ func (a *admitter) granted(seq uint64, e task.Granted) {
 	}
 	a.head = seq
 	for _, g := range e.Grants {
-		a.known.Granted(g.Task, g.Turn)
+		a.known.Granted(g)
 	}
 	for name, used := range e.Rates {
 		if p, ok := a.paused[name]; ok && p.After(used) {
@@ -184,14 +192,21 @@ func (a *admitter) load(ctx context.Context) error {
 	a.early, a.earlyAt, a.head = nil, nil, 0
 	a.mu.Unlock()
 	known := task.NewLimiter()
-	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, granted uint64, admitted bool) {
+	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
 		known.Put(t)
-		if admitted {
-			known.Granted(t.ID, granted)
+		if admitted != nil {
+			known.Granted(*admitted)
 		}
 	})
 	if err != nil {
 		return err
+	}
+	queues, err := a.view.SaidOfQueues(ctx) // perhaps more than what is told again below
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		known.Queue(q)
 	}
 	for name, used := range rates {
 		known.Bucket(name, task.Bucket(used))
@@ -357,8 +372,8 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	slices.SortFunc(tasks, func(x, y task.Task) int { return place[x.ID] - place[y.ID] })
 	facts := make([]*events.Fact, 0, len(tasks))
 	for i := range tasks {
-		if t := tasks[i]; t.Admissible() && t.Turn == grants[place[t.ID]].Turn {
-			facts = append(facts, a.rec.Fact(t.ID, task.AdmittedOffer(t)))
+		if t, g := tasks[i], grants[place[tasks[i].ID]]; t.Admissible() && t.Turn == g.Turn {
+			facts = append(facts, a.rec.Fact(t.ID, task.AdmittedOffer(t, g.Rated)))
 		}
 	}
 	var failed []error

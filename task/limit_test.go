@@ -259,11 +259,11 @@ func TestAdmissionOfAnOldTurn(t *testing.T) {
 	moved := *k
 	moved.Turn, moved.Seq = 7, 7
 	a.Put(&moved)
-	a.Granted(k.ID, 0)
+	a.Granted(Grant{Task: k.ID})
 	if len(a.Unoffered()) != 0 {
 		t.Error("a grant of the turn before counts")
 	}
-	a.Granted(k.ID, 7)
+	a.Granted(Grant{Task: k.ID, Turn: 7})
 	if got := a.Unoffered(); len(got) != 1 || got[0].Turn != 7 {
 		t.Errorf("admitted and not offered: %v", got)
 	}

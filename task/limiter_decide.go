@@ -77,7 +77,7 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 		return
 	}
 	e := l.first()
-	g := Grant{Task: e.id, Turn: e.turn, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
+	g := Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
 	for c := range l.counters() {
 		g.Limits = append(g.Limits, c.name)
 	}
@@ -90,7 +90,7 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 	}
 	d.Grants = append(d.Grants, g)
 	a.leave(e)
-	e.granted, e.sure, e.open = e.turn, true, true
+	e.granted, e.rated, e.sure, e.open = e.turn, g.Rated, true, true
 	a.hold(e)
 	// There may be place for one more: the lines that rest there do not know.
 	a.passOn(l, nil, now)

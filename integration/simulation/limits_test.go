@@ -57,7 +57,7 @@ func (h *history) judgeLimits() {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]uint64{}, rates: map[string]time.Time{}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			a.turn("waits", h.in(time.Second))
@@ -73,8 +73,10 @@ func (h *history) startAdmitter(name string, mortal bool) {
 type limitView struct {
 	view
 	s      *scheduler.Scheduler
-	grants map[task.ID]uint64
+	grants map[task.ID]task.Grant
+	queues map[string]task.Queue
 	rates  map[string]time.Time
+	was    map[task.ID]task.State // as it was told last
 }
 
 func (v *limitView) catchUp() error {
@@ -88,13 +90,19 @@ func (v *limitView) catchUp() error {
 		step := events.Step{Record: r}
 		if e, ok := r.Fact.Event.(task.Granted); ok && r.Kind == events.KindLimit {
 			for _, g := range e.Grants {
-				v.grants[g.Task] = g.Turn
+				v.grants[g.Task] = g
 			}
 			maps.Copy(v.rates, e.Rates)
 		}
+		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+			q := v.queues[r.Fact.Queue]
+			q.Name = r.Fact.Queue
+			v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		}
 		if id := r.Fact.Task; id != "" {
 			t := v.fold.tasks[id]
-			step.Task = &t
+			step.Task, step.Was.State = &t, v.was[id]
+			v.was[id] = t.State
 		}
 		steps = append(steps, step)
 	}
@@ -102,14 +110,21 @@ func (v *limitView) catchUp() error {
 	return nil
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, uint64, bool)) (map[string]time.Time, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (map[string]time.Time, uint64, error) {
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
 		if t := v.fold.tasks[id]; !t.State.Terminal() {
-			turn, ok := v.grants[id]
-			each(&t, turn, ok)
+			var admitted *task.Grant
+			if g, ok := v.grants[id]; ok {
+				admitted = &g
+			}
+			each(&t, admitted)
 		}
 	}
 	return maps.Clone(v.rates), v.fold.seq, nil
+}
+
+func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+	return slices.Collect(maps.Values(v.queues)), nil
 }
 
 func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {
