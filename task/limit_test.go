@@ -278,9 +278,18 @@ func TestAdmissionAtRandom(t *testing.T) {
 		tasks := map[ID]*Task{}
 		granted := map[ID]uint64{}
 		now, seq := noon, uint64(0)
+		var queue Queue
+		var rated time.Time // since when the queue has its rate
+		started := 0        // since then
 		for range 150 {
 			seq++
 			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
+			if rng.IntN(20) == 0 {
+				rate := []Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
+				queue = Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
+				rated, started = now, 0
+				a.Queue(queue)
+			}
 			switch n := rng.IntN(10); {
 			case n < 4:
 				var c Concurrency
@@ -293,6 +302,8 @@ func TestAdmissionAtRandom(t *testing.T) {
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
 				if rng.IntN(3) == 0 {
+					k.Spec, k.Throttled = &Spec{Handler: "h"}, true // put back by a worker
+				} else if rng.IntN(3) == 0 {
 					k.Spec.Concurrency = append(k.Spec.Concurrency, Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
 				}
 				if rng.IntN(6) == 0 {
@@ -311,11 +322,13 @@ func TestAdmissionAtRandom(t *testing.T) {
 						k.State = Finished
 					case k.State == Pending:
 						k.State, k.Attempt = Running, k.Attempt+1
+					case k.State == Running && !k.Spec.Limited():
+						k.State, k.Holds, k.Turn, k.Throttled = Held, onlyLimit, seq, true
 					case k.State == Running:
 						k.State, k.Holds, k.Turn = Retrying, onlyLimit, seq
 						k.Due = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
 					case granted[k.ID] == k.Turn && k.Turn != 0:
-						k.State, k.Holds = Pending, nil
+						k.State, k.Holds, k.Throttled = Pending, nil, false
 					}
 					a.Put(k)
 					if k.State == Finished {
@@ -339,8 +352,14 @@ func TestAdmissionAtRandom(t *testing.T) {
 				}
 				granted[g.Task] = g.Turn
 				if g.Turn == 0 { // the birth's: offer at once
-					tasks[g.Task].State, tasks[g.Task].Holds = Pending, nil
+					tasks[g.Task].State, tasks[g.Task].Holds, tasks[g.Task].Throttled = Pending, nil, false
 				}
+				if g.Rated != queue.RateSince {
+					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
+				}
+			}
+			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
+				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
 			}
 			using := map[string]int{}
 			for _, k := range tasks {
@@ -367,6 +386,9 @@ func TestAdmissionAtRandom(t *testing.T) {
 					continue
 				}
 				counters, _ := k.Counters()
+				if queue.Rate.Limit > 0 {
+					counters = append(counters, Counter{Name: RateOf(&queue).limit(), Rate: queue.Rate})
+				}
 				free := true
 				for _, c := range counters {
 					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
