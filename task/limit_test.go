@@ -225,6 +225,25 @@ func TestAdmissionByRate(t *testing.T) {
 	}
 }
 
+// A decision that is taken back because its answer was lost, and told nevertheless, has used up what it took.
+func TestUndoOfWhatWasTold(t *testing.T) {
+	a := NewLimiter()
+	for n := range 4 {
+		a.Put(limited(n+1, "j", Concurrency{}, Rate{Limit: 1, Burst: 2}, 5))
+	}
+	d := a.Decide(noon, 100)
+	for _, g := range d.Grants {
+		a.Granted(g)
+	}
+	for name, used := range d.Rates {
+		a.Bucket(name, Bucket(used))
+	}
+	a.Undo(&d)
+	if d := a.Decide(noon, 100); !d.Empty() {
+		t.Errorf("admitted once more: %+v", d)
+	}
+}
+
 // What is shut for one holds up nobody else with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
 	a := NewLimiter()

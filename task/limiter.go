@@ -123,6 +123,7 @@ type counter struct {
 	name    string
 	holders map[ID]*entry
 	bucket  Bucket
+	told    int  // how often it was told how the bucket stands
 	how     Rate // as the latest task had it
 	max     int
 	parked  heapOf[*line]
@@ -203,6 +204,7 @@ func (a *Limiter) Granted(g Grant) {
 func (a *Limiter) Bucket(name string, b Bucket) {
 	c := a.counter(name)
 	c.bucket = b
+	c.told++
 	a.wake(c)
 }
 

@@ -20,7 +20,13 @@ type Decision struct {
 	// Next is when to look again if nothing happens before; zero for never.
 	Next time.Time
 
-	was map[string]Bucket
+	was map[string]bucketWas
+}
+
+// bucketWas is a bucket before a decision, and how often it had been told how that stands.
+type bucketWas struct {
+	bucket Bucket
+	told   int
 }
 
 // Refusal names a task and the counter that has no place for it.
@@ -37,7 +43,7 @@ func (d *Decision) Empty() bool { return len(d.Grants)+len(d.Refused)+len(d.Repl
 // Decide returns what follows now, at most so many grants, and counts on it: [Limiter.Undo]
 // takes back what was not recorded.
 func (a *Limiter) Decide(now time.Time, most int) Decision {
-	d := Decision{Rates: map[string]time.Time{}, was: map[string]Bucket{}}
+	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}}
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
 		e := a.due.list[0]
 		heap.Pop(&a.due)
@@ -83,7 +89,7 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 	}
 	for _, r := range l.rates {
 		if _, known := d.was[r.name]; !known {
-			d.was[r.name] = r.bucket
+			d.was[r.name] = bucketWas{r.bucket, r.told}
 		}
 		r.bucket = r.bucket.Take(r.how, now)
 		d.Rates[r.name] = time.Time(r.bucket)
@@ -274,9 +280,10 @@ func (a *Limiter) Undo(d *Decision) {
 			a.wait(e)
 		}
 	}
-	for name, b := range d.was {
-		if time.Time(a.counter(name).bucket).Equal(d.Rates[name]) {
-			a.Bucket(name, b)
+	for name, was := range d.was {
+		// What was told meanwhile is the truth, also if it is this decision, of which the answer was lost.
+		if a.counter(name).told == was.told {
+			a.Bucket(name, was.bucket)
 		}
 	}
 }
