@@ -87,7 +87,7 @@ func full() map[Type]Fact {
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Until: noon.Add(10 * time.Second)},
 		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
-		TaskThrottled:       task.Throttled{Limit: "rate:queue:images#17"},
+		TaskThrottled:       task.Throttled{Node: "w2", Limit: "rate:queue:images#17"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
 		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",

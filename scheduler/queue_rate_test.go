@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
-	"millrace/worker"
 )
 
 // rate gives the queue a rate; the zero value takes it away.
@@ -55,17 +55,35 @@ func within(t *testing.T, starts []time.Time, since time.Time, r task.Rate) {
 // work takes each offer that there is, as a worker does; then end ends the attempt.
 func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.Command) {
 	t.Helper()
-	rec := *w.rec
-	rec.Log = log
-	p := worker.Protocol{Recorder: &rec, Node: "n", Session: "s"}
 	offers, _ := w.Offers(t.Context(), []string{task.DefaultQueue})
 	for o := offers.(*events.MemoryOffers).Try(); o != nil; o = offers.(*events.MemoryOffers).Try() {
-		k, mine, err := p.Claim(t.Context(), o)
-		if err != nil || !mine {
-			continue
+		if w.attempt(t, log, o, end) {
+			_ = o.Ack()
 		}
-		_ = p.Report(t.Context(), k, o, end(k))
 	}
+}
+
+// attempt claims the task of an offer and ends the attempt, and tells whether the offer is done with.
+func (w *testWorld) attempt(t *testing.T, log events.Log, o *events.Offer, end func(task.Task) task.Command) bool {
+	rec := *w.rec
+	rec.Log = log
+	var after uint64
+	if q, ok := o.Fact.Event.(task.Queued); ok {
+		after = q.After
+	}
+	k, e, err := rec.Do(t.Context(), w.task(t, o.Fact.Task), task.Claim{Node: "n", Session: "s", Offer: o.Seq, After: after, Rate: o.Rate})
+	switch {
+	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
+		return true
+	case err != nil:
+		return false
+	}
+	if _, started := e.(task.AttemptStarted); started {
+		if k, _, err = rec.Do(t.Context(), k, end(k)); err != nil {
+			return false
+		}
+	}
+	return rec.Settle(t.Context(), k) == nil
 }
 
 func finish(k task.Task) task.Command { return task.Finish{Epoch: k.Epoch} }
@@ -177,13 +195,7 @@ func TestARateSurvives(t *testing.T) {
 				}
 				if round%7 == 0 { // this worker dies before it lets go of the offer
 					if o := offers.(*events.MemoryOffers).Try(); o != nil {
-						rec := *w.rec
-						p := worker.Protocol{Recorder: &rec, Node: "dies", Session: "s"}
-						held := *o
-						held.Lease = deaf{o.Lease}
-						if k, mine, _ := p.Claim(t.Context(), &held); mine {
-							_ = p.Report(t.Context(), k, o, finish(k))
-						}
+						w.attempt(t, w.Memory, o, finish)
 					}
 				}
 				w.work(t, faulty, finish)
@@ -215,8 +227,3 @@ func TestARateSurvives(t *testing.T) {
 		})
 	}
 }
-
-// deaf is a lease of which the word that the offer is done with never comes.
-type deaf struct{ events.Lease }
-
-func (deaf) Ack() error { return nil }

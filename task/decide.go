@@ -277,7 +277,7 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
 		}
 		if t.Throttles(c) {
-			return Throttled{Limit: c.Rate.limit()}, nil
+			return Throttled{Node: c.Node, Limit: c.Rate.limit()}, nil
 		}
 		if t.Spec.Cost() > 1 || t.Route.Selected() {
 			return fits(t, c, start)

@@ -29,6 +29,8 @@ func RateOf(q *Queue) QueueRate {
 // Throttled says that a task which was offered waits until the rate of its queue admits it. The offer is
 // stale from then on.
 type Throttled struct {
+	// Node is who was offered it.
+	Node string
 	// Limit names the rate, as in [Grant].
 	Limit string
 }

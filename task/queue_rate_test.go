@@ -45,10 +45,10 @@ func TestThrottles(t *testing.T) {
 		want  any
 	}{
 		"no rate":                         {waits, 3, QueueRate{}, AttemptStarted{}},
-		"a rate":                          {waits, 3, five, Throttled{Limit: "rate:queue:default#5"}},
+		"a rate":                          {waits, 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 		"the rate has admitted it":        {with(func(k *Task) { k.Rated = 5 }), 3, five, AttemptStarted{}},
 		"it is admitted under a new rate": {with(func(k *Task) { k.Rated = 9 }), 3, five, AttemptStarted{}},
-		"an older rate has admitted it":   {with(func(k *Task) { k.Rated = 5 }), 3, nine, Throttled{Limit: "rate:queue:default#9"}},
+		"an older rate has admitted it":   {with(func(k *Task) { k.Rated = 5 }), 3, nine, Throttled{Node: "n", Limit: "rate:queue:default#9"}},
 		"the rate of another queue":       {waits, 3, other, AttemptStarted{}},
 		"the route of a node":             {with(func(k *Task) { k.Route, k.Spec = "@n1.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, AttemptStarted{}},
 		"another turn":                    {waits, 2, five, ErrStale},
@@ -57,7 +57,7 @@ func TestThrottles(t *testing.T) {
 		"too late to start":               {with(func(k *Task) { k.StartBy = noon.Add(-1) }), 3, five, GivenUp{}},
 		"it runs under this offer":        {with(func(k *Task) { k.State, k.Epoch, k.Offer = Running, 6, 4 }), 3, five, AttemptStarted{}},
 		"it runs under another":           {with(func(k *Task) { k.State, k.Epoch, k.Offer = Running, 6, 5 }), 3, five, ErrStale},
-		"asked for labels":                {with(func(k *Task) { k.Route, k.Spec = "~hash.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, Throttled{Limit: "rate:queue:default#5"}},
+		"asked for labels":                {with(func(k *Task) { k.Route, k.Spec = "~hash.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 	} {
 		e, err := Decide(c.t, Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate}, noon)
 		switch want := c.want.(type) {

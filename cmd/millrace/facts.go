@@ -101,6 +101,8 @@ func factNode(r *events.Record) string {
 		return e.Node
 	case task.AttemptLate:
 		return e.Node
+	case task.Throttled:
+		return e.Node
 	}
 	return string(r.Fact.Node)
 }
