@@ -152,8 +152,9 @@ type bounds struct {
 }
 
 type knownBound struct {
-	max int
-	at  time.Time
+	max   int
+	rated bool
+	at    time.Time
 }
 
 // room tells how many tasks may be submitted to a queue; -1 for any number. It is exact at
@@ -172,7 +173,7 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		k = knownBound{q.MaxWaiting, time.Now()}
+		k = knownBound{q.MaxWaiting, q.Rate.Limit > 0, time.Now()}
 		b.mu.Lock()
 		if b.queues == nil {
 			b.queues = map[string]knownBound{}
@@ -191,16 +192,30 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 	for _, l := range lanes {
 		waiting += l.Waiting
 	}
-	if waiting >= k.max {
+	held := 0
+	if k.rated {
+		held = c.underRate(ctx, name)
+	}
+	if waiting+held >= k.max {
 		// The offers of tasks that were cancelled are among them; the read model knows better, if
 		// there is one.
 		waiting = min(waiting, c.pending(ctx, name, waiting))
 	}
+	waiting += held
 	if waiting >= k.max {
 		return 0, fmt.Errorf("submit: %w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
 			task.ErrQueueFull, waiting, name, k.max, name)
 	}
 	return k.max - waiting, nil
+}
+
+// underRate is how many wait for the rate of a queue, as far as a scheduler says.
+func (c *Client) underRate(ctx context.Context, name string) int {
+	page, err := c.Limits(ctx, LimitListRequest{Name: task.QueueRateLimit(name), Limit: 1})
+	if err != nil || len(page.Counters) != 1 {
+		return 0
+	}
+	return page.Counters[0].Waiting
 }
 
 // pending is how many tasks of a queue are pending by the read model, or what it is else.

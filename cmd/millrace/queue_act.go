@@ -173,8 +173,8 @@ func (a *app) queuePurge() *cobra.Command {
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
-		Long: `Cancels the tasks that wait in a queue: pending ones, or those in the states given, of
-which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
+		Long: `Cancels the tasks that wait in a queue: pending ones and those that its rate holds, or those in
+the states given, of which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
 submitted meanwhile are left alone.`,
 		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
 	}
@@ -185,6 +185,9 @@ submitted meanwhile are left alone.`,
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if !c.Flags().Changed("state") {
+			states = append(states, task.Held.String()) // by the rate of the queue, no other
+		}
 		want, err := parseStates(states)
 		if err != nil {
 			return misuse(c, "%w", err)
@@ -195,7 +198,7 @@ submitted meanwhile are left alone.`,
 			}
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-			p := purge{a: a, cl: cl, reason: reason, request: client.ListRequest{
+			p := purge{a: a, cl: cl, reason: reason, waiting: !c.Flags().Changed("state"), request: client.ListRequest{
 				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.now().Add(-older.d),
 			}}
 			asking, cancel := a.asking(ctx)
@@ -234,6 +237,7 @@ type purge struct {
 	cl      *client.Client
 	request client.ListRequest
 	reason  string
+	waiting bool // of what is held only what the rate of the queue holds
 	ended   int
 }
 
@@ -248,6 +252,9 @@ func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error)
 			return n, err
 		}
 		for _, t := range page.Tasks {
+			if p.waiting && t.State == task.Held && !t.Throttled {
+				continue
+			}
 			if err := do(t); err != nil {
 				return n, err
 			}

@@ -54,6 +54,36 @@ func (h *history) judgeLimits() {
 	}
 }
 
+// judgeRates counts what was admitted under the rates of queues.
+func (h *history) judgeRates(r *events.Record) {
+	e, ok := r.Fact.Event.(task.Granted)
+	if !ok || r.Kind != events.KindLimit {
+		return
+	}
+	for _, g := range e.Grants {
+		for _, name := range g.Limits {
+			if _, ok := task.QueueOfLimit(name); !ok {
+				continue
+			}
+			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
+			u := h.rated[name]
+			if u == nil {
+				u = &ratedUse{since: r.Fact.At}
+				h.rated[name] = u
+			}
+			if u.n++; said.Rate.Limit == 0 || u.n > max(said.Rate.Burst, 1)+int(r.Fact.At.Sub(u.since)/said.Rate.Every()) {
+				h.fail(fmt.Errorf("%s admits %+v and has admitted %d in %v", name, said.Rate, u.n, r.Fact.At.Sub(u.since)))
+			}
+		}
+	}
+}
+
+// ratedUse is how much was admitted under a rate, since when.
+type ratedUse struct {
+	since time.Time
+	n     int
+}
+
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
