@@ -100,6 +100,9 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 	s := Standing{Admitted: e.phase == holding}
 	first := e.line.rests
 	for c := range e.line.counters() {
+		if c == e.line.offered && !e.line.waitsForStarts() {
+			continue
+		}
 		if first == nil {
 			first = c
 		}

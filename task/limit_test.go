@@ -295,7 +295,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		a := NewLimiter()
 		tasks := map[ID]*Task{}
-		granted := map[ID]uint64{}
+		granted, under := map[ID]uint64{}, map[ID]uint64{}
 		now, seq := noon, uint64(0)
 		var queue Queue
 		var rated time.Time // since when the queue has its rate
@@ -347,7 +347,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 						k.State, k.Holds, k.Turn = Retrying, onlyLimit, seq
 						k.Due = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
 					case granted[k.ID] == k.Turn && k.Turn != 0:
-						k.State, k.Holds, k.Throttled = Pending, nil, false
+						k.State, k.Holds, k.Throttled, k.Rated = Pending, nil, false, under[k.ID]
 					}
 					a.Put(k)
 					if k.State == Finished {
@@ -369,9 +369,9 @@ func TestAdmissionAtRandom(t *testing.T) {
 				if k := tasks[g.Task]; k.Due.After(now) || k.Turn != g.Turn || !k.Admissible() {
 					t.Fatalf("seed %d: admitted %+v for turn %d at %v", seed, k, g.Turn, now)
 				}
-				granted[g.Task] = g.Turn
-				if g.Turn == 0 { // the birth's: offer at once
-					tasks[g.Task].State, tasks[g.Task].Holds, tasks[g.Task].Throttled = Pending, nil, false
+				granted[g.Task], under[g.Task] = g.Turn, g.Rated
+				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
+					k.State, k.Holds, k.Throttled, k.Rated = Pending, nil, false, g.Rated
 				}
 				if g.Rated != queue.RateSince {
 					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
@@ -380,8 +380,11 @@ func TestAdmissionAtRandom(t *testing.T) {
 			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
 				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
 			}
-			using := map[string]int{}
+			using, ahead := map[string]int{}, 0
 			for _, k := range tasks {
+				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == queue.RateSince {
+					ahead++
+				}
 				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
 					counters, _ := k.Counters()
 					for _, c := range counters {
@@ -390,6 +393,9 @@ func TestAdmissionAtRandom(t *testing.T) {
 						}
 					}
 				}
+			}
+			if queue.Rate.Limit > 0 && ahead > queue.Rate.ahead() {
+				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, queue.Rate)
 			}
 			for name, n := range using {
 				if n > 2 {
@@ -408,7 +414,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 				if queue.Rate.Limit > 0 {
 					counters = append(counters, Counter{Name: RateOf(&queue).limit(), Rate: queue.Rate})
 				}
-				free := true
+				free := queue.Rate.Limit == 0 || ahead < queue.Rate.ahead()
 				for _, c := range counters {
 					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
 				}

@@ -61,6 +61,7 @@ type entry struct {
 	first    bool // it waits for its first attempt
 	held     bool // it is not offered
 	open     bool // its grant is decided and not recorded yet
+	live     bool // it has started
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
@@ -96,7 +97,10 @@ type line struct {
 	picky   bool // not all of its slots have tasks wait
 	members int  // entries that point to it
 	queue   *Queue
-	rated   bool // the last of rates is that of the queue
+	route   string // where its tasks are offered, but for their priority
+	rated   bool   // the last of rates is that of the queue
+	// offered holds those that the rate of the queue has admitted and that have not started; nil without one.
+	offered *counter
 }
 
 // slot is a bound on concurrency, as the tasks of a line have it.
@@ -150,7 +154,7 @@ func (a *Limiter) Put(t *Task) {
 		}
 		return
 	}
-	if e != nil && e.line.queue.Name != t.rateQueue() { // it was moved
+	if e != nil && e.line.route != t.Route.Queue() { // it was moved
 		a.remove(e)
 		e = nil
 	}
@@ -159,7 +163,7 @@ func (a *Limiter) Put(t *Task) {
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.rateQueue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.rateQueue(), t.Route.Queue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
@@ -171,9 +175,15 @@ func (a *Limiter) Put(t *Task) {
 		if !held {
 			delete(a.unoffered, e.id)
 		}
+		if e.live = t.Live(); e.live {
+			a.started(e)
+		}
 		return
 	}
 	a.leave(e)
+	if e.live = t.Live(); t.State == Pending {
+		e.rated = t.Rated
+	}
 	e.turn, e.due, e.held, e.first = t.Turn, t.Due, held, t.Attempt == 0 && !t.Throttled // which was admitted before
 	e.priority, e.asked = int8(t.Route.Priority()), t.State == Cancelling
 	if holds {
@@ -250,12 +260,12 @@ func (a *Limiter) counter(name string) *counter {
 	return c
 }
 
-func (a *Limiter) lineOf(queue string, counters []Counter) *line {
-	key := lineKey(queue, counters)
+func (a *Limiter) lineOf(queue, route string, counters []Counter) *line {
+	key := lineKey(queue, route, counters)
 	if l := a.lines[key]; l != nil {
 		return l
 	}
-	l := &line{key: key, queue: a.home(queue), waiting: heapOf[*entry]{before: firstEntry}, index: -1}
+	l := &line{key: key, queue: a.home(queue), route: route, waiting: heapOf[*entry]{before: firstEntry}, index: -1}
 	for _, of := range counters {
 		c := a.counter(of.Name)
 		c.lines++
@@ -273,11 +283,11 @@ func (a *Limiter) lineOf(queue string, counters []Counter) *line {
 	return l
 }
 
-// lineKey says of which queue the tasks of a line are, which counters it has besides the rate of that, and
-// how they are bound by each.
-func lineKey(queue string, counters []Counter) string {
+// lineKey says of which queue the tasks of a line are, where they are offered, which counters the line has
+// besides the rate of the queue, and how they are bound by each.
+func lineKey(queue, route string, counters []Counter) string {
 	b := make([]byte, 0, 64)
-	b = append(append(b, queue...), 0)
+	b = append(append(append(append(b, queue...), 0), route...), 0)
 	for _, c := range counters {
 		b = append(append(b, c.Name...), 0)
 		b = strconv.AppendInt(b, int64(c.Max), 10)
@@ -337,6 +347,9 @@ func (l *line) counters() iter.Seq[*counter] {
 				return
 			}
 		}
+		if l.offered != nil {
+			yield(l.offered)
+		}
 	}
 }
 
@@ -380,6 +393,7 @@ func (a *Limiter) hold(e *entry) {
 	for _, s := range e.line.slots {
 		s.holders[e.id] = e
 	}
+	a.offered(e)
 }
 
 // leave takes an entry from where it is.
@@ -407,6 +421,7 @@ func (a *Limiter) leave(e *entry) {
 			delete(s.holders, e.id)
 			a.wake(s.counter)
 		}
+		a.started(e)
 	}
 	e.phase, e.index = sleeping, -1
 }

@@ -85,7 +85,9 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 	e := l.first()
 	g := Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
 	for c := range l.counters() {
-		g.Limits = append(g.Limits, c.name)
+		if c != l.offered {
+			g.Limits = append(g.Limits, c.name)
+		}
 	}
 	for _, r := range l.rates {
 		if _, known := d.was[r.name]; !known {
@@ -114,8 +116,14 @@ func (l *line) obstacle(now time.Time) *counter {
 			return r.counter
 		}
 	}
+	if l.waitsForStarts() {
+		return l.offered
+	}
 	return nil
 }
+
+// waitsForStarts tells whether the rate of the queue has admitted as many as it may before one of them starts.
+func (l *line) waitsForStarts() bool { return l.offered != nil && len(l.offered.holders) >= l.offered.max }
 
 // park lets a line rest at a counter.
 func (a *Limiter) park(l *line, at *counter) {
@@ -169,6 +177,9 @@ func (l *line) blocked(at *counter, now time.Time) bool {
 		if s.counter == at {
 			return s.full()
 		}
+	}
+	if at == l.offered {
+		return l.waitsForStarts()
 	}
 	opens, _ := l.opens(at)
 	return opens.After(now)

@@ -54,11 +54,16 @@ func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
 		return
 	}
-	c := a.counter(RateOf(l.queue).limit())
+	name := RateOf(l.queue).limit()
+	c := a.counter(name)
 	c.how, c.kept = l.queue.Rate, true
-	c.lines++
-	c.waits += len(l.waiting.list)
 	l.rates = append(l.rates, tap{c, l.queue.Rate})
+	l.offered = a.counter(name + "/" + l.route)
+	l.offered.max = l.queue.Rate.ahead()
+	for _, c := range []*counter{c, l.offered} {
+		c.lines++
+		c.waits += len(l.waiting.list)
+	}
 }
 
 // untap is the reverse of tap.
@@ -67,11 +72,31 @@ func (a *Limiter) untap(l *line) {
 		return
 	}
 	last := len(l.rates) - 1
-	c := l.rates[last].counter
-	c.waits -= len(l.waiting.list)
-	l.rates, l.rated = l.rates[:last], false
-	a.release(c)
+	for _, c := range []*counter{l.rates[last].counter, l.offered} {
+		c.waits -= len(l.waiting.list)
+		a.release(c)
+	}
+	l.rates, l.rated, l.offered = l.rates[:last], false, nil
 }
+
+// offered counts a task as one that the rate of its queue has admitted and that has not started.
+func (a *Limiter) offered(e *entry) {
+	if c := e.line.offered; c != nil && !e.live && e.rated == e.line.queue.RateSince {
+		c.holders[e.id] = e
+	}
+}
+
+// started does so no more.
+func (a *Limiter) started(e *entry) {
+	if c := e.line.offered; c != nil && c.holders[e.id] != nil {
+		delete(c.holders, e.id)
+		a.wake(c)
+	}
+}
+
+// ahead is how many the rate of a queue may have admitted, on one route, that have not started. Else
+// they would start all at once when a pause is over, or the workers are back.
+func (r Rate) ahead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }
 
 // hidden tells whether a counter is a rate that a queue had once.
 func (c *counter) hidden() bool {

@@ -79,8 +79,11 @@ func (t *Task) Throttles(c Claim) bool {
 	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.rateQueue()
 }
 
-// Limited tells whether limits have to admit the task: its own, or the rate of its queue.
-func (t *Task) Limited() bool { return t.Throttled || t.Spec.Limited() }
+// Limited tells whether limits look after the task: its own, or the rate of its queue, which has to admit it
+// or has and waits for its start.
+func (t *Task) Limited() bool {
+	return t.Throttled || t.Spec.Limited() || t.Rated > 0 && t.State == Pending
+}
 
 func (t *Task) throttled(r Recorded) {
 	if !t.Waiting() || t.State == Unknown {

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -116,7 +117,7 @@ func TestThrottledLife(t *testing.T) {
 		t.Errorf("its duty is %+v", d)
 	}
 	happens(false, AdmittedOffer(k, 5))
-	if k.State != Pending || k.Limited() || k.Rated != 5 {
+	if k.State != Pending || !k.Limited() || k.Rated != 5 {
 		t.Errorf("admitted it is %+v", k)
 	}
 	does(Reassign{From: k.Route, To: "default.9"})
@@ -134,6 +135,9 @@ func TestThrottledLife(t *testing.T) {
 	happens(false, next)
 	if _, ok := does(Claim{Offer: seq, After: k.Turn, Rate: rate}).(AttemptStarted); !ok {
 		t.Fatal("what was admitted is put back")
+	}
+	if k.Limited() {
+		t.Error("limits look after what has started")
 	}
 	does(Fail{Epoch: k.Epoch, Class: ReasonExit})
 	if k.State != Retrying || k.Rated != 0 || len(k.Holds) > 0 {
@@ -167,6 +171,16 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 		a.Confirm(&got)
 		if grants(got) != want {
 			t.Errorf("after %v %q was admitted, want %q", d, grants(got), want)
+		}
+		for _, g := range got.Grants { // and starts
+			var n int
+			_, _ = fmt.Sscanf(string(g.Task), "T%d", &n)
+			k := throttledTask(n)
+			k.State, k.Holds, k.Throttled, k.Rated, k.Seq = Running, nil, false, g.Rated, 50
+			if n == 10 {
+				k.Spec = &Spec{Concurrency: Concurrencies{{Max: 1}}}
+			}
+			a.Put(k)
 		}
 		return got
 	}
@@ -213,13 +227,53 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	if d.Grants[0].Rated != 300 {
 		t.Errorf("the grants are %+v", d.Grants)
 	}
+	if got := a.Len(); got != 1 {
+		t.Errorf("it knows of %d tasks, want the one that is under a limit of its own", got)
+	}
+}
+
+// While nobody takes what a rate has admitted, it admits no more than its burst or a second of it, and does not
+// make up for it afterwards; another route of the queue is not held up.
+func TestARateDoesNotRunAhead(t *testing.T) {
+	t.Parallel()
+	a := NewLimiter()
+	a.Said("q", 100, noon, QueueLimited{Rate: Rate{Limit: 2, Burst: 3}})
 	for n := range 9 {
-		k := throttledTask(n + 1)
-		k.State, k.Holds, k.Throttled, k.Seq = Pending, nil, false, 400
+		a.Put(throttledTask(n + 1))
+	}
+	admit := func(d time.Duration, want string) {
+		t.Helper()
+		got := a.Decide(noon.Add(d), 100)
+		a.Confirm(&got)
+		if grants(got) != want {
+			t.Errorf("after %v %q was admitted, want %q", d, grants(got), want)
+		}
+	}
+	becomes := func(n int, s State) {
+		k := throttledTask(n)
+		k.State, k.Holds, k.Throttled, k.Rated, k.Seq = s, nil, false, 100, 100+uint64(s)
 		a.Put(k)
 	}
-	if got := a.Len(); got != 2 {
-		t.Errorf("it knows of %d tasks, want those that are under limits of their own or held", got)
+	admit(0, "T0001 T0002 T0003")
+	becomes(1, Pending)
+	becomes(2, Pending)
+	admit(time.Hour, "")
+	if s, ok := a.Standing("T0005", noon.Add(time.Hour), 5); !ok || s.Ahead != 1 || s.Counters[0].Max != 3 || s.Counters[0].InUse != 3 || !s.Counters[0].Full {
+		t.Errorf("the fifth stands %+v, %v", s, ok)
+	}
+	labels := throttledTask(20)
+	labels.Route, labels.Spec = "~hash.5", &Spec{Handler: "h", Place: Place{Queue: "q"}}
+	a.Put(labels)
+	admit(time.Hour, "T0020")
+	becomes(2, Running)
+	admit(time.Hour, "T0004")
+	becomes(1, Cancelled)
+	becomes(3, Running)
+	becomes(4, Running)
+	admit(time.Hour, "T0005")
+	admit(time.Hour+time.Second, "T0006 T0007")
+	if got := a.Counters(noon, 5); len(got) != 1 {
+		t.Errorf("the limits are %+v", got)
 	}
 }
 
