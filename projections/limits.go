@@ -60,7 +60,7 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 }
 
 // limitedDoc finds rows of tasks that stand under limits, and hardly any other.
-const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":1') > 0)`
+const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":1') > 0 OR instr(doc, '"rated":') > 0)`
 
 // EachLimited calls each with every task that stands under limits and has not ended, and the
 // latest admission of it if no offer has followed that is known, else nil. It returns the buckets of

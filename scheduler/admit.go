@@ -62,6 +62,7 @@ type admitter struct {
 	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
 
 	observed atomic.Uint64 // the latest that was told
+	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu      sync.Mutex
@@ -76,7 +77,9 @@ type admitter struct {
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config) *admitter {
-	return &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a := &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a.ruled.Store(true)
+	return a
 }
 
 // observe implements [reactor].
@@ -97,7 +100,10 @@ func (a *admitter) observe(step *events.Step) {
 		if r.Kind == events.KindQueue {
 			a.touched = true
 			name, seq, at := strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At
-			a.tell(seq, func() { a.known.Said(name, seq, at, e) })
+			a.tell(seq, func() {
+				a.known.Said(name, seq, at, e)
+				a.ruled.Store(true)
+			})
 		}
 		return
 	case task.AttemptFailed:
@@ -107,8 +113,7 @@ func (a *admitter) observe(step *events.Step) {
 			a.tell(r.Seq, func() { a.pause(&w, until) })
 		}
 	}
-	// Who was held may have been so by the rate of its queue, and be under no limit any more.
-	if step.Task == nil || !step.Task.Limited() && step.Was.State != task.Held {
+	if step.Task == nil || !step.Task.Limited() && !a.mayHaveBeenRated(step) {
 		return
 	}
 	a.touched = true
@@ -119,7 +124,16 @@ func (a *admitter) observe(step *events.Step) {
 		return
 	}
 	t := *step.Task
+	if !t.Limited() { // of which no more counts than that
+		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
+	}
 	a.early, a.earlyAt = append(a.early, func() { a.known.Put(&t) }), append(a.earlyAt, r.Seq)
+}
+
+// mayHaveBeenRated tells whether the limiter may know of a task that is under no limit any more: it was
+// held or offered under the rate of its queue.
+func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
+	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
 // tell applies what was told, now or when the rest is loaded.
@@ -184,6 +198,7 @@ func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.early, a.earlyAt, a.head, a.paused = task.NewLimiter(), false, nil, nil, 0, nil
+	a.ruled.Store(true)
 }
 
 // load begins with what the read model holds.
@@ -227,6 +242,7 @@ func (a *admitter) load(ctx context.Context) error {
 		}
 	}
 	a.early, a.earlyAt = nil, nil
+	a.ruled.Store(known.Ruled())
 	for _, g := range known.Unoffered() { // whoever admitted them may be gone
 		a.missed[g.Task] = miss{turn: g.Turn}
 	}
@@ -294,6 +310,7 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	if err := a.offerMissed(ctx, now); err != nil {
 		return time.Time{}, err
 	}
+	now = a.rec.Now() // a rate goes by the time at which is decided
 	a.mu.Lock()
 	d := a.known.Decide(now, grantsAtOnce)
 	head := a.head

@@ -49,6 +49,16 @@ func (a *Limiter) Said(name string, seq uint64, at time.Time, e QueueEvent) {
 	a.Queue(EvolveQueue(*a.home(name), seq, at, "", e))
 }
 
+// Ruled tells whether a queue has a rate or had one.
+func (a *Limiter) Ruled() bool {
+	for _, q := range a.queues {
+		if q.RateSince > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // tap puts a line under the rate of its queue, if that has one.
 func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {

@@ -269,6 +269,9 @@ func counterDuty(c *task.CounterState, now time.Time) string {
 	for i, id := range c.Holders {
 		ids[i] = string(id)
 	}
+	if queue, ok := task.QueueOfLimit(c.Name); ok {
+		return fmt.Sprintf("%d that the rate of queue %s has admitted wait for a worker, such as %s", c.InUse, queue, strings.Join(ids, ", "))
+	}
 	by := strings.Join(ids, ", ")
 	if more := c.InUse - len(ids); more > 0 && len(ids) > 0 {
 		by += fmt.Sprintf(" and %d more", more)
