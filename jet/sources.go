@@ -224,16 +224,16 @@ func (o *offers) lookAgain() {
 func (o *offers) findLanes(ctx context.Context) error {
 	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
 	defer o.also.Unlock()
+	said, err := o.hear(ctx) // also for who may not look for lanes
+	if err != nil {
+		return err
+	}
 	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
 	if err != nil {
 		return err
 	}
 	for _, name := range o.queues {
-		q, err := o.store.queue(ctx, name)
-		if err != nil {
-			return err
-		}
-		several := false
+		q, several := said[name], false
 		if q.Limit > 0 {
 			lanes, err := o.store.under(ctx, name)
 			if err != nil {
@@ -242,7 +242,6 @@ func (o *offers) findLanes(ctx context.Context) error {
 			several = len(lanes) > 1
 		}
 		o.limit(name, q.Limit, several)
-		o.rate(name, task.RateOf(&q))
 	}
 	for _, l := range lanes {
 		o.mu.Lock()
