@@ -123,7 +123,9 @@ func (l *line) obstacle(now time.Time) *counter {
 }
 
 // waitsForStarts tells whether the rate of the queue has admitted as many as it may before one of them starts.
-func (l *line) waitsForStarts() bool { return l.offered != nil && len(l.offered.holders) >= l.offered.max }
+func (l *line) waitsForStarts() bool {
+	return l.offered != nil && len(l.offered.holders) >= l.offered.max
+}
 
 // park lets a line rest at a counter.
 func (a *Limiter) park(l *line, at *counter) {
