@@ -41,16 +41,16 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 		if c.task.Admissible() {
 			continue
 		}
+		forgotten := true // before, if there was something to forget
 		switch c.before.state {
 		case task.Pending, task.Running, task.Cancelling:
-			if !granted[c.task.ID] {
-				continue // forgotten before
-			}
 		case task.Held: // perhaps by the rate of its queue
+			forgotten = false
 		default:
-			if !c.task.Spec.Limited() {
-				continue
-			}
+			forgotten = !c.task.Spec.Limited()
+		}
+		if forgotten && !granted[c.task.ID] {
+			continue
 		}
 		if err := f.w.exec(ctx, "DELETE FROM grants WHERE task = ?", string(c.task.ID)); err != nil {
 			return err
