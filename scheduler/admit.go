@@ -89,25 +89,22 @@ func (a *admitter) observe(step *events.Step) {
 		a.begin() // the read model is made anew
 	}
 	a.observed.Store(r.Seq)
-	switch e := r.Fact.Event.(type) {
-	case task.Granted:
-		if r.Kind == events.KindLimit {
+	switch r.Kind {
+	case events.KindLimit:
+		if e, ok := r.Fact.Event.(task.Granted); ok {
 			a.touched = true
 			a.tell(r.Seq, func() { a.granted(r.Seq, e) })
 		}
 		return
-	case task.QueueEvent:
-		if r.Kind == events.KindQueue {
+	case events.KindQueue:
+		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
 			a.touched = true
-			name, seq, at := strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At
-			a.tell(seq, func() {
-				a.known.Said(name, seq, at, e)
-				a.ruled.Store(true)
-			})
+			a.said(strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At, e)
 		}
 		return
-	case task.AttemptFailed:
-		if until := asked(e, r.Fact.At); !until.IsZero() && step.Task != nil {
+	}
+	if e, ok := r.Fact.Event.(task.AttemptFailed); ok && step.Task != nil {
+		if until := asked(e, r.Fact.At); !until.IsZero() {
 			a.touched = true
 			w := step.Task.Work
 			a.tell(r.Seq, func() { a.pause(&w, until) })
@@ -128,6 +125,14 @@ func (a *admitter) observe(step *events.Step) {
 		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
 	}
 	a.early, a.earlyAt = append(a.early, func() { a.known.Put(&t) }), append(a.earlyAt, r.Seq)
+}
+
+// said takes over what was said of a queue.
+func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
+	a.tell(seq, func() {
+		a.known.Said(name, seq, at, e)
+		a.ruled.Store(true)
+	})
 }
 
 // mayHaveBeenRated tells whether the limiter may know of a task that is under no limit any more: it was
