@@ -6,31 +6,52 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// While the heap is small the runtime collects garbage many times a second under
-// load, which cost a tenth of all processor time. So garbage may be maxPercent of
-// what is in use as long as it is below spare; beyond that the runtime's usual
-// share holds, and a process of gigabytes grows no larger than without.
+// The runtime's own share, as much garbage as there is in use, has a busy server collect many times a second
+// while its heap is small, which cost a tenth of all processor time, and mark a million tasks in the far
+// future again and again when it is large, which cost as much. So garbage may be maxPercent of what is in
+// use as long as it is below a part of the memory that the process may have; beyond that the runtime's
+// share holds, and where memory runs short less than that.
 const (
-	spare      = 256 << 20
+	leastSpare = 256 << 20
+	sparePart  = 10 // of the memory
 	maxPercent = 400
 	minPercent = 100
+	// memoryRatio is the part of the memory from which on the runtime collects whatever it costs.
+	memoryRatio = 0.8
 	// weighEvery is how often it is looked at what is in use.
 	weighEvery = 5 * time.Second
 )
 
-// garbagePercent is how much garbage may lie about, in per cent of the bytes in use.
-func garbagePercent(used uint64) int {
+// garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where memory is so many
+// bytes, or 0 if that is not known.
+func garbagePercent(used, memory uint64) int {
 	if used == 0 {
 		return maxPercent
 	}
+	spare := max(leastSpare, memory/sparePart)
 	return int(min(max(spare*100/used, minPercent), maxPercent))
 }
 
-// easeCollection sets the runtime's garbage collection by what is in use, until
-// ctx ends. Whoever sets GOGC has decided for themselves.
+// memory is how many bytes this process may have, of its control group or of the machine; 0 if neither can tell.
+func memory() uint64 {
+	n, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// easeCollection sets the runtime's garbage collection by what is in use and what there is, until
+// ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
 func easeCollection(ctx context.Context) error {
+	all := memory()
+	if all > 0 {
+		_, _ = memlimit.Set(memlimit.WithProvider(memlimit.Limit(all)), memlimit.WithRatio(memoryRatio)) // without it is as it was
+	}
 	if os.Getenv("GOGC") != "" {
 		return nil
 	}
@@ -39,7 +60,7 @@ func easeCollection(ctx context.Context) error {
 	defer tick.Stop()
 	for percent := 0; ; {
 		metrics.Read(used)
-		if now := garbagePercent(used[0].Value.Uint64()); now != percent {
+		if now := garbagePercent(used[0].Value.Uint64(), all); now != percent {
 			percent = now
 			debug.SetGCPercent(percent)
 		}
