@@ -43,34 +43,49 @@ const (
 )
 
 func newOwnLanes(o *offers, id node.ID) *ownLanes {
-	return &ownLanes{o: o, node: id, look: make(chan struct{}, 1), lanes: map[task.Lane]*ownLane{}}
+	f := &feed{
+		store: o.store, next: 1, broken: true, arrived: make(chan struct{}, 1),
+		only: ownLanesPrefix(id.Queue()) + "*.*", name: ownLanesConsumer(id),
+	}
+	return &ownLanes{o: o, node: id, feed: f, look: make(chan struct{}, 1), lanes: map[task.Lane]*ownLane{}}
 }
 
 // watch serves the lanes in which something lies, and from then on each that is told of.
 func (l *ownLanes) watch(ctx, looking context.Context) {
 	first, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
-	from := uint64(1)
-	if records, err := l.o.store.Node(first, l.node); err == nil { // else all that ever lay there is told
-		from = max(from, events.FoldNode(l.node, records).LanesLow)
+	begun := l.begin(first) == nil
+	if begun && l.feed.reopen(first) == nil { // who may not look serves the plain lane, and tries again
+		for l.feed.pending > 0 && l.hear(first) == nil {
+		}
 	}
-	l.told = from - 1
-	l.feed = &feed{
-		store: l.o.store, next: from, arrived: make(chan struct{}, 1),
-		only: ownLanesPrefix(l.node.Queue()) + "*.*", name: ownLanesConsumer(l.node),
-	}
-	err := l.feed.open(first)
-	for err == nil && l.feed.pending > 0 {
-		err = l.hear(first)
-	}
-	l.feed.broken = l.feed.pull == nil // who may not look serves the plain lane, and tries again
 	l.serve(first)
 	l.o.watch.Go(func() {
 		for looking.Err() == nil {
-			_ = l.hear(looking) // it fails when that ends
+			if begun {
+				_ = l.hear(looking) // it fails when that ends
+			} else if begun = l.begin(looking) == nil; !begun {
+				select {
+				case <-looking.Done():
+				case <-time.After(laneAgain):
+				}
+			}
 		}
 	})
 	l.o.watch.Go(func() { l.tend(looking) })
+}
+
+// begin finds out where the feed begins: where the node's last process had got to.
+func (l *ownLanes) begin(ctx context.Context) error {
+	records, err := l.o.store.Node(ctx, l.node)
+	if err != nil {
+		return err
+	}
+	l.feed.next = max(events.FoldNode(l.node, records).LanesLow, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = l.feed.next - 1
+	return nil
 }
 
 // hear waits for the feed to tell of offers.
@@ -162,15 +177,23 @@ func (l *ownLanes) serve(ctx context.Context) bool {
 // keep makes the consumers that were lost again, and returns the name of one of those. While all places of
 // the node are taken nobody asks them for anything, and the leases of what runs would run out unnoticed.
 func (l *ownLanes) keep(ctx context.Context) (lost string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*findTime)
+	defer cancel()
+	var all sync.WaitGroup // at once, for each may be on a server that does not answer
+	var mu sync.Mutex
 	for _, lane := range l.sorted(true) {
-		once, cancel := context.WithTimeout(ctx, 5*findTime)
-		made, err := lane.route.ensure(once)
-		cancel()
-		if made && err == nil { // if it fails, it is tried again
+		all.Go(func() {
+			made, err := lane.route.ensure(ctx)
+			if !made || err != nil { // if it fails, it is tried again
+				return
+			}
 			lane.src.pull.renew()
+			mu.Lock()
+			defer mu.Unlock()
 			lost = laneConsumer(lane.route.lane)
-		}
+		})
 	}
+	all.Wait()
 	return lost
 }
 
