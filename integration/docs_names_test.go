@@ -79,7 +79,7 @@ func (n *names) hasSubject(subject string) bool {
 			}
 		}
 		return false
-	case strings.HasPrefix(subject, "mr.hint."), subject == "mr.>": // never stored; everything
+	case strings.HasPrefix(subject, "mr.hint."), strings.HasPrefix(subject, "mr.ping."), subject == "mr.>": // never stored; everything
 		return true
 	}
 	_, err := n.js.StreamNameBySubject(n.p.Context(), subject)
@@ -87,7 +87,7 @@ func (n *names) hasSubject(subject string) bool {
 }
 
 var (
-	requestLine = regexp.MustCompile(`^nats req(?:uest)? (mr\.api\.\S+) '([^']*)'`)
+	requestLine = regexp.MustCompile(`^nats req(?:uest)? (mr\.(?:api|ping)\.\S+) '([^']*)'`)
 	jobLine     = regexp.MustCompile(`^nats kv put MR_JOBS (\S+) '([^']*)'`)
 )
 

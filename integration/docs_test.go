@@ -38,7 +38,7 @@ func TestDocs(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, 2*time.Second)
 			p.linkExamples()
-			dev := p.dev("--grace", "200ms") // a page may leave something that runs
+			dev := p.dev("--name", "vm", "--grace", "200ms") // as the pages call it; one may leave something that runs
 			p.setenv("NATS_URL", p.url)
 			names := p.namesOnServer()
 			for _, c := range typed {

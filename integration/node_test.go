@@ -202,8 +202,7 @@ func TestDetection(t *testing.T) {
 // found as soon as if nobody had come in its place, whatever its lease would be.
 func TestRestartsAreNoRefuge(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second // of the place
-	p := newPlace(t, time.Minute)
+	p := newPlace(t, patience/2) // an offer that dies with one of them comes again after that
 	p.setenv("MILLRACE_FLAP_LIMIT", "0")
 	p.server()
 	c := p.connect()
@@ -217,8 +216,8 @@ func TestRestartsAreNoRefuge(t *testing.T) {
 	}
 	p.await(c, id, task.Finished)
 	lost := p.find(p.history(c, id), events.AttemptLost)
-	if took := lost.Stored.Sub(killed); took > ttl+time.Second {
-		t.Errorf("its loss was found after %v, want %v at most", took, ttl+time.Second)
+	if took := lost.Stored.Sub(killed); took > placeTTL+time.Second {
+		t.Errorf("its loss was found after %v, want %v at most", took, placeTTL+time.Second)
 	}
 	worker.stop()
 }

@@ -46,6 +46,7 @@ func TestKilledServer(t *testing.T) {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, outage.ackWait)
+			p.setenv("MILLRACE_NODE_TTL", outage.ackWait.String()) // the worker is as sure of its node as of its leases
 			server := p.server()
 			c := p.connect()
 			worker := p.worker("only", "--slots", "2")
@@ -92,7 +93,7 @@ func TestKilledServer(t *testing.T) {
 					continue
 				}
 				if state == task.Finished && ended.Attempt != 1 {
-					t.Errorf("task %s needed attempt %d: the outage was no reason for another one", id, ended.Attempt)
+					t.Errorf("task %s needed attempt %d: the outage was no reason for another one\n%s", id, ended.Attempt, story(p.history(c, id)))
 				}
 			}
 			p.judge(c, want)

@@ -35,6 +35,9 @@ type place struct {
 
 var places atomic.Int64
 
+// placeTTL is long enough for a busy machine not to make workers doubt that they are heard.
+const placeTTL = 2 * time.Second
+
 // newPlace makes a place in which leases run out after ackWait and everything
 // else is as quick as it can be. All processes get their settings from the
 // environment, so they agree.
@@ -45,7 +48,7 @@ func newPlace(t testing.TB, ackWait time.Duration) *place {
 	p.setenv("MILLRACE_PROFILE", "dev")
 	p.setenv("MILLRACE_ACK_WAIT", ackWait.String())
 	p.setenv("MILLRACE_BEAT", "300ms")
-	p.setenv("MILLRACE_NODE_TTL", "1s")
+	p.setenv("MILLRACE_NODE_TTL", placeTTL.String())
 	p.setenv("MILLRACE_SWEEP", "300ms")
 	return p
 }

@@ -51,6 +51,7 @@ const (
 	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
 	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
 	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
+	pingPrefix       = "mr.ping."        // mr.ping.<node>: core requests, which its process answers
 )
 
 // offerSubject is where an offer lies. What asks for nothing special lies where each

@@ -1,6 +1,8 @@
 package jet
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +11,8 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+
+	"github.com/nats-io/nats.go"
 )
 
 func alive(t *testing.T, s *Store) string {
@@ -106,4 +110,30 @@ func TestHints(t *testing.T) {
 	}
 	must(s.Append(within(t), newFact(id, note("x")), 0))(t)
 	<-changed
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	want := node.Pong{Node: "n1", Session: "S", Serving: true, Running: 2, Slots: 4}
+	stop := must(s.OnPing("n1", func() node.Pong { return want }))(t)
+	if got := must(s.Ping(within(t), "n1"))(t); got != want {
+		t.Errorf("it answers %+v, want %+v", got, want)
+	}
+	stop()
+	for _, id := range []node.ID{"n1", "n2"} {
+		if _, err := s.Ping(within(t), id); !errors.Is(err, ErrNoPong) {
+			t.Errorf("ping %s: %v, want ErrNoPong", id, err)
+		}
+	}
+	must(s.nc.Subscribe(pingPrefix+"mute", func(*nats.Msg) {}))(t)
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Ping(soon, "mute"); !errors.Is(err, ErrNoPong) {
+		t.Errorf("ping of a process that does not answer: %v, want ErrNoPong", err)
+	}
+	must(s.nc.Subscribe(pingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
+	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, ErrNoPong) {
+		t.Errorf("rubbish for an answer: %v", err)
+	}
 }

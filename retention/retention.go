@@ -123,8 +123,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 const (
 	// idle is the time from look to look for each task, while nothing is ever to be dropped.
 	idle = time.Millisecond
-	// lookAgain is when a task is looked at again that has not ended.
-	lookAgain = 10 * time.Minute
 	// settled is when a task is looked at again that has nothing left: a retry gives it something anew.
 	settled = 24 * time.Hour
 	// atOnce is how many tasks are asked for at once.
@@ -175,7 +173,7 @@ func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped
 	case !ok && t.State.Terminal():
 		return false, now.Add(settled), nil // nothing says that it is ever to be dropped
 	case !ok:
-		return false, now.Add(lookAgain), nil
+		return false, now, nil // it may end soon, and be kept for seconds
 	case now.Before(due):
 		return false, due, nil
 	}
@@ -184,7 +182,7 @@ func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped
 		return false, now, err
 	}
 	if due, ok = k.Kind.Due(k.Policy, &latest); !ok || now.Before(due) {
-		return false, now.Add(lookAgain), nil
+		return false, now, nil
 	}
 	dropped, err = k.Store.Drop(ctx, &latest, k.Kind.Reason(k.Policy, &latest), now)
 	return dropped, now.Add(settled), err

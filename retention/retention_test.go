@@ -149,6 +149,7 @@ func TestKeeperWithoutPolicy(t *testing.T) {
 		m := &memory{dropped: map[task.ID]int{}, tasks: map[task.ID]*task.Task{
 			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: task.Duration(time.Hour)}}}},
 			"B": {ID: "B", State: task.Finished, EndedAt: time.Now()},
+			"C": {ID: "C", State: task.Running, Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: task.Duration(time.Second)}}}},
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -159,11 +160,12 @@ func TestKeeperWithoutPolicy(t *testing.T) {
 		if len(m.dropped) != 0 || m.loads != 0 {
 			t.Errorf("early: dropped %v, %d loads", m.dropped, m.loads)
 		}
+		m.tasks["C"].State, m.tasks["C"].EndedAt = task.Finished, time.Now()
 		m.Unlock()
 		time.Sleep(2 * time.Minute)
 		m.Lock()
-		if m.dropped["A"] != 1 || m.dropped["B"] != 0 {
-			t.Errorf("after an hour: dropped %v", m.dropped)
+		if m.dropped["A"] != 1 || m.dropped["B"] != 0 || m.dropped["C"] != 1 {
+			t.Errorf("after an hour: dropped %v; C was seen running before and kept for a second", m.dropped)
 		}
 		m.Unlock()
 		stop()

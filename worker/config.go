@@ -32,6 +32,8 @@ type Store interface {
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	// OnHint calls look when something may have happened to a task of the node.
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
+	// OnPing answers whoever asks the node's process for itself.
+	OnPing(id node.ID, answer func() node.Pong) (stop func(), err error)
 	// WatchNode calls changed when something may have happened to the node.
 	WatchNode(id node.ID, changed func()) (stop func(), err error)
 	// Declared and OnDeclared say what the routes of selectors stand for.

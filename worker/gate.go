@@ -56,3 +56,9 @@ func (g *gate) enter(ctx context.Context) (context.Context, bool) {
 		}
 	}
 }
+
+func (g *gate) isOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shut != nil
+}

@@ -160,6 +160,8 @@ func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
 	}, nil
 }
 
+func (s *store) OnPing(node.ID, func() node.Pong) (func(), error) { return func() {}, nil }
+
 // WatchNode lets the test tell that something has happened to the node.
 func (s *store) WatchNode(_ node.ID, changed func()) (func(), error) {
 	s.mu.Lock()

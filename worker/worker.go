@@ -86,6 +86,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer stopHints()
+	stopPongs, err := w.store.OnPing(w.cfg.Node, w.pong)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	defer stopPongs()
 	p := &presence{w: w, offers: offers}
 	defer w.spools.close()
 	// Before the session begins, for with that the attempts of the last one are lost.

@@ -1,0 +1,48 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/node"
+)
+
+// ErrNoPong means that no process answers for a node.
+var ErrNoPong = errors.New("no process answers for this node")
+
+// OnPing answers whoever asks a node for itself, until stop is called.
+func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
+	sub, err := s.nc.Subscribe(pingPrefix+string(id), func(m *nats.Msg) {
+		body, err := json.Marshal(answer())
+		if err == nil && m.Reply != "" {
+			_ = m.Respond(body) // whoever asked asks again
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen for pings: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+}
+
+// Ping asks the process of a node for itself. The error wraps [ErrNoPong] if none listens, or
+// none answers before ctx ends.
+func (s *Store) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
+	var p node.Pong
+	m, err := s.nc.RequestWithContext(ctx, pingPrefix+string(id), nil)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return p, ErrNoPong
+	case errors.Is(err, context.DeadlineExceeded):
+		return p, fmt.Errorf("%w in time", ErrNoPong)
+	case err != nil:
+		return p, fmt.Errorf("ping node %s: %w", id, err)
+	}
+	if err := json.Unmarshal(m.Data, &p); err != nil {
+		return p, fmt.Errorf("ping node %s: the answer cannot be read: %w", id, err)
+	}
+	return p, nil
+}
