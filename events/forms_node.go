@@ -36,6 +36,7 @@ var nodeForms = []form{
 		number("kept", func(e *node.BecameReady) *int { return &e.Kept }),
 		number("stopped", func(e *node.BecameReady) *int { return &e.Stopped }),
 		sequence("low", func(e *node.BecameReady) *uint64 { return &e.Low }),
+		sequence("lanes_low", func(e *node.BecameReady) *uint64 { return &e.LanesLow }),
 	),
 	formOf(NodeDraining, aboutNode,
 		text("session", func(e *node.Drained) *string { return &e.Session }),
@@ -46,6 +47,7 @@ var nodeForms = []form{
 		text("reason", func(e *node.WentOffline) *string { return &e.Reason }),
 		truth("lost", func(e *node.WentOffline) *bool { return &e.Lost }),
 		sequence("low", func(e *node.WentOffline) *uint64 { return &e.Low }),
+		sequence("lanes_low", func(e *node.WentOffline) *uint64 { return &e.LanesLow }),
 	),
 	checked(NodeChanged, aboutNode, func(e *node.Changed) error {
 		if e.Order > node.OrderDrain {

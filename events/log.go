@@ -127,8 +127,9 @@ type Offers interface {
 	// Broken gets a value each time the way of the offers was interrupted and
 	// stands again: nobody knows what it missed. It may be nil.
 	Broken() <-chan Break
-	// Low is a sequence below which all offers of the own route are done with.
-	Low() uint64
+	// Low is a sequence below which all offers of the own route are done with that ask for nothing special,
+	// and another one for those in its special lanes ([task.Lane]); 0 where that is not known.
+	Low() (plain, lanes uint64)
 	// Weigh says how often queues have their turn when several have offers; what is not
 	// there has the weight 1. Implementations for tests may do without.
 	Weigh(weights map[string]int)

@@ -567,7 +567,7 @@ func (o *MemoryOffers) Trouble() error { return nil }
 func (o *MemoryOffers) Broken() <-chan Break { return nil }
 
 // Low implements [Offers]: nothing in memory is ever lost and made again.
-func (o *MemoryOffers) Low() uint64 { return 0 }
+func (o *MemoryOffers) Low() (plain, lanes uint64) { return 0, 0 }
 
 // Close implements [Offers].
 func (o *MemoryOffers) Close() {}

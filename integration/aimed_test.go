@@ -70,7 +70,9 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		back := time.Now()
 		<-time.After(offset)
 		asked := time.Now()
-		late := p.submitAs(c, aimed)
+		urgent := aimed
+		urgent.Priority = 5 + i%3 // each priority has a consumer of its own
+		late := p.submitAs(c, urgent)
 		started(early, back, mode.String()+": submitted while it was away")
 		started(late, asked, mode.String()+": submitted "+offset.String()+" after its return")
 	}

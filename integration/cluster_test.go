@@ -27,6 +27,13 @@ import (
 // starts, and what ran before goes on as the same attempt.
 func TestRouteOutlivesItsServer(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) { routeOutlivesItsServer(t, task.DefaultPriority, "MR_NODE_n1") })
+	t.Run("a lane", func(t *testing.T) { routeOutlivesItsServer(t, 8, "lane_08_00_@n1") })
+}
+
+// routeOutlivesItsServer loses the server that holds the consumer of tasks of a priority.
+func routeOutlivesItsServer(t *testing.T, priority int, consumer string) {
+	t.Parallel()
 	c := startCluster(t)
 	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), zerolog.Nop())...)
 	if err != nil {
@@ -80,7 +87,7 @@ func TestRouteOutlivesItsServer(t *testing.T) {
 	}
 	aim := func() task.ID {
 		id := task.ID(events.NewID(time.Now()))
-		born := task.Submitted{Work: task.Work{Route: task.NodeRoute("n1", task.DefaultPriority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
+		born := task.Submitted{Work: task.Work{Route: task.NodeRoute("n1", priority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
 		until("a task is submitted", func(ctx context.Context) bool { _, err := r.Submit(ctx, id, born); return err == nil })
 		return id
 	}
@@ -98,7 +105,7 @@ func TestRouteOutlivesItsServer(t *testing.T) {
 	epoch := now.Epoch
 
 	holder := slices.IndexFunc(c, func(ns *server.Server) bool {
-		return ns.JetStreamIsConsumerLeader("$G", jet.LogStream, "MR_NODE_n1")
+		return ns.JetStreamIsConsumerLeader("$G", jet.LogStream, consumer)
 	})
 	if holder < 0 {
 		t.Fatal("no server holds the consumer of the node")

@@ -27,6 +27,8 @@ type asker struct {
 	take func(*nats.Msg) (accepted bool)
 	// bare is told that the consumer has nothing at present, or that it is silent.
 	bare func(silent bool)
+	// gone is told that nobody answers for the consumer.
+	gone func()
 
 	mu      sync.Mutex
 	inbox   string             // guarded by mu; "" before the first request
@@ -95,6 +97,9 @@ func (a *asker) receive(inbox string, m *nats.Msg) {
 		}
 		a.mu.Unlock()
 		if !old {
+			if m.Header.Get("Status") == "503" {
+				a.gone()
+			}
 			a.bare(false)
 		}
 		return

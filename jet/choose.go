@@ -9,7 +9,7 @@ import (
 // choose says who is asked for a waiter's offer; if only is set, it may be no other than
 // a lane of a queue with a limit. A zero time is the present. The caller holds o.mu.
 func (o *offers) choose(w *waiter, now time.Time, only bool) {
-	w.at, w.in = nil, o.stand
+	w.stance = stance{in: o.stand, beside: o.beside}
 	if o.lanes() < 2 {
 		return // there is nothing to choose
 	}
@@ -18,7 +18,7 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 	}
 	var open []task.Lane
 	for _, s := range o.sources {
-		if s.ask == nil || s.empty && !now.After(s.again) || only && !s.metered {
+		if s == o.beside || s.empty && !now.After(s.again) || only && !s.metered {
 			continue
 		}
 		if s.metered && now.Before(o.limits[s.home].asking) {
@@ -31,7 +31,7 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 	}
 	next := o.turns.Next(open)
 	for _, s := range o.sources {
-		if s.ask != nil && s.lane == next {
+		if s != o.beside && s.lane == next {
 			w.at = s
 		}
 	}
@@ -40,31 +40,49 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 	}
 }
 
-// lanes counts the sources that are not the own route. The caller holds o.mu.
+// lanes counts the sources among which there is to choose. The caller holds o.mu.
 func (o *offers) lanes() int {
-	if o.own != nil {
+	if o.beside != nil {
 		return len(o.sources) - 1
 	}
 	return len(o.sources)
 }
 
-// want asks for n more offers, or fewer, on behalf of waiters that are at a place; but not
+// stance is where a waiter waits.
+type stance struct {
+	// at is the lane that is asked for it, nil if all pullers of in wait for it.
+	at *source
+	in []*source
+	// beside is the source whose puller waits for it while a lane is asked; nil if none does.
+	beside *source
+}
+
+// counts tells whether what a source brings, having been asked or not, is an offer for which it was told that
+// the waiter wants one.
+func (w *stance) counts(from *source, asked bool) bool {
+	if w.at == nil {
+		return !asked
+	}
+	return asked && w.at == from || !asked && w.beside == from
+}
+
+// want asks for n more offers, or fewer, on behalf of waiters with a stance; but not
 // from the source that has been told already.
-func (o *offers) want(at *source, in []*source, told *source, n int) {
-	if at != nil {
+func (o *offers) want(w stance, told *source, n int) {
+	if w.at != nil {
 		switch {
-		case at == told:
+		case w.at == told:
 		case n > 0:
-			o.meter(at)
+			o.meter(w.at)
 		default:
-			at.ask.want(n)
+			w.at.ask.want(n)
 		}
-		if o.own != nil && (told == nil || told.pull != o.own.pull) {
-			o.own.pull.want(n)
+		if w.beside != nil && w.beside != told {
+			w.beside.pull.want(n)
 		}
 		return
 	}
-	for _, s := range in {
+	for _, s := range w.in {
 		if s != told {
 			s.pull.want(n)
 		}
@@ -77,7 +95,7 @@ func (o *offers) came(from *source, pending uint64, taken bool) {
 	if taken {
 		var open []task.Lane
 		for _, s := range o.sources {
-			if s.ask != nil && (!s.empty || s == from) {
+			if s != o.beside && (!s.empty || s == from) {
 				open = append(open, s.lane)
 			}
 		}
@@ -91,11 +109,7 @@ func (o *offers) came(from *source, pending uint64, taken bool) {
 // bare notes that a lane has nothing, or does not say, and finds another one for those who
 // waited for it.
 func (o *offers) bare(from *source, silent bool) {
-	type move struct {
-		at *source
-		in []*source
-	}
-	var moves []move
+	var moves []stance
 	o.mu.Lock()
 	now := time.Now()
 	from.empty, from.again = true, now.Add(o.spell())
@@ -109,7 +123,7 @@ func (o *offers) bare(from *source, silent bool) {
 	for _, w := range o.waiting {
 		if w.at == from {
 			o.choose(w, now, false)
-			moves = append(moves, move{w.at, w.in})
+			moves = append(moves, w.stance)
 		}
 	}
 	o.mu.Unlock()
@@ -117,13 +131,13 @@ func (o *offers) bare(from *source, silent bool) {
 		return
 	}
 	from.ask.want(-len(moves))
-	for _, m := range moves { // the own route knows of them already
+	for _, m := range moves {
 		if m.at != nil {
 			o.meter(m.at)
 			continue
 		}
 		for _, s := range m.in {
-			if s.ask != nil {
+			if s != m.beside { // which knows of them already
 				s.pull.want(1)
 			}
 		}
@@ -136,10 +150,8 @@ func (o *offers) askAgain() {
 	sources := o.sources
 	o.mu.Unlock()
 	for _, s := range sources {
-		if s.ask != nil {
-			s.ask.forget()
-			o.bare(s, false)
-		}
+		s.ask.forget()
+		o.bare(s, false)
 	}
 }
 
@@ -154,5 +166,7 @@ func (o *offers) spell() time.Duration { return lookEvery * time.Duration(o.lane
 func (o *offers) Weigh(weights map[string]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.turns.Weights = weights
+	if o.turns.Weights = weights; o.own != nil {
+		o.turns.Weights = task.WithOwn(weights, o.own.lane.Queue)
+	}
 }

@@ -343,6 +343,13 @@ func TestFilesWithFewRights(t *testing.T) {
 	must(client.NameHistory(ctx, "app"))(t)
 	must(client.BundleNames(ctx))(t)
 
+	own := offersOf(t, worker, "@crawler-7")
+	prove(t, own)
+	own.Close()
+	if err := client.DropNode(ctx, "crawler-7"); err != nil {
+		t.Error(err)
+	}
+
 	must(tree.Manifest(ctx, worker, v.Digest))(t)
 	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
 		t.Error(err)

@@ -36,10 +36,13 @@ func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
 
 // feed is the log from a sequence on.
 type feed struct {
-	store    *Store
-	consumer string
-	pull     *puller
-	next     uint64 // the sequence that Next returns at the earliest
+	store *Store
+	// only, if set, is the filter of a feed without bodies, and name that of its consumer: of
+	// several at once the last one reads, and the others take its place again and again.
+	only, name string
+	consumer   string
+	pull       *puller
+	next       uint64 // the sequence that Next returns at the earliest
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -58,12 +61,17 @@ type feed struct {
 }
 
 func (f *feed) open(ctx context.Context) error {
-	c, err := f.store.log.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description:   "Millrace: reads the log in order",
+	cfg := jetstream.ConsumerConfig{
+		Name: f.name, Description: "Millrace: reads the log in order",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
 		InactiveThreshold: time.Minute, MaxWaiting: 64,
-	})
+	}
+	if f.only != "" {
+		cfg.Description, cfg.FilterSubject, cfg.HeadersOnly = "Millrace: tells of what lies on "+f.only, f.only, true
+		_ = f.store.log.DeleteConsumer(ctx, f.name) // an earlier one has told an earlier process
+	}
+	c, err := f.store.log.CreateConsumer(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("follow the log from %d: %w", f.next, err)
 	}
@@ -205,7 +213,9 @@ func (f *feed) read(batch []*nats.Msg) bool {
 }
 
 func (f *feed) reopen(ctx context.Context) error {
-	f.pull.close()
+	if f.pull != nil { // else it was not opened yet
+		f.pull.close()
+	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if err := f.open(ctx); err == nil || ctx.Err() != nil {
 			return err
@@ -220,6 +230,9 @@ func (f *feed) reopen(ctx context.Context) error {
 
 // Close implements [events.Feed].
 func (f *feed) Close() {
+	if f.pull == nil {
+		return
+	}
 	f.pull.close()
 	ctx, cancel := context.WithTimeout(context.Background(), readTry)
 	defer cancel()

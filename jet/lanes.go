@@ -17,7 +17,8 @@ import (
 // is in them. So each lane of a queue has a consumer of its own, and workers choose
 // which to ask. The consumer of the plain lane is the one that every version has known, it
 // takes what lies on the queue's own subjects, also of other priorities; those of
-// special lanes are made with the first task that needs them, by whoever places it.
+// special lanes are made with the first task that needs them, by whoever places it; those of a node's own route
+// by the node, see ownLanes.
 
 // openLaneOf makes the consumer of the lane in which an offer is about to lie, if it is
 // the first there that this process knows of.
@@ -40,6 +41,9 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	}
 	if err := l.Validate(); err != nil {
 		return err
+	}
+	if _, own := task.NodeOf(l.Queue); own {
+		return nil // only the node makes those of its own route, and hears of them by itself
 	}
 	made, err := s.ensureLane(ctx, l)
 	if err != nil {
@@ -86,14 +90,13 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "Millrace: offers of queue " + l.Queue + "; an ack wait is a lease",
-		FilterSubject: queuePrefix + l.Queue + ".*.*",
+		FilterSubject: laneFilter(l),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": l.Queue},
 	}
 	if special(l) {
-		cfg.FilterSubject = lanePrefix(l) + "*"
 		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
 	}
 	if what != "" {

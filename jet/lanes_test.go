@@ -49,7 +49,7 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
-	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
+	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}, {Queue: "@n1", Priority: 8, Number: 2}} {
 		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
 			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
 		}
@@ -72,8 +72,22 @@ func TestNamesOfLanes(t *testing.T) {
 		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
-	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
+	if got, want := offerSubject(&w, "T"), "mr.queue.@n1~.8-0.T"; got != want {
+		t.Errorf("priority 8 of a node's route is at %s, want %s", got, want)
+	}
+	w.Route = "@n1.5"
+	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
 		t.Errorf("a node's route is at %s, want %s", got, want)
+	}
+	for _, l := range []task.Lane{{Queue: "@n1", Priority: 8}, {Queue: "@n1", Priority: 5, Number: 16}, {Queue: "@n1", Priority: 10, Number: 1}} {
+		if got, ok := ownLaneAt("@n1", lanePrefix(l)+"T"); !ok || got != l {
+			t.Errorf("%s is read as %+v, %v; want %+v", lanePrefix(l), got, ok, l)
+		}
+	}
+	for _, subject := range []string{"mr.queue.@n1.8.T", "mr.queue.@n1~.5-0.T", "mr.queue.@n1~.8.T", "mr.queue.@n1~.08-0.T", "mr.queue.@n1~.8-17.T", "mr.queue.@n1~.8--1.T", "mr.queue.@n1~.11-0.T", "mr.queue.@n1~.x-y.T", "mr.queue.@n1~.8-0", "mr.queue.@n2~.8-0.T"} {
+		if l, ok := ownLaneAt("@n1", subject); ok {
+			t.Errorf("%s is read as lane %+v", subject, l)
+		}
 	}
 }
 

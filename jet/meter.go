@@ -37,8 +37,8 @@ type queueLimit struct {
 	retrieve time.Time
 }
 
-// remeter finds out where one may stand and wait, after lanes or limits have changed. It
-// returns what is to be asked for then. The caller holds o.mu.
+// remeter finds out where one may stand and wait, and what is pulled beside, after lanes or limits have
+// changed. It returns what is to be asked for then. The caller holds o.mu.
 func (o *offers) remeter() (do func()) {
 	lanes := map[string]int{}
 	for _, s := range o.sources {
@@ -48,24 +48,34 @@ func (o *offers) remeter() (do func()) {
 	o.metering = false
 	for _, s := range o.sources {
 		q := o.limits[s.home]
-		if s.metered = s.ask != nil && q != nil && (q.several || lanes[s.home] > 1); s.metered {
+		if s.metered = q != nil && (q.several || lanes[s.home] > 1); s.metered {
 			o.metering = true
 		} else {
 			stand = append(stand, s)
 		}
 	}
 	o.stand = stand
-	standing := 0
+	was := o.beside
+	o.beside = o.alone()
+	standing, asking := 0, 0
 	for _, w := range o.waiting {
-		if w.at == nil {
+		if w.beside = o.beside; w.at == nil {
 			w.in = stand
 			standing++
+		} else if was != o.beside {
+			asking++
 		}
 	}
-	if standing == 0 {
+	if standing == 0 && asking == 0 {
 		return func() {}
 	}
 	change := map[*source]int{}
+	if was != nil {
+		change[was] -= asking
+	}
+	if o.beside != nil {
+		change[o.beside] += asking
+	}
 	for _, s := range old {
 		change[s] -= standing
 	}
@@ -79,6 +89,21 @@ func (o *offers) remeter() (do func()) {
 			}
 		}
 	}
+}
+
+// alone is the plain lane of the node's own route, if that has no special ones; nil else. The caller holds o.mu.
+func (o *offers) alone() *source {
+	var found *source
+	for _, s := range o.sources {
+		switch {
+		case s.own == nil:
+		case found != nil:
+			return nil
+		default:
+			found = s
+		}
+	}
+	return found
 }
 
 // limit notes the limit of a queue, and whether it has several lanes; 0 is none.
@@ -181,9 +206,8 @@ func (o *offers) setFull(queue string, full bool) {
 // nudge has one of those who stand and wait look at each queue with a limit that is due.
 func (o *offers) nudge() {
 	type move struct {
-		w  *waiter
-		at *source
-		in []*source
+		stance
+		from []*source
 	}
 	var moves []move
 	o.mu.Lock()
@@ -202,12 +226,12 @@ func (o *offers) nudge() {
 		if o.choose(w, now, true); w.at == nil {
 			break // nothing is due
 		}
-		moves = append(moves, move{w, w.at, in})
+		moves = append(moves, move{w.stance, in})
 	}
 	o.mu.Unlock()
 	for _, m := range moves {
-		for _, s := range m.in {
-			if s.ask != nil {
+		for _, s := range m.from {
+			if s != m.beside {
 				s.pull.want(-1)
 			}
 		}

@@ -29,7 +29,7 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix      = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>
+	queuePrefix      = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see lanePrefix
 	holdPrefix       = "mr.hold."        // mr.hold.<task>: births that cannot run yet
 	timerPrefix      = "mr.timer."       // mr.timer.<task>: message schedules of offers
 	chainPrefix      = "mr.task."        // mr.task.<task>: transitions
@@ -64,23 +64,54 @@ func offerSubject(w *task.Work, id task.ID) string {
 	return queuePrefix + string(w.Route) + "." + string(id)
 }
 
-// special tells whether offers of a lane have a consumer of their own. A node's own route has but one.
+// special tells whether offers of a lane have a consumer of their own.
 func special(l task.Lane) bool {
-	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidName("queue", l.Queue) == nil)
+	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidQueue(l.Queue) == nil)
 }
 
 // laneSign parts a queue's name and the number of a lane in subjects.
 const laneSign = "~"
 
-// lanePrefix begins the subjects of a special lane.
+// lanePrefix begins the subjects of a special lane. Those of a node's own route have one token for all
+// its lanes, so that the node can hear of them by one filter.
 func lanePrefix(l task.Lane) string {
+	if _, own := task.NodeOf(l.Queue); own {
+		return ownLanesPrefix(l.Queue) + strconv.Itoa(l.Priority) + "-" + strconv.Itoa(l.Number) + "."
+	}
 	return queuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
+}
+
+// laneFilter is what the consumer of a lane takes.
+func laneFilter(l task.Lane) string {
+	if special(l) {
+		return lanePrefix(l) + "*"
+	}
+	return queuePrefix + l.Queue + ".*.*"
+}
+
+// ownLanesPrefix begins the subjects of all special lanes of a node's own route.
+func ownLanesPrefix(queue string) string { return queuePrefix + queue + laneSign + "." }
+
+// ownLaneAt is the special lane of a node's own route in which the offer at a subject lies; false
+// if it lies in none.
+func ownLaneAt(queue, subject string) (l task.Lane, ok bool) {
+	rest, ok := strings.CutPrefix(subject, ownLanesPrefix(queue))
+	if !ok {
+		return l, false
+	}
+	token, _, _ := strings.Cut(rest, ".")
+	priority, number, _ := strings.Cut(token, "-")
+	l.Queue = queue
+	l.Priority, _ = strconv.Atoi(priority) // 0 is none
+	l.Number, _ = strconv.Atoi(number)
+	ok = l.Validate() == nil && l.Number >= 0 && l.Number <= task.Lanes && special(l) && strings.HasPrefix(subject, lanePrefix(l))
+	return l, ok
 }
 
 // laneConsumerPrefix begins the names of the consumers of special lanes.
 const laneConsumerPrefix = "lane_"
 
-// laneConsumer is the durable consumer of a lane, shared by all who serve its queue.
+// laneConsumer is the consumer of a lane, shared by all who serve its queue.
 func laneConsumer(l task.Lane) string {
 	if !special(l) {
 		return consumerName(l.Queue)
@@ -183,6 +214,9 @@ func isProbe(subject string) bool {
 const nodeConsumerPrefix = "MR_NODE_"
 
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
+
+// ownLanesConsumer is the consumer that tells a node of offers in special lanes of its own route.
+func ownLanesConsumer(id node.ID) string { return nodeConsumer(id) + laneSign }
 
 // selectorConsumerPrefix begins the name of the consumer of a selector's route.
 const selectorConsumerPrefix = "MR_SELECT_"

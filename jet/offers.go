@@ -15,18 +15,21 @@ import (
 
 // offers hands what the pullers and askers bring to whoever waits. While nothing is
 // known to be anywhere, all pullers wait for each of those. A lane that has something is asked
-// alone, by its asker: who is handed two offers for one place has to return one.
+// alone, by its asker: who is handed two offers for one place has to return one. A node's own route
+// is pulled beside that as long as it has no special lanes.
 type offers struct {
 	store  *Store
 	queues []string
-	own    *ownRoute // nil without one
+	own    *ownRoute // the plain lane of the node's own route; nil without one
 	once   sync.Once
 	closed chan struct{}
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
+	back   chan struct{}  // holds one: the connection came back
 	watch  sync.WaitGroup // ends with closed
-	// stopLooking ends a look for lanes that is under way; set once, nil if none are watched.
+	// stopLooking ends a look for lanes that is under way; set once.
 	stopLooking func()
+	special     *ownLanes // nil without a route of a node's own
 
 	also sync.Mutex
 	// more are the queues that [offers.Also] has added, and what tells of new lanes of each. Guarded by also.
@@ -42,15 +45,14 @@ type offers struct {
 	// all. Guarded by mu, and a slice that was read stays as it is.
 	stand    []*source
 	metering bool
+	beside   *source                   // guarded by mu; pulled beside whatever lane is asked; nil for none
 	limits   map[string]*queueLimit    // guarded by mu
 	rates    map[string]task.QueueRate // guarded by mu
 }
 
 type waiter struct {
-	got chan *events.Offer
-	// at is the lane that is asked for it, nil if all pullers of in wait for it. Guarded by offers.mu.
-	at *source
-	in []*source
+	got    chan *events.Offer
+	stance // guarded by offers.mu
 }
 
 var waiters = sync.Pool{New: func() any { return &waiter{got: make(chan *events.Offer, 1)} }}
@@ -60,11 +62,13 @@ var waiters = sync.Pool{New: func() any { return &waiter{got: make(chan *events.
 // node's own route has one that is the node's alone.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
 	o := s.newOffers()
+	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
+	o.stopLooking = stopLooking
 	for _, queue := range queues {
 		var err error
 		if id, ok := task.NodeOf(queue); ok {
-			o.own = newOwnRoute(s, node.ID(id))
-			_, err = o.serve(ctx, task.Lane{}, "", nodeConsumer(o.own.node), o.own.ensure)
+			o.own = newOwnRoute(s, node.ID(id), task.Lane{Queue: queue, Priority: task.DefaultPriority}, 0)
+			_, err = o.serveOwn(ctx, o.own)
 		} else {
 			o.queues = append(o.queues, queue)
 			_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
@@ -74,7 +78,11 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 			return nil, err
 		}
 	}
-	if err := o.watchLanes(ctx); err != nil {
+	if o.own != nil {
+		o.special = newOwnLanes(o, o.own.node)
+		o.special.watch(ctx, looking)
+	}
+	if err := o.watchLanes(ctx, looking); err != nil {
 		o.Close()
 		return nil, err
 	}
@@ -83,7 +91,8 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 
 func (s *Store) newOffers() *offers {
 	return &offers{
-		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), look: make(chan struct{}, 1), limits: map[string]*queueLimit{},
+		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{},
+		look: make(chan struct{}, 1), back: make(chan struct{}, 1), stopLooking: func() {},
 	}
 }
 
@@ -103,9 +112,9 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	o.mu.Lock()
 	o.waiting = append(o.waiting, w)
 	o.choose(w, time.Time{}, false)
-	at, in := w.at, w.in
+	where := w.stance
 	o.mu.Unlock()
-	o.want(at, in, nil, 1)
+	o.want(where, nil, 1)
 	select {
 	case offer := <-w.got:
 		waiters.Put(w)
@@ -113,7 +122,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	case <-ctx.Done():
 	case <-o.closed:
 	}
-	at, in, waits := o.leave(w)
+	where, waits := o.leave(w)
 	if !waits {
 		// It came at the same moment.
 		offer := <-w.got
@@ -122,7 +131,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 			return offer, nil
 		}
 	} else {
-		o.want(at, in, nil, -1)
+		o.want(where, nil, -1)
 		waiters.Put(w)
 	}
 	if err := ctx.Err(); err != nil {
@@ -132,36 +141,39 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 }
 
 // leave takes a waiter out, and tells where it was and whether it still waited.
-func (o *offers) leave(w *waiter) (at *source, in []*source, waits bool) {
+func (o *offers) leave(w *waiter) (where stance, waits bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, other := range o.waiting {
 		if other == w {
 			o.waiting = append(o.waiting[:i], o.waiting[i+1:]...)
-			return w.at, w.in, true
+			return w.stance, true
 		}
 	}
-	return nil, nil, false
+	return stance{}, false
 }
 
 // take gives an offer to somebody who waits. If nobody waits it goes back
 // to the server at once, for somebody who can start it.
 func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
-	mine := from.ask == nil
-	if mine {
-		o.own.came()
+	mine := from.own
+	if mine != nil {
+		mine.came()
 		if isProbe(m.Subject) {
 			_ = o.store.nc.Publish(m.Reply, ackBody) // else it comes again, and proves that once more
 			return false
 		}
 	}
 	offer, pending := o.offer(m)
-	if mine && !o.own.track(offer) {
-		return true
+	if mine != nil && !mine.track(offer) {
+		if asked { // and for a lease that was lost the puller is told
+			mine.pull.want(-1)
+		}
+		return !asked
 	}
 	o.mu.Lock()
 	w := o.pick(from, asked)
-	if !mine && o.lanes() > 1 {
+	if from != o.beside && o.lanes() > 1 {
 		o.came(from, pending, w != nil)
 	}
 	metered := from.metered
@@ -171,20 +183,20 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	}
 	if w == nil {
 		o.mu.Unlock()
-		if !mine || !o.own.reclaims() {
+		if mine == nil || !mine.reclaims() {
 			_ = offer.Return() // else the lease runs out
 		}
 		return false
 	}
-	at, in := w.at, w.in
+	where := w.stance
 	o.mu.Unlock()
 	// Whoever else was asked for the same place need not look for it any more.
 	told := from
-	wanted := at == nil && !asked || at == from && asked || mine
+	wanted := where.counts(from, asked)
 	if !wanted {
 		told = nil
 	}
-	o.want(at, in, told, -1)
+	o.want(where, told, -1)
 	if metered {
 		go o.admit(w, from, offer)
 	} else {
@@ -201,7 +213,7 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 		return nil
 	}
 	at := n
-	if from.ask != nil && o.lanes() > 1 {
+	if from != o.beside && o.lanes() > 1 {
 		for i := n; i >= 0; i-- {
 			if w := o.waiting[i]; asked && w.at == from || !asked && w.at == nil {
 				at = i
@@ -259,10 +271,11 @@ func (o *offers) all() []*puller {
 func (o *offers) Close() {
 	o.once.Do(func() {
 		close(o.closed)
-		if o.stopLooking != nil {
-			o.stopLooking() // the answer may have been lost with a connection
-		}
+		o.stopLooking() // the answer may have been lost with a connection
 		o.watch.Wait()
+		if o.special != nil {
+			o.special.feed.Close()
+		}
 		o.also.Lock()
 		for _, sub := range o.more {
 			unheard(sub)
@@ -272,9 +285,7 @@ func (o *offers) Close() {
 		sources := o.sources
 		o.mu.Unlock()
 		for _, s := range sources {
-			if s.ask != nil {
-				s.ask.close()
-			}
+			s.ask.close()
 			s.pull.drain()
 		}
 	})

@@ -32,11 +32,9 @@ func settled(t *testing.T, o *offers) {
 			p.mu.Unlock()
 		}
 		for _, s := range o.sources {
-			if s.ask != nil {
-				s.ask.mu.Lock()
-				waiting += max(s.ask.wanted, -s.ask.wanted)
-				s.ask.mu.Unlock()
-			}
+			s.ask.mu.Lock()
+			waiting += max(s.ask.wanted, -s.ask.wanted)
+			s.ask.mu.Unlock()
 		}
 		return waiting == 0
 	})
@@ -129,11 +127,11 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	o := offersOf(t, s, "a")
 	w := &waiter{got: make(chan *events.Offer, 1)}
 	o.waiting = append(o.waiting, w)
-	o.want(nil, o.sources, nil, 1)
+	o.want(stance{in: o.sources}, nil, 1)
 	o.leave(w)
 	id := submit(t, s, "a")
 	eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
-	o.want(nil, o.sources, nil, -1)
+	o.want(stance{in: o.sources}, nil, -1)
 	offer := next(t, o)
 	if offer.Fact.Task != id {
 		t.Errorf("got the offer of task %s, want %s", offer.Fact.Task, id)

@@ -1,10 +1,12 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,15 +17,18 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/task"
 )
 
-// ownRoute is the consumer that a node alone pulls from. It lies in the memory of
+// ownRoute is the consumer of a lane from which a node alone pulls. It lies in the memory of
 // one server, for a replicated durable one would cost 60 ms and a raft group for
 // each node. If it is lost it is made again from where the node had got to, and what then
 // comes twice dies at its claim.
 type ownRoute struct {
 	store *Store
 	node  node.ID
+	lane  task.Lane
+	from  uint64  // where a special lane begins; 0 for the plain one, which the node's facts tell
 	pull  *puller // set once, before anything comes
 
 	making sync.Mutex // held while the consumer is looked for and made; taken before mu
@@ -41,8 +46,8 @@ type ownRoute struct {
 	arrived  chan struct{}        // guarded by mu; closed when the next message comes
 }
 
-func newOwnRoute(s *Store, id node.ID) *ownRoute {
-	return &ownRoute{store: s, node: id, open: map[uint64]*ownLease{}, arrived: make(chan struct{})}
+func newOwnRoute(s *Store, id node.ID, l task.Lane, from uint64) *ownRoute {
+	return &ownRoute{store: s, node: id, lane: l, from: from, open: map[uint64]*ownLease{}, arrived: make(chan struct{})}
 }
 
 // routeIdle is how long the server keeps the consumer of a node that does not
@@ -64,7 +69,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if err != nil || there {
 		return false, err
 	}
-	low := r.low()
+	low := cmp.Or(r.low(), r.from)
 	if low == 0 {
 		records, err := s.Node(ctx, r.node)
 		if err != nil {
@@ -74,9 +79,9 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		low = n.Low
 	}
 	cfg := jetstream.ConsumerConfig{
-		Durable:       nodeConsumer(r.node),
+		Durable:       laneConsumer(r.lane),
 		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
-		FilterSubject: queuePrefix + r.node.Queue() + ".*.*",
+		FilterSubject: laneFilter(r.lane),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
@@ -111,7 +116,7 @@ const findTime = time.Second
 func (r *ownRoute) find(ctx context.Context) (bool, error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	c, err := r.store.js.Consumer(soon, LogStream, nodeConsumer(r.node))
+	c, err := r.store.js.Consumer(soon, LogStream, laneConsumer(r.lane))
 	switch {
 	case err == nil:
 		r.found(c.CachedInfo())
@@ -256,6 +261,15 @@ func (l *ownLease) Extend(ctx context.Context) error {
 
 func (l *ownLease) Prolong() error { return l.get().Prolong() }
 
+// empty tells whether the server has nothing in the lane that it could still hand out: nothing waits,
+// and nothing is leased.
+func (r *ownRoute) empty(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	c, err := r.store.js.Consumer(ctx, LogStream, laneConsumer(r.lane))
+	return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0
+}
+
 // low is a sequence below which all is done with; 0 if that is not known.
 func (r *ownRoute) low() uint64 {
 	r.mu.Lock()
@@ -275,11 +289,11 @@ func (r *ownRoute) low() uint64 {
 }
 
 // Low implements [events.Offers].
-func (o *offers) Low() uint64 {
+func (o *offers) Low() (plain, lanes uint64) {
 	if o.own == nil {
-		return 0
+		return 0, 0
 	}
-	return o.own.low()
+	return o.own.low(), o.special.low()
 }
 
 // Times of a proof.
@@ -364,12 +378,16 @@ func (o *offers) unmute() {
 	}
 }
 
-// NodeRoutes lists the nodes that have a consumer of their own.
+// NodeRoutes lists the nodes that have consumers of their own.
 func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
 	var ids []node.ID
 	names := s.log.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if id, ok := strings.CutPrefix(name, nodeConsumerPrefix); ok {
+		id, ok := strings.CutPrefix(strings.TrimSuffix(name, laneSign), nodeConsumerPrefix)
+		if l, special := laneOf(name); special {
+			id, ok = task.NodeOf(l.Queue)
+		}
+		if ok && !slices.Contains(ids, node.ID(id)) {
 			ids = append(ids, node.ID(id))
 		}
 	}
@@ -380,22 +398,30 @@ func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
 }
 
 // DropNode removes what the server holds for a node besides its facts and offers:
-// the consumer of its own route, its probe and its heartbeat. To do it again is harmless.
+// the consumers of its own route, its probe and its heartbeat. To do it again is harmless.
 func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
-	err := s.log.DeleteConsumer(ctx, nodeConsumer(id))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		err = nil
+	var err error
+	for _, name := range []string{nodeConsumer(id), ownLanesConsumer(id)} {
+		if e := s.log.DeleteConsumer(ctx, name); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+			err = errors.Join(err, e)
+		}
 	}
 	if err == nil {
 		err = s.log.Purge(ctx, jetstream.WithPurgeSubject(probeSubject(id)))
 	}
+	if err == nil {
+		err = s.Forget(ctx, id)
+	}
+	if err == nil { // last, for who may not list consumers can do the rest
+		err = s.deleteLanes(ctx, id.Queue())
+	}
 	if err != nil {
 		return fmt.Errorf("remove the route of node %s: %w", id, err)
 	}
-	return s.Forget(ctx, id)
+	return nil
 }
 
 // WatchNode calls changed whenever something may have happened to a node, until

@@ -57,7 +57,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if low := o.Low(); low != seqs[1] {
+	if low, _ := o.Low(); low != seqs[1] {
 		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
 	}
 	eventually(t, "the server knows what is settled", func() bool {
@@ -89,7 +89,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if low := o.Low(); low <= seqs[4] {
+	if low, _ := o.Low(); low <= seqs[4] {
 		t.Errorf("all is done with below %d, want above %d", low, seqs[4])
 	}
 }
@@ -131,7 +131,7 @@ func TestOwnRouteOfTheNextProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	low := first.Low()
+	low, _ := first.Low()
 	first.Close()
 	r := recorder(s)
 	for _, c := range []node.Command{node.Register{Session: "s1"}, node.Beat{Session: "s1"}, node.Leave{Session: "s1", Low: low}} {

@@ -135,6 +135,13 @@ func (p *puller) want(n int) {
 	}
 }
 
+// gone notes that nobody answers for the consumer; watch sees to it.
+func (p *puller) gone() {
+	p.mu.Lock()
+	p.mute = true
+	p.mu.Unlock()
+}
+
 // renew takes back all requests and asks for what is wanted now.
 func (p *puller) renew() {
 	in, err := p.listen()

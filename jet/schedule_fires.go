@@ -175,7 +175,7 @@ const (
 // is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	_, err := o.serve(ctx, task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}, "", fireConsumer, s.ensureFires)
+	_, err := o.serve(ctx, &source{lane: task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}}, fireConsumer, s.ensureFires)
 	if err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)

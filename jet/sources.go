@@ -15,10 +15,11 @@ import (
 
 // source is a consumer from which offers come.
 type source struct {
-	lane task.Lane // zero for the node's own route
-	home string    // the queue whose limit holds for it: its own, or that of its selector
+	lane task.Lane
+	home string    // the queue whose limit holds for it: its own, or that of its selector; "" for a node's own route
+	own  *ownRoute // nil for lanes that others serve, too
 	pull *puller   // waits there
-	ask  *asker    // asks for what is there; nil for the own route
+	ask  *asker    // asks for what is there
 	// empty is whether it had nothing when that was last known, until again, when it is to be asked
 	// all the same. Guarded by offers.mu.
 	empty bool
@@ -41,15 +42,19 @@ func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
 			return nil, fmt.Errorf("serve %s: %w", l.Queue, err)
 		}
 	}
-	return o.serve(ctx, l, home, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
+	return o.serve(ctx, &source{lane: l, home: home}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
 }
 
-// serve begins to pull from a consumer; the lane of the node's own route is zero.
-func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensure func(context.Context) (bool, error)) (*source, error) {
+// serveOwn serves a lane of the node's own route.
+func (o *offers) serveOwn(ctx context.Context, r *ownRoute) (*source, error) {
+	return o.serve(ctx, &source{lane: r.lane, own: r}, laneConsumer(r.lane), r.ensure)
+}
+
+// serve begins to pull from the consumer of a source, which ensure makes.
+func (o *offers) serve(ctx context.Context, src *source, name string, ensure func(context.Context) (bool, error)) (*source, error) {
 	if _, err := ensure(ctx); err != nil {
 		return nil, err
 	}
-	src := &source{lane: l, home: home}
 	revive := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
@@ -65,16 +70,15 @@ func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensu
 		return nil, err
 	}
 	src.pull = p
-	if l == (task.Lane{}) {
-		o.own.pull = p
-	} else {
-		src.ask = &asker{nc: o.store.nc, subject: p.subject,
-			take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }}
+	if src.own != nil {
+		src.own.pull = p
 	}
+	src.ask = &asker{nc: o.store.nc, subject: p.subject,
+		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }, gone: p.gone}
 	close(pulled)
 	o.mu.Lock()
 	first := len(o.sources) == 0
-	src.rate = o.rates[home]
+	src.rate = o.rates[src.home]
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
 	do := o.remeter()
 	o.mu.Unlock()
@@ -84,6 +88,7 @@ func (o *offers) serve(ctx context.Context, l task.Lane, home, name string, ensu
 		p.returned = func() {
 			o.interrupted("the connection came back")
 			o.lookAgain()
+			signal(o.back)
 			o.askAgain()
 		}
 		p.mu.Unlock()
@@ -135,7 +140,7 @@ func (o *offers) dropQueue(queue string) {
 	sources := o.sources
 	o.mu.Unlock()
 	for _, src := range sources {
-		if src.ask != nil && src.lane.Queue == queue {
+		if src.lane.Queue == queue {
 			o.drop(src)
 		}
 	}
@@ -147,9 +152,13 @@ func (o *offers) drop(src *source) {
 	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
 	o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(p *puller) bool { return p == src.pull })
 	do := o.remeter()
+	beside := o.beside
 	o.mu.Unlock()
 	do()
 	o.bare(src, false) // whoever asks there asks elsewhere
+	if beside != nil {
+		o.bare(beside, false) // nobody asks there any more
+	}
 	src.ask.close()
 	src.pull.drain()
 }
@@ -162,7 +171,7 @@ const lanesEvery = 10 * time.Second
 const firstLook = time.Second
 
 // watchLanes serves the lanes that queues have, now and whenever there is another.
-func (o *offers) watchLanes(ctx context.Context) error {
+func (o *offers) watchLanes(ctx, looking context.Context) error {
 	if len(o.queues) == 0 {
 		return nil
 	}
@@ -182,8 +191,6 @@ func (o *offers) watchLanes(ctx context.Context) error {
 	first, cancel := context.WithTimeout(ctx, firstLook)
 	_ = o.findLanes(first) // who may not look serves the plain lanes; who may looks again
 	cancel()
-	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
-	o.stopLooking = stopLooking
 	o.watch.Go(func() {
 		defer stop()
 		tick := time.NewTicker(lanesEvery)
@@ -213,9 +220,12 @@ func (o *offers) watchLanes(ctx context.Context) error {
 	return nil
 }
 
-func (o *offers) lookAgain() {
+func (o *offers) lookAgain() { signal(o.look) }
+
+// signal puts a word into a channel that holds one, unless there is one already.
+func signal(c chan struct{}) {
 	select {
-	case o.look <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -35,7 +35,7 @@ type Prove struct {
 	Connection      uint64
 	Took            task.Duration
 	Kept, Stopped   int
-	Low             uint64
+	Low, LanesLow   uint64
 }
 
 // Drain asks the session to take no new work, for its process is to end. What an
@@ -45,7 +45,7 @@ type Drain struct{ Session, Reason string }
 // Leave ends the session, by its own word.
 type Leave struct {
 	Session, Reason string
-	Low             uint64
+	Low, LanesLow   uint64
 }
 
 // Vanish ends the session because its heartbeat stopped.
@@ -137,7 +137,7 @@ func Decide(n Node, c Command) (Event, error) {
 		if err := n.own(c.Session); err != nil || !n.Alive() {
 			return nil, err
 		}
-		return WentOffline{Session: c.Session, Reason: c.Reason, Low: c.Low}, nil
+		return WentOffline{Session: c.Session, Reason: c.Reason, Low: c.Low, LanesLow: c.LanesLow}, nil
 	case Vanish:
 		if !n.is(c.Session) || !n.Alive() {
 			return nil, nil

@@ -32,7 +32,7 @@ type BecameReady struct {
 	Connection      uint64
 	Took            task.Duration
 	Kept, Stopped   int
-	Low             uint64
+	Low, LanesLow   uint64
 }
 
 // Drained says that the session takes no new work, because it was asked to end.
@@ -43,7 +43,7 @@ type Drained struct{ Session, Reason string }
 type WentOffline struct {
 	Session, Reason string
 	Lost            bool
-	Low             uint64
+	Low, LanesLow   uint64
 }
 
 // Changed is an order of an operator, for this and all later sessions.

@@ -158,6 +158,8 @@ type Node struct {
 	Stopped int `json:"stopped,omitempty"`
 	// Low is a sequence below which all offers on the node's own route are done with.
 	Low uint64 `json:"low,omitempty"`
+	// LanesLow is the same for special lanes of that route, see [task.Lane]. Low does not count those.
+	LanesLow uint64 `json:"lanes_low,omitempty"`
 
 	// Leaving says that the session was asked to end.
 	Leaving       bool   `json:"leaving,omitempty"`

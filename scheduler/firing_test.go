@@ -151,7 +151,7 @@ func (stageOffers) Also(context.Context, []string) error { return nil }
 func (stageOffers) Prove(context.Context) error          { return nil }
 func (stageOffers) Trouble() error                       { return nil }
 func (stageOffers) Broken() <-chan events.Break          { return nil }
-func (stageOffers) Low() uint64                          { return 0 }
+func (stageOffers) Low() (plain, lanes uint64)           { return 0, 0 }
 func (stageOffers) Weigh(map[string]int)                 {}
 func (stageOffers) Close()                               {}
 

@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"slices"
 )
 
@@ -38,6 +39,21 @@ const LowerTurn = 10
 
 // MaxWeight is the largest weight of a queue; the least, and the default, is 1.
 const MaxWeight = 100
+
+// WithOwn adds to the weights of queues that of a node's own route, which is own: it has its turn as often
+// as the one that has the most, so what is meant for this node alone never waits behind what others could do as well.
+func WithOwn(weights map[string]int, own string) map[string]int {
+	all := maps.Clone(weights)
+	if all == nil {
+		all = map[string]int{}
+	}
+	most := 1
+	for _, w := range weights {
+		most = max(most, w)
+	}
+	all[own] = most
+	return all
+}
 
 // Turns says which of several lanes is to be asked next, given what was taken from
 // them before. It guarantees, for the lanes that have something all the while:

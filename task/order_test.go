@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -144,5 +145,19 @@ func TestLane(t *testing.T) {
 	}
 	if lane := (&Work{}).Lane().Number; lane != 0 {
 		t.Errorf("without a key the lane is %d", lane)
+	}
+}
+
+func TestWithOwn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		weights map[string]int
+		want    int
+	}{{nil, 1}, {map[string]int{"a": 1}, 1}, {map[string]int{"a": 7, "b": 3}, 7}} {
+		given := maps.Clone(c.weights)
+		got := WithOwn(c.weights, "@n1")
+		if got["@n1"] != c.want || len(got) != len(c.weights)+1 || !maps.Equal(given, c.weights) {
+			t.Errorf("with the weights %v: %v, want %d for the own route", given, got, c.want)
+		}
 	}
 }

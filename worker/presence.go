@@ -247,9 +247,10 @@ func (p *presence) prove(ctx context.Context) error {
 		}
 		p.kept, p.stopped, p.presented = kept, stopped, true
 	}
+	low, lanes := p.offers.Low()
 	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
 		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: task.Duration(max(time.Since(p.since), 1)),
-		Kept: p.kept, Stopped: p.stopped, Low: p.offers.Low(),
+		Kept: p.kept, Stopped: p.stopped, Low: low, LanesLow: lanes,
 	})
 	p.node = n
 	if event != nil {
@@ -301,7 +302,8 @@ func (p *presence) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: p.offers.Low()})
+	low, lanes := p.offers.Low()
+	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: low, LanesLow: lanes})
 	if errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrRetired) {
 		return // the heartbeat is the other one's
 	}

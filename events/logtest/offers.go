@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ var offerCases = []testCase{
 	{name: "a node proves that offers reach it", body: proof},
 	{name: "a first offer is the only one", body: firstOffers},
 	{name: "an offer bears the rate of its queue", body: ratedOffers},
+	{name: "a node gets what is meant for it at any priority", body: ownRoute},
 }
 
 // submit offers a task on a queue.
@@ -213,6 +215,58 @@ func proof(s *suite) {
 		s.Fatalf("got %+v, want the offer of task %s", offer, id)
 	}
 	s.ack(offer)
+}
+
+// All that lies on a node's own route comes to it once, whatever its priority and fair key, and
+// whether it was there before or a timer brings it; also after it was moved to another priority.
+func ownRoute(s *suite) {
+	aimed := func(priority int, key string) task.Work {
+		w := work("default")
+		w.Route, w.FairKey = task.NodeRoute("n1", priority), key
+		return w
+	}
+	var want []task.ID
+	submit := func(w task.Work) task.ID {
+		want = append(want, s.task())
+		s.place(s.fact(want[len(want)-1], task.Submitted{Work: w}))
+		return want[len(want)-1]
+	}
+	for _, priority := range []int{2, 5, 9} {
+		submit(aimed(priority, ""))
+	}
+	own, elsewhere := s.offers("default", node.ID("n1").Queue()), s.offers("default", node.ID("n2").Queue())
+	submit(aimed(9, "acme"))
+	submit(aimed(5, "acme"))
+	armed, due := s.task(), now().Add(soon)
+	s.arm(s.fact(armed, task.Queued{Work: aimed(7, ""), Attempt: 1, Due: due}))
+	want = append(want, armed)
+	moved := s.task()
+	s.place(s.fact(moved, task.Submitted{Work: aimed(5, "")}))
+	s.append(s.fact(moved, task.Reassigned{From: "@n1.5", To: "@n1.10"}), 0)
+	s.place(s.fact(moved, task.Queued{Work: aimed(10, ""), Attempt: 1, After: 1}))
+	want = append(want, moved, moved) // its first offer dies at the claim
+	var got []task.ID
+	for range want {
+		offer := s.next(own)
+		if offer.Deliveries != 1 {
+			s.Errorf("task %s was handed out %d times", offer.Fact.Task, offer.Deliveries)
+		}
+		if offer.Fact.Task == armed {
+			s.onTime(offer, due)
+		}
+		if records := s.history(offer.Fact.Task); len(records) == 0 || !slices.ContainsFunc(records, func(r events.Record) bool { return r.Seq == offer.Seq }) {
+			s.Errorf("offer %d is not in the history of its task: %v", offer.Seq, sequences(records))
+		}
+		got = append(got, offer.Fact.Task)
+		s.ack(offer)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		s.Errorf("the node got %v, want %v", got, want)
+	}
+	s.nothing(own, s.o.AckWait/5)
+	s.nothing(elsewhere, s.o.AckWait/5)
 }
 
 func manyWorkers(s *suite) {
