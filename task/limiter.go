@@ -265,7 +265,7 @@ func (a *Limiter) lineOf(queue, route string, counters []Counter) *line {
 	if l := a.lines[key]; l != nil {
 		return l
 	}
-	l := &line{key: key, queue: a.home(queue), route: route, waiting: heapOf[*entry]{before: firstEntry}, index: -1}
+	l := &line{key: key, queue: a.home(queue), route: strings.Clone(route), waiting: heapOf[*entry]{before: firstEntry}, index: -1}
 	for _, of := range counters {
 		c := a.counter(of.Name)
 		c.lines++

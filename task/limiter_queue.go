@@ -1,13 +1,16 @@
 package task
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // home is what is known of a queue.
 func (a *Limiter) home(name string) *Queue {
 	q := a.queues[name]
 	if q == nil {
-		q = &Queue{Name: name}
-		a.queues[name] = q
+		q = &Queue{Name: strings.Clone(name)}
+		a.queues[q.Name] = q
 	}
 	return q
 }
