@@ -80,6 +80,11 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 				v.Nodes = append(v.Nodes, string(nodes[i].ID))
 			}
 		}
+		if said.Rate.Limit > 0 && s.Limits != nil {
+			if counters, _, _ := s.Limits.Limits(task.QueueRateLimit(name), 1, 0); len(counters) == 1 {
+				v.RateState = &counters[0]
+			}
+		}
 		page.Queues = append(page.Queues, v)
 	}
 	return page, s.measure(ctx, page.Queues, r.Rates)
@@ -171,9 +176,10 @@ type queueRequest struct {
 	Queue  string        `json:"queue"`
 	Reason string        `json:"reason,omitempty"`
 	For    task.Duration `json:"for,omitempty"`
-	// Running and Waiting are bounds; 0 is none, and what is left out stays as it is.
-	Running *int `json:"running,omitempty"`
-	Waiting *int `json:"waiting,omitempty"`
+	// Running, Waiting and Rate are bounds; 0 and {} are none, and what is left out stays as it is.
+	Running *int       `json:"running,omitempty"`
+	Waiting *int       `json:"waiting,omitempty"`
+	Rate    *task.Rate `json:"rate,omitempty"`
 }
 
 // onQueue makes an endpoint that says something about a queue.
@@ -196,5 +202,9 @@ func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (task.Queue, 
 }
 
 func (s *Service) limitQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
-	return s.Client.LimitQueue(ctx, r.Queue, r.Running, r.Waiting, r.Reason)
+	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Reason: r.Reason}
+	if err := bounds.Validate(); err != nil {
+		return task.Queue{}, badRequest{err}
+	}
+	return s.Client.LimitQueue(ctx, r.Queue, bounds)
 }

@@ -71,7 +71,7 @@ func (s *Service) Run(ctx context.Context) error {
 		{"queue-list", client.QueueListSubject, `queues: {}, or one: {"queue":"crawl","rates":true}`, s.queues},
 		{"queue-pause", client.QueuePauseSubject, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, onQueue(s.pauseQueue)},
 		{"queue-resume", client.QueueResumeSubject, `end a pause: {"queue":"crawl"}`, onQueue(s.resumeQueue)},
-		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, 0 for any number: {"queue":"crawl","running":4,"waiting":1000}`, onQueue(s.limitQueue)},
+		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, onQueue(s.limitQueue)},
 		{"limit-list", client.LimitListSubject, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, s.limits},
 		{"dead-dismiss", client.DeadDismissSubject, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, s.dismiss},
 		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},

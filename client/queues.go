@@ -49,6 +49,8 @@ type QueueView struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Nodes are those that take new work from it.
 	Nodes []string `json:"nodes"`
+	// RateState is how its rate stands, and how many wait for that; nil if it has none, or no scheduler answers.
+	RateState *task.CounterState `json:"rate_state,omitempty"`
 	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
 	In  *float64 `json:"in_per_second,omitempty"`
 	Out *float64 `json:"out_per_second,omitempty"`
@@ -80,10 +82,11 @@ func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Que
 	return c.tellQueue(ctx, name, task.ResumeQueue{Reason: reason})
 }
 
-// LimitQueue sets how many tasks of a queue may run at once and how many may wait; 0 is no
-// bound, and nil leaves a bound as it is. What runs or waits already goes on.
-func (c *Client) LimitQueue(ctx context.Context, name string, running, waiting *int, reason string) (task.Queue, error) {
-	return c.tellQueue(ctx, name, task.LimitQueue{Running: running, Waiting: waiting, Reason: reason})
+// LimitQueue sets how many tasks of a queue may run at once, how many may wait, and how often they may
+// start; 0 is no bound, and nil leaves a bound as it is. What runs goes on, and what waits is under the new
+// bounds. The error says which of them cannot be, if so.
+func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQueue) (task.Queue, error) {
+	return c.tellQueue(ctx, name, bounds)
 }
 
 func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {
@@ -149,8 +152,9 @@ type bounds struct {
 }
 
 type knownBound struct {
-	max int
-	at  time.Time
+	max   int
+	rated bool
+	at    time.Time
 }
 
 // room tells how many tasks may be submitted to a queue; -1 for any number. It is exact at
@@ -169,7 +173,7 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		k = knownBound{q.MaxWaiting, time.Now()}
+		k = knownBound{q.MaxWaiting, q.Rate.Limit > 0, time.Now()}
 		b.mu.Lock()
 		if b.queues == nil {
 			b.queues = map[string]knownBound{}
@@ -188,16 +192,30 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 	for _, l := range lanes {
 		waiting += l.Waiting
 	}
-	if waiting >= k.max {
+	held := 0
+	if k.rated {
+		held = c.underRate(ctx, name)
+	}
+	if waiting+held >= k.max {
 		// The offers of tasks that were cancelled are among them; the read model knows better, if
 		// there is one.
 		waiting = min(waiting, c.pending(ctx, name, waiting))
 	}
+	waiting += held
 	if waiting >= k.max {
 		return 0, fmt.Errorf("submit: %w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
 			task.ErrQueueFull, waiting, name, k.max, name)
 	}
 	return k.max - waiting, nil
+}
+
+// underRate is how many wait for the rate of a queue, as far as a scheduler says.
+func (c *Client) underRate(ctx context.Context, name string) int {
+	page, err := c.Limits(ctx, LimitListRequest{Name: task.QueueRateLimit(name), Limit: 1})
+	if err != nil || len(page.Counters) != 1 {
+		return 0
+	}
+	return page.Counters[0].Waiting
 }
 
 // pending is how many tasks of a queue are pending by the read model, or what it is else.

@@ -33,6 +33,7 @@ const (
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
 	TaskPostponed       Type = "task.postponed"
+	TaskThrottled       Type = "task.throttled"
 	TaskReopened        Type = "task.reopened"
 	TaskExpanded        Type = "task.expanded"
 	TaskConcluded       Type = "task.concluded"

@@ -44,6 +44,7 @@ var otherForms = []form{
 	formOf(QueueLimited, aboutQueue,
 		number("running", func(e *task.QueueLimited) *int { return &e.Running }),
 		number("waiting", func(e *task.QueueLimited) *int { return &e.Waiting }),
+		part("rate", func(e *task.QueueLimited) *task.Rate { return &e.Rate }, func(r task.Rate) bool { return r == task.Rate{} }),
 		text("reason", func(e *task.QueueLimited) *string { return &e.Reason }),
 	),
 	formOf(QueuePurged, aboutQueue,

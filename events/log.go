@@ -149,6 +149,8 @@ type Offer struct {
 	Record
 	// Deliveries counts how often the offer was handed out, this one included.
 	Deliveries int
+	// Rate is that of the queue from which it comes, as far as this log's client has heard.
+	Rate task.QueueRate
 	Lease
 }
 

@@ -28,6 +28,8 @@ type Memory struct {
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
 
+	queues map[string]task.Queue // guarded by mu; what operators have said about them
+
 	declared []task.Declaration             // guarded by mu
 	watchers map[int]func(task.Declaration) // guarded by mu; of declarations
 	watched  int                            // guarded by mu; how many watchers there have been
@@ -68,7 +70,7 @@ func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 	return &Memory{
 		now: now, ackWait: ackWait,
 		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
-		timers: map[task.ID]memoryTimer{}, changed: make(chan struct{}),
+		timers: map[task.ID]memoryTimer{}, queues: map[string]task.Queue{}, changed: make(chan struct{}),
 	}
 }
 
@@ -113,7 +115,29 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 		kind = KindLimit
 	}
 	m.heads[c] = m.store(kind, c, raw)
+	if e, ok := f.Event.(task.QueueEvent); ok {
+		q := m.queues[f.Queue]
+		q.Name = f.Queue
+		m.queues[f.Queue] = task.EvolveQueue(q, m.heads[c], f.At, f.Actor, e)
+	}
 	return m.heads[c], nil
+}
+
+// rateOf is the rate that holds for what lies on a route.
+func (m *Memory) rateOf(route string) task.QueueRate {
+	if len(m.queues) == 0 {
+		return task.QueueRate{}
+	}
+	if task.IsSelectorQueue(route) {
+		for _, d := range m.declared {
+			if d.Route() == route {
+				route = d.Queue
+				break
+			}
+		}
+	}
+	q := m.queues[route]
+	return task.RateOf(&q)
 }
 
 // AppendRaw stores a message that need not be a fact on the chain of a task,
@@ -521,7 +545,7 @@ func (o *MemoryOffers) take() *Offer {
 		}
 		offer.deliveries++
 		offer.until = now.Add(m.ackWait)
-		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Lease: &memoryLease{m, offer}}
+		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: m.rateOf(offer.queue), Lease: &memoryLease{m, offer}}
 	}
 	return nil
 }

@@ -75,8 +75,8 @@ func TestGoldenFilesObeyTheSchemas(t *testing.T) {
 func TestSamplesAreFull(t *testing.T) {
 	var zero func(path string, v reflect.Value)
 	zero = func(path string, v reflect.Value) {
-		// Run.Shell and Spec.Handler exclude what the sample has.
-		if strings.HasSuffix(path, ".Shell") || strings.HasSuffix(path, ".Handler") {
+		// Run.Shell and Spec.Handler exclude what the sample has, and the rate of a queue has no key.
+		if strings.HasSuffix(path, ".Shell") || strings.HasSuffix(path, ".Handler") || path == "queue.limited.Rate.Key" {
 			return
 		}
 		if v.IsZero() {

@@ -106,6 +106,7 @@ func TestMetrics(t *testing.T) {
 	for _, key := range []string{"a", "a", "a", "b"} {
 		p.submit("true", "--queue", "limited", "--concurrency", "2", "--key", key)
 	}
+	p.run("queue", "limit", "rated", "--rate", "5/1s", "--burst", "3")
 	p.run("run", "--shell", "true", "--count", "20")
 	failing := p.submit("exit 3")
 	retried := p.submit(`test "$MILLRACE_ATTEMPT" = 2`, "--retries", "1")
@@ -132,6 +133,8 @@ func TestMetrics(t *testing.T) {
 		`millrace_limit_in_use{limit="key:queue.limited"}`:                           3,
 		`millrace_limit_places{limit="key:queue.limited"}`:                           4,
 		`millrace_limit_waiting{limit="key:queue.limited"}`:                          1,
+		`millrace_limit_rate_left{limit="rate:queue:rated"}`:                         3,
+		`millrace_limit_waiting{limit="rate:queue:rated"}`:                           0,
 		`millrace_nodes{state="ready"}`:                                              1,
 		`millrace_node_connections_total{kind="start",node="here"}`:                  1,
 		`millrace_worker_fetching`:                                                   1,

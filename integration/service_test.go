@@ -222,6 +222,13 @@ func (p *place) otherRequests(c *client.Client, nc *nats.Conn, done task.ID) {
 		p.Errorf("it was tried %d times", ended.Attempt)
 	}
 
+	if q := ask[task.Queue](p, nc, "mr.api.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: task.Duration(time.Minute)}) || q.RateSince == 0 {
+		p.Errorf("the queue is %+v", q)
+	}
+	if q := ask[task.Queue](p, nc, "mr.api.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (task.Rate{}) || q.Limit != 2 {
+		p.Errorf("the queue is %+v", q)
+	}
+
 	p.run("schedule", "add", "hourly", "hello", "--every", "1h", "-p", "name=Sun")
 	var list struct{ Schedules []schedule.Stored }
 	if list = ask[struct{ Schedules []schedule.Stored }](p, nc, "mr.api.schedule.list", ""); len(list.Schedules) != 1 || list.Schedules[0].Name != "hourly" {

@@ -45,8 +45,9 @@ type offers struct {
 	// all. Guarded by mu, and a slice that was read stays as it is.
 	stand    []*source
 	metering bool
-	beside   *source                // guarded by mu; pulled beside whatever lane is asked; nil for none
-	limits   map[string]*queueLimit // guarded by mu
+	beside   *source                   // guarded by mu; pulled beside whatever lane is asked; nil for none
+	limits   map[string]*queueLimit    // guarded by mu
+	rates    map[string]task.QueueRate // guarded by mu
 }
 
 type waiter struct {
@@ -176,6 +177,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		o.came(from, pending, w != nil)
 	}
 	metered := from.metered
+	offer.Rate = from.rate
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact}
 	}

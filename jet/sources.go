@@ -26,6 +26,7 @@ type source struct {
 	again time.Time
 	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
 	metered bool
+	rate    task.QueueRate // of its queue. Guarded by offers.mu.
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -77,6 +78,7 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	close(pulled)
 	o.mu.Lock()
 	first := len(o.sources) == 0
+	src.rate = o.rates[src.home]
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
 	do := o.remeter()
 	o.mu.Unlock()
@@ -232,16 +234,16 @@ func signal(c chan struct{}) {
 func (o *offers) findLanes(ctx context.Context) error {
 	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
 	defer o.also.Unlock()
+	said, err := o.hear(ctx) // also for who may not look for lanes
+	if err != nil {
+		return err
+	}
 	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
 	if err != nil {
 		return err
 	}
 	for _, name := range o.queues {
-		q, err := o.store.queue(ctx, name)
-		if err != nil {
-			return err
-		}
-		several := false
+		q, several := said[name], false
 		if q.Limit > 0 {
 			lanes, err := o.store.under(ctx, name)
 			if err != nil {

@@ -141,6 +141,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeOthers(ctx, records); err != nil {
 			return err
 		}
+		if err := f.writeQueues(ctx, records); err != nil {
+			return err
+		}
 		if err := f.writeLimits(ctx, records); err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 0:
 		return task.Submitted{Work: h.work(), Due: h.sometimes()}
 	case 1, 2:
-		return task.Queued{Work: h.work(), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes()}
+		return task.Queued{Work: h.work(), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes(), Rated: uint64(h.IntN(3))}
 	case 3, 4, 5:
 		e := task.AttemptStarted{Attempt: t.Attempt + 1, Node: h.text(), Session: h.text(), Offer: t.Seq}
 		if h.IntN(3) == 0 {
@@ -106,7 +106,9 @@ func (h *history) event(id task.ID) task.Event {
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
-	switch h.IntN(4) {
+	switch h.IntN(5) {
+	case 3:
+		return task.Throttled{Limit: h.text()}
 	case 2:
 		return task.Postponed{Reason: task.ReasonBreaker, Detail: h.text(), Due: h.time()}
 	case 0:

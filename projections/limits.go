@@ -12,13 +12,15 @@ import (
 
 // writeLimits writes what the limits have admitted, and forgets it when it is offered.
 func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
+	granted := map[task.ID]bool{}
 	for i := range records {
 		e, ok := records[i].Fact.Event.(task.Granted)
 		if !ok || records[i].Kind != events.KindLimit {
 			continue
 		}
 		for _, g := range e.Grants {
-			if err := f.w.exec(ctx, "INSERT OR REPLACE INTO grants VALUES (?, ?)", string(g.Task), int64(g.Turn)); err != nil {
+			granted[g.Task] = true
+			if err := f.w.exec(ctx, "INSERT OR REPLACE INTO grants VALUES (?, ?, ?)", string(g.Task), int64(g.Turn), int64(g.Rated)); err != nil {
 				return err
 			}
 		}
@@ -36,12 +38,19 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 	}
 	for i := range f.changes {
 		c := &f.changes[i]
-		if !c.task.Spec.Limited() || c.task.Admissible() {
+		if c.task.Admissible() {
 			continue
 		}
+		forgotten := true // before, if there was something to forget
 		switch c.before.state {
 		case task.Pending, task.Running, task.Cancelling:
-			continue // forgotten before
+		case task.Held: // perhaps by the rate of its queue
+			forgotten = false
+		default:
+			forgotten = !c.task.Spec.Limited()
+		}
+		if forgotten && !granted[c.task.ID] {
+			continue
 		}
 		if err := f.w.exec(ctx, "DELETE FROM grants WHERE task = ?", string(c.task.ID)); err != nil {
 			return err
@@ -51,12 +60,12 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 }
 
 // limitedDoc finds rows of tasks that stand under limits, and hardly any other.
-const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0)`
+const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":1') > 0 OR instr(doc, '"rated":') > 0)`
 
 // EachLimited calls each with every task that stands under limits and has not ended, and the
-// turn for which they have admitted it if no offer of it is known. It returns the buckets of
+// latest admission of it if no offer has followed that is known, else nil. It returns the buckets of
 // rates that are not untouched, and the sequence that all of this reflects.
-func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, granted uint64, admitted bool)) (rates map[string]time.Time, seq uint64, err error) {
+func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (rates map[string]time.Time, seq uint64, err error) {
 	rates = map[string]time.Time{}
 	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
 		seq = at
@@ -76,8 +85,7 @@ func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, granted
 				args = []any{int64(task.Scheduled), int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
 			}
 			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
-				turn, ok := grants[t.ID]
-				each(t, turn, ok)
+				each(t, grants[t.ID])
 			})
 			if err != nil {
 				return err
@@ -97,12 +105,12 @@ func eachRate(ctx context.Context, tx *sql.Tx, into map[string]time.Time) error 
 	})
 }
 
-func allGrants(ctx context.Context, tx *sql.Tx) (map[task.ID]uint64, error) {
-	grants := map[task.ID]uint64{}
+func allGrants(ctx context.Context, tx *sql.Tx) (map[task.ID]*task.Grant, error) {
+	grants := map[task.ID]*task.Grant{}
 	var id task.ID
-	var turn int64
-	err := each(ctx, tx, "SELECT task, turn FROM grants", nil, []any{&id, &turn}, func() error {
-		grants[id] = uint64(turn)
+	var turn, rated int64
+	err := each(ctx, tx, "SELECT task, turn, rated FROM grants", nil, []any{&id, &turn, &rated}, func() error {
+		grants[id] = &task.Grant{Task: id, Turn: uint64(turn), Rated: uint64(rated)}
 		return nil
 	})
 	return grants, err

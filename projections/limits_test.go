@@ -37,7 +37,7 @@ func TestLimitedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := log.Place(t.Context(), r.Fact(first.ID, task.AdmittedOffer(first)))
+	at, err := log.Place(t.Context(), r.Fact(first.ID, task.AdmittedOffer(first, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +46,9 @@ func TestLimitedRows(t *testing.T) {
 	await(t, s, at)
 	stop()
 	var found, admitted []task.ID
-	rates, seq, err := s.EachLimited(t.Context(), func(k *task.Task, turn uint64, ok bool) {
+	rates, seq, err := s.EachLimited(t.Context(), func(k *task.Task, grant *task.Grant) {
 		found = append(found, k.ID)
-		if ok {
+		if grant != nil {
 			admitted = append(admitted, k.ID)
 		}
 	})

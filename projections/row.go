@@ -119,6 +119,10 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	if t.Offered {
 		d.num("offered", 1)
 	}
+	d.num("rated", int64(t.Rated))
+	if t.Throttled {
+		d.num("throttled", 1)
+	}
 	d.num("seq", int64(t.Seq))
 	d.num("failures", int64(t.Failures))
 	d.num("losses", int64(t.Losses))
@@ -226,6 +230,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Turn = unsigned(l)
 	case "offered":
 		t.Offered = l.Int() != 0
+	case "rated":
+		t.Rated = unsigned(l)
+	case "throttled":
+		t.Throttled = l.Int() != 0
 	case "seq":
 		t.Seq = unsigned(l)
 	case "failures":

@@ -10,7 +10,7 @@ import (
 // A file of another version is not migrated but made again from the log.
 const (
 	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 6
+	schemaVersion = 7
 )
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must
@@ -61,12 +61,19 @@ CREATE TABLE nodes (
 -- What the limits have admitted and nobody is known to have offered, and their buckets:
 -- until when each is used up, in nanoseconds since 1970.
 CREATE TABLE grants (
-	task TEXT    NOT NULL PRIMARY KEY,
-	turn INTEGER NOT NULL
+	task  TEXT    NOT NULL PRIMARY KEY,
+	turn  INTEGER NOT NULL,
+	rated INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE rates (
 	name TEXT    NOT NULL PRIMARY KEY,
 	used INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- What operators have said about queues, as JSON like nodes.
+CREATE TABLE queues (
+	name TEXT NOT NULL PRIMARY KEY,
+	doc  TEXT NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

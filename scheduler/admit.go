@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,12 @@ import (
 // LimitView is what a scheduler asks a read model for to admit tasks. It tells of every
 // change through [Scheduler.Observe].
 type LimitView interface {
-	// EachLimited calls each with every task under limits that has not ended, and the turn for
-	// which they have admitted it if no offer of it is known. It returns the buckets of rates,
-	// and the sequence that all of this reflects.
-	EachLimited(ctx context.Context, each func(t *task.Task, granted uint64, admitted bool)) (rates map[string]time.Time, seq uint64, err error)
+	// EachLimited calls each with every task under limits that has not ended, and the latest
+	// admission of it if no offer has followed that is known, else nil. It returns the buckets of
+	// rates, and the sequence that all of this reflects.
+	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (rates map[string]time.Time, seq uint64, err error)
+	// SaidOfQueues returns the queues about which operators have said something, and what.
+	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
 	// ByID returns those of some tasks that are known.
 	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Wait returns when all that is told reflects the log up to a sequence.
@@ -59,6 +62,7 @@ type admitter struct {
 	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
 
 	observed atomic.Uint64 // the latest that was told
+	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu      sync.Mutex
@@ -73,7 +77,9 @@ type admitter struct {
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config) *admitter {
-	return &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a := &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a.ruled.Store(true)
+	return a
 }
 
 // observe implements [reactor].
@@ -83,27 +89,31 @@ func (a *admitter) observe(step *events.Step) {
 		a.begin() // the read model is made anew
 	}
 	a.observed.Store(r.Seq)
-	if r.Kind != events.KindLimit && (step.Task == nil || !step.Task.Spec.Limited()) {
-		return
-	}
-	a.touched = true
-	switch e := r.Fact.Event.(type) {
-	case task.Granted:
-		if r.Kind == events.KindLimit {
+	switch r.Kind {
+	case events.KindLimit:
+		if e, ok := r.Fact.Event.(task.Granted); ok {
+			a.touched = true
 			a.tell(r.Seq, func() { a.granted(r.Seq, e) })
 		}
 		return
-	case task.AttemptFailed:
-		if len(step.Task.Spec.Rate) > 0 {
-			if until := asked(e, r.Fact.At); !until.IsZero() {
-				w := step.Task.Work
-				a.tell(r.Seq, func() { a.pause(&w, until) })
-			}
+	case events.KindQueue:
+		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+			a.touched = true
+			a.said(strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At, e)
 		}
-	}
-	if step.Task == nil {
 		return
 	}
+	if e, ok := r.Fact.Event.(task.AttemptFailed); ok && step.Task != nil {
+		if until := asked(e, r.Fact.At); !until.IsZero() {
+			a.touched = true
+			w := step.Task.Work
+			a.tell(r.Seq, func() { a.pause(&w, until) })
+		}
+	}
+	if step.Task == nil || !step.Task.Limited() && !a.mayHaveBeenRated(step) {
+		return
+	}
+	a.touched = true
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.loaded {
@@ -111,7 +121,24 @@ func (a *admitter) observe(step *events.Step) {
 		return
 	}
 	t := *step.Task
+	if !t.Limited() { // of which no more counts than that
+		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
+	}
 	a.early, a.earlyAt = append(a.early, func() { a.known.Put(&t) }), append(a.earlyAt, r.Seq)
+}
+
+// said takes over what was said of a queue.
+func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
+	a.tell(seq, func() {
+		a.known.Said(name, seq, at, e)
+		a.ruled.Store(true)
+	})
+}
+
+// mayHaveBeenRated tells whether the limiter may know of a task that is under no limit any more: it was
+// held or offered under the rate of its queue.
+func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
+	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
 // tell applies what was told, now or when the rest is loaded.
@@ -149,7 +176,7 @@ func (a *admitter) granted(seq uint64, e task.Granted) {
 	}
 	a.head = seq
 	for _, g := range e.Grants {
-		a.known.Granted(g.Task, g.Turn)
+		a.known.Granted(g)
 	}
 	for name, used := range e.Rates {
 		if p, ok := a.paused[name]; ok && p.After(used) {
@@ -176,6 +203,7 @@ func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.early, a.earlyAt, a.head, a.paused = task.NewLimiter(), false, nil, nil, 0, nil
+	a.ruled.Store(true)
 }
 
 // load begins with what the read model holds.
@@ -184,14 +212,21 @@ func (a *admitter) load(ctx context.Context) error {
 	a.early, a.earlyAt, a.head = nil, nil, 0
 	a.mu.Unlock()
 	known := task.NewLimiter()
-	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, granted uint64, admitted bool) {
+	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
 		known.Put(t)
-		if admitted {
-			known.Granted(t.ID, granted)
+		if admitted != nil {
+			known.Granted(*admitted)
 		}
 	})
 	if err != nil {
 		return err
+	}
+	queues, err := a.view.SaidOfQueues(ctx) // perhaps more than what is told again below
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		known.Queue(q)
 	}
 	for name, used := range rates {
 		known.Bucket(name, task.Bucket(used))
@@ -212,6 +247,7 @@ func (a *admitter) load(ctx context.Context) error {
 		}
 	}
 	a.early, a.earlyAt = nil, nil
+	a.ruled.Store(known.Ruled())
 	for _, g := range known.Unoffered() { // whoever admitted them may be gone
 		a.missed[g.Task] = miss{turn: g.Turn}
 	}
@@ -279,6 +315,7 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	if err := a.offerMissed(ctx, now); err != nil {
 		return time.Time{}, err
 	}
+	now = a.rec.Now() // a rate goes by the time at which is decided
 	a.mu.Lock()
 	d := a.known.Decide(now, grantsAtOnce)
 	head := a.head
@@ -357,8 +394,8 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	slices.SortFunc(tasks, func(x, y task.Task) int { return place[x.ID] - place[y.ID] })
 	facts := make([]*events.Fact, 0, len(tasks))
 	for i := range tasks {
-		if t := tasks[i]; t.Admissible() && t.Turn == grants[place[t.ID]].Turn {
-			facts = append(facts, a.rec.Fact(t.ID, task.AdmittedOffer(t)))
+		if t, g := tasks[i], grants[place[tasks[i].ID]]; t.Admissible() && t.Turn == g.Turn {
+			facts = append(facts, a.rec.Fact(t.ID, task.AdmittedOffer(t, g.Rated)))
 		}
 	}
 	var failed []error

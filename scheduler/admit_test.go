@@ -22,13 +22,14 @@ type limitView struct {
 	mu     sync.Mutex
 	seq    uint64
 	tasks  map[task.ID]task.Task
-	grants map[task.ID]uint64
+	grants map[task.ID]task.Grant
+	queues map[string]task.Queue
 	rates  map[string]time.Time
 	moved  chan struct{}
 }
 
 func newLimitView(log *events.Memory) *limitView {
-	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]uint64{}, rates: map[string]time.Time{}, moved: make(chan struct{})}
+	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, rates: map[string]time.Time{}, moved: make(chan struct{})}
 }
 
 // follow tells a scheduler of the log until ctx ends.
@@ -46,15 +47,21 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 			steps[i].Record = r
 			if e, ok := r.Fact.Event.(task.Granted); ok {
 				for _, g := range e.Grants {
-					v.grants[g.Task] = g.Turn
+					v.grants[g.Task] = g
 				}
 				maps.Copy(v.rates, e.Rates)
+			}
+			if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+				q := v.queues[r.Fact.Queue]
+				q.Name = r.Fact.Queue
+				v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 			}
 			if id := r.Fact.Task; id != "" {
 				t, ok := v.tasks[id]
 				if !ok {
 					t.ID = id
 				}
+				steps[i].Was = events.GlanceAt(&t)
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
 				steps[i].Task = &t
@@ -68,16 +75,29 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 	}
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, uint64, bool)) (map[string]time.Time, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (map[string]time.Time, uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(v.tasks)) {
 		if t := v.tasks[id]; !t.State.Terminal() {
-			turn, ok := v.grants[id]
-			each(&t, turn, ok)
+			each(&t, v.grant(id))
 		}
 	}
 	return maps.Clone(v.rates), v.seq, nil
+}
+
+// grant is the latest admission of a task, nil if there is none.
+func (v *limitView) grant(id task.ID) *task.Grant {
+	if g, ok := v.grants[id]; ok {
+		return &g
+	}
+	return nil
+}
+
+func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Values(v.queues)), nil
 }
 
 func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {

@@ -113,6 +113,9 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 	if born && e.Needs == nil {
 		return
 	}
+	if _, offered := r.Fact.Event.(task.Throttled); offered {
+		return // so it had got what it needs
+	}
 	n.forget(id)
 	h := &held{seq: r.Seq}
 	if born {

@@ -49,6 +49,8 @@ type Claim struct {
 	Offer, After uint64
 	// Labels are those that the node has at this moment.
 	Labels map[string]string
+	// Rate is that of the queue from which the offer came.
+	Rate QueueRate
 }
 
 // Finish reports success of the attempt with this epoch.
@@ -274,6 +276,9 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 		if t.tooLong(now) {
 			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
 		}
+		if t.Throttles(c) {
+			return Throttled{Node: c.Node, Limit: c.Rate.limit()}, nil
+		}
 		if t.Spec.Cost() > 1 || t.Route.Selected() {
 			return fits(t, c, start)
 		}
@@ -425,7 +430,7 @@ func NextOffer(t Task) (Queued, bool) {
 	switch {
 	case len(t.Holds) > 0:
 	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
-		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due}, true
+		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due, Rated: t.Rated}, true
 	}
 	return Queued{}, false
 }

@@ -216,7 +216,8 @@ func allCommands(t Task) []Command {
 	}
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
 		for _, offer := range []uint64{0, t.Offer, t.Offer + 1} {
-			all = append(all, Claim{Node: "n2", Session: "s2", Offer: offer, After: turn})
+			all = append(all, Claim{Node: "n2", Session: "s2", Offer: offer, After: turn},
+				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: QueueRate{Queue: "default", Since: 99}})
 		}
 	}
 	return all

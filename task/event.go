@@ -58,6 +58,9 @@ type Queued struct {
 	After  uint64
 	Reason string
 	Due    time.Time
+	// Rated says which rate of the task's queue has admitted it: the sequence of the fact that set
+	// that rate. Who knows of no later one starts the task. 0 for none.
+	Rated uint64
 }
 
 // AttemptStarted is the claim: its sequence is the attempt's epoch.

@@ -88,6 +88,9 @@ func Evolve(t Task, r Recorded) Task {
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
 			t.handed(e)
+			if moved := (Work{Route: e.To, Spec: t.Spec}); moved.rateQueue() != t.rateQueue() && moved.rateQueue() != "" {
+				t.Rated = 0
+			}
 			t.Route, t.Turn, t.Offered = e.To, r.Seq, false
 			if t.State == Pending {
 				t.Since, t.Message = r.At, e.Reason
@@ -99,7 +102,10 @@ func Evolve(t Task, r Recorded) Task {
 			t.enter(Scheduled, e.Reason, e.Detail, r)
 			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
 			t.heldByLimit() // meanwhile its place is free
+			t.unrate()
 		}
+	case Throttled:
+		t.throttled(r)
 	case Unheld:
 		t.unheld(e, r)
 	case Reopened:
@@ -160,6 +166,7 @@ func (t *Task) queued(e Queued, r Recorded) {
 	if !t.Waiting() || e.After != t.Turn || t.Offered {
 		return // a stale offer, or one more of the same turn
 	}
+	t.Rated, t.Throttled = e.Rated, false
 	reason, message := t.Reason, t.Message
 	if reason == ReasonBreaker {
 		reason, message = "", "" // which was why it waited, and does not now
@@ -219,6 +226,7 @@ func (t *Task) owns(epoch uint64) bool { return t.Live() && t.Epoch == epoch }
 func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 	t.enter(s, reason, "", r)
 	t.turnHome()
+	t.unrate()
 	t.Turn, t.Offered = r.Seq, false
 	t.Due, t.EndedAt, t.CancelBy = due, time.Time{}, time.Time{}
 	if t.StartBy.IsZero() {

@@ -172,6 +172,9 @@ func heldDuty(t Task, around Surroundings, s Settings) Duty {
 	if !slices.Contains(t.Holds, HoldNeeds) && slices.Contains(t.Holds, HoldSignal) {
 		return signalDuty(t, around, s)
 	}
+	if t.Throttled {
+		return awaited(t, around, s, Duty{Who: "scheduler", What: fmt.Sprintf("offer it when the rate of queue %q admits it (`millrace queue limit %[1]s --rate`)", t.QueueName())})
+	}
 	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
 	if t.Needs != nil && slices.Contains(t.Holds, HoldNeeds) {
 		d.What = "offer it when it has got what it needs: " + t.Needs.String()

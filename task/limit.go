@@ -57,7 +57,8 @@ func (s *Spec) Limited() bool {
 type Counter struct {
 	// Name is common to all tasks that share the limit: "job:<job>", "queue:<queue>" for what
 	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>". A second rate
-	// with the same key has its time behind an @.
+	// with the same key has its time behind an @. The rate of a queue is "rate:queue:<queue>", and in the log
+	// has the sequence of the fact that set it behind a #.
 	Name string
 	// Max is how many tasks may hold it at once.
 	Max int
@@ -324,6 +325,8 @@ type Grant struct {
 	Turn uint64 `json:"turn"`
 	// Limits are the names of the counters.
 	Limits []string `json:"limits,omitempty"`
+	// Rated is that of the offer to be placed, see [Queued].
+	Rated uint64 `json:"rated,omitempty"`
 }
 
 // LimitEvent is a fact about limits as such. The set is closed.
@@ -374,8 +377,9 @@ func (t *Task) Holding(granted uint64, ok bool) bool {
 	return ok && t.Admissible() && t.Turn == granted
 }
 
-// AdmittedOffer is the offer of a task that its limits have admitted for its present turn.
-func AdmittedOffer(t Task) Queued {
+// AdmittedOffer is the offer of a task that its limits have admitted for its present turn, by a grant
+// with this [Grant.Rated].
+func AdmittedOffer(t Task, rated uint64) Queued {
 	t.Holds = nil
-	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due}
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due, Rated: rated}
 }

@@ -37,7 +37,7 @@ type RateState struct {
 func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 	list := make([]CounterState, 0, len(a.counters))
 	for _, c := range a.counters {
-		if c.lines > 0 || time.Time(c.bucket).After(now) {
+		if (c.lines > 0 || c.kept || time.Time(c.bucket).After(now)) && !c.hidden() {
 			list = append(list, c.state(now, most))
 		}
 	}
@@ -47,6 +47,13 @@ func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 
 // Counter returns one of them; false if no task stands under it.
 func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
+	if queue, ok := QueueOfLimit(name); ok {
+		q := a.queues[queue]
+		if q == nil {
+			return CounterState{}, false
+		}
+		name = RateOf(q).limit()
+	}
 	c := a.counters[name]
 	if c == nil {
 		return CounterState{}, false
@@ -55,7 +62,7 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 }
 
 func (c *counter) state(now time.Time, most int) CounterState {
-	s := CounterState{Name: c.name, Max: c.max, InUse: len(c.holders), Waiting: c.waits}
+	s := CounterState{Name: shownLimit(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
 	if c.how.Limit > 0 {
 		s.Rate = &RateState{Limit: c.how.Limit, Per: Duration(c.how.per()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
 		if opens := c.bucket.Opens(c.how); opens.After(now) {
@@ -93,6 +100,9 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 	s := Standing{Admitted: e.phase == holding}
 	first := e.line.rests
 	for c := range e.line.counters() {
+		if c == e.line.offered && !e.line.waitsForStarts() {
+			continue
+		}
 		if first == nil {
 			first = c
 		}
@@ -105,8 +115,12 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 		is.Full = e.phase == waiting && e.line.blocked(c, now)
 		s.Counters = append(s.Counters, is)
 	}
+	if first == nil { // it waits for nothing but the next admission
+		return s, true
+	}
+	name := shownLimit(first.name)
 	slices.SortStableFunc(s.Counters, func(x, y CounterState) int {
-		return cmp.Or(truth(y.Full)-truth(x.Full), truth(y.Name == first.name)-truth(x.Name == first.name))
+		return cmp.Or(truth(y.Full)-truth(x.Full), truth(y.Name == name)-truth(x.Name == name))
 	})
 	if e.phase == waiting {
 		s.Ahead = a.ahead(e, first)

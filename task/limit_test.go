@@ -225,6 +225,25 @@ func TestAdmissionByRate(t *testing.T) {
 	}
 }
 
+// A decision that is taken back because its answer was lost, and told nevertheless, has used up what it took.
+func TestUndoOfWhatWasTold(t *testing.T) {
+	a := NewLimiter()
+	for n := range 4 {
+		a.Put(limited(n+1, "j", Concurrency{}, Rate{Limit: 1, Burst: 2}, 5))
+	}
+	d := a.Decide(noon, 100)
+	for _, g := range d.Grants {
+		a.Granted(g)
+	}
+	for name, used := range d.Rates {
+		a.Bucket(name, Bucket(used))
+	}
+	a.Undo(&d)
+	if d := a.Decide(noon, 100); !d.Empty() {
+		t.Errorf("admitted once more: %+v", d)
+	}
+}
+
 // What is shut for one holds up nobody else with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
 	a := NewLimiter()
@@ -259,11 +278,11 @@ func TestAdmissionOfAnOldTurn(t *testing.T) {
 	moved := *k
 	moved.Turn, moved.Seq = 7, 7
 	a.Put(&moved)
-	a.Granted(k.ID, 0)
+	a.Granted(Grant{Task: k.ID})
 	if len(a.Unoffered()) != 0 {
 		t.Error("a grant of the turn before counts")
 	}
-	a.Granted(k.ID, 7)
+	a.Granted(Grant{Task: k.ID, Turn: 7})
 	if got := a.Unoffered(); len(got) != 1 || got[0].Turn != 7 {
 		t.Errorf("admitted and not offered: %v", got)
 	}
@@ -276,11 +295,20 @@ func TestAdmissionAtRandom(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		a := NewLimiter()
 		tasks := map[ID]*Task{}
-		granted := map[ID]uint64{}
+		granted, under := map[ID]uint64{}, map[ID]uint64{}
 		now, seq := noon, uint64(0)
+		var queue Queue
+		var rated time.Time // since when the queue has its rate
+		started := 0        // since then
 		for range 150 {
 			seq++
 			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
+			if rng.IntN(20) == 0 {
+				rate := []Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
+				queue = Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
+				rated, started = now, 0
+				a.Queue(queue)
+			}
 			switch n := rng.IntN(10); {
 			case n < 4:
 				var c Concurrency
@@ -293,6 +321,8 @@ func TestAdmissionAtRandom(t *testing.T) {
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
 				if rng.IntN(3) == 0 {
+					k.Spec, k.Throttled = &Spec{Handler: "h"}, true // put back by a worker
+				} else if rng.IntN(3) == 0 {
 					k.Spec.Concurrency = append(k.Spec.Concurrency, Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
 				}
 				if rng.IntN(6) == 0 {
@@ -311,11 +341,13 @@ func TestAdmissionAtRandom(t *testing.T) {
 						k.State = Finished
 					case k.State == Pending:
 						k.State, k.Attempt = Running, k.Attempt+1
+					case k.State == Running && !k.Spec.Limited():
+						k.State, k.Holds, k.Turn, k.Throttled = Held, onlyLimit, seq, true
 					case k.State == Running:
 						k.State, k.Holds, k.Turn = Retrying, onlyLimit, seq
 						k.Due = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
 					case granted[k.ID] == k.Turn && k.Turn != 0:
-						k.State, k.Holds = Pending, nil
+						k.State, k.Holds, k.Throttled, k.Rated = Pending, nil, false, under[k.ID]
 					}
 					a.Put(k)
 					if k.State == Finished {
@@ -337,13 +369,22 @@ func TestAdmissionAtRandom(t *testing.T) {
 				if k := tasks[g.Task]; k.Due.After(now) || k.Turn != g.Turn || !k.Admissible() {
 					t.Fatalf("seed %d: admitted %+v for turn %d at %v", seed, k, g.Turn, now)
 				}
-				granted[g.Task] = g.Turn
-				if g.Turn == 0 { // the birth's: offer at once
-					tasks[g.Task].State, tasks[g.Task].Holds = Pending, nil
+				granted[g.Task], under[g.Task] = g.Turn, g.Rated
+				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
+					k.State, k.Holds, k.Throttled, k.Rated = Pending, nil, false, g.Rated
+				}
+				if g.Rated != queue.RateSince {
+					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
 				}
 			}
-			using := map[string]int{}
+			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
+				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
+			}
+			using, ahead := map[string]int{}, 0
 			for _, k := range tasks {
+				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == queue.RateSince {
+					ahead++
+				}
 				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
 					counters, _ := k.Counters()
 					for _, c := range counters {
@@ -352,6 +393,9 @@ func TestAdmissionAtRandom(t *testing.T) {
 						}
 					}
 				}
+			}
+			if queue.Rate.Limit > 0 && ahead > queue.Rate.ahead() {
+				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, queue.Rate)
 			}
 			for name, n := range using {
 				if n > 2 {
@@ -367,7 +411,10 @@ func TestAdmissionAtRandom(t *testing.T) {
 					continue
 				}
 				counters, _ := k.Counters()
-				free := true
+				if queue.Rate.Limit > 0 {
+					counters = append(counters, Counter{Name: RateOf(&queue).limit(), Rate: queue.Rate})
+				}
+				free := queue.Rate.Limit == 0 || ahead < queue.Rate.ahead()
 				for _, c := range counters {
 					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
 				}

@@ -30,7 +30,9 @@ type Limiter struct {
 	fresh map[ID]struct{}
 	// unoffered are those that are admitted and wait for their offer.
 	unoffered map[ID]*entry
-	crowd     int // how many wait for a place that others have
+	// queues are those that have a line, or of which somebody has said something.
+	queues map[string]*Queue
+	crowd  int // how many wait for a place that others have
 }
 
 // NewLimiter returns one that knows of nothing.
@@ -38,7 +40,7 @@ func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
-		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{},
+		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{}, queues: map[string]*Queue{},
 	}
 }
 
@@ -59,12 +61,14 @@ type entry struct {
 	first    bool // it waits for its first attempt
 	held     bool // it is not offered
 	open     bool // its grant is decided and not recorded yet
+	live     bool // it has started
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
 	turn     uint64
 	granted  uint64 // the turn for which it was admitted, if grantedOK
 	sure     bool   // granted is set
+	rated    uint64 // of that grant
 	born     int64
 	due      time.Time
 	line     *line
@@ -92,6 +96,11 @@ type line struct {
 	inReady bool
 	picky   bool // not all of its slots have tasks wait
 	members int  // entries that point to it
+	queue   *Queue
+	route   string // where its tasks are offered, but for their priority
+	rated   bool   // the last of rates is that of the queue
+	// offered holds those that the rate of the queue has admitted and that have not started; nil without one.
+	offered *counter
 }
 
 // slot is a bound on concurrency, as the tasks of a line have it.
@@ -118,6 +127,7 @@ type counter struct {
 	name    string
 	holders map[ID]*entry
 	bucket  Bucket
+	told    int  // how often it was told how the bucket stands
 	how     Rate // as the latest task had it
 	max     int
 	parked  heapOf[*line]
@@ -125,6 +135,7 @@ type counter struct {
 	index   int // in opening, -1 if it is not there
 	opens   time.Time
 	lines   int
+	kept    bool // it is the present rate of a queue
 	// replacing are tasks of cancel_old that wait here, and what each of them allows.
 	replacing map[*entry]int
 }
@@ -137,18 +148,22 @@ func (a *Limiter) Put(t *Task) {
 		return
 	}
 	held := t.Admissible()
-	if !t.Spec.Limited() || !held && t.State != Pending && !t.Live() {
+	if !t.Limited() || !held && t.State != Pending && !t.Live() {
 		if e != nil {
 			a.remove(e)
 		}
 		return
+	}
+	if e != nil && e.line.route != t.Route.Queue() { // it was moved
+		a.remove(e)
+		e = nil
 	}
 	if e == nil {
 		counters, err := t.Counters()
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(counters), born: t.SubmittedAt.UnixMicro(), index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.rateQueue(), t.Route.Queue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
@@ -160,10 +175,16 @@ func (a *Limiter) Put(t *Task) {
 		if !held {
 			delete(a.unoffered, e.id)
 		}
+		if e.live = t.Live(); e.live {
+			a.started(e)
+		}
 		return
 	}
 	a.leave(e)
-	e.turn, e.due, e.held, e.first = t.Turn, t.Due, held, t.Attempt == 0
+	if e.live = t.Live(); t.State == Pending {
+		e.rated = t.Rated
+	}
+	e.turn, e.due, e.held, e.first = t.Turn, t.Due, held, t.Attempt == 0 && !t.Throttled // which was admitted before
 	e.priority, e.asked = int8(t.Route.Priority()), t.State == Cancelling
 	if holds {
 		a.hold(e)
@@ -174,16 +195,16 @@ func (a *Limiter) Put(t *Task) {
 
 // Granted takes over that a task was admitted for a turn. A grant for another than its
 // present turn means nothing any more.
-func (a *Limiter) Granted(id ID, turn uint64) {
-	e := a.entries[id]
+func (a *Limiter) Granted(g Grant) {
+	e := a.entries[g.Task]
 	if e == nil {
 		return
 	}
-	e.granted, e.sure = turn, true
-	if e.turn == turn {
+	e.granted, e.rated, e.sure = g.Turn, g.Rated, true
+	if e.turn == g.Turn {
 		e.open = false
 	}
-	if e.phase != holding && e.turn == turn {
+	if e.phase != holding && e.turn == g.Turn {
 		a.leave(e)
 		a.hold(e)
 	}
@@ -193,6 +214,7 @@ func (a *Limiter) Granted(id ID, turn uint64) {
 func (a *Limiter) Bucket(name string, b Bucket) {
 	c := a.counter(name)
 	c.bucket = b
+	c.told++
 	a.wake(c)
 }
 
@@ -213,6 +235,9 @@ func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 	counters, err := w.Counters()
 	if err != nil {
 		return nil
+	}
+	if q := a.queues[w.rateQueue()]; q != nil && q.Rate.Limit > 0 {
+		counters = append(counters, Counter{Name: RateOf(q).limit(), Rate: q.Rate})
 	}
 	shut := map[string]Bucket{}
 	for _, of := range counters {
@@ -235,12 +260,12 @@ func (a *Limiter) counter(name string) *counter {
 	return c
 }
 
-func (a *Limiter) lineOf(counters []Counter) *line {
-	key := lineKey(counters)
+func (a *Limiter) lineOf(queue, route string, counters []Counter) *line {
+	key := lineKey(queue, route, counters)
 	if l := a.lines[key]; l != nil {
 		return l
 	}
-	l := &line{key: key, waiting: heapOf[*entry]{before: firstEntry}, index: -1}
+	l := &line{key: key, queue: a.home(queue), route: strings.Clone(route), waiting: heapOf[*entry]{before: firstEntry}, index: -1}
 	for _, of := range counters {
 		c := a.counter(of.Name)
 		c.lines++
@@ -253,13 +278,16 @@ func (a *Limiter) lineOf(counters []Counter) *line {
 			l.rates = append(l.rates, tap{c, of.Rate})
 		}
 	}
+	a.tap(l)
 	a.lines[key] = l
 	return l
 }
 
-// lineKey says which counters a line has, and how its tasks are bound by each.
-func lineKey(counters []Counter) string {
+// lineKey says of which queue the tasks of a line are, where they are offered, which counters the line has
+// besides the rate of the queue, and how they are bound by each.
+func lineKey(queue, route string, counters []Counter) string {
 	b := make([]byte, 0, 64)
+	b = append(append(append(append(b, queue...), 0), route...), 0)
 	for _, c := range counters {
 		b = append(append(b, c.Name...), 0)
 		b = strconv.AppendInt(b, int64(c.Max), 10)
@@ -319,6 +347,9 @@ func (l *line) counters() iter.Seq[*counter] {
 				return
 			}
 		}
+		if l.offered != nil {
+			yield(l.offered)
+		}
 	}
 }
 
@@ -362,6 +393,7 @@ func (a *Limiter) hold(e *entry) {
 	for _, s := range e.line.slots {
 		s.holders[e.id] = e
 	}
+	a.offered(e)
 }
 
 // leave takes an entry from where it is.
@@ -389,6 +421,7 @@ func (a *Limiter) leave(e *entry) {
 			delete(s.holders, e.id)
 			a.wake(s.counter)
 		}
+		a.started(e)
 	}
 	e.phase, e.index = sleeping, -1
 }
@@ -403,9 +436,14 @@ func (a *Limiter) remove(e *entry) {
 	a.unplace(l)
 	delete(a.lines, l.key)
 	for c := range l.counters() {
-		if c.lines--; c.lines == 0 && time.Time(c.bucket).IsZero() {
-			a.forget(c)
-		}
+		a.release(c)
+	}
+}
+
+// release forgets a counter that a line has left if it was the last, and nothing of it is used up.
+func (a *Limiter) release(c *counter) {
+	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() {
+		a.forget(c)
 	}
 }
 
@@ -437,7 +475,7 @@ func (a *Limiter) rouse(c *counter) {
 func (a *Limiter) Unoffered() []Grant {
 	all := make([]Grant, 0, len(a.unoffered))
 	for id, e := range a.unoffered {
-		all = append(all, Grant{Task: id, Turn: e.turn})
+		all = append(all, Grant{Task: id, Turn: e.turn, Rated: e.rated})
 	}
 	slices.SortFunc(all, func(x, y Grant) int { return cmp.Compare(x.Task, y.Task) })
 	return all
@@ -458,7 +496,7 @@ func (a *Limiter) Len() int { return len(a.entries) }
 // Prune forgets rates that nobody needs and that are as good as untouched now.
 func (a *Limiter) Prune(now time.Time) {
 	for _, c := range a.counters {
-		if c.lines == 0 && !time.Time(c.bucket).After(now) {
+		if c.lines == 0 && !c.kept && !time.Time(c.bucket).After(now) {
 			a.forget(c)
 		}
 	}

@@ -20,7 +20,13 @@ type Decision struct {
 	// Next is when to look again if nothing happens before; zero for never.
 	Next time.Time
 
-	was map[string]Bucket
+	was map[string]bucketWas
+}
+
+// bucketWas is a bucket before a decision, and how often it had been told how that stands.
+type bucketWas struct {
+	bucket Bucket
+	told   int
 }
 
 // Refusal names a task and the counter that has no place for it.
@@ -37,7 +43,7 @@ func (d *Decision) Empty() bool { return len(d.Grants)+len(d.Refused)+len(d.Repl
 // Decide returns what follows now, at most so many grants, and counts on it: [Limiter.Undo]
 // takes back what was not recorded.
 func (a *Limiter) Decide(now time.Time, most int) Decision {
-	d := Decision{Rates: map[string]time.Time{}, was: map[string]Bucket{}}
+	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}}
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
 		e := a.due.list[0]
 		heap.Pop(&a.due)
@@ -77,20 +83,22 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 		return
 	}
 	e := l.first()
-	g := Grant{Task: e.id, Turn: e.turn, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
+	g := Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
 	for c := range l.counters() {
-		g.Limits = append(g.Limits, c.name)
+		if c != l.offered {
+			g.Limits = append(g.Limits, c.name)
+		}
 	}
 	for _, r := range l.rates {
 		if _, known := d.was[r.name]; !known {
-			d.was[r.name] = r.bucket
+			d.was[r.name] = bucketWas{r.bucket, r.told}
 		}
 		r.bucket = r.bucket.Take(r.how, now)
 		d.Rates[r.name] = time.Time(r.bucket)
 	}
 	d.Grants = append(d.Grants, g)
 	a.leave(e)
-	e.granted, e.sure, e.open = e.turn, true, true
+	e.granted, e.rated, e.sure, e.open = e.turn, g.Rated, true, true
 	a.hold(e)
 	// There may be place for one more: the lines that rest there do not know.
 	a.passOn(l, nil, now)
@@ -108,7 +116,15 @@ func (l *line) obstacle(now time.Time) *counter {
 			return r.counter
 		}
 	}
+	if l.waitsForStarts() {
+		return l.offered
+	}
 	return nil
+}
+
+// waitsForStarts tells whether the rate of the queue has admitted as many as it may before one of them starts.
+func (l *line) waitsForStarts() bool {
+	return l.offered != nil && len(l.offered.holders) >= l.offered.max
 }
 
 // park lets a line rest at a counter.
@@ -163,6 +179,9 @@ func (l *line) blocked(at *counter, now time.Time) bool {
 		if s.counter == at {
 			return s.full()
 		}
+	}
+	if at == l.offered {
+		return l.waitsForStarts()
 	}
 	opens, _ := l.opens(at)
 	return opens.After(now)
@@ -274,9 +293,10 @@ func (a *Limiter) Undo(d *Decision) {
 			a.wait(e)
 		}
 	}
-	for name, b := range d.was {
-		if time.Time(a.counter(name).bucket).Equal(d.Rates[name]) {
-			a.Bucket(name, b)
+	for name, was := range d.was {
+		// What was told meanwhile is the truth, also if it is this decision, of which the answer was lost.
+		if a.counter(name).told == was.told {
+			a.Bucket(name, was.bucket)
 		}
 	}
 }

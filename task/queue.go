@@ -18,6 +18,10 @@ type Queue struct {
 	// Limit is how many of its tasks may run at once, and MaxWaiting how many may wait; 0 for no bound.
 	Limit      int `json:"limit,omitempty"`
 	MaxWaiting int `json:"max_waiting,omitempty"`
+	// Rate is how often its tasks may start, whatever their jobs say; zero for no bound. RateSince is
+	// the sequence of the fact that said so, 0 if nobody ever has.
+	Rate      Rate   `json:"rate,omitzero"`
+	RateSince uint64 `json:"rate_since,omitempty"`
 	// Head is the sequence of the last fact about it, 0 for none.
 	Head uint64 `json:"head,omitempty"`
 }
@@ -68,11 +72,13 @@ type QueuePaused struct {
 // QueueResumed ends a pause.
 type QueueResumed struct{ Reason string }
 
-// QueueLimited sets both bounds of a queue; 0 is none.
+// QueueLimited sets all bounds of a queue; 0 is none.
 type QueueLimited struct {
 	// Running is how many of its tasks may run at once, Waiting how many may wait.
 	Running, Waiting int
-	Reason           string
+	// Rate is how often they may start.
+	Rate   Rate
+	Reason string
 }
 
 // QueuePurged says that waiting tasks of the queue were cancelled; each has a fact of its own.
@@ -100,6 +106,7 @@ func EvolveQueue(q Queue, seq uint64, at time.Time, actor string, e QueueEvent) 
 		q.Paused = nil
 	case QueueLimited:
 		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
+		q.rated(e.Rate, seq)
 	}
 	return q
 }
@@ -120,7 +127,22 @@ type ResumeQueue struct{ Reason string }
 // LimitQueue sets those bounds that are not nil; 0 is none.
 type LimitQueue struct {
 	Running, Waiting *int
-	Reason           string
+	// Rate has no key: it is one for the whole queue.
+	Rate   *Rate
+	Reason string
+}
+
+// Validate refuses a bound that cannot be.
+func (c LimitQueue) Validate() error {
+	for _, n := range []*int{c.Running, c.Waiting} {
+		if n != nil && *n < 0 {
+			return fmt.Errorf("a limit of %d: want 1 or more, or none", *n)
+		}
+	}
+	if c.Rate == nil {
+		return nil
+	}
+	return validQueueRate(*c.Rate)
 }
 
 // PurgedQueue says what a purge has done.
@@ -153,17 +175,19 @@ func DecideQueue(q Queue, c QueueCommand, now time.Time) (QueueEvent, error) {
 		}
 		return QueueResumed(c), nil
 	case LimitQueue:
-		e := QueueLimited{Running: q.Limit, Waiting: q.MaxWaiting, Reason: c.Reason}
-		for _, n := range []struct{ to, from *int }{{&e.Running, c.Running}, {&e.Waiting, c.Waiting}} {
-			if n.from == nil {
-				continue
-			}
-			if *n.from < 0 {
-				return nil, fmt.Errorf("a limit of %d: want 1 or more, or none", *n.from)
-			}
-			*n.to = *n.from
+		e := QueueLimited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Reason: c.Reason}
+		if err := c.Validate(); err != nil {
+			return nil, err
 		}
-		if e.Running == q.Limit && e.Waiting == q.MaxWaiting {
+		for _, n := range []struct{ to, from *int }{{&e.Running, c.Running}, {&e.Waiting, c.Waiting}} {
+			if n.from != nil {
+				*n.to = *n.from
+			}
+		}
+		if c.Rate != nil {
+			e.Rate = *c.Rate
+		}
+		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate {
 			return nil, nil
 		}
 		return e, nil

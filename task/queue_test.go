@@ -13,6 +13,7 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	four, none, bad := 4, 0, -1
+	rate, noRate, keyed := Rate{Limit: 100, Per: Duration(time.Minute), Burst: 5}, Rate{}, Rate{Limit: 1, Key: "a"}
 	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
 	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
 	for _, c := range []struct {
@@ -34,13 +35,17 @@ func TestQueue(t *testing.T) {
 		{"bound", Queue{Limit: 2}, LimitQueue{Waiting: &four}, noon, QueueLimited{Running: 2, Waiting: 4}},
 		{"no limit", Queue{Limit: 4, MaxWaiting: 1}, LimitQueue{Running: &none, Waiting: &none}, noon, QueueLimited{}},
 		{"the same limit", Queue{Limit: 4}, LimitQueue{Running: &four}, noon, nil},
+		{"rate", Queue{Limit: 4, MaxWaiting: 1}, LimitQueue{Rate: &rate}, noon, QueueLimited{Running: 4, Waiting: 1, Rate: rate}},
+		{"a limit beside a rate", Queue{Rate: rate}, LimitQueue{Running: &four}, noon, QueueLimited{Running: 4, Rate: rate}},
+		{"no rate", Queue{Limit: 4, Rate: rate}, LimitQueue{Rate: &noRate}, noon, QueueLimited{Running: 4}},
+		{"the same rate", Queue{Rate: rate}, LimitQueue{Rate: &rate}, noon, nil},
 	} {
 		got, err := DecideQueue(c.q, c.c, c.at)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
 		}
 	}
-	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}} {
+	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}, LimitQueue{Rate: &keyed}, LimitQueue{Rate: &Rate{Limit: -1}}, LimitQueue{Rate: &Rate{Burst: 3}}} {
 		if _, err := DecideQueue(Queue{}, c, noon); err == nil {
 			t.Errorf("%+v is not refused", c)
 		}

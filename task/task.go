@@ -40,6 +40,11 @@ type Task struct {
 	Turn uint64 `json:"turn,omitzero"`
 	// Offered is whether an offer for this turn has been seen.
 	Offered bool `json:"offered,omitzero"`
+	// Throttled is whether the task waits for the rate of its queue, which somebody was not to start it without.
+	Throttled bool `json:"throttled,omitzero"`
+	// Rated says which rate of its queue has admitted it in this turn: the sequence of the fact that
+	// set that rate, 0 for none.
+	Rated uint64 `json:"rated,omitzero"`
 	// Seq is the sequence of the last message applied.
 	Seq uint64 `json:"seq"`
 

@@ -133,6 +133,11 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.postponed(v, e, r)
 		}
+	case task.Throttled:
+		if s.lives(v, r) {
+			s.moved(v, r)
+			s.byOthers = false // to admit it is the schedulers' business
+		}
 	case task.Unheld:
 		if s.lives(v, r) {
 			s.moved(v, r)

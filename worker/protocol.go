@@ -63,19 +63,25 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		}
 		t = known
 	}
-	if p.leaves(ctx, &t) {
+	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
+	throttled := t.Throttles(claim) // then it does not matter what else there is to be asked
+	if !throttled && p.leaves(ctx, &t) {
 		return t, false, o.Rest(restFor(o.Deliveries))
 	}
-	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels = p.Labels()
 	}
 	var command task.Command = claim
-	hand, memory, handing := p.handsOver(ctx, &t)
+	var hand task.HandOver
+	var memory task.Ran
+	handing := false
+	if !throttled {
+		hand, memory, handing = p.handsOver(ctx, &t)
+	}
 	if handing = handing && t.Turn == after; handing {
 		command = hand
 	}
-	if !handing && t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
+	if !handing && !throttled && t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
 		hold, err := p.admit(ctx, &t)
 		if err != nil {
 			return t, false, err
@@ -92,6 +98,9 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		return t, false, p.done(ctx, t, o)
 	case err != nil:
 		return t, false, fmt.Errorf("claim task %s: %w", t.ID, err)
+	}
+	if _, held := event.(task.Throttled); held {
+		return t, false, o.Ack() // nothing has to follow from it but what the limiter does
 	}
 	e, started := event.(task.AttemptStarted)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
@@ -79,4 +80,51 @@ func TestClaimHeardLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A task whose queue has a rate is put back, whatever else would be asked about it, and its offer let go of; what
+// the rate has admitted is claimed, also when it comes again.
+func TestClaimUnderARate(t *testing.T) {
+	inBubble(t, func(w *world) {
+		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, AvoidNode: true}})
+		q, _, err := w.rec.DoQueue(w.Context(), task.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers, _ := w.log.Offers(w.Context(), []string{task.DefaultQueue})
+		try := offers.(*events.MemoryOffers).Try
+		lost := &unheard{Memory: w.log, meanwhile: func(uint64) {}} // its own word of putting it back is lost
+		rec := *w.rec
+		rec.Log = lost
+		p := worker.Protocol{Recorder: &rec, Node: "a", Session: "s"}
+		if _, mine, err := p.Claim(w.Context(), try()); mine || err != nil {
+			t.Fatalf("claimed %v, %v", mine, err)
+		}
+		pass(time.Minute)
+		if o := try(); o != nil {
+			t.Fatalf("the offer comes again: %+v", o)
+		}
+		k := w.task(id)
+		if k.State != task.Held || !k.Throttled {
+			t.Fatalf("then it is %+v", k)
+		}
+		place := func(rated uint64) {
+			t.Helper()
+			if _, err := w.log.Place(w.Context(), w.rec.Fact(id, task.AdmittedOffer(w.task(id), rated))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		place(q.RateSince)
+		first := try()
+		k, mine, err := p.Claim(w.Context(), first)
+		if !mine || err != nil {
+			t.Fatalf("what was admitted is not claimed: %v", err)
+		}
+		pass(time.Minute) // its lease runs out
+		again := worker.Protocol{Recorder: w.rec, Node: "b", Session: "other"}
+		k, mine, err = again.Claim(w.Context(), try())
+		if !mine || err != nil || k.Losses != 1 {
+			t.Fatalf("what was admitted and lost is not taken over: %+v, %v", k, err)
+		}
+	})
 }

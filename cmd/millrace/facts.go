@@ -101,6 +101,8 @@ func factNode(r *events.Record) string {
 		return e.Node
 	case task.AttemptLate:
 		return e.Node
+	case task.Throttled:
+		return e.Node
 	}
 	return string(r.Fact.Node)
 }
@@ -147,6 +149,8 @@ func factDetails(r *events.Record) string {
 		return words(fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason), by("until", e.Until))
 	case task.Postponed:
 		return words(by("until", e.Due), e.Detail)
+	case task.Throttled:
+		return "held until " + e.Limit + " admits it"
 	case task.Reopened:
 		return e.Reason
 	case task.Expanded:
@@ -188,7 +192,7 @@ func factDetails(r *events.Record) string {
 	case task.QueueResumed:
 		return e.Reason
 	case task.QueueLimited:
-		return words(boundText(e.Running, "run at once"), boundText(e.Waiting, "wait"), e.Reason)
+		return words(boundsText(e.Running, e.Waiting, e.Rate), e.Reason)
 	case task.QueuePurged:
 		return words(plural(e.Ended, "task")+" cancelled", e.Reason)
 	case task.ScheduleEvent:

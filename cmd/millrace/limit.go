@@ -55,23 +55,29 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 	}
 	for _, text := range f.rate {
 		rate, key := f.keyed(text)
-		count, per, _ := strings.Cut(rate, "/")
-		limit, err := strconv.Atoi(count)
-		if err != nil || limit < 1 {
-			return fmt.Errorf("--rate is %q, want a number and a time, perhaps with a key: 10/1m or 10/1m:{labels.site}", text)
+		r, err := parseRate(rate)
+		if err != nil {
+			return fmt.Errorf("--rate is %q, want a number and a time, perhaps with a key: 10/1m or 10/1m:{labels.site}: %w", text, err)
 		}
-		r := task.Rate{Limit: limit, Burst: f.burst, Key: key}
-		if per != "" {
-			if err := r.Per.UnmarshalText([]byte(per)); err != nil {
-				return fmt.Errorf("--rate is %q: %w", text, err)
-			}
-		}
+		r.Burst, r.Key = f.burst, key
 		s.Rate = append(s.Rate, r)
 	}
 	if given("unique") {
 		s.Unique = &task.Unique{Key: f.unique}
 	}
 	return nil
+}
+
+// parseRate reads a number of starts, and the time for that after a /; without it, a second.
+func parseRate(text string) (r task.Rate, err error) {
+	count, per, timed := strings.Cut(text, "/")
+	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {
+		return r, fmt.Errorf("%q is no number of at least 1", count)
+	}
+	if timed {
+		err = r.Per.UnmarshalText([]byte(per))
+	}
+	return r, err
 }
 
 // keyed parts a limit from its key.
@@ -202,14 +208,27 @@ func rateText(r *task.RateState, now time.Time) (rate, next string) {
 	if r == nil {
 		return "", ""
 	}
-	rate = fmt.Sprintf("%d in %v", r.Limit, r.Per)
-	if r.Burst > 1 {
-		rate += fmt.Sprintf(", %d at once", r.Burst)
-	}
+	rate = rateWords(task.Rate{Limit: r.Limit, Per: r.Per, Burst: r.Burst})
 	if r.Opens.IsZero() {
 		return rate, fmt.Sprintf("%d now", r.Left)
 	}
 	return rate, moment(r.Opens, now)
+}
+
+// rateWords say how often something may start; "" for a rate that is none.
+func rateWords(r task.Rate) string {
+	if r.Limit == 0 {
+		return ""
+	}
+	per := r.Per
+	if per == 0 {
+		per = task.Duration(time.Second)
+	}
+	text := fmt.Sprintf("%d in %v", r.Limit, per)
+	if r.Burst > 1 {
+		text += fmt.Sprintf(", %d at once", r.Burst)
+	}
+	return text
 }
 
 // limitDuty says what a task waits for that its limits hold.
@@ -240,11 +259,18 @@ func limitDuty(t *task.Task, s *task.Standing, now time.Time) string {
 func counterDuty(c *task.CounterState, now time.Time) string {
 	if c.Rate != nil {
 		rate, next := rateText(c.Rate, now)
-		return fmt.Sprintf("limit %s admits %s, the next one %s", c.Name, rate, next)
+		name := "limit " + c.Name
+		if queue, ok := task.QueueOfLimit(c.Name); ok {
+			name = fmt.Sprintf("the rate of queue %s (limit %s)", queue, c.Name)
+		}
+		return fmt.Sprintf("%s admits %s, the next one %s", name, rate, next)
 	}
 	ids := make([]string, len(c.Holders))
 	for i, id := range c.Holders {
 		ids[i] = string(id)
+	}
+	if queue, ok := task.QueueOfLimit(c.Name); ok {
+		return fmt.Sprintf("%d that the rate of queue %s has admitted wait for a worker, such as %s", c.InUse, queue, strings.Join(ids, ", "))
 	}
 	by := strings.Join(ids, ", ")
 	if more := c.InUse - len(ids); more > 0 && len(ids) > 0 {

@@ -28,6 +28,7 @@ started one is of a lower priority, if there are any. Tasks with fair keys
   millrace queue pause crawl --for 1h --reason "their site is down"
   millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
+  millrace queue limit crawl --rate 100/1m
   millrace queue purge crawl --older-than 2d --dry-run`,
 	})
 	c.AddCommand(a.queueList(), a.queueShow(), a.queuePause(), a.queueResume(), a.queueLimit(), a.queuePurge())
@@ -61,11 +62,11 @@ func (a *app) queueList() *cobra.Command {
 }
 
 func queueTable(page *client.QueuePage, now time.Time) table {
-	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "OLDEST", "IN/S", "OUT/S", "NODES"}}
+	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}}
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		t.add(plain(q.Name), queueCell(&q.Queue), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
-			plain(orDash(q.Limit)), plain(age(q.Oldest, now)), plain(perSecond(q.In)), plain(perSecond(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
+			plain(orDash(q.Limit)), plain(queueRateText(q)), plain(age(q.Oldest, now)), plain(perSecond(q.In)), plain(perSecond(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
 	}
 	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Queues), "queue"), page.Seq)}
 	return t
@@ -119,6 +120,27 @@ func boundText(n int, what string) string {
 		return "any number may " + what
 	}
 	return fmt.Sprintf("at most %d may %s", n, what)
+}
+
+// boundsText says in words what bounds a queue has.
+func boundsText(running, waiting int, rate task.Rate) string {
+	text := words(boundText(running, "run at once"), boundText(waiting, "wait"))
+	if rate.Limit > 0 {
+		text = words(text, rateWords(rate)+" may start")
+	}
+	return text
+}
+
+// queueRateText is the rate of a queue, and how many wait for it.
+func queueRateText(q *client.QueueView) string {
+	text := rateWords(q.Rate)
+	if text == "" {
+		return "-"
+	}
+	if r := q.RateState; r != nil && r.Waiting > 0 {
+		text += fmt.Sprintf(" (%d wait)", r.Waiting)
+	}
+	return text
 }
 
 func perSecond(r *float64) string {
@@ -175,6 +197,12 @@ func queueFields(q *client.QueueView, now time.Time) table {
 	out.field("oldest waits since", moment(q.Oldest, now))
 	out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	out.field("limit", words(boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
+	out.field("rate", rateWords(q.Rate))
+	if r := q.RateState; r != nil {
+		_, next := rateText(r.Rate, now)
+		out.field("waiting for it", strconv.Itoa(r.Waiting))
+		out.field("next", next)
+	}
 	out.field("served by", strings.Join(q.Nodes, ", "))
 	return out
 }

@@ -59,40 +59,56 @@ func (a *app) queueResume() *cobra.Command {
 
 func (a *app) queueLimit() *cobra.Command {
 	var o output
-	var reason, most string
+	var reason, most, rate string
+	var burst int
 	c := &cobra.Command{
-		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, or wait",
+		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait, or start in a time",
 		Long: `Lets at most N tasks of a queue run at once, over all nodes; what runs already goes on.
 --max-waiting N refuses tasks that are submitted while so many wait, with exit code 5; those
-that are due later count when they are due.`,
+that are due later count when they are due.
+
+--rate 100/1m lets 100 attempts start in a minute, evenly spread, or --burst of them at once after
+a quiet time. It holds for all tasks of the queue besides what their jobs say, also for those that
+wait already, for retries, and for tasks that ask for labels. What waits for it is held, and a
+millrace server admits it. A new rate begins untouched; --rate none takes it away.`,
 		Example: `  millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
+  millrace queue limit crawl --rate 100/1m --burst 20
+  millrace queue limit crawl --rate none
   millrace queue limit crawl none --max-waiting none`,
 		Args: takes(1, 2, "limit"), ValidArgsFunction: a.completeQueues,
 	}
 	c.Flags().StringVar(&most, "max-waiting", "", "how many may wait: a number, or none")
+	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time: `number/time` such as 100/1m, or none")
+	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		var running, waiting *int
+		to := task.LimitQueue{Reason: reason}
 		var err error
 		if len(args) == 2 {
-			if running, err = parseBound(args[1]); err != nil {
+			if to.Running, err = parseBound(args[1]); err != nil {
 				return misuse(c, "%w", err)
 			}
 		}
 		if most != "" {
-			if waiting, err = parseBound(most); err != nil {
+			if to.Waiting, err = parseBound(most); err != nil {
 				return misuse(c, "--max-waiting: %w", err)
 			}
 		}
-		if running == nil && waiting == nil {
-			return misuse(c, "the limit is missing: a number or none, or --max-waiting")
+		if to.Rate, err = parseQueueRate(rate, burst); err != nil {
+			return misuse(c, "%w", err)
+		}
+		if to.Running == nil && to.Waiting == nil && to.Rate == nil {
+			return misuse(c, "the limit is missing: a number or none, --max-waiting, or --rate")
+		}
+		if err := to.Validate(); err != nil {
+			return misuse(c, "%w", err)
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
 			asking, cancel := a.asking(ctx)
 			defer cancel()
-			q, err := cl.LimitQueue(asking, name, running, waiting, reason)
+			q, err := cl.LimitQueue(asking, name, to)
 			return a.sayQueue(q, err, &o)
 		})(c, args)
 	}
@@ -112,6 +128,24 @@ func parseBound(s string) (*int, error) {
 	return &n, nil
 }
 
+// parseQueueRate reads --rate and --burst; nil if no rate is given.
+func parseQueueRate(rate string, burst int) (*task.Rate, error) {
+	switch {
+	case rate == "" && burst == 0:
+		return nil, nil
+	case rate == "", rate == "none" && burst != 0:
+		return nil, errors.New("--burst belongs to --rate; give that, too")
+	case rate == "none":
+		return &task.Rate{}, nil
+	}
+	r, err := parseRate(rate)
+	if err != nil {
+		return nil, fmt.Errorf("--rate is %q, want a number and a time, such as 100/1m, or none: %w", rate, err)
+	}
+	r.Burst = burst
+	return &r, nil
+}
+
 // sayQueue prints what operators have said about a queue.
 func (a *app) sayQueue(q task.Queue, err error, o *output) error {
 	if err != nil {
@@ -124,7 +158,7 @@ func (a *app) sayQueue(q task.Queue, err error, o *output) error {
 	if p := q.Paused; p != nil {
 		text = words("paused", by("until", p.Until), p.Reason)
 	}
-	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
+	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundsText(q.Limit, q.MaxWaiting, q.Rate)))
 	return err
 }
 
@@ -139,8 +173,8 @@ func (a *app) queuePurge() *cobra.Command {
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
-		Long: `Cancels the tasks that wait in a queue: pending ones, or those in the states given, of
-which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
+		Long: `Cancels the tasks that wait in a queue: pending ones and those that its rate holds, or those in
+the states given, of which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
 submitted meanwhile are left alone.`,
 		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
 	}
@@ -151,6 +185,9 @@ submitted meanwhile are left alone.`,
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if !c.Flags().Changed("state") {
+			states = append(states, task.Held.String()) // by the rate of the queue, no other
+		}
 		want, err := parseStates(states)
 		if err != nil {
 			return misuse(c, "%w", err)
@@ -161,7 +198,7 @@ submitted meanwhile are left alone.`,
 			}
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-			p := purge{a: a, cl: cl, reason: reason, request: client.ListRequest{
+			p := purge{a: a, cl: cl, reason: reason, waiting: !c.Flags().Changed("state"), request: client.ListRequest{
 				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.now().Add(-older.d),
 			}}
 			asking, cancel := a.asking(ctx)
@@ -200,6 +237,7 @@ type purge struct {
 	cl      *client.Client
 	request client.ListRequest
 	reason  string
+	waiting bool // of what is held only what the rate of the queue holds
 	ended   int
 }
 
@@ -214,6 +252,9 @@ func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error)
 			return n, err
 		}
 		for _, t := range page.Tasks {
+			if p.waiting && t.State == task.Held && !t.Throttled {
+				continue
+			}
 			if err := do(t); err != nil {
 				return n, err
 			}

@@ -23,6 +23,7 @@ var offerCases = []testCase{
 	{name: "many workers get each offer once", body: manyWorkers},
 	{name: "a node proves that offers reach it", body: proof},
 	{name: "a first offer is the only one", body: firstOffers},
+	{name: "an offer bears the rate of its queue", body: ratedOffers},
 	{name: "a node gets what is meant for it at any priority", body: ownRoute},
 }
 
@@ -357,4 +358,49 @@ func firstOffers(s *suite) {
 		s.Errorf("a first offer after one that is over: %v, want ErrConflict", errs[0])
 	}
 	s.nothing(offers, s.o.AckWait/4)
+}
+
+// A place that is opened after a rate was set knows of it.
+func ratedOffers(s *suite) {
+	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
+	limit := func(rate task.Rate) task.Queue {
+		s.Helper()
+		q, _, err := r.DoQueue(s.context(), "default", task.LimitQueue{Rate: &rate})
+		if err != nil {
+			s.Fatal(err)
+		}
+		return q
+	}
+	before := s.offers("default")
+	s.submit("default")
+	if offer := s.next(before); offer.Rate != (task.QueueRate{}) {
+		s.Errorf("before there is a rate the offer has %+v", offer.Rate)
+	} else {
+		s.ack(offer)
+	}
+	q := limit(task.Rate{Limit: 5})
+	want := task.QueueRate{Queue: "default", Since: q.RateSince}
+	if q.RateSince == 0 {
+		s.Error("nobody knows since when the rate is")
+	}
+	s.submit("default")
+	if offer := s.next(s.offers("default")); offer.Rate != want {
+		s.Errorf("the offer has the rate %+v, want %+v", offer.Rate, want)
+	} else {
+		s.ack(offer)
+	}
+	other := s.offers("other")
+	s.submit("other")
+	if offer := s.next(other); offer.Rate != (task.QueueRate{}) {
+		s.Errorf("the rate of another queue came with an offer: %+v", offer.Rate)
+	} else {
+		s.ack(offer)
+	}
+	limit(task.Rate{})
+	s.submit("default")
+	if offer := s.next(s.offers("default")); offer.Rate != (task.QueueRate{}) {
+		s.Errorf("the rate is gone, and the offer has %+v", offer.Rate)
+	} else {
+		s.ack(offer)
+	}
 }

@@ -97,6 +97,11 @@ func (c *causes) visit(r *events.Record) error {
 			return broken(errI7, "postponed while attempt %d is open", c.attempt)
 		}
 		c.waits(r.Seq, e.Due)
+	case task.Throttled:
+		if c.open || !c.offered {
+			return broken(errI7, "put back, and it is not offered")
+		}
+		c.waitsOn(r.Seq)
 	case task.GivenUp:
 		c.open = false
 	case task.Reopened:
@@ -124,15 +129,20 @@ func (c *causes) moved(e task.Reassigned, r *events.Record) error {
 		return broken(errI7, "moved to where it was, %s", e.To)
 	}
 	c.route = e.To
+	c.waitsOn(r.Seq)
+	return nil
+}
+
+// waitsOn begins a new turn for the same attempt and due as before.
+func (c *causes) waitsOn(since uint64) {
 	before := c.plans[c.turn].dues
 	if c.turn == 0 {
 		before = c.dues // of births that differ, either may be the one that was read
 	}
-	c.waits(r.Seq, c.due)
-	p := c.plans[r.Seq]
+	c.waits(since, c.due)
+	p := c.plans[since]
 	p.dues = before
-	c.plans[r.Seq] = p
-	return nil
+	c.plans[since] = p
 }
 
 func (c *causes) queued(e task.Queued, r *events.Record) error {

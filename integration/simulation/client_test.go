@@ -29,6 +29,8 @@ func (h *history) startClient(name string) {
 			switch {
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
+			case h.weather.watched && h.rng.IntN(8) == 0:
+				c.rate(h.queue()) // without a scheduler nobody would admit what it holds
 			case h.rng.IntN(5) == 0:
 				c.release(h.someTask())
 			case h.rng.IntN(6) == 0:
@@ -89,6 +91,16 @@ func (c *client) release(id task.ID) {
 			return err
 		}
 		return c.rec.Settle(ctx, t)
+	})
+}
+
+// rate gives a queue another rate, or takes it away.
+func (c *client) rate(queue string) {
+	rates := []task.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: task.Duration(10 * time.Second)}, {Limit: 20}, {}}
+	rate := rates[c.h.rng.IntN(len(rates))]
+	c.insist(func() error {
+		_, _, err := c.rec.DoQueue(context.Background(), queue, task.LimitQueue{Rate: &rate})
+		return err
 	})
 }
 

@@ -44,6 +44,7 @@ type history struct {
 	seen    uint64
 	records []events.Record
 	stories map[task.ID]story
+	rated   map[string]*ratedUse // of rates of queues
 	fold    fold
 
 	dice       *rand.PCG // of rng; each step throws its own
@@ -91,7 +92,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	rng := rand.New(dice)
 	h := &history{
 		seed: seed, dice: dice, rng: rng, weather: forecast(rng), variant: v,
-		beats: map[node.ID]node.Heartbeat{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, fold: newFold(),
+		beats: map[node.ID]node.Heartbeat{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, rated: map[string]*ratedUse{}, fold: newFold(),
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
@@ -271,6 +272,7 @@ func (h *history) observe() {
 			h.judge(id)
 		}
 		h.judgeLimits()
+		h.judgeRates(r)
 	}
 }
 

@@ -54,10 +54,40 @@ func (h *history) judgeLimits() {
 	}
 }
 
+// judgeRates counts what was admitted under the rates of queues.
+func (h *history) judgeRates(r *events.Record) {
+	e, ok := r.Fact.Event.(task.Granted)
+	if !ok || r.Kind != events.KindLimit {
+		return
+	}
+	for _, g := range e.Grants {
+		for _, name := range g.Limits {
+			if _, ok := task.QueueOfLimit(name); !ok {
+				continue
+			}
+			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
+			u := h.rated[name]
+			if u == nil {
+				u = &ratedUse{since: r.Fact.At}
+				h.rated[name] = u
+			}
+			if u.n++; said.Rate.Limit == 0 || u.n > max(said.Rate.Burst, 1)+int(r.Fact.At.Sub(u.since)/said.Rate.Every()) {
+				h.fail(fmt.Errorf("%s admits %+v and has admitted %d in %v", name, said.Rate, u.n, r.Fact.At.Sub(u.since)))
+			}
+		}
+	}
+}
+
+// ratedUse is how much was admitted under a rate, since when.
+type ratedUse struct {
+	since time.Time
+	n     int
+}
+
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]uint64{}, rates: map[string]time.Time{}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			a.turn("waits", h.in(time.Second))
@@ -73,8 +103,10 @@ func (h *history) startAdmitter(name string, mortal bool) {
 type limitView struct {
 	view
 	s      *scheduler.Scheduler
-	grants map[task.ID]uint64
+	grants map[task.ID]task.Grant
+	queues map[string]task.Queue
 	rates  map[string]time.Time
+	was    map[task.ID]task.State // as it was told last
 }
 
 func (v *limitView) catchUp() error {
@@ -88,13 +120,19 @@ func (v *limitView) catchUp() error {
 		step := events.Step{Record: r}
 		if e, ok := r.Fact.Event.(task.Granted); ok && r.Kind == events.KindLimit {
 			for _, g := range e.Grants {
-				v.grants[g.Task] = g.Turn
+				v.grants[g.Task] = g
 			}
 			maps.Copy(v.rates, e.Rates)
 		}
+		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+			q := v.queues[r.Fact.Queue]
+			q.Name = r.Fact.Queue
+			v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		}
 		if id := r.Fact.Task; id != "" {
 			t := v.fold.tasks[id]
-			step.Task = &t
+			step.Task, step.Was.State = &t, v.was[id]
+			v.was[id] = t.State
 		}
 		steps = append(steps, step)
 	}
@@ -102,14 +140,21 @@ func (v *limitView) catchUp() error {
 	return nil
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, uint64, bool)) (map[string]time.Time, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (map[string]time.Time, uint64, error) {
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
 		if t := v.fold.tasks[id]; !t.State.Terminal() {
-			turn, ok := v.grants[id]
-			each(&t, turn, ok)
+			var admitted *task.Grant
+			if g, ok := v.grants[id]; ok {
+				admitted = &g
+			}
+			each(&t, admitted)
 		}
 	}
 	return maps.Clone(v.rates), v.fold.seq, nil
+}
+
+func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+	return slices.Collect(maps.Values(v.queues)), nil
 }
 
 func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {

@@ -103,7 +103,7 @@ var remarkable = []string{
 	string(events.TaskSubmitted), string(events.TaskQueued),
 	string(events.AttemptStarted), string(events.AttemptFinished), string(events.AttemptFailed),
 	string(events.AttemptReleased), string(events.AttemptLost), string(events.AttemptAdopted), string(events.AttemptLate),
-	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), task.ReasonUnplaced,
+	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), string(events.TaskThrottled), task.ReasonUnplaced,
 	"cancelled while running", "retry", task.ReasonExpired, task.ReasonLost, task.ReasonPoison,
 	string(events.NodeDraining), string(events.NodeOffline),
 }

@@ -121,6 +121,8 @@ func about(r *events.Record) string {
 		said = fmt.Sprintf(" from %s to %s: %s", e.From, e.To, e.Reason)
 	case task.Postponed:
 		said = fmt.Sprintf(" until %s: %s", e.Due, e.Detail)
+	case task.Throttled:
+		said = fmt.Sprintf(" until %s admits it", e.Limit)
 	case task.GivenUp:
 		said = fmt.Sprintf(" %s: %s", e.Reason, e.Detail)
 	}

@@ -1,0 +1,59 @@
+package integration
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Sixty tasks wait in a queue when it gets a rate; two servers admit them, of which one is killed, and
+// two workers start no more than the rate allows. When it is taken away the rest starts at once.
+func TestARateForAQueue(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	p.server()
+	c := p.connect()
+	other := p.start("server", "--server", p.url, "--data", "other")
+	ids := strings.Fields(p.run("run", "--count", "60", "--", "true"))
+	if len(ids) != 60 {
+		t.Fatalf("submitted %d tasks", len(ids))
+	}
+	const limit, burst = 20, 4
+	p.run("queue", "limit", "default", "--rate", "20/1s", "--burst", "4")
+	since := time.Now() // the rate is heard of by whoever comes from now on
+	p.worker("n1")
+	p.worker("n2")
+	starts := func() (at []time.Time) {
+		for _, records := range p.readLog(c) {
+			for _, r := range records {
+				if r.Fact.Type == events.AttemptStarted {
+					at = append(at, r.Fact.At)
+				}
+			}
+		}
+		slices.SortFunc(at, time.Time.Compare)
+		return at
+	}
+	p.until("some have started", func() bool { return len(starts()) > 10 })
+	other.kill()
+	p.until("most have started", func() bool { return len(starts()) > 40 })
+	p.run("queue", "limit", "default", "--rate", "1/1h")
+	slow := time.Now()
+	p.run("queue", "limit", "default", "--rate", "none")
+	for _, id := range ids {
+		p.await(c, task.ID(id), task.Finished)
+	}
+	n := 0
+	for _, at := range starts() {
+		if n++; at.Before(slow) && n > burst+int(at.Sub(since)*limit/time.Second) {
+			t.Errorf("%d have started within %v of %d in a second, %d at once", n, at.Sub(since), limit, burst)
+		}
+	}
+	if n != len(ids) {
+		t.Errorf("%d attempts of %d tasks", n, len(ids))
+	}
+}

@@ -1,0 +1,38 @@
+package jet
+
+import (
+	"context"
+
+	"millrace/task"
+)
+
+// hear reads what operators have said about the worker's queues. Their rates hold for what their lanes bring from
+// now on: they are known before the first offer is asked for, then soon after somebody says so, and at
+// the latest after [lanesEvery].
+func (o *offers) hear(ctx context.Context) (map[string]task.Queue, error) {
+	said := make(map[string]task.Queue, len(o.queues))
+	for _, name := range o.queues {
+		q, err := o.store.queue(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		said[name] = q
+		o.rate(name, task.RateOf(&q))
+	}
+	return said, nil
+}
+
+// rate notes the rate of a queue; the zero value is none.
+func (o *offers) rate(queue string, r task.QueueRate) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rates == nil {
+		o.rates = map[string]task.QueueRate{}
+	}
+	o.rates[queue] = r
+	for _, s := range o.sources {
+		if s.home == queue {
+			s.rate = r
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// writeQueues writes what operators have said about queues.
+func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
+	for i := range records {
+		r := &records[i]
+		if r.Kind != events.KindQueue || r.Fact.Queue == "" {
+			continue
+		}
+		q, err := loadQueue(ctx, f.w.conn, r.Fact.Queue)
+		if err != nil {
+			return err
+		}
+		e, _ := r.Fact.Event.(task.QueueEvent)
+		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		doc, err := json.Marshal(q)
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name, err)
+		}
+		if err := f.w.exec(ctx, "INSERT OR REPLACE INTO queues VALUES (?, ?)", q.Name, string(doc)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadQueue returns the queue as it is stored, or one of which nothing was said.
+func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, error) {
+	var doc []byte
+	err := conn.QueryRowContext(ctx, "SELECT doc FROM queues WHERE name = ?", name).Scan(&doc)
+	if errors.Is(err, sql.ErrNoRows) {
+		return task.Queue{Name: name}, nil
+	}
+	q := task.Queue{}
+	if err == nil {
+		err = json.Unmarshal(doc, &q)
+	}
+	return q, err
+}
+
+// SaidOfQueues returns the queues about which operators have said something, and what.
+func (s *Store) SaidOfQueues(ctx context.Context) (queues []task.Queue, err error) {
+	err = s.view(ctx, "list what was said of queues", func(tx *sql.Tx, _ uint64) error {
+		var doc []byte
+		return each(ctx, tx, "SELECT doc FROM queues", nil, []any{&doc}, func() error {
+			var q task.Queue
+			if err := json.Unmarshal(doc, &q); err != nil {
+				return err
+			}
+			queues = append(queues, q)
+			return nil
+		})
+	})
+	return queues, err
+}

@@ -1,0 +1,78 @@
+package projections
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// A scheduler that starts finds what the rates of queues hold, what they have admitted and nobody has started, and the
+// rates, however the facts were cut into batches.
+func TestRatedRows(t *testing.T) {
+	log := events.NewMemory(time.Now, time.Second)
+	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
+	q, _, err := r.DoQueue(t.Context(), task.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	does := func(k task.Task, c task.Command) task.Task {
+		t.Helper()
+		k, _, err := r.Do(t.Context(), k, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	var ids []task.ID
+	head := uint64(0)
+	for i := range 4 {
+		id, _ := submit(t, r)
+		k, err := r.Load(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, k.ID)
+		if i == 3 {
+			continue // nobody has looked at it
+		}
+		k = does(k, task.Claim{Node: "n", Offer: k.Seq, Rate: task.RateOf(&q)})
+		if i == 0 {
+			continue // it is held
+		}
+		if head, err = r.Admit(t.Context(), task.Granted{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}, head); err != nil {
+			t.Fatal(err)
+		}
+		seq, err := log.Place(t.Context(), r.Fact(k.ID, task.AdmittedOffer(k, q.RateSince)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			if k, err = r.Load(t.Context(), k.ID); err != nil {
+				t.Fatal(err)
+			}
+			does(k, task.Claim{Node: "n", Offer: seq, After: k.Turn, Rate: task.RateOf(&q)})
+		}
+	}
+	records := log.All()
+	for _, size := range []int{1, 3, len(records)} {
+		s := open(t, "")
+		project(t, s, 10, records, func() int { return size })
+		found := map[task.ID]string{}
+		_, _, err := s.EachLimited(t.Context(), func(k *task.Task, admitted *task.Grant) {
+			if k.Limited() {
+				found[k.ID] = fmt.Sprint(k.State, " ", k.Throttled, " ", k.Rated == q.RateSince, " ", admitted != nil)
+			}
+		})
+		if err != nil || len(found) != 2 || found[ids[0]] != "held true false false" || found[ids[1]] != "pending false true false" {
+			t.Errorf("in batches of %d: found %v, %v", size, found, err)
+		}
+		queues, err := s.SaidOfQueues(t.Context())
+		if err != nil || !slices.EqualFunc(queues, []task.Queue{q}, func(a, b task.Queue) bool { return a == b }) {
+			t.Errorf("in batches of %d: the queues are %+v, %v; want %+v", size, queues, err, q)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package task
+
+import (
+	"strings"
+	"time"
+)
+
+// home is what is known of a queue.
+func (a *Limiter) home(name string) *Queue {
+	q := a.queues[name]
+	if q == nil {
+		q = &Queue{Name: strings.Clone(name)}
+		a.queues[q.Name] = q
+	}
+	return q
+}
+
+// Queue takes over what operators have said about a queue, unless it knows of more. What waits is
+// under the queue's new rate from then on, and under none if there is none.
+func (a *Limiter) Queue(said Queue) {
+	q := a.home(said.Name)
+	if said.Head <= q.Head {
+		return
+	}
+	was := *q
+	if *q = said; q.RateSince == was.RateSince {
+		return
+	}
+	old := a.counters[RateOf(&was).limit()]
+	if old != nil {
+		old.kept = false
+	}
+	if q.Rate.Limit > 0 {
+		c := a.counter(RateOf(q).limit())
+		c.how, c.kept = q.Rate, true
+	}
+	for _, l := range a.lines {
+		if l.queue == q {
+			a.unplace(l)
+			a.untap(l)
+			a.tap(l)
+			a.place(l)
+		}
+	}
+	if old != nil && old.lines == 0 {
+		a.forget(old)
+	}
+}
+
+// Said is [Limiter.Queue] for one fact.
+func (a *Limiter) Said(name string, seq uint64, at time.Time, e QueueEvent) {
+	a.Queue(EvolveQueue(*a.home(name), seq, at, "", e))
+}
+
+// Ruled tells whether a queue has a rate or had one.
+func (a *Limiter) Ruled() bool {
+	for _, q := range a.queues {
+		if q.RateSince > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tap puts a line under the rate of its queue, if that has one.
+func (a *Limiter) tap(l *line) {
+	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
+		return
+	}
+	name := RateOf(l.queue).limit()
+	c := a.counter(name)
+	c.how, c.kept = l.queue.Rate, true
+	l.rates = append(l.rates, tap{c, l.queue.Rate})
+	l.offered = a.counter(name + "/" + l.route)
+	l.offered.max = l.queue.Rate.ahead()
+	for _, c := range []*counter{c, l.offered} {
+		c.lines++
+		c.waits += len(l.waiting.list)
+	}
+}
+
+// untap is the reverse of tap.
+func (a *Limiter) untap(l *line) {
+	if !l.rated {
+		return
+	}
+	last := len(l.rates) - 1
+	for _, c := range []*counter{l.rates[last].counter, l.offered} {
+		c.waits -= len(l.waiting.list)
+		a.release(c)
+	}
+	l.rates, l.rated, l.offered = l.rates[:last], false, nil
+}
+
+// offered counts a task as one that the rate of its queue has admitted and that has not started.
+func (a *Limiter) offered(e *entry) {
+	if c := e.line.offered; c != nil && !e.live && e.rated == e.line.queue.RateSince {
+		c.holders[e.id] = e
+	}
+}
+
+// started does so no more.
+func (a *Limiter) started(e *entry) {
+	if c := e.line.offered; c != nil && c.holders[e.id] != nil {
+		delete(c.holders, e.id)
+		a.wake(c)
+	}
+}
+
+// ahead is how many the rate of a queue may have admitted, on one route, that have not started. Else
+// they would start all at once when a pause is over, or the workers are back.
+func (r Rate) ahead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }
+
+// hidden tells whether a counter is a rate that a queue had once.
+func (c *counter) hidden() bool {
+	_, ofQueue := QueueOfLimit(c.name)
+	return ofQueue && !c.kept
+}
