@@ -3,6 +3,7 @@ package jet
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -51,19 +52,17 @@ func says(err error, code int) bool {
 	return errors.As(err, &e) && e.ErrCode == code
 }
 
-// isOffline tells whether the client library has the server's word that the only server which
-// has a consumer is not there.
-func isOffline(err error) bool {
+// answers tells whether the client library has the server's word in an error with one of some codes.
+func answers(err error, codes ...jetstream.ErrorCode) bool {
 	var e *jetstream.APIError
-	return errors.As(err, &e) && e.ErrorCode == codeOffline
+	return errors.As(err, &e) && slices.Contains(codes, e.ErrorCode)
 }
 
-// isForming tells whether the client library has the server's word that the cluster is not, or not
-// yet, whole enough.
-func isForming(err error) bool {
-	var e *jetstream.APIError
-	return errors.As(err, &e) && (e.ErrorCode == codeNoPeers || e.ErrorCode == codeNoLeader)
-}
+// isOffline tells whether the only server which has a consumer is not there.
+func isOffline(err error) bool { return answers(err, codeOffline) }
+
+// isForming tells whether the cluster is not, or not yet, whole enough.
+func isForming(err error) bool { return answers(err, codeNoPeers, codeNoLeader) }
 
 // errNoStream is what the server answers when no stream takes a subject: it was
 // removed, or its leader is changing. Nothing was stored.

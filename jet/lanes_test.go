@@ -184,13 +184,22 @@ func TestWeightedQueues(t *testing.T) {
 func TestManySlotsAndLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: time.Minute})
-	const tasks, workers, slots = 600, 3, 8
+	workers := []*offers{offersOf(t, s, "a", "b"), offersOf(t, s, "a", "b"), offersOf(t, s, "a", "b")}
+	takenOnce(t, workers, 600, func(i int) {
+		submitTo(t, s, []string{"a", "b"}[i%2], 1+i%10, []string{"", fmt.Sprint(i % 7)}[i%3%2])
+	})
+}
+
+// takenOnce places tasks, and looks that eight slots of each worker take each of them once, with hardly
+// any delivery in vain.
+func takenOnce(t *testing.T, workers []*offers, tasks int, place func(i int)) {
+	t.Helper()
+	const slots = 8
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
-	seen, deliveries := map[task.ID]int{}, 0
+	seen, deliveries := map[uint64]int{}, 0
 	var wg sync.WaitGroup
-	for range workers {
-		o := offersOf(t, s, "a", "b")
+	for _, o := range workers {
 		for range slots {
 			wg.Go(func() {
 				for {
@@ -199,7 +208,7 @@ func TestManySlotsAndLanes(t *testing.T) {
 						return
 					}
 					mu.Lock()
-					seen[offer.Fact.Task]++
+					seen[offer.Seq]++
 					deliveries += offer.Deliveries
 					mu.Unlock()
 					if err := offer.Ack(); err != nil {
@@ -210,7 +219,7 @@ func TestManySlotsAndLanes(t *testing.T) {
 		}
 	}
 	for i := range tasks {
-		submitTo(t, s, []string{"a", "b"}[i%2], 1+i%10, []string{"", fmt.Sprint(i % 7)}[i%3%2])
+		place(i)
 	}
 	eventually(t, "all were taken", func() bool {
 		mu.Lock()
@@ -219,9 +228,9 @@ func TestManySlotsAndLanes(t *testing.T) {
 	})
 	cancel()
 	wg.Wait()
-	for id, n := range seen {
+	for seq, n := range seen {
 		if n != 1 {
-			t.Errorf("task %s was handed out to %d slots", id, n)
+			t.Errorf("offer %d was handed out to %d slots", seq, n)
 		}
 	}
 	if deliveries > tasks*3/2 {

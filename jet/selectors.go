@@ -112,8 +112,7 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 
 // fasterThan tells whether a write of a key failed because of somebody else's.
 func fasterThan(err error) bool {
-	var api *jetstream.APIError
-	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == codeWriteInFlight
+	return errors.Is(err, jetstream.ErrKeyExists) || answers(err, codeWriteInFlight)
 }
 
 // selectorBucket is the bucket of declarations. A server of an earlier version has not made it.
