@@ -42,9 +42,16 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 	if err := s.underQueues(ctx, counts, oldest); err != nil {
 		return nil, err
 	}
+	told, err := s.View.SaidOfQueues(ctx)
+	if err != nil {
+		return nil, err
+	}
 	names := map[string]bool{}
 	for q := range counts {
 		names[q] = true
+	}
+	for i := range told {
+		names[told[i].Name] = true
 	}
 	for i := range nodes {
 		if nodes[i].State == node.Retired {

@@ -133,8 +133,10 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 	switch {
 	case rate == "" && burst == 0:
 		return nil, nil
-	case rate == "", rate == "none" && burst != 0:
+	case rate == "":
 		return nil, errors.New("--burst belongs to --rate; give that, too")
+	case rate == "none" && burst != 0:
+		return nil, errors.New("--burst is part of a rate, and --rate none takes it away: leave one of them out")
 	case rate == "none":
 		return &task.Rate{}, nil
 	}
