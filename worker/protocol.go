@@ -64,7 +64,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		t = known
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
-	throttled := t.Throttles(claim) // then it does not matter what else there is to be asked
+	throttled := t.Throttles(claim)
 	if !throttled && p.leaves(ctx, &t) {
 		return t, false, o.Rest(restFor(o.Deliveries))
 	}
@@ -72,22 +72,11 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 		claim.Labels = p.Labels()
 	}
 	var command task.Command = claim
-	var hand task.HandOver
 	var memory task.Ran
-	handing := false
-	if !throttled {
-		hand, memory, handing = p.handsOver(ctx, &t)
-	}
-	if handing = handing && t.Turn == after; handing {
-		command = hand
-	}
-	if !handing && !throttled && t.Spec != nil && t.Spec.Breaker != nil && t.Waiting() && t.Turn == after {
-		hold, err := p.admit(ctx, &t)
-		if err != nil {
+	if !throttled { // else nothing comes of it that there would be to ask for
+		var err error
+		if command, memory, err = p.instead(ctx, &t, claim); err != nil {
 			return t, false, err
-		}
-		if hold != nil {
-			command = hold
 		}
 	}
 	t, event, err := p.Recorder.Do(ctx, t, command)
@@ -116,6 +105,23 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	// The answer to the claim was lost with the connection, and by the time that was back
 	// the attempt had been given up.
 	return t, false, p.done(ctx, t, o)
+}
+
+// instead is what is asked for in place of a claim if the task is better left to another node or its breaker
+// holds it back, else the claim; and what is to be remembered of where it starts.
+func (p *Protocol) instead(ctx context.Context, t *task.Task, claim task.Claim) (task.Command, task.Ran, error) {
+	hand, memory, better := p.handsOver(ctx, t)
+	switch {
+	case t.Turn != claim.After:
+		return claim, memory, nil // the offer is stale
+	case better:
+		return hand, memory, nil
+	case t.Spec != nil && t.Spec.Breaker != nil && t.Waiting():
+		if hold, err := p.admit(ctx, t); err != nil || hold != nil {
+			return hold, memory, err
+		}
+	}
+	return claim, memory, nil
 }
 
 // Report records how the attempt of t ended, makes durable what follows from
