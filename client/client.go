@@ -262,7 +262,7 @@ func (c *Client) place(ctx context.Context, births []*events.Fact, each func(Rec
 		seqs[i], errs[i] = seq, err
 		if err == nil && !birth.Offers() {
 			settling.Go(func() error {
-				errs[i] = c.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
+				errs[i] = c.rec.SettleBirth(ctx, f, seq)
 				return nil
 			})
 		}
@@ -387,7 +387,7 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 	if err != nil {
 		return t, fmt.Errorf("signal task %s: %w", id, err)
 	}
-	return t, c.rec.Settle(ctx, t)
+	return t, c.rec.Settle(ctx, &t)
 }
 
 // Release moves a task that waits for certain nodes to its shared queue, where
@@ -402,5 +402,5 @@ func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.T
 	if err != nil {
 		return t, fmt.Errorf("release task %s: %w", id, err)
 	}
-	return t, c.rec.Settle(ctx, t)
+	return t, c.rec.Settle(ctx, &t)
 }

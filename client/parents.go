@@ -52,7 +52,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
 			_, err = c.rec.Submit(ctx, facts[i].Task, birth)
 		} else if err == nil && !birth.Due.IsZero() {
-			err = c.rec.Settle(ctx, task.Evolve(task.Task{ID: facts[i].Task}, task.Recorded{Seq: seq, At: facts[i].At, Event: birth}))
+			err = c.rec.SettleBirth(ctx, facts[i], seq)
 		}
 		failed = errors.Join(failed, err)
 	})
@@ -216,7 +216,7 @@ func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.T
 			return now, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
 		}
 	}
-	return now, c.rec.Settle(ctx, now)
+	return now, c.rec.Settle(ctx, &now)
 }
 
 // parents are those above a task that could live again with it, the nearest first.

@@ -138,7 +138,7 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 	if err != nil {
 		return t, fmt.Errorf("edit task %s: %w", id, err)
 	}
-	return t, c.rec.Settle(ctx, t)
+	return t, c.rec.Settle(ctx, &t)
 }
 
 // boundFor is how long a client goes by what it knows of the bounds of queues, so that

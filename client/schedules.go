@@ -107,7 +107,7 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 	if err != nil {
 		return Receipt{}, false, err
 	}
-	return Receipt{ID: id, Seq: seq}, true, c.rec.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: f.At, Event: birth}))
+	return Receipt{ID: id, Seq: seq}, true, c.rec.SettleBirth(ctx, f, seq)
 }
 
 // ScheduleFacts returns what the log tells of changes of a schedule, in order.

@@ -230,7 +230,7 @@ func (r *Record) Node() node.Recorded {
 func FoldTask(id task.ID, records []Record) task.Task {
 	t := task.Task{ID: id}
 	for i := range records {
-		t = task.Evolve(t, records[i].Task())
+		t.Apply(records[i].Task())
 	}
 	return t
 }

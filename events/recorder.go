@@ -65,31 +65,42 @@ func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
 //
 // A [task.Reopen] of a task with a unique key is also refused with a [*Taken] if another task has that.
 func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Task, task.Event, error) {
+	event, err := r.Move(ctx, &t, c)
+	return t, event, err
+}
+
+// Move is [Recorder.Do] in place: t becomes what Do returns.
+func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task.Event, error) {
 	if again, ok := c.(task.Reopen); ok {
 		if key, err := t.UniqueKey(); err == nil && key != "" {
-			return r.reopenUnique(ctx, t, again, key)
+			now, event, err := r.reopenUnique(ctx, *t, again, key)
+			*t = now
+			return event, err
 		}
 	}
 	for {
-		event, err := task.Decide(t, c, r.Now())
+		event, err := t.Decide(c, r.Now())
 		if err != nil || event == nil {
-			return t, nil, err
+			return nil, err
 		}
 		f := r.Fact(t.ID, event)
-		var now task.Task
+		var now *task.Task // which is read only if the answer was lost or somebody else was faster
 		seq, err := r.record(ctx, f, t.Head, func() (head uint64, found bool, err error) {
-			now, found, err = r.read(ctx, t.ID, f.ID)
-			return now.Head, found, err
+			read, found, err := r.read(ctx, t.ID, f.ID)
+			now = &read
+			return read.Head, found, err
 		})
 		switch {
 		case errors.Is(err, errMoved):
-			t = now
+			*t = *now
 		case err != nil:
-			return t, nil, fmt.Errorf("record %s: %w", f.Type, err)
+			return nil, fmt.Errorf("record %s: %w", f.Type, err)
 		case seq == 0:
-			return now, event, nil
+			*t = *now
+			return event, nil
 		default:
-			return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event}), event, nil
+			t.Apply(task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
+			return event, nil
 		}
 	}
 }
@@ -160,7 +171,7 @@ func (r *Recorder) Admit(ctx context.Context, e task.Granted, last uint64) (uint
 // Settle makes durable what must follow from the task's state: the offer of its
 // next attempt, or the timer of that. Afterwards the offer that led here may be
 // acknowledged. Settling twice is harmless.
-func (r *Recorder) Settle(ctx context.Context, t task.Task) error {
+func (r *Recorder) Settle(ctx context.Context, t *task.Task) error {
 	if t.Waiting() && len(t.Holds) > 0 && t.Head > 0 {
 		// Offers do not move the chain: one may have opened the hold before the event that
 		// led here was recorded, for a turn that this event has ended.
@@ -168,7 +179,7 @@ func (r *Recorder) Settle(ctx context.Context, t task.Task) error {
 		if err != nil {
 			return err
 		}
-		t = now
+		t = &now
 	}
 	next, ok := task.NextOffer(t)
 	if !ok {
@@ -193,7 +204,7 @@ func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (ui
 		if err != nil {
 			return 0, fmt.Errorf("submit task %s: %w", id, err)
 		}
-		return seq, r.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: at, Event: e}))
+		return seq, r.settleBirth(ctx, id, seq, at, e)
 	}
 	f := r.Fact(id, e)
 	seq, err := r.Log.Place(ctx, f)
@@ -203,7 +214,18 @@ func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (ui
 	if err != nil {
 		return 0, fmt.Errorf("submit task %s: %w", id, err)
 	}
-	return seq, r.Settle(ctx, task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: f.At, Event: e}))
+	return seq, r.settleBirth(ctx, id, seq, f.At, e)
+}
+
+// SettleBirth is [Recorder.Settle] for a task of which there is only the birth, recorded by f.
+func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
+	return r.settleBirth(ctx, f.Task, seq, f.At, f.Event.(task.Event))
+}
+
+func (r *Recorder) settleBirth(ctx context.Context, id task.ID, seq uint64, at time.Time, e task.Event) error {
+	t := task.Task{ID: id}
+	t.Apply(task.Recorded{Seq: seq, At: at, Event: e})
+	return r.Settle(ctx, &t)
 }
 
 func (r *Recorder) place(ctx context.Context, f *Fact) error {

@@ -31,11 +31,11 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	if err != nil || event == nil {
 		t.Fatalf("it was not moved: %v, %v", event, err)
 	}
-	if err := r.Settle(t.Context(), moved); err != nil {
+	if err := r.Settle(t.Context(), &moved); err != nil {
 		t.Fatal(err)
 	}
 	now, err := r.Load(t.Context(), id)
-	if _, missing := task.NextOffer(now); err != nil || missing || now.State != task.Pending || now.Route.Queue() != "q" {
+	if _, missing := task.NextOffer(&now); err != nil || missing || now.State != task.Pending || now.Route.Queue() != "q" {
 		t.Errorf("it is %s on %s, an offer is missing: %t (%v)", now.State, now.Route, missing, err)
 	}
 }

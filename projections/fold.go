@@ -216,7 +216,7 @@ func (f *fold) evolve(records []events.Record) {
 	for i, at := range f.of {
 		if at >= 0 {
 			c := &f.changes[at]
-			c.task = task.Evolve(c.task, records[i].Task())
+			c.task.Apply(records[i].Task())
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 		if at >= 0 {
 			c := &f.changes[at]
 			s.Was = events.GlanceAt(&c.task)
-			c.task = task.Evolve(c.task, records[i].Task())
+			c.task.Apply(records[i].Task())
 			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
 		}
 		f.steps = append(f.steps, s)

@@ -83,7 +83,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) error {
 	case event != nil:
 		s.repaired(RepairDead, 1).Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
 	}
-	return s.rec.Settle(ctx, t)
+	return s.rec.Settle(ctx, &t)
 }
 
 // sweepIdle offers tasks anew that wait in a queue which is served, while there
@@ -119,7 +119,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		}
 		s.repaired(RepairOffer, 1).Str("task", string(id)).Msg("it waits, and its offer is gone; the sweep offers it again")
 		t.Offered = false
-		errs = append(errs, s.rec.Settle(ctx, t))
+		errs = append(errs, s.rec.Settle(ctx, &t))
 	}
 	return errors.Join(errs...)
 }

@@ -367,7 +367,7 @@ func (s *Scheduler) bearTick(ctx context.Context, f *events.Fact) error {
 	if err != nil {
 		return err
 	}
-	return s.rec.Settle(ctx, task.Evolve(task.Task{ID: f.Task}, task.Recorded{Seq: seq, At: f.At, Event: f.Event.(task.Event)}))
+	return s.rec.SettleBirth(ctx, f, seq)
 }
 
 // cancel asks for a task's end, as a person would.

@@ -17,7 +17,8 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		all := w.runTold(t, 2)
 		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
 		w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
-		if err := w.rec.Settle(t.Context(), w.task(t, id)); err != nil {
+		handed := w.task(t, id)
+		if err := w.rec.Settle(t.Context(), &handed); err != nil {
 			t.Fatal(err)
 		}
 		if now := w.task(t, id); now.Route != "@n2.5" {

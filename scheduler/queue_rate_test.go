@@ -83,7 +83,7 @@ func (w *testWorld) attempt(t *testing.T, log events.Log, o *events.Offer, end f
 			return false
 		}
 	}
-	return rec.Settle(t.Context(), k) == nil
+	return rec.Settle(t.Context(), &k) == nil
 }
 
 func finish(k task.Task) task.Command { return task.Finish{Epoch: k.Epoch} }

@@ -211,7 +211,7 @@ func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error
 	case waitsForNeeds(&t):
 		return &t, nil
 	}
-	if err := s.rec.Settle(ctx, t); err != nil {
+	if err := s.rec.Settle(ctx, &t); err != nil {
 		return nil, err
 	}
 	s.needs.done(id, t.Seq)
@@ -250,7 +250,7 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 		err = nil // somebody was faster
 	}
 	if err == nil {
-		err = s.rec.Settle(ctx, now)
+		err = s.rec.Settle(ctx, &now)
 	}
 	if err != nil {
 		return false, fmt.Errorf("task %s: %w", d.id, err)

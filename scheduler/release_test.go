@@ -106,7 +106,8 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 		w.known = func() { // another scheduler is faster
 			now := w.task(t, second)
 			w.do(t, now, task.Unhold{Hold: task.HoldNeeds})
-			if err := w.rec.Settle(t.Context(), w.task(t, second)); err != nil {
+			now = w.task(t, second)
+			if err := w.rec.Settle(t.Context(), &now); err != nil {
 				t.Fatal(err)
 			}
 			w.end(t, second)

@@ -405,11 +405,11 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	if duty.Command == nil {
 		// The offer that should have come by itself.
-		if _, missing := task.NextOffer(t); !missing || sweeping && !s.missedLong(&t, now) {
+		if _, missing := task.NextOffer(&t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
 		s.repaired(kind, 1).Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
-		return s.rec.Settle(ctx, t)
+		return s.rec.Settle(ctx, &t)
 	}
 	t, event, err := s.rec.Do(ctx, t, duty.Command)
 	switch {
@@ -425,5 +425,5 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		}
 		said.Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
-	return s.rec.Settle(ctx, t)
+	return s.rec.Settle(ctx, &t)
 }

@@ -275,7 +275,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.rec.Settle(t.Context(), now); err != nil {
+		if err := w.rec.Settle(t.Context(), &now); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Disarm(t.Context(), id, math.MaxUint64); err != nil {
@@ -302,7 +302,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(7 * time.Second) // overdue, and seen so by one sweep
-		next, missing := task.NextOffer(now)
+		next, missing := task.NextOffer(&now)
 		if !missing {
 			t.Fatal("no offer is owed")
 		}

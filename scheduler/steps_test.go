@@ -67,7 +67,8 @@ func TestStepsGoOn(t *testing.T) {
 		}
 		settle()
 		is("a has another life", map[task.ID]task.State{id: task.Running, step("b"): task.Held, step("c"): task.Held})
-		if err := w.rec.Settle(t.Context(), w.task(t, step("a"))); err != nil {
+		again := w.task(t, step("a"))
+		if err := w.rec.Settle(t.Context(), &again); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b", "c"} {

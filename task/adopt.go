@@ -61,7 +61,7 @@ type AttemptAdopted struct {
 func (Adopt) isCommand()        {}
 func (AttemptAdopted) isEvent() {}
 
-func adopt(t Task, c Adopt) (Event, error) {
+func adopt(t *Task, c Adopt) (Event, error) {
 	switch {
 	case t.Node != c.Node:
 		return nil, fmt.Errorf("%w: it is on node %s", ErrFenced, t.Node)

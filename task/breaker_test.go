@@ -126,7 +126,7 @@ func TestPostpone(t *testing.T) {
 	if got.State != Scheduled || got.Reason != ReasonBreaker || got.Message != "open" || !got.Due.Equal(due) || got.Offered || got.Turn != 2 || !got.StartBy.Equal(bounded.StartBy) {
 		t.Errorf("postponed: %+v", got)
 	}
-	if next, ok := NextOffer(got); !ok || next.After != 2 || !next.Due.Equal(due) {
+	if next, ok := NextOffer(&got); !ok || next.After != 2 || !next.Due.Equal(due) {
 		t.Errorf("its next offer is %+v, %t", next, ok)
 	}
 	back := Evolve(got, Recorded{Seq: 3, At: due, Event: Queued{Work: got.Work, Attempt: 1, After: 2, Due: due}})

@@ -30,7 +30,7 @@ type Dismissed struct{ Reason string }
 func (Dismiss) isCommand() {}
 func (Dismissed) isEvent() {}
 
-func dismiss(t Task, c Dismiss) (Event, error) {
+func dismiss(t *Task, c Dismiss) (Event, error) {
 	switch {
 	case t.State != Abnormal:
 		return nil, fmt.Errorf("%w: it is %s", ErrNotDead, t.State)

@@ -163,7 +163,10 @@ func (Reopen) isCommand()     {}
 // Decide returns the event that follows from a command, to be recorded at
 // t.Head. No event and no error means that what was asked for holds already.
 // An error is a refusal and wraps one of the errors of this package.
-func Decide(t Task, c Command, now time.Time) (Event, error) {
+func Decide(t Task, c Command, now time.Time) (Event, error) { return t.Decide(c, now) }
+
+// Decide is the function of that name, which changes nothing, for those who do not want to copy the task for it.
+func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	switch c := c.(type) {
 	case Claim:
 		return claim(t, c, now)
@@ -234,7 +237,7 @@ func Decide(t Task, c Command, now time.Time) (Event, error) {
 	return report(t, c, now)
 }
 
-func reassign(t Task, c Reassign) (Event, error) {
+func reassign(t *Task, c Reassign) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded
@@ -251,7 +254,7 @@ func reassign(t Task, c Reassign) (Event, error) {
 	return Reassigned{From: c.From, To: c.To, Reason: c.Reason}, nil
 }
 
-func postpone(t Task, c Postpone) (Event, error) {
+func postpone(t *Task, c Postpone) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded
@@ -261,7 +264,7 @@ func postpone(t Task, c Postpone) (Event, error) {
 	return Postponed{Reason: c.Reason, Detail: c.Detail, Due: c.Due}, nil
 }
 
-func claim(t Task, c Claim, now time.Time) (Event, error) {
+func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	start := AttemptStarted{Attempt: t.Attempt + 1, Node: c.Node, Session: c.Session, Offer: c.Offer}
 	switch {
 	case t.State.Terminal():
@@ -305,7 +308,7 @@ func claim(t Task, c Claim, now time.Time) (Event, error) {
 
 // fits starts the attempt if the node is one that the task asks for. On a node's own
 // route nobody else could take the offer, so the task ends if it never fits there.
-func fits(t Task, c Claim, start AttemptStarted) (Event, error) {
+func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {
 	if _, needs := t.Asks(); len(needs) > 0 {
 		if ok, why := needs.Match(c.Labels); !ok {
 			return nil, fmt.Errorf("%w: %s", ErrUnfit, why)
@@ -318,7 +321,7 @@ func fits(t Task, c Claim, start AttemptStarted) (Event, error) {
 	return start, nil
 }
 
-func cancel(t Task, c Cancel, now time.Time) (Event, error) {
+func cancel(t *Task, c Cancel, now time.Time) (Event, error) {
 	switch {
 	case t.State == Cancelled || t.State == Cancelling:
 		return nil, nil
@@ -333,7 +336,7 @@ func cancel(t Task, c Cancel, now time.Time) (Event, error) {
 }
 
 // report decides what a node, or somebody in its place, says of an attempt.
-func report(t Task, c Command, now time.Time) (Event, error) {
+func report(t *Task, c Command, now time.Time) (Event, error) {
 	if epoch := epochOf(c); !t.owns(epoch) {
 		return nil, fmt.Errorf("%w: epoch %d reports, the task is %s under epoch %d", ErrFenced, epoch, t.State, t.Epoch)
 	}
@@ -388,7 +391,7 @@ func epochOf(c Command) uint64 {
 	return 0
 }
 
-func fail(t Task, c Fail, now time.Time) Event {
+func fail(t *Task, c Fail, now time.Time) Event {
 	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, RetryAfter: Duration(max(c.RetryAfter, 0)), Usage: c.Usage}
 	if t.Spec == nil {
 		return e
@@ -406,11 +409,11 @@ func fail(t Task, c Fail, now time.Time) Event {
 	return e
 }
 
-func lostWhileCancelling(t Task) Event {
+func lostWhileCancelling(t *Task) Event {
 	return GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
 }
 
-func poison(t Task) Event {
+func poison(t *Task) Event {
 	return GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
 }
 
@@ -426,7 +429,7 @@ func (t *Task) grace() time.Duration {
 // if none is missing. Placing it twice is harmless; the claim lets only one pass.
 //
 // What is held is not offered: that follows when its holds open.
-func NextOffer(t Task) (Queued, bool) {
+func NextOffer(t *Task) (Queued, bool) {
 	switch {
 	case len(t.Holds) > 0:
 	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:

@@ -232,7 +232,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%T of a held task: %v, %v", c, e, err)
 		}
 	}
-	if _, missing := NextOffer(held); missing {
+	if _, missing := NextOffer(&held); missing {
 		t.Error("a held task misses an offer")
 	}
 	if d := Owes(held, Surroundings{}, settings); d.Who == "nobody" {

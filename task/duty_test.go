@@ -99,7 +99,7 @@ func checkDuty(t *testing.T, task Task) {
 		if !d.By.IsZero() && d.Else == "" {
 			t.Errorf("%s: a deadline, and nothing follows", task.State)
 		}
-		next, missing := NextOffer(task)
+		next, missing := NextOffer(&task)
 		// What limits hold is offered when they admit it, and its turn does not say when.
 		places := d.Who == "server" || d.Who == "scheduler" && d.Command == nil && !task.Admissible()
 		if missing != places {
@@ -136,7 +136,7 @@ func checkOffer(t *testing.T, task Task, next Queued, d Duty) {
 	if then.State != Pending || !then.Offered || then.Head != task.Head {
 		t.Errorf("%s: the missing offer left it %s (offered: %v) at %d", task.State, then.State, then.Offered, then.Head)
 	}
-	if _, still := NextOffer(then); still {
+	if _, still := NextOffer(&then); still {
 		t.Errorf("%s: the offer was placed and is still missing", task.State)
 	}
 	// Who sees no more than the offer claims the same attempt at the same turn.

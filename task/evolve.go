@@ -12,8 +12,14 @@ import (
 // has been applied already and changes nothing at all, so events must come in
 // the order of the log.
 func Evolve(t Task, r Recorded) Task {
+	t.Apply(r)
+	return t
+}
+
+// Apply is [Evolve] in place: a task is large, and most of it stays what it was.
+func (t *Task) Apply(r Recorded) {
 	if r.Seq <= t.Seq {
-		return t
+		return
 	}
 	t.Seq = r.Seq
 	if !r.Chain {
@@ -23,7 +29,7 @@ func Evolve(t Task, r Recorded) Task {
 		case Queued:
 			t.queued(e, r)
 		}
-		return t
+		return
 	}
 	t.Head = r.Seq
 	if r.Corr != "" {
@@ -133,7 +139,6 @@ func Evolve(t Task, r Recorded) Task {
 			t.end(e.State, e.Reason, e.Message, r)
 		}
 	}
-	return t
 }
 
 func (t *Task) submitted(e Submitted, r Recorded) {

@@ -345,7 +345,7 @@ func TestDecideAndEvolve(t *testing.T) {
 		for range 40 {
 			seq := task.Seq + 1
 			r := Recorded{Seq: seq, At: at(seq)}
-			if next, missing := NextOffer(task); missing && rng.IntN(2) == 0 {
+			if next, missing := NextOffer(&task); missing && rng.IntN(2) == 0 {
 				r.Event = next
 			} else {
 				commands := allCommands(task)

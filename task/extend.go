@@ -17,7 +17,7 @@ func (t *Task) RunUntil() time.Time {
 }
 
 // extend moves the run timeout within its bound. What holds already needs no fact.
-func extend(t Task, c Extend) Event {
+func extend(t *Task, c Extend) Event {
 	now := t.RunUntil()
 	if now.IsZero() || t.State != Running || t.runTimeout() <= 0 {
 		return nil // the total one is not moved

@@ -33,7 +33,7 @@ func TestFreedOffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := Evolve(held, Recorded{Seq: 8, Chain: true, At: now, Event: event})
-	next, _ := NextOffer(long)
+	next, _ := NextOffer(&long)
 	long = Evolve(long, Recorded{Seq: 9, At: now, Event: next})
 	long.Head, long.Turn, long.Message, long.Holds, freed.Holds = 0, 0, freed.Message, nil, nil // all that differs
 	if !reflect.DeepEqual(freed, long) {

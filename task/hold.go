@@ -63,7 +63,7 @@ func (w *Work) holds() []string {
 // Offers tells whether the birth is the first offer as well.
 func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
-func unhold(t Task, c Unhold) (Event, error) {
+func unhold(t *Task, c Unhold) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
@@ -79,7 +79,7 @@ func unhold(t Task, c Unhold) (Event, error) {
 	return Unheld{Hold: c.Hold, Reason: c.Reason, Inputs: inputs}, nil
 }
 
-func skip(t Task, c Skip) (Event, error) {
+func skip(t *Task, c Skip) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)

@@ -41,7 +41,7 @@ func TestHolds(t *testing.T) {
 		if got.State != c.state || got.Reason != c.reason {
 			t.Errorf("%s: it is %s (%s), want %s (%s)", name, got.State, got.Reason, c.state, c.reason)
 		}
-		if _, ok := NextOffer(got); ok != c.offers {
+		if _, ok := NextOffer(&got); ok != c.offers {
 			t.Errorf("%s: an offer must follow: %v, want %v", name, ok, c.offers)
 		}
 	}

@@ -344,7 +344,7 @@ type Refuse struct {
 
 func (Refuse) isCommand() {}
 
-func refuse(t Task, c Refuse) (Event, error) {
+func refuse(t *Task, c Refuse) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded

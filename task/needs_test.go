@@ -83,7 +83,7 @@ func TestReopenedIsHeldAgain(t *testing.T) {
 		t.Errorf("it is %s, held by %v", got.State, got.Holds)
 	}
 	got = given(s, CancelConfirmed{Code: ReasonSkipped, Reason: "a failed"}, Reopened{}, Unheld{Hold: HoldNeeds})
-	if _, ok := NextOffer(got); got.State != Pending || !ok {
+	if _, ok := NextOffer(&got); got.State != Pending || !ok {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}
 }

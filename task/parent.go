@@ -347,7 +347,7 @@ func parentDuty(t Task, around Surroundings, s Settings) Duty {
 }
 
 // expand decides which children are new.
-func expand(t Task, c Expand) (Event, error) {
+func expand(t *Task, c Expand) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded

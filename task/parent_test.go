@@ -116,7 +116,7 @@ func TestExpand(t *testing.T) {
 	if p.State != Running || p.Offered {
 		t.Fatalf("a parent is born %s", p.State)
 	}
-	if _, missing := NextOffer(p); missing {
+	if _, missing := NextOffer(&p); missing {
 		t.Error("an offer is missing of a parent")
 	}
 	p = add(t, p, Expand{Children{AtSeq: 5, Names: []string{"a", "b"}}})

@@ -60,7 +60,7 @@ func TestMove(t *testing.T) {
 		t.Fatalf("decided %+v, %v", e, err)
 	}
 	moved := Evolve(first, Recorded{Seq: 7, Chain: true, At: at(7), Event: e})
-	next, missing := NextOffer(moved)
+	next, missing := NextOffer(&moved)
 	if !missing || next.After != 7 || next.Route != "@n2.5" || next.Attempt != 1 || !next.StartBy.Equal(first.StartBy) || moved.State != Pending {
 		t.Errorf("after the move the offer %+v is missing (%v) of %+v", next, missing, moved)
 	}
@@ -105,7 +105,7 @@ func TestReleaseBeforeItIsDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := Evolve(held, Recorded{Seq: 5, Chain: true, At: at(5), Event: e})
-	if next, missing := NextOffer(moved); !missing || next.After != 5 || next.Route != "images.5" || !next.Due.Equal(later.Due) || moved.State != Scheduled {
+	if next, missing := NextOffer(&moved); !missing || next.After != 5 || next.Route != "images.5" || !next.Due.Equal(later.Due) || moved.State != Scheduled {
 		t.Errorf("the offer %+v is missing (%v) of %+v", next, missing, moved)
 	}
 }

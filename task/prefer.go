@@ -171,7 +171,7 @@ func (s *Spec) preferred(queue string, route Route) (Selector, bool) {
 	return nil, false
 }
 
-func handOver(t Task, c HandOver, now time.Time) (Event, error) {
+func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded

@@ -75,7 +75,7 @@ func TestHandsOver(t *testing.T) {
 		if queue, needs := moved.Asks(); moved.Route.Selected() && SelectorRoute(queue, needs, 5) != moved.Route {
 			t.Errorf("%s: on %s it asks for %q in %s", name, moved.Route, needs, queue)
 		}
-		if next, missing := NextOffer(moved); !missing || next.Route != c.want || next.After != 7 || !strings.Contains(moved.Message, "10s") {
+		if next, missing := NextOffer(&moved); !missing || next.Route != c.want || next.After != 7 || !strings.Contains(moved.Message, "10s") {
 			t.Errorf("%s: then %+v is missing (%v), for %q", name, next, missing, moved.Message)
 		}
 		if _, again := moved.HandsOver(c.self, c.others, c.ran); again {

@@ -79,7 +79,7 @@ type Prioritize struct {
 
 func (Prioritize) isCommand() {}
 
-func prioritize(t Task, c Prioritize) (Event, error) {
+func prioritize(t *Task, c Prioritize) (Event, error) {
 	if err := ValidPriority(c.Priority); err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func TestThrottledLife(t *testing.T) {
 	if k.State != Held || !k.Admissible() || !k.Limited() || k.Turn != 12 || k.StartBy != birth.StartBy {
 		t.Errorf("then it is %+v", k)
 	}
-	if _, missing := NextOffer(k); missing {
+	if _, missing := NextOffer(&k); missing {
 		t.Error("an offer is missing that only the limiter places")
 	}
 	d := Owes(k, Surroundings{}, Settings{})
@@ -124,7 +124,7 @@ func TestThrottledLife(t *testing.T) {
 	if k.Rated != 5 {
 		t.Error("another priority forgets that it was admitted")
 	}
-	next, _ := NextOffer(k)
+	next, _ := NextOffer(&k)
 	if next.Rated != 5 {
 		t.Errorf("the next offer is %+v", next)
 	}
@@ -143,7 +143,7 @@ func TestThrottledLife(t *testing.T) {
 	if k.State != Retrying || k.Rated != 0 || len(k.Holds) > 0 {
 		t.Errorf("for its next attempt it is %+v", k)
 	}
-	next, _ = NextOffer(k)
+	next, _ = NextOffer(&k)
 	happens(false, next)
 	if _, ok := does(Claim{Offer: seq, After: k.Turn, Rate: rate}).(Throttled); !ok {
 		t.Error("the next attempt is not put back")

@@ -56,7 +56,7 @@ func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now t
 		return
 	}
 	rule, limit := Deadlines, duty.By.Add(v.cfg.Margin)
-	if _, missing := task.NextOffer(*k); missing {
+	if _, missing := task.NextOffer(k); missing {
 		// Whoever has the offer before in hand may still do it, when its lease has run out.
 		rule, limit = NoScheduler, limit.Add(v.cfg.Settings.AckWait)
 	}

@@ -305,7 +305,8 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	if *free -= cost; why != nil {
 		*free += cost
 	}
-	a := w.begin(attempts, t, offer, l.Received, l)
+	a := &Attempt{Task: t, worker: w}
+	w.begin(attempts, a, offer, l.Received, l)
 	a.lease.confirmed = confirmed
 	if why != nil {
 		a.stop(why)
@@ -388,7 +389,7 @@ type OutputMemo struct {
 func (o *Output) Reading(at int64, ago time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.place.at, o.place.said = at, o.now().Add(-ago)
+	o.place.at, o.place.said = at, o.worker.cfg.Now().Add(-ago)
 }
 
 // ReadingTo is Reading for a place that follows, within what was said at that time.

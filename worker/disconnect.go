@@ -226,7 +226,7 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 
 // tell reports to the log once and returns whether that is done with.
 func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c task.Command) (bool, error) {
-	err := w.protocol.Report(ctx, t, offer, c)
+	err := w.protocol.Report(ctx, &t, offer, c)
 	switch {
 	case err == nil:
 		return true, nil

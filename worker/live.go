@@ -79,7 +79,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 func (o *Output) Ready() {
 	o.stand(func(l *standing) {
 		if l.Ready.IsZero() {
-			l.Ready = o.now()
+			l.Ready = o.worker.cfg.Now()
 		}
 	})
 }
@@ -134,7 +134,7 @@ func (o *Output) saveLive() {
 		l.timer = nil
 	}
 	now := l.Live
-	now.Task, now.Attempt, now.Epoch, now.At = o.task, o.attempt, o.epoch, o.now()
+	now.Task, now.Attempt, now.Epoch, now.At = o.task, o.attempt, o.epoch, o.worker.cfg.Now()
 	said, changed := l.status, l.changed
 	if said == l.noted {
 		said = ""
@@ -151,8 +151,8 @@ func (o *Output) saveLive() {
 	}
 	ctx, cancel := context.WithTimeout(o.ctx, liveSaving)
 	defer cancel()
-	if err := o.store.SaveLive(ctx, now); err != nil {
-		o.log.Debug().Err(err).Str("task", string(o.task)).Msg("the standing of a task was not stored; the next one is")
+	if err := o.worker.store.SaveLive(ctx, now); err != nil {
+		o.worker.log.Debug().Err(err).Str("task", string(o.task)).Msg("the standing of a task was not stored; the next one is")
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"millrace/task"
 )
 
@@ -31,13 +29,11 @@ const (
 // batches: while one is stored the next is encoded and the one after that filled. Who
 // prints faster than that waits. Its methods are safe for concurrent use.
 type Output struct {
-	store   Store
-	now     func() time.Time
+	worker  *Worker
 	ctx     context.Context // ends when the worker can wait no longer
 	task    task.ID
 	attempt int
 	epoch   uint64
-	log     zerolog.Logger
 	place   *place // guarded by mu; nil for one that ends with its worker
 	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
 
@@ -122,7 +118,7 @@ func (o *Output) add(l task.Line, text []byte) {
 // put adds what stands for one line or several. mu is held, and given back.
 func (o *Output) put(l task.Line, text []byte) {
 	o.printed += l.Count()
-	l.N, o.heard = o.printed, o.now()
+	l.N, o.heard = o.printed, o.worker.cfg.Now()
 	if l.At.IsZero() {
 		l.At = o.heard
 	}
@@ -238,11 +234,18 @@ func (o *Output) wait() {
 }
 
 // turn is a lock whose holder may give it to another goroutine, and for which to
-// wait is to be idle.
-type turn chan struct{}
+// wait is to be idle. Most attempts say nothing, so it is made when it is first taken.
+type turn struct {
+	once  sync.Once
+	taken chan struct{}
+}
 
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
+func (t *turn) Lock() {
+	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
+	t.taken <- struct{}{}
+}
+
+func (t *turn) Unlock() { <-t.taken }
 
 // batch is what is stored at once.
 type batch struct {
@@ -318,7 +321,7 @@ func (o *Output) save(b *batch) {
 	defer b.done()
 	if n := len(b.lines.Lines); n > 0 {
 		if err := o.print(b.lines); err != nil {
-			o.log.Error().Err(err).Str("task", string(o.task)).Int("lines", n).Msg("output was lost: it could not be stored")
+			o.worker.log.Error().Err(err).Str("task", string(o.task)).Int("lines", n).Msg("output was lost: it could not be stored")
 		}
 	}
 	for i, some := range split(b.items, flushItems) {
@@ -341,7 +344,7 @@ func (o *Output) print(l task.Lines) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Lines: &l})
 	}
-	return o.store.Print(o.ctx, l)
+	return o.worker.store.Print(o.ctx, l)
 }
 
 // keep stores records, or spools them. flushing is held.
@@ -349,7 +352,7 @@ func (o *Output) keep(r task.Records) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Records: &r})
 	}
-	return o.store.Keep(o.ctx, r)
+	return o.worker.store.Keep(o.ctx, r)
 }
 
 func split[T any](all []T, n int) [][]T {
@@ -382,7 +385,11 @@ func (o *Output) failure() error {
 func (o *Output) close() error {
 	o.mu.Lock()
 	said := o.live.changed || o.live.timer != nil
+	silent := !said && o.printed == 0 && o.kept == 0 && len(o.items) == 0 && len(o.stored) == 0
 	o.mu.Unlock()
+	if silent {
+		return nil
+	}
 	if said {
 		o.saveLive()
 	}

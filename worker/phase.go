@@ -11,7 +11,7 @@ func (o *Output) Phase(phase string) {
 	if l.Phase == phase {
 		return
 	}
-	l.Phase, l.PhaseSince, l.changed = phase, o.now(), true
+	l.Phase, l.PhaseSince, l.changed = phase, o.worker.cfg.Now(), true
 	if l.timer == nil {
 		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
 	}

@@ -33,12 +33,12 @@ type Protocol struct {
 	circuits circuits
 }
 
-// Claim asks to run the task of an offer. If it returns true the task is this
+// Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
 // node's under the epoch in it. Otherwise there was nothing to run, and the offer
 // is settled and acknowledged unless somebody else holds it by now. After an error the offer comes again when its
 // lease has run out.
-func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
-	t := task.Task{ID: o.Fact.Task}
+func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
+	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
 	first := true // no attempt was made before
 	switch e := o.Fact.Event.(type) {
@@ -48,25 +48,25 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	default:
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
-		return t, false, o.Ack()
+		return false, o.Ack()
 	}
 	birth := after == 0 && o.Deliveries == 1
 	if first && o.Deliveries == 1 && (birth || !prefers(o)) {
 		// Whoever waits for its first attempt has failed at nothing yet, and its chain
 		// ends where its turn began: the claim checks just that, and what the offer
 		// carries is enough.
-		t = task.Evolve(t, o.Task())
+		t.Apply(o.Task())
 	} else {
 		known, err := p.Recorder.Load(ctx, o.Fact.Task)
 		if err != nil {
-			return t, false, err
+			return false, err
 		}
-		t = known
+		*t = known
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
 	throttled := t.Throttles(claim)
-	if !throttled && p.leaves(ctx, &t) {
-		return t, false, o.Rest(restFor(o.Deliveries))
+	if !throttled && p.leaves(ctx, t) {
+		return false, o.Rest(restFor(o.Deliveries))
 	}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels = p.Labels()
@@ -75,36 +75,36 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer) (task.Task, bool,
 	var memory task.Ran
 	if !throttled { // else nothing comes of it that there would be to ask for
 		var err error
-		if command, memory, err = p.instead(ctx, &t, claim); err != nil {
-			return t, false, err
+		if command, memory, err = p.instead(ctx, t, claim); err != nil {
+			return false, err
 		}
 	}
-	t, event, err := p.Recorder.Do(ctx, t, command)
+	event, err := p.Recorder.Move(ctx, t, command)
 	switch {
 	case errors.Is(err, task.ErrUnfit):
-		return t, false, o.Return()
+		return false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
-		return t, false, p.done(ctx, t, o)
+		return false, p.done(ctx, t, o)
 	case err != nil:
-		return t, false, fmt.Errorf("claim task %s: %w", t.ID, err)
+		return false, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	if _, held := event.(task.Throttled); held {
-		return t, false, o.Ack() // nothing has to follow from it but what the limiter does
+		return false, o.Ack() // nothing has to follow from it but what the limiter does
 	}
 	e, started := event.(task.AttemptStarted)
 	switch {
 	case !started:
-		return t, false, p.done(ctx, t, o)
+		return false, p.done(ctx, t, o)
 	case t.Live() && t.Session == p.Session && t.Attempt == e.Attempt:
 		p.remember(ctx, memory)
-		return t, true, nil
+		return true, nil
 	case t.Live():
 		// The offer may be the lease of whoever runs it now.
-		return t, false, nil
+		return false, nil
 	}
 	// The answer to the claim was lost with the connection, and by the time that was back
 	// the attempt had been given up.
-	return t, false, p.done(ctx, t, o)
+	return false, p.done(ctx, t, o)
 }
 
 // instead is what is asked for in place of a claim if the task is better left to another node or its breaker
@@ -129,8 +129,9 @@ func (p *Protocol) instead(ctx context.Context, t *task.Task, claim task.Claim) 
 // what it had to say is kept as evidence, and the error wraps
 // [task.ErrFenced]; the offer is then somebody else's to acknowledge. After any other error the
 // outcome is open, and Report may be called again.
-func (p *Protocol) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
-	now, _, err := p.Recorder.Do(ctx, t, c)
+func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
+	now := *t // if the outcome is open, it is asked again as it was
+	_, err := p.Recorder.Move(ctx, &now, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
 		told, readErr := p.told(ctx, t)
@@ -138,17 +139,17 @@ func (p *Protocol) Report(ctx context.Context, t task.Task, o *events.Offer, c t
 			return fmt.Errorf("read task %s: %w", t.ID, readErr) // without ErrFenced, so that it is asked again
 		}
 		if !told {
-			return errors.Join(err, p.late(ctx, t, now, c))
+			return errors.Join(err, p.late(ctx, t, &now, c))
 		}
 	case err != nil:
 		return err
 	}
-	return p.done(ctx, now, o)
+	return p.done(ctx, &now, o)
 }
 
 // told tells whether the end of t's attempt is in the log by its own word: an
 // earlier Report recorded it and did not come to know, or failed at what follows.
-func (p *Protocol) told(ctx context.Context, t task.Task) (bool, error) {
+func (p *Protocol) told(ctx context.Context, t *task.Task) (bool, error) {
 	records, err := p.Recorder.Log.Task(ctx, t.ID)
 	return slices.ContainsFunc(records, func(r events.Record) bool {
 		if r.Kind != events.KindChain {
@@ -169,7 +170,7 @@ func (p *Protocol) told(ctx context.Context, t task.Task) (bool, error) {
 }
 
 // done acknowledges an offer once what follows from the task's state is durable.
-func (p *Protocol) done(ctx context.Context, t task.Task, o *events.Offer) error {
+func (p *Protocol) done(ctx context.Context, t *task.Task, o *events.Offer) error {
 	if err := p.Recorder.Settle(ctx, t); err != nil {
 		return fmt.Errorf("settle task %s: %w", t.ID, err)
 	}
@@ -177,8 +178,8 @@ func (p *Protocol) done(ctx context.Context, t task.Task, o *events.Offer) error
 }
 
 // late keeps the event that would have followed from c if mine had still been true.
-func (p *Protocol) late(ctx context.Context, mine, now task.Task, c task.Command) error {
-	event, err := task.Decide(mine, c, p.Recorder.Now())
+func (p *Protocol) late(ctx context.Context, mine, now *task.Task, c task.Command) error {
+	event, err := mine.Decide(c, p.Recorder.Now())
 	if err != nil || event == nil {
 		return err
 	}
@@ -186,6 +187,6 @@ func (p *Protocol) late(ctx context.Context, mine, now task.Task, c task.Command
 	if err != nil {
 		return err
 	}
-	_, _, err = p.Recorder.Do(ctx, now, task.ReportLate{Epoch: mine.Epoch, Node: string(p.Node), Said: said})
+	_, err = p.Recorder.Move(ctx, now, task.ReportLate{Epoch: mine.Epoch, Node: string(p.Node), Said: said})
 	return err
 }

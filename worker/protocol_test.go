@@ -70,7 +70,8 @@ func TestClaimHeardLate(t *testing.T) {
 				rec := *w.rec
 				rec.Log = log
 				p := worker.Protocol{Recorder: &rec, Node: "a", Session: "s"}
-				got, mine, err := p.Claim(w.Context(), offer)
+				var got task.Task
+				mine, err := p.Claim(w.Context(), offer, &got)
 				if err != nil || mine != tt.mine {
 					t.Errorf("claimed: %v, %v, want %v", mine, err, tt.mine)
 				}
@@ -97,14 +98,15 @@ func TestClaimUnderARate(t *testing.T) {
 		rec := *w.rec
 		rec.Log = lost
 		p := worker.Protocol{Recorder: &rec, Node: "a", Session: "s"}
-		if _, mine, err := p.Claim(w.Context(), try()); mine || err != nil {
+		var k task.Task
+		if mine, err := p.Claim(w.Context(), try(), &k); mine || err != nil {
 			t.Fatalf("claimed %v, %v", mine, err)
 		}
 		pass(time.Minute)
 		if o := try(); o != nil {
 			t.Fatalf("the offer comes again: %+v", o)
 		}
-		k := w.task(id)
+		k = w.task(id)
 		if k.State != task.Held || !k.Throttled {
 			t.Fatalf("then it is %+v", k)
 		}
@@ -116,13 +118,13 @@ func TestClaimUnderARate(t *testing.T) {
 		}
 		place(q.RateSince)
 		first := try()
-		k, mine, err := p.Claim(w.Context(), first)
+		mine, err := p.Claim(w.Context(), first, &k)
 		if !mine || err != nil {
 			t.Fatalf("what was admitted is not claimed: %v", err)
 		}
 		pass(time.Minute) // its lease runs out
 		again := worker.Protocol{Recorder: w.rec, Node: "b", Session: "other"}
-		k, mine, err = again.Claim(w.Context(), try())
+		mine, err = again.Claim(w.Context(), try(), &k)
 		if !mine || err != nil || k.Losses != 1 {
 			t.Fatalf("what was admitted and lost is not taken over: %+v, %v", k, err)
 		}

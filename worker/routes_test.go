@@ -82,7 +82,8 @@ func TestClaimChecksLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, mine, err := p.Claim(w.Context(), offer); mine || err != nil {
+		var k task.Task
+		if mine, err := p.Claim(w.Context(), offer, &k); mine || err != nil {
 			t.Fatalf("claimed without the label: %v, %v", mine, err)
 		}
 		w.wantFacts(id)
@@ -91,7 +92,7 @@ func TestClaimChecksLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, mine, err := p.Claim(w.Context(), again); !mine || err != nil {
+		if mine, err := p.Claim(w.Context(), again, &k); !mine || err != nil {
 			t.Errorf("not claimed with the label: %v, %v", mine, err)
 		}
 	})

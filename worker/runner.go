@@ -78,6 +78,7 @@ type Attempt struct {
 	Output *Output
 
 	worker  *Worker
+	output  Output // is Output
 	lease   leaseState
 	context context.Context
 	stop    context.CancelCauseFunc

@@ -188,7 +188,8 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	if w.leases.adopt(offer, received) {
 		return
 	}
-	t, mine, err := w.protocol.Claim(ctx, offer)
+	a := &Attempt{worker: w}
+	mine, err := w.protocol.Claim(ctx, offer, &a.Task)
 	if err != nil {
 		w.log.Warn().Err(err).Msg("offer not claimed; it comes again when its lease has run out")
 		return
@@ -196,7 +197,8 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	if !mine {
 		return
 	}
-	w.see(w.begin(ctx, t, offer, received, nil))
+	w.begin(ctx, a, offer, received, nil)
+	w.see(a)
 }
 
 // see sees an attempt through to its end.
@@ -206,7 +208,7 @@ func (w *Worker) see(a *Attempt) {
 		outcome = Outcome{Class: task.ReasonSystem, Stopped: a.context.Err() != nil,
 			Message: fmt.Sprintf("the checkpoint of an earlier attempt could not be read: %v", err)}
 	} else {
-		outcome = w.runner(a.Task).Run(a.context, a)
+		outcome = w.runner(&a.Task).Run(a.context, a)
 	}
 	if outcome.Left {
 		w.leases.remove(a)
@@ -221,7 +223,7 @@ func (w *Worker) see(a *Attempt) {
 	a.end()
 }
 
-func (w *Worker) runner(t task.Task) Runner {
+func (w *Worker) runner(t *task.Task) Runner {
 	if t.Spec.Run == nil {
 		return w.handlers
 	}
@@ -237,15 +239,16 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 	return Outcome{Class: task.ReasonSystem, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }
 
-// begin makes the attempt of a claimed task, or of one that an earlier process has left.
-func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, received time.Time, left *Left) *Attempt {
-	a := &Attempt{Task: t, worker: w}
-	a.Output = &Output{encoding: make(turn, 1), flushing: make(turn, 1), store: w.store, now: w.cfg.Now, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, log: w.log, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+// begin makes a claimed task, or one that an earlier process has left, an attempt that runs.
+func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
+	t := &a.Task
+	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+	a.Output = &a.output
 	if t.Spec.Continues() {
-		a.Output.spill = &spill{w: w, out: a.Output, task: t}
+		a.Output.spill = &spill{w: w, out: a.Output, task: *t}
 	}
 	a.lease.offer, a.lease.confirmed = offer, received
-	if left != nil || w.keeps(&t) {
+	if left != nil || w.keeps(t) {
 		a.keep(ctx, left, received)
 	}
 	a.context, a.stop = context.WithCancelCause(ctx)
@@ -265,12 +268,11 @@ func (w *Worker) begin(ctx context.Context, t task.Task, offer *events.Offer, re
 		}
 	}
 	w.leases.add(a)
-	return a
 }
 
 // ran is how long ago an attempt started whose offer was received at a reading of
 // the monotonic clock: whatever clocks say, not before that.
-func (w *Worker) ran(t task.Task, received time.Time) time.Duration {
+func (w *Worker) ran(t *task.Task, received time.Time) time.Duration {
 	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
 }
 
@@ -285,7 +287,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 	ctx := context.WithoutCancel(a.context)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		offer, _ := a.lease.get()
-		err := w.protocol.Report(ctx, a.Task, offer, c)
+		err := w.protocol.Report(ctx, &a.Task, offer, c)
 		switch {
 		case err == nil:
 			a.tellReported()

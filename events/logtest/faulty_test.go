@@ -203,7 +203,7 @@ func TestSettle(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if err := r.Settle(ctx, now); err != nil {
+				if err := r.Settle(ctx, &now); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -96,7 +96,7 @@ func life(s *suite) {
 	t := claim(first, "n1")
 	t = do(t, task.Fail{Epoch: t.Epoch, Class: task.ReasonTask, Message: "flaky"}, task.Retrying)
 	for range 2 { // to settle twice is harmless
-		if err := r.Settle(ctx, t); err != nil {
+		if err := r.Settle(ctx, &t); err != nil {
 			s.Fatal(err)
 		}
 	}

@@ -90,7 +90,7 @@ func (c *client) release(id task.ID) {
 		if t, _, err = c.rec.Do(ctx, t, task.Unbind{Reason: "a third whim"}); err != nil && !errors.Is(err, task.ErrShared) {
 			return err
 		}
-		return c.rec.Settle(ctx, t)
+		return c.rec.Settle(ctx, &t)
 	})
 }
 
@@ -130,7 +130,7 @@ func (c *client) retry(id task.ID) {
 		if t, _, err = c.rec.Do(ctx, t, task.Reopen{Reason: "another whim"}); err != nil && !errors.Is(err, task.ErrRunning) {
 			return err
 		}
-		return c.rec.Settle(ctx, t)
+		return c.rec.Settle(ctx, &t)
 	})
 }
 

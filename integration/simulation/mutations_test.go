@@ -80,12 +80,12 @@ func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uin
 // unfenced writes a result that was refused.
 type unfenced struct{ *worker.Protocol }
 
-func (p unfenced) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+func (p unfenced) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	err := p.Protocol.Report(ctx, t, o, c)
 	if !errors.Is(err, task.ErrFenced) {
 		return err
 	}
-	event, _ := task.Decide(t, c, p.Recorder.Now())
+	event, _ := t.Decide(c, p.Recorder.Now())
 	now, loadErr := p.Recorder.Load(ctx, t.ID)
 	if event == nil || loadErr != nil {
 		return err
@@ -97,25 +97,27 @@ func (p unfenced) Report(ctx context.Context, t task.Task, o *events.Offer, c ta
 // grabbing takes a live attempt over without asking whose lease ran out.
 type grabbing struct{ *worker.Protocol }
 
-func (p grabbing) Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error) {
-	t, err := p.Recorder.Load(ctx, o.Fact.Task)
-	if err != nil || !t.Live() {
-		return p.Protocol.Claim(ctx, o)
+func (p grabbing) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
+	now, err := p.Recorder.Load(ctx, o.Fact.Task)
+	if err != nil || !now.Live() {
+		return p.Protocol.Claim(ctx, o, t)
 	}
+	*t = now
 	f := p.Recorder.Fact(t.ID, task.AttemptStarted{
 		Attempt: t.Attempt + 1, Node: string(p.Node), Session: p.Session, Offer: o.Seq, TookOver: &task.TookOver{Epoch: t.Epoch},
 	})
 	seq, err := p.Recorder.Log.Append(ctx, f, t.Head)
 	if err != nil {
-		return t, false, err
+		return false, err
 	}
-	return task.Evolve(t, task.Recorded{Seq: seq, Chain: true, At: f.At, Event: f.Event.(task.Event)}), true, nil
+	t.Apply(task.Recorded{Seq: seq, Chain: true, At: f.At, Event: f.Event.(task.Event)})
+	return true, nil
 }
 
 // hasty acknowledges first and settles then.
 type hasty struct{ *worker.Protocol }
 
-func (p hasty) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
+func (p hasty) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	if err := o.Ack(); err != nil {
 		return err
 	}
@@ -156,13 +158,13 @@ func (l impatient) Arm(ctx context.Context, f *events.Fact) error {
 // eager places the offer of the next attempt before the fact that it follows from.
 type eager struct{ *worker.Protocol }
 
-func (p eager) Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error {
-	event, err := task.Decide(t, c, p.Recorder.Now())
+func (p eager) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
+	event, err := t.Decide(c, p.Recorder.Now())
 	if err != nil {
 		return err
 	}
-	next := task.Evolve(t, task.Recorded{Seq: t.Head + 1, Chain: true, At: p.Recorder.Now(), Event: event})
-	if err := p.Recorder.Settle(ctx, next); err != nil {
+	next := task.Evolve(*t, task.Recorded{Seq: t.Head + 1, Chain: true, At: p.Recorder.Now(), Event: event})
+	if err := p.Recorder.Settle(ctx, &next); err != nil {
 		return err
 	}
 	return p.Protocol.Report(ctx, t, o, c)

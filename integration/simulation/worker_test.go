@@ -25,8 +25,8 @@ var queues = []string{task.DefaultQueue, "bulk"}
 
 // protocol is what a worker says about an offer; in an honest history a [worker.Protocol].
 type protocol interface {
-	Claim(ctx context.Context, o *events.Offer) (task.Task, bool, error)
-	Report(ctx context.Context, t task.Task, o *events.Offer, c task.Command) error
+	Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error)
+	Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error
 }
 
 // workerProcess is one life of a node with one slot: the steps of package worker,
@@ -140,7 +140,8 @@ func (w *workerProcess) keepBeating() {
 
 func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	received := time.Now()
-	t, mine, err := w.protocol.Claim(ctx, offer)
+	var t task.Task
+	mine, err := w.protocol.Claim(ctx, offer, &t)
 	if err != nil || !mine {
 		return
 	}
@@ -247,7 +248,7 @@ const patience = 8
 
 func (w *workerProcess) report(ctx context.Context, t task.Task, offer *events.Offer, c task.Command) {
 	for range patience {
-		err := w.protocol.Report(ctx, t, offer, c)
+		err := w.protocol.Report(ctx, &t, offer, c)
 		if err == nil || errors.Is(err, task.ErrFenced) || errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrUnknown) {
 			return
 		}
