@@ -148,7 +148,7 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 		one.m.Header.Del(batchIDHeader)
 		one.m.Header.Del(batchSeqHeader)
 		one.m.Header.Del(batchCommitHeader)
-		if err := g.pub.sendTo(one.slot, one.generation, one.m); err != nil {
+		if err := g.pub.sendTo(one.slot, one.m); err != nil {
 			g.pub.mu.Lock()
 			g.pub.answer(one.slot, one.generation, ack{err: err})
 			g.pub.mu.Unlock()

@@ -47,18 +47,31 @@ type publisher struct {
 
 // slot waits for one acknowledgement at a time. Its generation is part of the
 // reply subject, so that an answer that comes too late finds nobody.
+//
+// A subject that nobody has used before costs the server several microseconds: it
+// looks up who listens, and drops what it remembers of another. So the next message
+// has its answer sent to the same subject, if that cannot be mistaken: when the last
+// one was stored, on the same stream as those before. Should the server say that again, it
+// is known by its sequence, for all that is sent later is stored behind it.
 type slot struct {
 	index int
 	done  chan ack
 
 	// guarded by publisher.mu
 	generation uint64
+	reply      string    // where answers to this generation go; "" before the first
 	sent       time.Time // zero if free
+	stream     string    // that stored the last message of this generation; "" for none
+	seq        uint64    // where
+	again      bool      // the generation goes on
 }
 
+// ack is the server's word about a message.
 type ack struct {
 	seq uint64
 	err error
+	// stream is who has stored it, nil if the answer says more than that and where.
+	stream []byte
 }
 
 func newPublisher(nc *nats.Conn, timeout time.Duration) (*publisher, error) {
@@ -99,7 +112,7 @@ func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.Reply = p.reply(s, generation)
+	m.Reply = s.reply
 	p.out.put(parcel{m: m, slot: s, generation: generation})
 	seq, err := p.wait(ctx, s)
 	if errors.Is(err, events.ErrUnknown) { // it may not even have left
@@ -135,11 +148,11 @@ func (p *publisher) refuse(one parcel, err error) {
 
 // send sends a message at once and does not wait; wait must follow.
 func (p *publisher) send(m *nats.Msg) (*slot, error) {
-	s, generation, err := p.reserve()
+	s, _, err := p.reserve()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.sendTo(s, generation, m); err != nil {
+	if err := p.sendTo(s, m); err != nil {
 		p.release(s)
 		return nil, err
 	}
@@ -160,27 +173,29 @@ func (p *publisher) reserve() (*slot, uint64, error) {
 		s = &slot{index: len(p.all), done: make(chan ack, 1)}
 		p.all = append(p.all, s)
 	}
-	s.generation++
+	if s.reply == "" {
+		s.reply = p.reply(s)
+	}
 	s.sent = time.Now()
 	return s, s.generation, nil
 }
 
 // sendTo publishes a message whose acknowledgement goes to a slot.
-func (p *publisher) sendTo(s *slot, generation uint64, m *nats.Msg) error {
-	m.Reply = p.reply(s, generation)
+func (p *publisher) sendTo(s *slot, m *nats.Msg) error {
+	m.Reply = s.reply
 	if err := p.nc.PublishMsg(m); err != nil {
 		return p.refused(m, err)
 	}
 	return nil
 }
 
-// reply is where the acknowledgement for a slot is to go.
-func (p *publisher) reply(s *slot, generation uint64) string {
+// reply is where the acknowledgements for the present generation of a slot are to go.
+func (p *publisher) reply(s *slot) string {
 	var buf [64]byte
 	reply := append(buf[:0], p.prefix...)
 	reply = strconv.AppendInt(reply, int64(s.index), 36)
 	reply = append(reply, '-')
-	reply = strconv.AppendUint(reply, generation, 36)
+	reply = strconv.AppendUint(reply, s.generation, 36)
 	return string(reply)
 }
 
@@ -205,8 +220,11 @@ func (p *publisher) wait(ctx context.Context, s *slot) (uint64, error) {
 
 func (p *publisher) release(s *slot) {
 	p.mu.Lock()
-	s.generation++ // whoever answers now is too late
-	s.sent = time.Time{}
+	if !s.again { // whoever answers now is too late
+		s.generation++
+		s.reply, s.stream, s.seq = "", "", 0
+	}
+	s.sent, s.again = time.Time{}, false
 	select {
 	case <-s.done: // answered after the waiter had left
 	default:
@@ -231,9 +249,20 @@ func (p *publisher) receive(m *nats.Msg) {
 
 // answer must be called with mu held.
 func (p *publisher) answer(s *slot, generation uint64, a ack) {
-	if s.generation != generation {
+	if s.generation != generation || s.sent.IsZero() {
 		return // too late
 	}
+	again := a.stream != nil
+	switch {
+	case !again:
+	case s.stream == "":
+		s.stream = string(a.stream)
+	case s.stream != string(a.stream):
+		again = false // whose sequences cannot be compared
+	case a.seq <= s.seq:
+		return // said again
+	}
+	s.again, s.seq, a.stream = again, a.seq, nil
 	select {
 	case s.done <- a:
 	default: // one answer is enough
@@ -291,8 +320,8 @@ func parseAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return ack{err: errNoStream}
 	}
-	if seq, ok := quickSeq(m.Data); ok {
-		return ack{seq: seq}
+	if stream, seq, ok := plainAck(m.Data); ok {
+		return ack{seq: seq, stream: stream}
 	}
 	var answer struct {
 		Seq   uint64       `json:"seq"`
@@ -307,24 +336,23 @@ func parseAck(m *nats.Msg) ack {
 	return ack{seq: answer.Seq}
 }
 
-// quickSeq reads the sequence of the plain answer {"stream":"X","seq":N}, which
-// nearly all are. Anything else is left to the JSON decoder.
-func quickSeq(data []byte) (uint64, bool) {
+// plainAck reads the plain answer {"stream":"X","seq":N}, which nearly all
+// are. Anything else is left to the JSON decoder.
+func plainAck(data []byte) (stream []byte, seq uint64, ok bool) {
 	const before, between = `{"stream":"`, `","seq":`
 	if !bytes.HasPrefix(data, []byte(before)) || data[len(data)-1] != '}' {
-		return 0, false
+		return nil, 0, false
 	}
 	name := bytes.IndexByte(data[len(before):], '"')
 	if name < 0 || !bytes.HasPrefix(data[len(before)+name:], []byte(between)) {
-		return 0, false
+		return nil, 0, false
 	}
 	digits := data[len(before)+name+len(between) : len(data)-1]
-	var seq uint64
 	for _, c := range digits {
 		if c < '0' || c > '9' {
-			return 0, false
+			return nil, 0, false
 		}
 		seq = seq*10 + uint64(c-'0')
 	}
-	return seq, len(digits) > 0
+	return data[len(before) : len(before)+name], seq, len(digits) > 0
 }

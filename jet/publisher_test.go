@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -240,6 +241,68 @@ func TestParseAck(t *testing.T) {
 		}
 		if a := parseAck(m); a.seq != c.seq || !errors.Is(a.err, c.err) {
 			t.Errorf("%s: %d, %v; want %d, %v", c.name, a.seq, a.err, c.seq, c.err)
+		}
+	}
+}
+
+// An answer reaches the message that it is for, and no later one of the same slot: not when it comes twice, and
+// not when nobody waits for it any more.
+func TestAnswersOfOneSlot(t *testing.T) {
+	t.Parallel()
+	stored := func(stream string, seq uint64) string { return fmt.Sprintf(`{"stream":%q,"seq":%d}`, stream, seq) }
+	const refused = `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"A","seq":0}`
+	type said struct {
+		use  int // the message that it is said about, from 0
+		body string
+	}
+	for _, c := range []struct {
+		name string
+		// says is what is heard while each message waits.
+		says [][]said
+		want []uint64 // the sequence that each gets; 0 for an error
+		kept bool     // all answers go to the subject of the first one
+	}{
+		{"one after the other", [][]said{{{0, stored("A", 5)}}, {{1, stored("A", 9)}}}, []uint64{5, 9}, true},
+		{"twice", [][]said{{{0, stored("A", 5)}, {0, stored("A", 5)}}, {{0, stored("A", 5)}, {1, stored("A", 9)}}}, []uint64{5, 9}, true},
+		{"twice, and later", [][]said{{{0, stored("A", 5)}}, {{1, stored("A", 9)}}, {{0, stored("A", 5)}, {1, stored("A", 9)}, {2, stored("A", 10)}}}, []uint64{5, 9, 10}, true},
+		{"of another stream", [][]said{{{0, stored("A", 5)}}, {{1, stored("B", 2)}}, {{0, stored("A", 5)}, {1, stored("B", 2)}, {2, stored("A", 6)}}}, []uint64{5, 2, 6}, false},
+		{"refused", [][]said{{{0, refused}}, {{0, refused}, {1, stored("A", 5)}}}, []uint64{0, 5}, false},
+		{"refused after a success", [][]said{{{0, stored("A", 5)}}, {{1, refused}}, {{1, refused}, {2, stored("A", 6)}}}, []uint64{5, 0, 6}, false},
+		{"a duplicate", [][]said{{{0, `{"stream":"A","seq":3,"duplicate":true}`}}, {{0, stored("A", 3)}, {1, stored("A", 5)}}}, []uint64{3, 5}, false},
+		{"never, then late", [][]said{{}, {{0, stored("A", 4)}, {1, stored("A", 5)}}}, []uint64{0, 5}, false},
+	} {
+		p := &publisher{prefix: "_INBOX.x."}
+		var subjects []string
+		for use, says := range c.says {
+			s, _, err := p.reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			subjects = append(subjects, s.reply)
+			for _, one := range says {
+				p.receive(&nats.Msg{Subject: subjects[one.use], Data: []byte(one.body)})
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if len(s.done) == 0 {
+				cancel()
+			}
+			if seq, err := p.wait(ctx, s); seq != c.want[use] || (err != nil) != (seq == 0) {
+				t.Errorf("%s: message %d got %d, %v; want %d", c.name, use, seq, err, c.want[use])
+			}
+			cancel()
+			for _, subject := range subjects { // while the slot is free
+				p.receive(&nats.Msg{Subject: subject, Data: []byte(stored("A", 99))})
+			}
+		}
+		if len(p.all) != 1 {
+			t.Errorf("%s: %d slots", c.name, len(p.all))
+		}
+		kept := true
+		for _, subject := range subjects {
+			kept = kept && subject == subjects[0]
+		}
+		if kept != c.kept {
+			t.Errorf("%s: answers go to %q", c.name, subjects)
 		}
 	}
 }
