@@ -208,6 +208,7 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	} else if key != "" {
 		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
 	}
+	var same task.Event = birth // made once: it is large
 	for n > 0 && err == nil {
 		room, full := c.room(ctx, &birth)
 		if full != nil {
@@ -218,7 +219,7 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 		}
 		facts := make([]*events.Fact, min(n, submitPart, room))
 		for i := range facts {
-			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), birth)
+			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), same)
 		}
 		err = c.place(ctx, facts, each)
 		n -= len(facts)

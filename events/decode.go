@@ -25,11 +25,20 @@ import (
 // wrong kind, or one that must be there and is not. Where a field's absence
 // means something, null means the same.
 func Decode(data []byte) (Fact, error) {
-	r := reader{form: formOfText(data)}
-	if err := r.read(data); err != nil {
-		return Fact{}, fmt.Errorf("decode fact: %w", err)
+	var f Fact
+	if err := DecodeInto(&f, data); err != nil {
+		return Fact{}, err
 	}
-	return r.Fact, nil
+	return f, nil
+}
+
+// DecodeInto is [Decode] in place. f must be zero, and is of no use after an error.
+func DecodeInto(f *Fact, data []byte) error {
+	r := reader{Fact: f, form: formOfText(data)}
+	if err := r.read(data); err != nil {
+		return fmt.Errorf("decode fact: %w", err)
+	}
+	return nil
 }
 
 // lexers are used again: the functions of fields would have each escape to the heap.
@@ -37,7 +46,7 @@ var lexers = sync.Pool{New: func() any { return new(jlexer.Lexer) }}
 
 // reader reads one fact.
 type reader struct {
-	Fact
+	*Fact
 	form  *form  // nil for a type that is not known
 	event any    // what the form's body works on
 	next  int    // the number of the field that is to be expected

@@ -55,12 +55,11 @@ func parseDelivery(reply string) (delivery, bool) {
 	return delivery{delivered: int(v[0]), streamSeq: v[1], consumerSeq: v[2], stored: time.Unix(0, int64(v[3])).UTC(), pending: v[4]}, true
 }
 
-// recordFrom reads a message as a consumer delivers it; ok is false for
+// recordFrom makes r, which must be zero, the record of a message as a consumer delivers it; ok is false for
 // anything else, such as the server's word about a pull.
-func recordFrom(m *nats.Msg) (r events.Record, d delivery, ok bool) {
-	d, ok = parseDelivery(m.Reply)
-	if !ok {
-		return r, d, false
+func recordFrom(r *events.Record, m *nats.Msg) (d delivery, ok bool) {
+	if d, ok = parseDelivery(m.Reply); ok {
+		readRecord(r, m.Subject, d.streamSeq, d.stored, m.Data)
 	}
-	return recordOf(m.Subject, d.streamSeq, d.stored, m.Data), d, true
+	return d, ok
 }

@@ -194,20 +194,25 @@ func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool
 // read turns messages into records, and tells whether none is missing.
 func (f *feed) read(batch []*nats.Msg) bool {
 	for i, m := range batch {
-		r, d, ok := recordFrom(m)
+		f.records = append(f.records, events.Record{})
+		n := len(f.records) - 1
+		r := &f.records[n]
+		d, ok := recordFrom(r, m)
 		batch[i] = nil
 		if !ok {
+			f.records = f.records[:n]
 			continue
 		}
 		if d.consumerSeq != f.seen+1 {
+			f.records = f.records[:n]
 			return false
 		}
 		f.seen, f.pending = d.consumerSeq, d.pending
 		if r.Seq < f.next {
+			f.records = f.records[:n]
 			continue
 		}
 		f.next = r.Seq + 1
-		f.records = append(f.records, r)
 	}
 	return true
 }

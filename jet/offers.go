@@ -229,12 +229,13 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 
 // offer reads an offer, and how many more its consumer had when it sent that.
 func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
-	r, d, ok := recordFrom(m)
-	offer := &events.Offer{Lease: &lease{store: o.store, reply: m.Reply, deliveries: d.delivered}}
+	offer := new(events.Offer)
+	d, ok := recordFrom(&offer.Record, m)
 	if !ok {
-		r = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
+		offer.Record = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
 	}
-	offer.Record, offer.Deliveries = r, d.delivered
+	offer.Deliveries = d.delivered
+	offer.Lease = &lease{store: o.store, reply: m.Reply, deliveries: d.delivered}
 	return offer, d.pending
 }
 

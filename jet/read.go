@@ -321,15 +321,21 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 
 // recordOf reads a message of the log. It never fails: what cannot be
 // understood becomes a record that says so.
-func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.Record {
-	r := events.Record{Seq: seq, Stored: stored, Place: subject, Raw: data}
+func recordOf(subject string, seq uint64, stored time.Time, data []byte) (r events.Record) {
+	readRecord(&r, subject, seq, stored, data)
+	return r
+}
+
+// readRecord is recordOf in place, for those who read many. r must be zero.
+func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, data []byte) {
+	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
 	kind, about := place(subject)
 	r.Kind = kind
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
-		return r // a timer: the offer that it becomes will count
+		return // a timer: the offer that it becomes will count
 	}
-	f, err := events.Decode(data)
-	switch {
+	f := &r.Fact
+	switch err := events.DecodeInto(f, data); {
 	case err != nil:
 		r.Err = err
 	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Message != about.Message,
@@ -339,10 +345,8 @@ func recordOf(subject string, seq uint64, stored time.Time, data []byte) events.
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
 	}
 	if r.Err != nil {
-		f = about
+		r.Fact = about
 	}
-	r.Fact = f
-	return r
 }
 
 // belongs tells whether facts of a type may lie in this part of the log. A type

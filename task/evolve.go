@@ -25,9 +25,9 @@ func (t *Task) Apply(r Recorded) {
 	if !r.Chain {
 		switch e := r.Event.(type) {
 		case Submitted:
-			t.submitted(e, r)
+			t.submitted(&e, r)
 		case Queued:
-			t.queued(e, r)
+			t.queued(&e, r)
 		}
 		return
 	}
@@ -141,7 +141,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 }
 
-func (t *Task) submitted(e Submitted, r Recorded) {
+func (t *Task) submitted(e *Submitted, r Recorded) {
 	if t.State != Unknown {
 		return // the same birth again, after an answer was lost
 	}
@@ -159,7 +159,7 @@ func (t *Task) submitted(e Submitted, r Recorded) {
 	}
 }
 
-func (t *Task) queued(e Queued, r Recorded) {
+func (t *Task) queued(e *Queued, r Recorded) {
 	if e.After >= r.Seq {
 		return // nobody can have made it for a turn that has not begun
 	}

@@ -61,7 +61,7 @@ func (w *Work) holds() []string {
 }
 
 // Offers tells whether the birth is the first offer as well.
-func (e Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
+func (e *Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
 func unhold(t *Task, c Unhold) (Event, error) {
 	switch {
@@ -133,7 +133,7 @@ func FreedOffer(t Task, why string, inputs json.RawMessage, now time.Time) (Queu
 }
 
 // freed takes over from an offer what the opening of the needs has brought.
-func (t *Task) freed(e Queued) {
+func (t *Task) freed(e *Queued) {
 	t.Inputs, t.StartBy, t.EndBy = e.Inputs, e.StartBy, e.EndBy
 }
 

@@ -251,7 +251,8 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if left != nil || w.keeps(t) {
 		a.keep(ctx, left, received)
 	}
-	a.context, a.stop = context.WithCancelCause(ctx)
+	// Not a child of ctx, in whose list it would stand only to be found by stopAll, which finds it here.
+	a.context, a.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	if left != nil {
 		a.Output.heard = time.Now()
 		a.Output.live.beat = a.Output.heard
@@ -268,6 +269,9 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 		}
 	}
 	w.leases.add(a)
+	if ctx.Err() != nil { // all were stopped before this one could be found
+		a.stop(context.Cause(ctx))
+	}
 }
 
 // ran is how long ago an attempt started whose offer was received at a reading of
@@ -395,11 +399,11 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 
 func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
 	w.leaveKept()
+	stop(why) // first: whoever begins by now stops itself
 	all := w.leases.all()
 	for _, a := range all {
 		a.stop(why)
 	}
-	stop(why)
 	w.parting.begin(all, why)
 }
 
