@@ -48,14 +48,14 @@ func (e *serverError) Is(target error) bool {
 
 // says tells whether err is the server's error with a code.
 func says(err error, code int) bool {
-	var e *serverError
-	return errors.As(err, &e) && e.ErrCode == code
+	e, ok := errors.AsType[*serverError](err)
+	return ok && e.ErrCode == code
 }
 
 // answers tells whether the client library has the server's word in an error with one of some codes.
 func answers(err error, codes ...jetstream.ErrorCode) bool {
-	var e *jetstream.APIError
-	return errors.As(err, &e) && slices.Contains(codes, e.ErrorCode)
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains(codes, e.ErrorCode)
 }
 
 // isOffline tells whether the only server which has a consumer is not there.

@@ -229,13 +229,18 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 
 // offer reads an offer, and how many more its consumer had when it sent that.
 func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
-	offer := new(events.Offer)
+	one := new(struct { // both at once
+		events.Offer
+		lease lease
+	})
+	offer := &one.Offer
 	d, ok := recordFrom(&offer.Record, m)
 	if !ok {
 		offer.Record = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
 	}
 	offer.Deliveries = d.delivered
-	offer.Lease = &lease{store: o.store, reply: m.Reply, deliveries: d.delivered}
+	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.delivered}
+	offer.Lease = &one.lease
 	return offer, d.pending
 }
 

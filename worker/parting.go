@@ -33,5 +33,5 @@ func (w *Worker) storing(attempts context.Context, spools bool) context.Context 
 	if spools || w.parting.Context == nil {
 		return attempts
 	}
-	return w.parting
+	return w.parting.Context
 }

@@ -71,13 +71,16 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels = p.Labels()
 	}
-	var command task.Command = claim
+	var command task.Command
 	var memory task.Ran
 	if !throttled { // else nothing comes of it that there would be to ask for
 		var err error
-		if command, memory, err = p.instead(ctx, t, claim); err != nil {
+		if command, memory, err = p.instead(ctx, t, after); err != nil {
 			return false, err
 		}
+	}
+	if command == nil {
+		command = claim
 	}
 	event, err := p.Recorder.Move(ctx, t, command)
 	switch {
@@ -107,21 +110,19 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	return false, p.done(ctx, t, o)
 }
 
-// instead is what is asked for in place of a claim if the task is better left to another node or its breaker
-// holds it back, else the claim; and what is to be remembered of where it starts.
-func (p *Protocol) instead(ctx context.Context, t *task.Task, claim task.Claim) (task.Command, task.Ran, error) {
+// instead is what is asked for in place of a claim under an offer made for a turn, if the task is better left to
+// another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
+func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64) (task.Command, task.Ran, error) {
 	hand, memory, better := p.handsOver(ctx, t)
 	switch {
-	case t.Turn != claim.After:
-		return claim, memory, nil // the offer is stale
+	case t.Turn != turn: // the offer is stale
 	case better:
 		return hand, memory, nil
 	case t.Spec != nil && t.Spec.Breaker != nil && t.Waiting():
-		if hold, err := p.admit(ctx, t); err != nil || hold != nil {
-			return hold, memory, err
-		}
+		hold, err := p.admit(ctx, t)
+		return hold, memory, err
 	}
-	return claim, memory, nil
+	return nil, memory, nil
 }
 
 // Report records how the attempt of t ended, makes durable what follows from

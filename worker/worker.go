@@ -34,7 +34,8 @@ type Worker struct {
 	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
 	log      zerolog.Logger
 
-	parting    parting // set by Run
+	parting    parting         // set by Run
+	lasting    context.Context // set by Run; that of attempts and their reports, which end by themselves
 	renewing   atomic.Bool
 	counts     counts
 	background sync.WaitGroup
@@ -105,7 +106,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	// Three lives: pulling ends first, then the attempts with what they say, then what serves them.
 	pulling, stopPulling := context.WithCancel(ctx)
 	defer stopPulling()
-	attempts, stopAttempts := context.WithCancelCause(context.WithoutCancel(ctx))
+	w.lasting = context.WithoutCancel(ctx)
+	attempts, stopAttempts := context.WithCancelCause(w.lasting)
 	defer stopAttempts(nil)
 	w.parting = newParting(ctx)
 	defer w.parting.over()
@@ -252,7 +254,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 		a.keep(ctx, left, received)
 	}
 	// Not a child of ctx, in whose list it would stand only to be found by stopAll, which finds it here.
-	a.context, a.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	a.context, a.stop = context.WithCancelCause(w.lasting)
 	if left != nil {
 		a.Output.heard = time.Now()
 		a.Output.live.beat = a.Output.heard
@@ -287,8 +289,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 		w.reportSpooled(a, c)
 		return
 	}
-	// The report outlives the stop of its attempt.
-	ctx := context.WithoutCancel(a.context)
+	ctx := w.lasting // the report outlives the stop of its attempt
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		offer, _ := a.lease.get()
 		err := w.protocol.Report(ctx, &a.Task, offer, c)
