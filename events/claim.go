@@ -56,12 +56,12 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 	})
 }
 
-// reopenUnique gives a task with a unique key another life, as [Recorder.Do] does: it has to get its key
+// reopenUnique gives a task with a unique key another life, as [Recorder.Move] does: it has to get its key
 // again. The error is a [*Taken] if another one has it.
-func (r *Recorder) reopenUnique(ctx context.Context, t task.Task, c task.Reopen, key string) (task.Task, task.Event, error) {
-	event, err := task.Decide(t, c, r.Now())
+func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen, key string) (task.Event, error) {
+	event, err := t.Decide(c, r.Now())
 	if err != nil || event == nil {
-		return t, nil, err
+		return nil, err
 	}
 	f := r.Fact(t.ID, event)
 	placed := func(records []Record) uint64 {
@@ -87,10 +87,9 @@ func (r *Recorder) reopenUnique(ctx context.Context, t task.Task, c task.Reopen,
 		},
 	})
 	if err != nil {
-		return t, nil, err
+		return nil, err
 	}
-	now, err := r.Load(ctx, t.ID)
-	return now, event, err
+	return event, r.LoadInto(ctx, t.ID, t)
 }
 
 // Free tells whether a task could get another life as far as its unique key is concerned: if not, the
@@ -227,7 +226,8 @@ func (r *Recorder) mayLive(ctx context.Context, claimants []task.ID) ([]task.ID,
 	var list []task.ID
 	found := false
 	for _, id := range claimants {
-		t, born, err := r.read(ctx, id, "")
+		var t task.Task
+		born, err := r.read(ctx, id, "", &t)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +244,8 @@ func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) 
 		if id == u.id || id == "" {
 			continue
 		}
-		t, known, err := r.read(ctx, id, "")
+		var t task.Task
+		known, err := r.read(ctx, id, "", &t)
 		if err != nil {
 			return nil, err
 		}

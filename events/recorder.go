@@ -44,14 +44,22 @@ func (r *Recorder) MessageFact(seq uint64, e task.MessageEvent) *Fact {
 
 // Load reads a task. The error wraps [task.ErrUnknown] if there is none.
 func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
-	t, known, err := r.read(ctx, id, "")
-	if err != nil {
-		return task.Task{}, fmt.Errorf("read task %s: %w", id, err)
+	var t task.Task
+	err := r.LoadInto(ctx, id, &t)
+	return t, err
+}
+
+// LoadInto is [Recorder.Load] in place: t becomes the task.
+func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error {
+	known, err := r.read(ctx, id, "", t)
+	switch {
+	case err != nil:
+		*t = task.Task{}
+		return fmt.Errorf("read task %s: %w", id, err)
+	case !known:
+		return fmt.Errorf("task %s: %w", id, task.ErrUnknown)
 	}
-	if !known {
-		return t, fmt.Errorf("task %s: %w", id, task.ErrUnknown)
-	}
-	return t, nil
+	return nil
 }
 
 // Do decides c on t and records what follows. It returns the task as it is
@@ -73,9 +81,7 @@ func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Ta
 func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task.Event, error) {
 	if again, ok := c.(task.Reopen); ok {
 		if key, err := t.UniqueKey(); err == nil && key != "" {
-			now, event, err := r.reopenUnique(ctx, *t, again, key)
-			*t = now
-			return event, err
+			return r.reopenUnique(ctx, t, again, key)
 		}
 	}
 	for {
@@ -86,9 +92,9 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 		f := r.Fact(t.ID, event)
 		var now *task.Task // which is read only if the answer was lost or somebody else was faster
 		seq, err := r.record(ctx, f, t.Head, func() (head uint64, found bool, err error) {
-			read, found, err := r.read(ctx, t.ID, f.ID)
-			now = &read
-			return read.Head, found, err
+			now = new(task.Task)
+			found, err = r.read(ctx, t.ID, f.ID, now)
+			return now.Head, found, err
 		})
 		switch {
 		case errors.Is(err, errMoved):
@@ -135,21 +141,24 @@ func (r *Recorder) record(ctx context.Context, f *Fact, head uint64, read func()
 	}
 }
 
-// read reads a task. If fact is "", the second result tells whether there is
+// read makes t the task as the log has it. If fact is "", the result tells whether there is
 // such a task, else whether it holds a fact with this id.
-func (r *Recorder) read(ctx context.Context, id task.ID, fact string) (task.Task, bool, error) {
+func (r *Recorder) read(ctx context.Context, id task.ID, fact string, t *task.Task) (bool, error) {
+	*t = task.Task{ID: id}
 	records, err := r.Log.Task(ctx, id)
 	if err != nil {
-		return task.Task{ID: id}, false, err
+		return false, err
 	}
-	t := FoldTask(id, records)
+	for i := range records {
+		t.Apply(records[i].Task())
+	}
 	t.Head = 0 // an offer can be wrong about a chain; the whole of it cannot
 	for i := range records {
 		if records[i].Kind == KindChain {
 			t.Head = records[i].Seq
 		}
 	}
-	return t, holds(records, fact), nil
+	return holds(records, fact), nil
 }
 
 func holds(records []Record, fact string) bool {
@@ -172,7 +181,14 @@ func (r *Recorder) Admit(ctx context.Context, e task.Granted, last uint64) (uint
 // next attempt, or the timer of that. Afterwards the offer that led here may be
 // acknowledged. Settling twice is harmless.
 func (r *Recorder) Settle(ctx context.Context, t *task.Task) error {
-	if t.Waiting() && len(t.Holds) > 0 && t.Head > 0 {
+	if !t.Waiting() {
+		return nil
+	}
+	return r.settle(ctx, t)
+}
+
+func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
+	if len(t.Holds) > 0 && t.Head > 0 {
 		// Offers do not move the chain: one may have opened the hold before the event that
 		// led here was recorded, for a turn that this event has ended.
 		now, err := r.Load(ctx, t.ID)

@@ -23,12 +23,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 	t.Seq = r.Seq
 	if !r.Chain {
-		switch e := r.Event.(type) {
-		case Submitted:
-			t.submitted(&e, r)
-		case Queued:
-			t.queued(&e, r)
-		}
+		t.offered(r)
 		return
 	}
 	t.Head = r.Seq
@@ -138,6 +133,16 @@ func (t *Task) Apply(r Recorded) {
 			t.Result = e.Result
 			t.end(e.State, e.Reason, e.Message, r)
 		}
+	}
+}
+
+// offered adds what lies in a queue.
+func (t *Task) offered(r Recorded) {
+	switch e := r.Event.(type) {
+	case Submitted:
+		t.submitted(&e, r)
+	case Queued:
+		t.queued(&e, r)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // the task's policy is to avoid that, and another node could take it.
 func (p *Protocol) leaves(ctx context.Context, t *task.Task) bool {
 	until, ok := t.Shuns(string(p.Node))
-	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, *t)
+	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, t)
 }
 
 // restFor is how long an offer that is left to others rests, so that it does
@@ -49,17 +49,17 @@ type knownNode struct {
 // serve tells whether another node that beats takes new work of the task's kind: from its
 // queue, or chosen by its selector. If that cannot be found out it says no, and the
 // task starts here rather than nowhere.
-func (o *others) serve(ctx context.Context, t task.Task) bool {
+func (o *others) serve(ctx context.Context, t *task.Task) bool {
 	return len(o.peers(ctx, t, "")) > 0
 }
 
 // peers implements [Preferring.Peers].
-func (o *others) peers(ctx context.Context, t task.Task, only string) []task.Peer {
+func (o *others) peers(ctx context.Context, t *task.Task, only string) []task.Peer {
 	nodes, err := o.all(ctx, only)
 	if err != nil {
 		return nil
 	}
-	want := node.WantOfTask(&t)
+	want := node.WantOfTask(t)
 	var list []task.Peer
 	for _, n := range nodes {
 		if rule, _ := n.Excluded(want); rule == "" {

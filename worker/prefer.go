@@ -13,7 +13,7 @@ import (
 type Preferring struct {
 	// Peers are the other nodes that beat and take new work of the task's kind; if only is not "",
 	// at most the one of that name.
-	Peers func(ctx context.Context, t task.Task, only string) []task.Peer
+	Peers func(ctx context.Context, t *task.Task, only string) []task.Peer
 	// Ran and Remember are those of [Store].
 	Ran      func(ctx context.Context, name string) (task.Ran, error)
 	Remember func(ctx context.Context, r task.Ran) error
@@ -59,7 +59,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 	if p.Labels != nil {
 		self.Labels = p.Labels()
 	}
-	hand, ok = t.HandsOver(self, p.Preferring.Peers(ctx, *t, only), ran)
+	hand, ok = t.HandsOver(self, p.Preferring.Peers(ctx, t, only), ran)
 	return hand, memory, ok
 }
 

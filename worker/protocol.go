@@ -24,7 +24,7 @@ type Protocol struct {
 	// moment. Nil for none.
 	Labels func() map[string]string
 	// Others tells whether another node takes work of the task's kind. Default: none does.
-	Others func(ctx context.Context, t task.Task) bool
+	Others func(ctx context.Context, t *task.Task) bool
 	// Preferring finds out to whom a task is left that prefers nodes. Default: every task is taken.
 	Preferring Preferring
 	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
@@ -57,11 +57,9 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		// carries is enough.
 		t.Apply(o.Task())
 	} else {
-		known, err := p.Recorder.Load(ctx, o.Fact.Task)
-		if err != nil {
+		if err := p.Recorder.LoadInto(ctx, o.Fact.Task, t); err != nil {
 			return false, err
 		}
-		*t = known
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
 	throttled := t.Throttles(claim)
