@@ -24,80 +24,16 @@ const (
 	floorChain  = "mrfloor.task."
 )
 
-// FloorResult is what the bare loop reached.
-type FloorResult struct {
-	Tasks int
-	// Submit is how long the births took, Drain the rest; for a run at once both
-	// are the whole.
-	Submit, Drain time.Duration
-}
+// Floor is the bare loop, on a stream of its own.
+type Floor struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	tasks    int
+	inFlight int
 
-// Floor runs n tasks through the bare loop with so many in flight. If atOnce is
-// set, tasks are born while others run; otherwise all births come first.
-func Floor(ctx context.Context, nc *nats.Conn, layout Layout, n, inFlight int, atOnce bool) (FloorResult, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return FloorResult{}, err
-	}
-	cfg := layout.withDefaults().streams()[0]
-	cfg.Name, cfg.Subjects = floorStream, []string{floorQueue + ">", floorChain + ">"}
-	_ = js.DeleteStream(ctx, floorStream) // of a run that was cut off
-	if _, err := js.CreateStream(ctx, cfg); err != nil {
-		return FloorResult{}, fmt.Errorf("floor: %w", err)
-	}
-	defer func() { _ = js.DeleteStream(context.WithoutCancel(ctx), floorStream) }()
-	if _, err := js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{
-		Durable: "floor", FilterSubject: floorQueue + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
-	}); err != nil {
-		return FloorResult{}, fmt.Errorf("floor: %w", err)
-	}
-	f := &floor{nc: nc, n: int64(n), ended: make(chan struct{}), failed: make(chan error, 1)}
-	if err := f.listen(); err != nil {
-		return FloorResult{}, err
-	}
-	defer f.stop()
-	start := time.Now()
-	result := FloorResult{Tasks: n}
-	births := func() error { return f.births(ctx, n, 4*inFlight) }
-	if !atOnce {
-		if err := births(); err != nil {
-			return result, err
-		}
-		result.Submit = time.Since(start)
-		start = time.Now()
-	}
-	p, err := newPuller(nc, floorStream, "floor", min(pullAtOnce, inFlight/2), f.offer, func(context.Context) {})
-	if err != nil {
-		return result, err
-	}
-	defer p.close()
-	f.pull = p
-	p.want(inFlight)
-	if atOnce {
-		if err := births(); err != nil {
-			return result, err
-		}
-	}
-	select {
-	case <-f.ended:
-	case err := <-f.failed:
-		return result, fmt.Errorf("floor: %w", err)
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
-	result.Drain = time.Since(start)
-	if atOnce {
-		result.Submit = result.Drain
-	}
-	return result, nil
-}
-
-type floor struct {
-	nc     *nats.Conn
 	pull   *puller
 	sub    *nats.Subscription
 	prefix string
-	n      int64
 	done   atomic.Int64
 	ended  chan struct{}
 	failed chan error
@@ -107,13 +43,101 @@ type floor struct {
 	free  []int          // guarded by mu
 }
 
+// OpenFloor makes a bare loop for so many tasks, with so many of them in flight. Close must follow.
+func OpenFloor(ctx context.Context, nc *nats.Conn, layout Layout, tasks, inFlight int) (*Floor, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	cfg := layout.withDefaults().streams()[0]
+	cfg.Name, cfg.Subjects = floorStream, []string{floorQueue + ">", floorChain + ">"}
+	_ = js.DeleteStream(ctx, floorStream) // of a run that was cut off
+	if _, err := js.CreateStream(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("floor: %w", err)
+	}
+	f := &Floor{nc: nc, js: js, tasks: tasks, inFlight: inFlight, ended: make(chan struct{}), failed: make(chan error, 1)}
+	if _, err := js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{
+		Durable: "floor", FilterSubject: floorQueue + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
+	}); err != nil {
+		f.Close(ctx)
+		return nil, fmt.Errorf("floor: %w", err)
+	}
+	if err := f.listen(); err != nil {
+		f.Close(ctx)
+		return nil, err
+	}
+	return f, nil
+}
+
+// Fill has all tasks born, and says how long that took.
+func (f *Floor) Fill(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	err := f.births(ctx, f.tasks, 4*f.inFlight)
+	return time.Since(start), err
+}
+
+// Drain runs all tasks to their ends, and says how long that took.
+func (f *Floor) Drain(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	if err := f.run(); err != nil {
+		return 0, err
+	}
+	err := f.wait(ctx)
+	return time.Since(start), err
+}
+
+// AtOnce has tasks born while others run, and says how long all took.
+func (f *Floor) AtOnce(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	if err := f.run(); err != nil {
+		return 0, err
+	}
+	if _, err := f.Fill(ctx); err != nil {
+		return 0, err
+	}
+	err := f.wait(ctx)
+	return time.Since(start), err
+}
+
+// Close ends the loop and removes its stream, also when ctx has ended.
+func (f *Floor) Close(ctx context.Context) {
+	if f.pull != nil {
+		f.pull.close()
+	}
+	if f.sub != nil {
+		_ = f.sub.Unsubscribe() // the connection may be gone
+	}
+	_ = f.js.DeleteStream(context.WithoutCancel(ctx), floorStream) // else the next one does
+}
+
+// run begins to take tasks.
+func (f *Floor) run() (err error) {
+	f.pull, err = newPuller(f.nc, floorStream, "floor", min(pullAtOnce, f.inFlight/2), f.offer, func(context.Context) {})
+	if err == nil {
+		f.pull.want(f.inFlight)
+	}
+	return err
+}
+
+// wait waits for the end of all.
+func (f *Floor) wait(ctx context.Context) error {
+	select {
+	case <-f.ended:
+		return nil
+	case err := <-f.failed:
+		return fmt.Errorf("floor: %w", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 var (
 	floorBirth = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5","priority":5}`)
 	floorStart = []byte(`{"type":"attempt.started","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"node":"node-1","session":"01JD6Z0000000000000000000C","offer":123456}`)
 	floorEnd   = []byte(`{"type":"attempt.finished","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"epoch":123456}`)
 )
 
-func (f *floor) listen() (err error) {
+func (f *Floor) listen() (err error) {
 	f.prefix = f.nc.NewInbox() + "."
 	f.sub, err = f.nc.Subscribe(f.prefix+"*", func(m *nats.Msg) {
 		token, err := strconv.Atoi(m.Subject[len(f.prefix):])
@@ -137,9 +161,7 @@ func (f *floor) listen() (err error) {
 	return f.sub.SetPendingLimits(-1, -1)
 }
 
-func (f *floor) stop() { _ = f.sub.Unsubscribe() } // the connection may be gone
-
-func (f *floor) fail(err error) {
+func (f *Floor) fail(err error) {
 	select {
 	case f.failed <- err:
 	default:
@@ -147,7 +169,7 @@ func (f *floor) fail(err error) {
 }
 
 // publish sends a message and calls then with its sequence.
-func (f *floor) publish(subject string, expect int64, body []byte, then func(uint64)) {
+func (f *Floor) publish(subject string, expect int64, body []byte, then func(uint64)) {
 	f.mu.Lock()
 	var token int
 	if n := len(f.free); n > 0 {
@@ -173,7 +195,7 @@ func (f *floor) publish(subject string, expect int64, body []byte, then func(uin
 	m.free()
 }
 
-func (f *floor) births(ctx context.Context, n, window int) error {
+func (f *Floor) births(ctx context.Context, n, window int) error {
 	places := make(chan struct{}, window)
 	for i := range n {
 		select {
@@ -204,7 +226,7 @@ func floorID(i int) string {
 }
 
 // offer claims and ends a task: each step is the callback of the one before.
-func (f *floor) offer(m *nats.Msg) bool {
+func (f *Floor) offer(m *nats.Msg) bool {
 	chain := floorChain + m.Subject[len(floorQueue)+len("default.5."):]
 	reply := m.Reply
 	f.publish(chain, 0, floorStart, func(epoch uint64) {
@@ -212,7 +234,7 @@ func (f *floor) offer(m *nats.Msg) bool {
 			if err := f.nc.Publish(reply, ackBody); err != nil {
 				f.fail(err)
 			}
-			if f.done.Add(1) == f.n {
+			if f.done.Add(1) == int64(f.tasks) {
 				close(f.ended)
 			}
 			f.pull.want(1)

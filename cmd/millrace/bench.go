@@ -176,6 +176,9 @@ func benchTable(r *bench.Report) table {
 		t.add(plain(what), plain(fmt.Sprintf("%.0f/s", here)), plain(fmt.Sprintf("%.0f/s", below)), plain(fmt.Sprintf("%.2f", ratio)))
 	}
 	row("no-op tasks, queue filled before", r.TasksPerSecond, r.FloorTasksPerSecond, r.Ratio)
+	if r.TaskCost.Server > 0 {
+		t.add(plain("processor time of each"), plain(costText(&r.TaskCost)), plain(costText(&r.FloorTaskCost)), plain(""))
+	}
 	row("no-op tasks, submitted meanwhile", r.AtOncePerSecond, r.FloorAtOncePerSecond, r.AtOnceRatio)
 	row("bulk submission", r.SubmitPerSecond, r.FloorSubmitPerSecond, r.SubmitPerSecond/r.FloorSubmitPerSecond)
 	if r.ProcessPerSecond > 0 {

@@ -75,6 +75,10 @@ type Report struct {
 	TasksPerSecond      float64 `json:"tasks_per_second"`
 	FloorTasksPerSecond float64 `json:"floor_tasks_per_second"`
 	Ratio               float64 `json:"ratio"`
+	// TaskCost is the processor time of each of those tasks, as far as they are drained, FloorTaskCost that of
+	// the bare loop's.
+	TaskCost      Cost `json:"task_cost"`
+	FloorTaskCost Cost `json:"floor_task_cost"`
 	// AtOnce is the same while tasks are submitted.
 	AtOncePerSecond      float64 `json:"at_once_per_second"`
 	FloorAtOncePerSecond float64 `json:"floor_at_once_per_second"`

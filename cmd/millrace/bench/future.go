@@ -53,8 +53,8 @@ func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) 
 	}
 	with.cfg.Progress(fmt.Sprintf("no-op tasks with and without %d that are due much later", f.Tasks))
 	drain := func(b *bench) (time.Duration, error) {
-		_, took, _, err := b.drain(ctx, b.cfg.Tasks)
-		return took, err
+		r, err := b.drain(ctx, b.cfg.Tasks)
+		return r.draining, err
 	}
 	atOnce := func(b *bench) (time.Duration, error) { return b.atOnce(ctx, b.cfg.Tasks) }
 	for _, b := range []*bench{with, without} { // what their submission has left behind is no part of it

@@ -43,7 +43,7 @@ func (b *bench) limits(ctx context.Context) error {
 	for range b.cfg.Rounds {
 		b.cfg.Progress("no-op tasks without limits")
 		before := b.spent()
-		_, free, _, err := b.drain(ctx, n)
+		free, err := b.drain(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (b *bench) limits(ctx context.Context) error {
 		}
 		costs = append(costs, b.each(before, n))
 		rates = append(rates, rate(n, bound))
-		ratios = append(ratios, rate(n, bound)/rate(n, free))
+		ratios = append(ratios, rate(n, bound)/rate(n, free.draining))
 	}
 	l := &Limited{Keys: b.cfg.Keys, TasksPerSecond: median(rates), Ratio: median(ratios), Held: min(held, 10*n), Cost: medianCost(costs), FreeCost: medianCost(frees)}
 	b.report.Limited = l

@@ -11,6 +11,7 @@ import (
 // once, each beside the bare loop.
 func (b *bench) throughput(ctx context.Context) error {
 	var drain, floorDrain, drainRatio, once, floorOnce, onceRatio, submit, floorSubmit, behind []float64
+	var costs, floorCosts []Cost
 	n := b.cfg.Tasks
 	for range b.cfg.Rounds {
 		b.cfg.Progress("the bare loop")
@@ -18,16 +19,12 @@ func (b *bench) throughput(ctx context.Context) error {
 		if b.cfg.Layout.SyncAlways {
 			bare = max(n/10, 1) // one flush for each message takes its time
 		}
-		filled, err := jet.Floor(ctx, b.floor, b.cfg.Layout, bare, b.cfg.Slots, false)
-		if err != nil {
-			return err
-		}
-		together, err := jet.Floor(ctx, b.floor, b.cfg.Layout, bare, b.cfg.Slots, true)
+		low, err := b.bare(ctx, bare)
 		if err != nil {
 			return err
 		}
 		b.cfg.Progress("no-op tasks")
-		submitting, draining, lag, err := b.drain(ctx, n)
+		round, err := b.drain(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -35,32 +32,71 @@ func (b *bench) throughput(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		floorDrain = append(floorDrain, rate(bare, filled.Drain))
-		floorSubmit = append(floorSubmit, rate(bare, filled.Submit))
-		floorOnce = append(floorOnce, rate(bare, together.Drain))
-		drain = append(drain, rate(n, draining))
-		submit = append(submit, rate(n, submitting))
+		floorDrain = append(floorDrain, rate(bare, low.draining))
+		floorSubmit = append(floorSubmit, rate(bare, low.submitting))
+		floorOnce = append(floorOnce, rate(bare, low.atOnce))
+		floorCosts = append(floorCosts, low.cost)
+		drain = append(drain, rate(n, round.draining))
+		submit = append(submit, rate(n, round.submitting))
 		once = append(once, rate(n, running))
-		drainRatio = append(drainRatio, rate(n, draining)/rate(bare, filled.Drain))
-		onceRatio = append(onceRatio, rate(n, running)/rate(bare, together.Drain))
-		behind = append(behind, float64(lag.Microseconds())/1000)
+		costs = append(costs, round.cost)
+		drainRatio = append(drainRatio, rate(n, round.draining)/rate(bare, low.draining))
+		onceRatio = append(onceRatio, rate(n, running)/rate(bare, low.atOnce))
+		behind = append(behind, float64(round.behind.Microseconds())/1000)
 	}
 	r := &b.report
 	r.TasksPerSecond, r.FloorTasksPerSecond, r.Ratio = median(drain), median(floorDrain), median(drainRatio)
 	r.AtOncePerSecond, r.FloorAtOncePerSecond, r.AtOnceRatio = median(once), median(floorOnce), median(onceRatio)
 	r.SubmitPerSecond, r.FloorSubmitPerSecond, r.BehindMS = median(submit), median(floorSubmit), median(behind)
+	r.TaskCost, r.FloorTaskCost = medianCost(costs), medianCost(floorCosts)
 	return nil
 }
 
-func (b *bench) drain(ctx context.Context, n int) (submitting, draining, behind time.Duration, err error) {
+// round is how long a queue took to be filled and drained, and what the draining of each task has cost.
+type round struct {
+	submitting, draining time.Duration
+	// behind is how long the read model needed after that; the bare loop has none.
+	behind time.Duration
+	// atOnce is how long tasks took that were submitted while others ran; only of the bare loop.
+	atOnce time.Duration
+	cost   Cost
+}
+
+// bare measures the bare loop with n tasks.
+func (b *bench) bare(ctx context.Context, n int) (r round, err error) {
+	filled, err := jet.OpenFloor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
+	if err != nil {
+		return r, err
+	}
+	if r.submitting, err = filled.Fill(ctx); err == nil {
+		before := b.spent()
+		r.draining, err = filled.Drain(ctx)
+		r.cost = b.each(before, n)
+	}
+	filled.Close(ctx)
+	if err != nil {
+		return r, err
+	}
+	together, err := jet.OpenFloor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
+	if err != nil {
+		return r, err
+	}
+	defer together.Close(ctx)
+	r.atOnce, err = together.AtOnce(ctx)
+	return r, err
+}
+
+// drain measures a queue that is filled with n tasks and then drained.
+func (b *bench) drain(ctx context.Context, n int) (r round, err error) {
 	start := time.Now()
 	if err = b.submit(ctx, noop, n); err != nil {
 		return
 	}
-	submitting = time.Since(start)
+	r.submitting = time.Since(start)
 	if _, err = b.caughtUp(ctx); err != nil { // the births, so that they do not count twice
 		return
 	}
+	before := b.spent()
 	start = time.Now()
 	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
 	if err != nil {
@@ -69,11 +105,11 @@ func (b *bench) drain(ctx context.Context, n int) (submitting, draining, behind 
 	if err = crew.wait(ctx); err != nil {
 		return
 	}
-	draining = time.Since(start)
+	r.draining, r.cost = time.Since(start), b.each(before, n)
 	if err = crew.dismiss(); err != nil {
 		return
 	}
-	behind, err = b.caughtUp(ctx)
+	r.behind, err = b.caughtUp(ctx)
 	return
 }
 
@@ -113,11 +149,11 @@ func (b *bench) growth(ctx context.Context) error {
 		}
 		var rates []float64
 		for range b.cfg.Rounds {
-			_, took, _, err := b.drain(ctx, sample)
+			r, err := b.drain(ctx, sample)
 			if err != nil {
 				return err
 			}
-			rates = append(rates, rate(sample, took))
+			rates = append(rates, rate(sample, r.draining))
 			have += sample
 		}
 		b.report.Growth = append(b.report.Growth, Growth{LogTasks: size, TasksPerSecond: median(rates)})
