@@ -39,9 +39,8 @@ type group struct {
 }
 
 type grouped struct {
-	m          *nats.Msg
-	slot       *slot
-	generation uint64
+	m *nats.Msg
+	ticket
 }
 
 func newGroup(pub *publisher) *group {
@@ -61,15 +60,15 @@ func (g *group) close() {
 // send hands a message to the next batch; publisher.wait must follow. The
 // message is the group's from then on.
 func (g *group) send(m *nats.Msg) (*slot, error) {
-	s, generation, err := g.pub.reserve()
+	t, err := g.pub.reserve()
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case g.queue <- grouped{m, s, generation}:
-		return s, nil
+	case g.queue <- grouped{m, t}:
+		return t.slot, nil
 	case <-g.quit:
-		g.pub.release(s)
+		g.pub.release(t.slot)
 		return nil, errClosed
 	}
 }
@@ -137,7 +136,7 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 				if err == nil {
 					a.seq = first + uint64(i)
 				}
-				g.pub.answer(one.slot, one.generation, a)
+				g.pub.answer(one.ticket, a)
 			}
 			g.pub.mu.Unlock()
 			return
@@ -148,9 +147,9 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 		one.m.Header.Del(batchIDHeader)
 		one.m.Header.Del(batchSeqHeader)
 		one.m.Header.Del(batchCommitHeader)
-		if err := g.pub.sendTo(one.slot, one.m); err != nil {
+		if err := g.pub.sendTo(one.ticket, one.m); err != nil {
 			g.pub.mu.Lock()
-			g.pub.answer(one.slot, one.generation, ack{err: err})
+			g.pub.answer(one.ticket, ack{err: err})
 			g.pub.mu.Unlock()
 		}
 	}

@@ -30,9 +30,8 @@ type outlet struct {
 // parcel is a message and who waits for its acknowledgement, or only a subject
 // and a body.
 type parcel struct {
-	m          *nats.Msg
-	slot       *slot
-	generation uint64
+	m *nats.Msg
+	ticket
 
 	subject string
 	body    []byte

@@ -66,6 +66,14 @@ type slot struct {
 	again      bool      // the generation goes on
 }
 
+// ticket is the right to a slot for one message. Whoever sends that may be late: the waiter has
+// left, and the slot is another one's.
+type ticket struct {
+	slot       *slot
+	generation uint64
+	reply      string
+}
+
 // ack is the server's word about a message.
 type ack struct {
 	seq uint64
@@ -108,13 +116,13 @@ func (p *publisher) close() {
 // time, and waits for its acknowledgement. If none comes, the error wraps
 // [events.ErrUnknown]. The message is the caller's again when publish returns.
 func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	s, generation, err := p.reserve()
+	t, err := p.reserve()
 	if err != nil {
 		return 0, err
 	}
-	m.Reply = s.reply
-	p.out.put(parcel{m: m, slot: s, generation: generation})
-	seq, err := p.wait(ctx, s)
+	m.Reply = t.reply
+	p.out.put(parcel{m: m, ticket: t})
+	seq, err := p.wait(ctx, t.slot)
 	if errors.Is(err, events.ErrUnknown) { // it may not even have left
 		p.out.recall(m)
 	}
@@ -143,28 +151,28 @@ func (p *publisher) refuse(one parcel, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer(one.slot, one.generation, ack{err: p.refused(one.m, err)})
+	p.answer(one.ticket, ack{err: p.refused(one.m, err)})
 }
 
 // send sends a message at once and does not wait; wait must follow.
 func (p *publisher) send(m *nats.Msg) (*slot, error) {
-	s, _, err := p.reserve()
+	t, err := p.reserve()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.sendTo(s, m); err != nil {
-		p.release(s)
+	if err := p.sendTo(t, m); err != nil {
+		p.release(t.slot)
 		return nil, err
 	}
-	return s, nil
+	return t.slot, nil
 }
 
 // reserve takes a free slot; release must follow.
-func (p *publisher) reserve() (*slot, uint64, error) {
+func (p *publisher) reserve() (ticket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, 0, errClosed
+		return ticket{}, errClosed
 	}
 	var s *slot
 	if n := len(p.free); n > 0 {
@@ -177,12 +185,12 @@ func (p *publisher) reserve() (*slot, uint64, error) {
 		s.reply = p.reply(s)
 	}
 	s.sent = time.Now()
-	return s, s.generation, nil
+	return ticket{s, s.generation, s.reply}, nil
 }
 
 // sendTo publishes a message whose acknowledgement goes to a slot.
-func (p *publisher) sendTo(s *slot, m *nats.Msg) error {
-	m.Reply = s.reply
+func (p *publisher) sendTo(t ticket, m *nats.Msg) error {
+	m.Reply = t.reply
 	if err := p.nc.PublishMsg(m); err != nil {
 		return p.refused(m, err)
 	}
@@ -243,13 +251,14 @@ func (p *publisher) receive(m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if index < len(p.all) {
-		p.answer(p.all[index], generation, a)
+		p.answer(ticket{slot: p.all[index], generation: generation}, a)
 	}
 }
 
 // answer must be called with mu held.
-func (p *publisher) answer(s *slot, generation uint64, a ack) {
-	if s.generation != generation || s.sent.IsZero() {
+func (p *publisher) answer(t ticket, a ack) {
+	s := t.slot
+	if s.generation != t.generation || s.sent.IsZero() {
 		return // too late
 	}
 	again := a.stream != nil
@@ -310,7 +319,7 @@ func (p *publisher) giveUp(before time.Time, why error) {
 	defer p.mu.Unlock()
 	for _, s := range p.all {
 		if !s.sent.IsZero() && s.sent.Before(before) {
-			p.answer(s, s.generation, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, why)})
+			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, why)})
 		}
 	}
 }

@@ -274,11 +274,12 @@ func TestAnswersOfOneSlot(t *testing.T) {
 		p := &publisher{prefix: "_INBOX.x."}
 		var subjects []string
 		for use, says := range c.says {
-			s, _, err := p.reserve()
+			mine, err := p.reserve()
 			if err != nil {
 				t.Fatal(err)
 			}
-			subjects = append(subjects, s.reply)
+			s := mine.slot
+			subjects = append(subjects, mine.reply)
 			for _, one := range says {
 				p.receive(&nats.Msg{Subject: subjects[one.use], Data: []byte(one.body)})
 			}
@@ -304,5 +305,27 @@ func TestAnswersOfOneSlot(t *testing.T) {
 		if kept != c.kept {
 			t.Errorf("%s: answers go to %q", c.name, subjects)
 		}
+	}
+}
+
+// A message that leaves when its waiter has gone, as one can that waits for a batch, asks for no answer in the
+// place of whoever has the slot by then.
+func TestLateMessageTakesNobodysAnswer(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	p := &publisher{nc: s.nc, prefix: "_INBOX.x."}
+	first := must(p.reserve())(t)
+	p.release(first.slot)
+	second := must(p.reserve())(t)
+	if second.slot != first.slot {
+		t.Fatal("the second one has another slot")
+	}
+	late := nats.NewMsg("nowhere")
+	if err := p.sendTo(first, late); err != nil {
+		t.Fatal(err)
+	}
+	p.receive(&nats.Msg{Subject: late.Reply, Data: []byte(`{"stream":"A","seq":7}`)})
+	if len(second.slot.done) > 0 {
+		t.Errorf("the answer to %s went to who waits at %s", late.Reply, second.reply)
 	}
 }
