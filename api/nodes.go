@@ -22,7 +22,7 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := s.now()
 	if r.Bare {
 		page := client.NodePage{Nodes: make([]client.NodeView, len(nodes)), Seq: seq}
 		for i := range nodes {
@@ -41,7 +41,9 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 			return nil, err
 		}
 		v := client.ViewNode(n, now, s.Nodes)
-		v.Running, v.LastBeat = len(running), lastBeat(beats, n)
+		v.Runs(len(running))
+		v.LastBeat = lastBeat(beats, n)
+		v.Silent = n.Silent(v.LastBeat, now, s.Nodes)
 		page.Nodes = append(page.Nodes, v)
 	}
 	return page, nil
@@ -73,15 +75,16 @@ func readNode(body []byte) (nodeRequest, error) {
 }
 
 func (s *Service) view(ctx context.Context, n node.Node) (client.NodeView, error) {
-	v := client.ViewNode(n, time.Now(), s.Nodes)
+	v := client.ViewNode(n, s.now(), s.Nodes)
 	running, err := s.View.OnNode(ctx, n.ID)
 	if err != nil {
 		return v, err
 	}
 	h, beats, err := s.Client.Store().Beating(ctx, n.ID)
-	if v.Running = len(running); beats && h.Session == n.Session {
+	if v.Runs(len(running)); beats && h.Session == n.Session {
 		v.LastBeat = h.At
 	}
+	v.Silent = err == nil && n.Silent(v.LastBeat, s.now(), s.Nodes)
 	return v, err
 }
 
@@ -108,9 +111,13 @@ func (s *Service) waitNode(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, watchFor)
-	defer cancel()
-	n, err := s.Client.WaitNode(waiting, r.ID, r.Stable.Std(), nil)
+	var n node.Node
+	err = waits(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, watchFor)
+		defer cancel()
+		n, err = s.Client.WaitNode(ctx, r.ID, r.Stable.Std(), nil)
+		return err
+	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
 	}

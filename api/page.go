@@ -6,6 +6,7 @@ import (
 
 	"millrace/client"
 	"millrace/projections"
+	"millrace/task"
 )
 
 // page is an answer of which a part will do: it says how to get the rest.
@@ -46,7 +47,20 @@ func (p taskPage) half() (page, bool) {
 		return nil, false
 	}
 	p.Tasks, p.Next = p.Tasks[:n], p.filter.CursorAfter(p.Tasks[n-1].ID)
+	p.Live, p.Wholes = only(p.Tasks, p.Live), only(p.Tasks, p.Wholes)
+	p.Suspects = only(p.Tasks, p.Suspects)
 	return p, true
+}
+
+// only is what is said of these tasks.
+func only[T any](tasks []task.Task, said map[task.ID]T) map[task.ID]T {
+	kept := map[task.ID]T{}
+	for i := range tasks {
+		if of, ok := said[tasks[i].ID]; ok {
+			kept[tasks[i].ID] = of
+		}
+	}
+	return kept
 }
 
 // deadPage is a page of unreadable messages.

@@ -39,9 +39,6 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.underQueues(ctx, counts, oldest); err != nil {
-		return nil, err
-	}
 	told, err := s.View.SaidOfQueues(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +75,7 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 			continue
 		}
 		v := client.QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
-		v.Paused = said.PausedAt(time.Now())
+		v.Paused = said.PausedAt(s.now())
 		for state, n := range counts[name] {
 			v.States[state.String()] = n
 		}
@@ -95,37 +92,6 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 		page.Queues = append(page.Queues, v)
 	}
 	return page, s.measure(ctx, page.Queues, r.Rates)
-}
-
-// routesUnder are the routes of selectors that choose among the nodes of a queue.
-func (s *Service) routesUnder(ctx context.Context, queue string) (routes []string, err error) {
-	if queue == "" || task.ValidName("queue", queue) != nil {
-		return nil, nil
-	}
-	declared, err := s.Client.Store().Declared(ctx)
-	for _, d := range declared {
-		if d.Queue == queue {
-			routes = append(routes, d.Route())
-		}
-	}
-	return routes, err
-}
-
-// underQueues counts what waits on the routes of selectors with their queues.
-func (s *Service) underQueues(ctx context.Context, counts map[string]map[task.State]int, oldest map[string]time.Time) error {
-	declared, err := s.Client.Store().Declared(ctx)
-	for _, d := range declared {
-		for state, n := range counts[d.Route()] {
-			if counts[d.Queue] == nil {
-				counts[d.Queue] = map[task.State]int{}
-			}
-			counts[d.Queue][state] += n
-		}
-		if at := oldest[d.Route()]; !at.IsZero() && (oldest[d.Queue].IsZero() || at.Before(oldest[d.Queue])) {
-			oldest[d.Queue] = at
-		}
-	}
-	return err
 }
 
 // measure adds what only the server of the log knows.

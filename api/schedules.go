@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/jet"
 	"millrace/projections"
 	"millrace/task"
-	"millrace/task/schedule"
 )
 
 // scheduleRequest names a schedule, and says what is asked of it.
@@ -37,23 +37,48 @@ func readSchedule(body []byte) (scheduleRequest, error) {
 	return r, nil
 }
 
-// scheduleList is all schedules; those that cannot be read are named in words.
-type scheduleList struct {
-	Schedules []schedule.Stored `json:"schedules"`
-	Broken    string            `json:"broken,omitempty"`
-}
-
 func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
 	if _, err := read[struct{}](body); err != nil {
 		return nil, err
 	}
-	all, err := s.Client.Schedules(ctx)
-	if err != nil && len(all) == 0 {
+	all, broken := s.Client.Schedules(ctx)
+	if broken != nil && len(all) == 0 {
+		return nil, broken
+	}
+	now := s.now()
+	ticks, _, err := s.View.Schedules(ctx, now.Add(-client.SkippedFor))
+	if err != nil {
 		return nil, err
 	}
-	list := scheduleList{Schedules: append([]schedule.Stored{}, all...)}
+	list := client.ScheduleList{Schedules: make([]client.ScheduleRow, len(all))}
+	for i := range all {
+		k := ticks[all[i].Name]
+		if k == nil {
+			k = &projections.Ticks{}
+		}
+		list.Schedules[i] = client.NewScheduleRow(all[i], client.RunOf(&k.Last), k.Decided, k.Skipped, now)
+	}
+	if broken != nil {
+		list.Broken = broken.Error()
+	}
+	return list, nil
+}
+
+func (s *Service) jobs(ctx context.Context, body []byte) (any, error) {
+	if _, err := read[struct{}](body); err != nil {
+		return nil, err
+	}
+	last, _, err := s.View.LastOfJobs(ctx)
 	if err != nil {
-		list.Broken = err.Error()
+		return nil, err
+	}
+	rows, broken := s.Client.NewJobRows(ctx, last)
+	if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob) {
+		return nil, broken
+	}
+	list := client.JobList{Jobs: rows}
+	if broken != nil {
+		list.Broken = broken.Error()
 	}
 	return list, nil
 }
@@ -64,7 +89,7 @@ func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if r.Since.IsZero() {
-		r.Since = time.Now().Add(-ticksSince)
+		r.Since = s.now().Add(-ticksSince)
 	}
 	if r.Limit == 0 {
 		r.Limit = projections.DefaultLimit

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,14 +18,12 @@ import (
 	"millrace/task"
 )
 
-// Bounds of the service.
+// Bounds of an answer.
 const (
 	// patience is how long a request may take, whatever it waits for.
 	patience = 25 * time.Second
 	// watchFor is how long a list waits for a change that it was asked to wait for.
 	watchFor = 20 * time.Second
-	// together is how many requests are answered at the same time.
-	together = 64
 )
 
 // Service answers for one server process. Several answer side by side; each
@@ -38,10 +35,12 @@ type Service struct {
 	Version string // a semantic version
 	// Nodes are the numbers by which it says what must happen to a node.
 	Nodes node.Settings
-	// Now is the time by which heartbeats are late. Default [time.Now].
+	// Now is the time by which heartbeats are late. Default: that of Client.
 	Now func() time.Time
 	// Limits knows which tasks wait for which limits. Default: nobody does.
 	Limits Limits
+	// Wrong says why the log takes no messages; nil if it does. Default: nothing is known.
+	Wrong func() error
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
 	Log   zerolog.Logger
@@ -57,7 +56,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	desk := &desk{ctx: ctx, places: make(chan struct{}, together), limit: int(s.Conn.MaxPayload()), log: s.Log}
+	desk := newDesk(ctx, int(s.Conn.MaxPayload()), s.Wrong, s.Log)
 	for _, e := range []struct {
 		name, subject, about string
 		answer               func(context.Context, []byte) (any, error)
@@ -86,12 +85,14 @@ func (s *Service) Run(ctx context.Context) error {
 		{"task-copy", client.CopySubject, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, s.copy},
 		{"task-plan", client.PlanSubject, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, s.plan},
 		{"node-label", client.NodeLabelSubject, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, s.labelNode},
-		{"schedule-list", client.ScheduleListSubject, `schedules: {}`, s.schedules},
+		{"job-list", client.JobListSubject, `jobs, with their schedules and latest tasks: {}`, s.jobs},
+		{"schedule-list", client.ScheduleListSubject, `schedules, with their latest tasks and skipped ticks: {}`, s.schedules},
 		{"schedule-get", client.ScheduleGetSubject, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, s.schedule},
 		{"schedule-pause", client.SchedulePauseSubject, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, s.toggle((*client.Client).PauseSchedule)},
 		{"schedule-resume", client.ScheduleResumeSubject, `let it fire again, from now on: {"name":"nightly"}`, s.toggle((*client.Client).ResumeSchedule)},
 		{"schedule-run", client.ScheduleRunSubject, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, s.runSchedule},
 		{"node-release", client.NodeReleaseSubject, `end a quarantine: {"id":"node-1"}`, s.releaseNode},
+		{"health", client.HealthSubject, `whether the log takes messages: {}`, s.health},
 	} {
 		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
 			micro.WithEndpointMetadata(map[string]string{"description": e.about}))
@@ -109,66 +110,42 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// desk hands requests to goroutines, so that a slow one keeps nobody waiting:
-// the service itself calls its handlers one after the other.
-type desk struct {
-	ctx     context.Context // of the service's life
-	places  chan struct{}
-	working sync.WaitGroup
-	limit   int // bytes of an answer
-	log     zerolog.Logger
-}
-
-func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.Handler {
-	return micro.HandlerFunc(func(r micro.Request) {
-		select {
-		case d.places <- struct{}{}:
-		default:
-			d.respond(r.Error("503", fmt.Sprintf("%d requests are being answered: try again", together), nil))
-			return
-		}
-		d.working.Go(func() {
-			defer func() { <-d.places }()
-			ctx, cancel := context.WithTimeout(d.ctx, patience)
-			defer cancel()
-			result, err := answer(ctx, r.Data())
-			if err != nil {
-				d.respond(r.Error(codeOf(err), err.Error(), nil))
-				return
-			}
-			body, err := fit(result, d.limit)
-			if err != nil {
-				d.respond(r.Error(codeOf(err), err.Error(), nil))
-				return
-			}
-			d.respond(r.Respond(body))
-		})
-	})
-}
-
-func (d *desk) respond(err error) {
-	if err != nil {
-		d.log.Debug().Err(err).Msg("an answer could not be sent")
+// health answers without asking the log.
+func (s *Service) health(_ context.Context, body []byte) (any, error) {
+	var h client.Health
+	if _, err := read[struct{}](body); err != nil {
+		return nil, err
 	}
+	if s.Wrong != nil {
+		if err := s.Wrong(); err != nil {
+			h.Log = err.Error()
+		}
+	}
+	return h, nil
 }
 
 // codeOf turns an error into a code as HTTP has them.
 func codeOf(err error) string {
 	var bad badRequest
 	var large tooLarge
+	_, full := jet.Full(err)
 	switch {
 	case errors.As(err, &large):
 		return "413"
+	case errors.As(err, new(busy)):
+		return "503"
+	case full, errors.Is(err, jet.ErrMute):
+		return "507"
 	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
 		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
 		return "404"
-	case errors.As(err, new(*events.Taken)), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
+	case errors.As(err, new(*events.Taken)), errors.Is(err, client.ErrOther), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),
 		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
 		return "409"
-	case errors.Is(err, task.ErrQueueFull):
+	case errors.Is(err, task.ErrQueueFull), errors.Is(err, jet.ErrManySelectors):
 		return "429"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
 		return "504"

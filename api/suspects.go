@@ -24,7 +24,7 @@ func (s *Service) doubts(ctx context.Context) (*node.Doubts, error) {
 
 func (s *Service) now() time.Time {
 	if s.Now == nil {
-		return time.Now()
+		return s.Client.Now()
 	}
 	return s.Now()
 }

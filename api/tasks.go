@@ -105,14 +105,29 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return nil, err
 	}
-	routes, err := s.routesUnder(ctx, r.Queue)
-	if err != nil {
-		return nil, err
+	var routes []string
+	if r.Queue != "" {
+		if routes, err = s.View.Routes(ctx, r.Queue); err != nil {
+			return nil, err
+		}
+		routes = routes[1:]
 	}
 	filter := &projections.Filter{
 		Routes: routes,
 		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until,
-		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst,
+		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst, Roots: r.Roots,
+	}
+	if r.After != "" {
+		if filter.After, err = task.ParseID(string(r.After)); err != nil {
+			return nil, badRequest{fmt.Errorf("after: %w", err)}
+		}
+	}
+	if r.ID != "" {
+		part, ok := task.Part(r.ID)
+		if !ok {
+			return nil, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
+		}
+		filter.IDPart = part
 	}
 	if r.Suspect {
 		doubts, err := s.doubts(ctx)
@@ -126,6 +141,11 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		return nil, badRequest{err}
 	}
 	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}, filter}
+	if r.Progress {
+		if page.Live, page.Wholes, err = s.progress(ctx, found.Tasks); err != nil {
+			return nil, err
+		}
+	}
 	if page.Suspects, err = s.suspects(ctx, found.Tasks); err != nil {
 		return nil, err
 	}
@@ -207,21 +227,30 @@ func (s *Service) dismiss(ctx context.Context, body []byte) (any, error) {
 
 // await makes an answer reflect at least a sequence, and waits a while for news.
 func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
-	if atLeast > 0 {
-		if err := s.View.Wait(ctx, atLeast); err != nil {
+	if reached := s.View.Reached(); atLeast > reached {
+		end, err := s.Client.Store().End(ctx)
+		if err != nil {
+			return err
+		}
+		if atLeast > end {
+			return badRequest{fmt.Errorf("at_least is %d, and the log ends at %d", atLeast, end)}
+		}
+		if err := waits(ctx, func(ctx context.Context) error { return s.View.Wait(ctx, atLeast) }); err != nil {
 			return err
 		}
 	}
-	if newerThan == 0 {
+	if newerThan == 0 || s.View.Reached() > newerThan {
 		return nil
 	}
-	quiet := time.NewTimer(watchFor)
-	defer quiet.Stop()
-	select {
-	case <-s.View.Changed(newerThan):
-	case <-quiet.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	return waits(ctx, func(ctx context.Context) error {
+		quiet := time.NewTimer(watchFor)
+		defer quiet.Stop()
+		select {
+		case <-s.View.Changed(newerThan):
+		case <-quiet.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return nil
+	})
 }

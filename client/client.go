@@ -3,16 +3,13 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/user"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
-
+	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
@@ -28,18 +25,18 @@ type Client struct {
 	store *jet.Store
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
-
-	bounds bounds
+	desk  *desk.Desk
 }
 
 // Connect connects to a NATS server and opens the log in it. The error says what
-// could not be reached; it wraps [jet.ErrNoMillrace] if no log is there.
+// could not be reached; it wraps [jet.ErrNoMillrace] if no log is there, and [jet.ErrElecting] if
+// the servers of a cluster had not elected a leader within the time of [jet.Patience].
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	nc, err := jet.Connect(o)
 	if err != nil {
 		return nil, err
 	}
-	store, err := jet.Attach(ctx, nc)
+	store, err := jet.Attach(ctx, nc, jet.WithClock(o.Clock), jet.WithPatience(o.Patience))
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -55,11 +52,21 @@ func New(store *jet.Store, actor string) *Client {
 	if actor == "" {
 		actor = whoami()
 	}
-	return &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Now: time.Now, NewID: events.NewID}}
+	return newClient(store, &events.Recorder{Log: store, Actor: actor, Now: store.Now, NewID: events.NewID})
+}
+
+func newClient(store *jet.Store, rec *events.Recorder) *Client {
+	c := &Client{store: store, rec: rec}
+	c.desk = &desk.Desk{Rec: rec, Store: c.DeskStore()}
+	return c
 }
 
 // Store is what the client works on; a worker takes it.
 func (c *Client) Store() *jet.Store { return c.store }
+
+// Now is the time by which the client goes, and everything that it writes: the log's, whatever
+// the clock of this machine says. See [jet.Store.Now].
+func (c *Client) Now() time.Time { return c.store.Now() }
 
 // Close ends what Connect began.
 func (c *Client) Close() {
@@ -87,199 +94,8 @@ func whoami() string {
 func (c *Client) InBatch(id string) *Client {
 	rec := *c.rec
 	rec.Corr = id
-	return &Client{store: c.store, rec: &rec}
+	return newClient(c.store, &rec)
 }
-
-// ErrInvalid refuses a submission that is wrong in itself.
-var ErrInvalid = errors.New("invalid submission")
-
-// Receipt says where a submission went.
-type Receipt struct {
-	ID task.ID `json:"id"`
-	// Seq is the sequence of the birth; an answer that reflects it knows the task.
-	Seq uint64 `json:"seq"`
-	// Existing is whether it is another task that has the unique key of what was submitted.
-	Existing bool `json:"existing,omitempty"`
-}
-
-// Submit makes a task. When it returns without an error the task is in the log
-// and will come to an end.
-//
-// The error wraps [ErrInvalid] if a field is wrong, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, a [*events.Taken] if another task has its unique key, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
-// then the task may exist, and submitting again under the same ID is safe.
-func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
-	id, birth, err := c.birth(ctx, s)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if s.ID != "" {
-		// A name that somebody chose may be there already.
-		records, err := c.store.Task(ctx, id)
-		if err != nil {
-			return Receipt{}, fmt.Errorf("submit: %w", err)
-		}
-		if len(records) > 0 {
-			return Receipt{ID: id, Seq: records[0].Seq}, nil
-		}
-	}
-	if _, err := c.room(ctx, &birth); err != nil {
-		return Receipt{}, err
-	}
-	seq, err := c.rec.Submit(ctx, id, birth)
-	if err == nil && birth.Spec.Parental() && len(birth.Holds) == 0 {
-		born := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: time.Now(), Event: birth})
-		if _, err = c.expand(ctx, born); err != nil {
-			err = fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", id, err)
-		}
-	}
-	var taken *events.Taken
-	if errors.As(err, &taken) && birth.Spec.Unique.OnConflict == task.ConflictReturn {
-		records, err := c.store.Task(ctx, taken.Holder)
-		if err != nil || len(records) == 0 {
-			return Receipt{}, fmt.Errorf("submit: %w", errors.Join(err, taken))
-		}
-		return Receipt{ID: taken.Holder, Seq: records[0].Seq, Existing: true}, nil
-	}
-	return Receipt{ID: id, Seq: seq}, err
-}
-
-func (c *Client) birth(ctx context.Context, s task.Submission) (task.ID, task.Submitted, error) {
-	id := s.ID
-	if id == "" {
-		id = task.ID(events.NewID(time.Now()))
-	} else if parsed, err := task.ParseID(string(id)); err != nil {
-		return "", task.Submitted{}, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
-	} else {
-		id = parsed
-	}
-	var job *task.Job
-	var revision uint64
-	if s.Job != "" {
-		stored, err := c.store.Job(ctx, s.Job)
-		if err != nil {
-			return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
-		}
-		job, revision = &stored.Job, stored.Revision
-	}
-	job, err := c.pinSteps(ctx, &s, job)
-	if err != nil {
-		return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
-	}
-	if f := filesOf(&s, job); f != nil {
-		pinned, err := c.pinned(ctx, f)
-		if err != nil {
-			return "", task.Submitted{}, fmt.Errorf("submit: %w", err)
-		}
-		s.Files = pinned
-	}
-	birth, err := task.Birth(s, job, revision, time.Now())
-	if err != nil {
-		return "", birth, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
-	}
-	return id, birth, nil
-}
-
-// SubmitMany makes n equal tasks at once, far faster than one by one, and calls
-// each with every receipt, in order. Its error is the first that occurred;
-// tasks before and after it may exist.
-func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each func(Receipt)) error {
-	if s.ID != "" {
-		return errors.New("submit: many tasks cannot have one id")
-	}
-	_, birth, err := c.birth(ctx, s)
-	if err != nil {
-		return err
-	}
-	if birth.Spec.Parental() {
-		for ; n > 0; n-- {
-			receipt, err := c.Submit(ctx, s)
-			if err != nil {
-				return err
-			}
-			if each != nil {
-				each(receipt)
-			}
-		}
-		return nil
-	}
-	if key, err := birth.UniqueKey(); err != nil {
-		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
-	} else if key != "" {
-		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
-	}
-	var same task.Event = birth // made once: it is large
-	for n > 0 && err == nil {
-		room, full := c.room(ctx, &birth)
-		if full != nil {
-			return full
-		}
-		if room < 0 {
-			room = submitPart
-		}
-		facts := make([]*events.Fact, min(n, submitPart, room))
-		for i := range facts {
-			facts[i] = c.rec.Fact(task.ID(events.NewID(time.Now())), same)
-		}
-		err = c.place(ctx, facts, each)
-		n -= len(facts)
-	}
-	return err
-}
-
-// SubmitAll makes tasks at once, in this order, far faster than one by one: the steps of
-// a graph, for example, where one needs the ID of another before that exists. It
-// calls each with every receipt, in order. Nothing is submitted if one of them is
-// wrong; any other error is the first that occurred, and tasks before and after it
-// may exist. An ID that is set must be new: see [events.NewID].
-func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func(Receipt)) error {
-	facts := make([]*events.Fact, len(all))
-	for i, s := range all {
-		id, birth, err := c.birth(ctx, s)
-		if err != nil {
-			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
-		}
-		facts[i] = c.rec.Fact(id, birth)
-	}
-	for some := range slices.Chunk(facts, submitPart) {
-		if err := c.place(ctx, some, each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// place records births, and arms the timers of those that are due later, several at once.
-func (c *Client) place(ctx context.Context, births []*events.Fact, each func(Receipt)) error {
-	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
-	var settling errgroup.Group
-	settling.SetLimit(atOnce)
-	c.store.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
-		f := births[i]
-		birth := f.Event.(task.Submitted)
-		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
-			seq, err = c.rec.Submit(ctx, f.Task, birth)
-		}
-		seqs[i], errs[i] = seq, err
-		if err == nil && !birth.Offers() {
-			settling.Go(func() error {
-				errs[i] = c.rec.SettleBirth(ctx, f, seq)
-				return nil
-			})
-		}
-	})
-	_ = settling.Wait() // errs has what went wrong
-	for i, err := range errs {
-		if err == nil && each != nil {
-			each(Receipt{ID: births[i].Task, Seq: seqs[i]})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// submitPart is how many births are made and then placed at a time. Nothing is on
-// its way between two parts, so a small one is slow.
-const submitPart = 16_384
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
@@ -350,23 +166,6 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 		return t, err
 	}
 	return t, c.follow(ctx, t.ID, parents, reason)
-}
-
-// Copy makes a new task that does what a task does, as far as s does not change
-// it; see [task.Copy]. The other stays as it is. The error wraps [task.ErrUnknown] if there
-// is no such task and [ErrInvalid] if a change is wrong.
-func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Receipt, error) {
-	t, err := c.rec.Load(ctx, of)
-	if err != nil {
-		return Receipt{}, err
-	}
-	birth, err := task.Copy(t, s, time.Now())
-	if err != nil {
-		return Receipt{}, fmt.Errorf("copy: %w: %w", ErrInvalid, err)
-	}
-	id := task.ID(events.NewID(time.Now()))
-	seq, err := c.rec.Submit(ctx, id, birth)
-	return Receipt{ID: id, Seq: seq}, err
 }
 
 // Signal gives the signal that a task waits for, with data (JSON, or nil), which it is

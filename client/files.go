@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,14 +70,14 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	for _, pair := range t.Manifest.Collisions() {
 		done.Notes = append(done.Notes, fmt.Sprintf("%q and %q are one file on nodes whose file system ignores case", pair[0], pair[1]))
 	}
-	pushed, err := tree.Push(ctx, c.store, root, t, c.rec.Actor, time.Now(), p.Each)
+	pushed, err := tree.Push(ctx, c.store, root, t, c.rec.Actor, c.Now(), p.Each)
 	if err != nil {
 		return done, fmt.Errorf("push %s: %w", p.Dir, err)
 	}
 	v := pushed.Version
 	done.Digest, done.Files, done.Bytes, done.Sent = v.Digest, v.Files, v.Bytes, pushed.Bytes
 	if p.Name != "" {
-		done.Renamed, err = c.store.NameVersion(ctx, jet.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: time.Now().UTC(), By: c.rec.Actor})
+		done.Renamed, err = c.store.NameVersion(ctx, jet.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: c.Now().UTC(), By: c.rec.Actor})
 	}
 	return done, err
 }
@@ -158,28 +157,9 @@ func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, e
 	return done, nil
 }
 
-// filesOf are the files of a task to be.
-func filesOf(s *task.Submission, job *task.Job) *task.Files {
-	switch {
-	case job != nil:
-		return over(s.Files, job.Files)
-	case s.Spec != nil:
-		return over(s.Files, s.Spec.Files)
-	}
-	return s.Files
-}
-
-// over is what a submission says of files, and what it leaves open as the definition has it.
-func over(said, defined *task.Files) *task.Files {
-	if said == nil || defined == nil || said.To != "" || said.Mode != "" {
-		return cmp.Or(said, defined)
-	}
-	return &task.Files{Bundle: said.Bundle, To: defined.To, Mode: defined.Mode}
-}
-
-// pinned replaces a spec's files by the version that they stand for now, and protects that from gc
-// until the task can be seen.
-func (c *Client) pinned(ctx context.Context, f *task.Files) (*task.Files, error) {
+// PinFiles replaces a spec's files by the version that they stand for now, and protects that from gc
+// until the task can be seen. It is for [desk.Store].
+func (c *Client) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
 	ref, v, err := c.FilesVersion(ctx, f.Bundle)
 	if err != nil {
 		return nil, err
@@ -276,7 +256,7 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 	if o.OlderThan < DefaultSweepAge {
 		return done, fmt.Errorf("%w: gc spares what is younger than %v, for it may belong to a push under way", ErrInvalid, DefaultSweepAge)
 	}
-	now := time.Now()
+	now := c.Now()
 	old, _, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))
 	if err != nil {
 		return done, err

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"millrace/node"
@@ -56,6 +58,10 @@ type ListRequest struct {
 	Queue   string `json:"queue,omitempty"`
 	// Schedule is which one made the task.
 	Schedule string `json:"schedule,omitempty"`
+	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several nodes.
+	Roots bool `json:"roots,omitempty"`
+	// ID is a part of the task's: at least [task.MinPart] characters from its beginning or its end.
+	ID string `json:"id,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Priorities are those that it may have: the larger the more urgent. Default: any.
@@ -72,6 +78,8 @@ type ListRequest struct {
 	Limit int `json:"limit,omitempty"`
 	// Cursor is the Next of the page before.
 	Cursor string `json:"cursor,omitempty"`
+	// After is the last task of the page before; it does what Cursor does.
+	After task.ID `json:"after,omitempty"`
 	// OldestFirst turns the order round; by default the newest come first.
 	OldestFirst bool `json:"oldest_first,omitempty"`
 	// AtLeast makes the answer wait until it reflects this sequence, for
@@ -79,6 +87,8 @@ type ListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
 	// NewerThan makes the answer wait until something has changed after this sequence, up to 20s.
 	NewerThan uint64 `json:"newer_than,omitempty"`
+	// Progress asks how far the tasks are that run: see [ListPage.Live] and [ListPage.Wholes].
+	Progress bool `json:"progress,omitempty"`
 	// Counts asks for the number of tasks by state, of the whole queue or of all.
 	Counts bool `json:"counts,omitempty"`
 }
@@ -94,6 +104,50 @@ type ListPage struct {
 	Counts map[string]int `json:"counts,omitzero"`
 	// Suspects are those of the tasks of whose node nothing may be expected, and why.
 	Suspects map[task.ID]*node.Doubt `json:"suspects,omitempty"`
+	// Live is what the programs of those that run say of themselves.
+	Live map[task.ID]*task.Live `json:"live,omitempty"`
+	// Wholes are how far those have come that run as children.
+	Wholes map[task.ID]*Whole `json:"wholes,omitempty"`
+}
+
+// Whole is how far a task has come that runs as children.
+type Whole struct {
+	// Ended counts the children that have, Failed those of them that failed, and Total all.
+	Ended  int `json:"ended"`
+	Failed int `json:"failed,omitempty"`
+	Total  int `json:"total"`
+	// Running are the names of those that run, in order, at most ten.
+	Running []string `json:"running,omitempty"`
+}
+
+// maxRunning is how many running children are named.
+const maxRunning = 10
+
+// WholeOf sums up how far the children of a parent have come.
+func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
+	p := t.Progress(ends)
+	w := Whole{Ended: p.Ended(), Total: p.Total(), Failed: p.States[task.Error] + p.States[task.Abnormal]}
+	if t.Children == nil {
+		return w
+	}
+	for _, name := range t.Children.Names {
+		if s := ends[task.ChildID(t.ID, name)].State; (s == task.Running || s == task.Cancelling) && len(w.Running) < maxRunning {
+			w.Running = append(w.Running, name)
+		}
+	}
+	return w
+}
+
+// Text is that in one line: "3/8, 1 failed: transform, load".
+func (w *Whole) Text() string {
+	text := fmt.Sprintf("%d/%d", w.Ended, w.Total)
+	if w.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", w.Failed)
+	}
+	if len(w.Running) > 0 {
+		text += ": " + strings.Join(w.Running, ", ")
+	}
+	return text
 }
 
 // List asks the read model for tasks. The error wraps [jet.ErrNoService] if no

@@ -28,6 +28,8 @@ type NodeView struct {
 	node.Node
 	// Running is how many tasks it runs, as far as the log knows.
 	Running int `json:"running"`
+	// Drained is whether an operator has drained it and nothing is left on it.
+	Drained bool `json:"drained,omitempty"`
 	// MeanSession is how long it was online each time, on the average, and Score
 	// its flap score at the moment.
 	MeanSession task.Duration `json:"mean_session"`
@@ -36,6 +38,8 @@ type NodeView struct {
 	Next node.Duty `json:"next"`
 	// LastBeat is its last heartbeat; zero if that has run out.
 	LastBeat time.Time `json:"last_beat,omitzero"`
+	// Silent is whether that is so old that State holds no longer; see [node.Node.Silent].
+	Silent bool `json:"silent,omitempty"`
 }
 
 // Nodes asks the read model for the nodes. The error wraps [jet.ErrNoService]
@@ -44,6 +48,11 @@ func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error)
 	var page NodePage
 	err := c.store.Ask(ctx, NodeListSubject, r, &page)
 	return page, err
+}
+
+// Runs notes how many tasks the node runs.
+func (v *NodeView) Runs(n int) {
+	v.Running, v.Drained = n, n == 0 && v.State == node.Draining && v.Standing.Order == node.OrderDrain
 }
 
 // ViewNode is a node as it is shown, without what only a server knows.
@@ -140,13 +149,13 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 				told = true
 				changed(now)
 			}
-			if n = now; n.Stable(time.Now(), stable) {
+			if n = now; n.Stable(c.Now(), stable) {
 				return n, nil
 			}
 		}
 		again := lookAgain
 		if n.State == node.Ready {
-			again = min(again, max(time.Until(n.ReadySince.Add(stable)), time.Millisecond))
+			again = min(again, max(n.ReadySince.Add(stable).Sub(c.Now()), time.Millisecond))
 		}
 		timer := time.NewTimer(again)
 		select {

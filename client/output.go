@@ -30,14 +30,9 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 	seen := map[uint64]int{} // the last line seen of each epoch
 	once := func(seq uint64, b task.Lines) error {
 		from = OutputStart{Seq: seq}
-		first := 0
-		for first < len(b.Lines) && b.Lines[first].N <= seen[b.Epoch] {
-			first++
-		}
-		if b.Lines = b.Lines[first:]; len(b.Lines) == 0 {
+		if b.Lines = unseen(seen, b); len(b.Lines) == 0 {
 			return nil
 		}
-		seen[b.Epoch] = b.Lines[len(b.Lines)-1].N
 		return each(b)
 	}
 	live := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/events"
+	"millrace/desk"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -41,22 +41,11 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 		}
 	}
 	names := t.Wanting(nil)
-	facts := make([]*events.Fact, len(names))
 	birth := task.Births(&t)
-	for i, name := range names {
-		facts[i] = c.rec.Fact(task.ChildID(id, name), birth(name))
-	}
-	var failed error
-	c.store.PlaceAll(ctx, facts, func(i int, seq uint64, err error) {
-		birth := facts[i].Event.(task.Submitted)
-		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
-			_, err = c.rec.Submit(ctx, facts[i].Task, birth)
-		} else if err == nil && !birth.Due.IsZero() {
-			err = c.rec.SettleBirth(ctx, facts[i], seq)
-		}
-		failed = errors.Join(failed, err)
+	return t, c.desk.BearChildren(ctx, len(names), func(i int) desk.Newborn {
+		b := birth(names[i])
+		return desk.Newborn{ID: task.ChildID(id, names[i]), Birth: &b}
 	})
-	return t, failed
 }
 
 // KnownNodes are the nodes as they were at a sequence of the log: as a millrace
@@ -98,7 +87,7 @@ func (c *Client) Children(ctx context.Context, t *task.Task) (map[task.ID]task.E
 	ends := map[task.ID]task.End{}
 	tasks, err := c.ChildTasks(ctx, t)
 	for _, child := range tasks {
-		ends[child.ID] = task.End{State: child.State, Reason: child.Reason}
+		ends[child.ID] = task.EndOf(&child)
 	}
 	return ends, err
 }
@@ -148,7 +137,7 @@ func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 	stops := t.Stops()
 	maps.DeleteFunc(ids, func(name string, _ task.ID) bool { return !slices.Contains(stops, name) })
 	return c.eachChild(ctx, ids, func(child task.Task) error {
-		_, err := c.Cancel(ctx, child.ID, "its parent was cancelled")
+		_, err := c.Cancel(ctx, child.ID, task.ParentCancelled)
 		if errors.Is(err, task.ErrEnded) {
 			return nil
 		}
@@ -165,7 +154,7 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string)
 	ends := map[task.ID]task.End{}
 	again := map[string]task.ID{}
 	for _, child := range tasks {
-		ends[child.ID] = task.End{State: child.State, Reason: child.Reason}
+		ends[child.ID] = task.EndOf(&child)
 		if child.State.Terminal() && child.State != task.Finished && child.Reason != task.ReasonSkipped {
 			again[string(child.ID)] = child.ID
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"millrace/node"
 	"millrace/task"
@@ -68,11 +67,11 @@ func (c *Client) PlanJob(ctx context.Context, job task.Job, s task.Submission, n
 		job.Place.Sticky = "" // nor is it known whose task it will be
 	}
 	s.Job, s.Spec = "", nil
-	birth, err := task.Birth(s, &job, 0, time.Now())
+	birth, err := task.Birth(s, &job, 0, c.Now())
 	if err != nil {
 		return Plan{}, fmt.Errorf("job %s: %w: %w", job.Name, ErrInvalid, err)
 	}
-	t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: time.Now(), Event: birth})
+	t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: c.Now(), Event: birth})
 	p := c.PlanTask(ctx, &t, nodes, at)
 	if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
 		p.Prefers = prefers

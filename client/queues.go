@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
+	"millrace/jet"
 	"millrace/task"
 )
 
@@ -141,50 +142,16 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 	return t, c.rec.Settle(ctx, &t)
 }
 
-// boundFor is how long a client goes by what it knows of the bounds of queues, so that
-// submitting to a queue without any costs nothing.
-const boundFor = time.Second
-
-// bounds is what a client knows of the bounds of queues.
-type bounds struct {
-	mu     sync.Mutex
-	queues map[string]knownBound // guarded by mu
-}
-
-type knownBound struct {
-	max   int
-	rated bool
-	at    time.Time
-}
-
-// room tells how many tasks may be submitted to a queue; -1 for any number. It is exact at
-// the moment at which it looks, so of several that submit at once each may go by the same room.
-func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
-	name := e.Route.Queue()
-	if _, own := e.Route.Node(); own || !e.Offers() {
-		return -1, nil // it does not wait in the queue, or not yet
-	}
-	b := &c.bounds
-	b.mu.Lock()
-	k, ok := b.queues[name]
-	b.mu.Unlock()
-	if !ok || time.Since(k.at) > boundFor {
-		q, err := c.rec.LoadQueue(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		k = knownBound{q.MaxWaiting, q.Rate.Limit > 0, time.Now()}
-		b.mu.Lock()
-		if b.queues == nil {
-			b.queues = map[string]knownBound{}
-		}
-		b.queues[name] = k
-		b.mu.Unlock()
-	}
-	if k.max == 0 {
-		return -1, nil
-	}
+// Waiting counts the tasks that wait in a queue of which at most so many may: offers that the
+// queue's consumers have not handed out, and what waits for the queue's rate. It is for [desk.Store].
+func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error) {
 	lanes, err := c.store.QueueState(ctx, name)
+	if err == nil && !slices.ContainsFunc(lanes, func(l jet.LaneState) bool { return l.Plain() && l.Queue == name }) {
+		// Nobody has served the queue yet, so nothing counts what lies there.
+		if err = c.store.OpenQueue(ctx, name); err == nil {
+			lanes, err = c.store.QueueState(ctx, name)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -192,21 +159,20 @@ func (c *Client) room(ctx context.Context, e *task.Submitted) (int, error) {
 	for _, l := range lanes {
 		waiting += l.Waiting
 	}
+	q, err := c.rec.LoadQueue(ctx, name)
+	if err != nil {
+		return 0, err
+	}
 	held := 0
-	if k.rated {
+	if q.Rate.Limit > 0 {
 		held = c.underRate(ctx, name)
 	}
-	if waiting+held >= k.max {
+	if waiting+held >= most {
 		// The offers of tasks that were cancelled are among them; the read model knows better, if
 		// there is one.
 		waiting = min(waiting, c.pending(ctx, name, waiting))
 	}
-	waiting += held
-	if waiting >= k.max {
-		return 0, fmt.Errorf("submit: %w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
-			task.ErrQueueFull, waiting, name, k.max, name)
-	}
-	return k.max - waiting, nil
+	return waiting + held, nil
 }
 
 // underRate is how many wait for the rate of a queue, as far as a scheduler says.

@@ -41,7 +41,7 @@ func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time,
 	if err != nil {
 		return v, err
 	}
-	for after := time.Now(); len(v.Next) < nextShown; {
+	for after := c.Now(); len(v.Next) < nextShown; {
 		tick, ok := plan.Next(after)
 		if !ok {
 			break

@@ -58,12 +58,12 @@ func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submiss
 	if err != nil {
 		return Receipt{}, err
 	}
-	s := stored.Submission(time.Now(), task.TriggerManual)
+	s := stored.Submission(c.Now(), task.TriggerManual)
 	s.Params, s.Labels = joined(s.Params, over.Params), joined(s.Labels, over.Labels)
 	if over.Queue != "" {
 		s.Queue = over.Queue
 	}
-	return c.Submit(ctx, s)
+	return c.submit(ctx, s)
 }
 
 func joined[V any](first, then map[string]V) map[string]V {
@@ -88,26 +88,20 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 		return Receipt{}, false, err
 	}
 	s := stored.Submission(tick, task.TriggerBackfill)
-	records, err := c.store.Task(ctx, s.ID)
+	n, err := c.newborn(ctx, s)
 	if err != nil {
 		return Receipt{}, false, err
 	}
-	if len(records) > 0 {
-		return Receipt{ID: s.ID, Seq: records[0].Seq}, false, nil
+	err = c.rec.Unborn(ctx, n.ID)
+	var there *events.Exists
+	if err == nil {
+		receipt, err = c.bear(ctx, s, &n)
+		return receipt, err == nil && !receipt.Again && !receipt.Existing, err
 	}
-	id, birth, err := c.birth(ctx, s)
-	if err != nil {
+	if !errors.As(err, &there) {
 		return Receipt{}, false, err
 	}
-	f := c.rec.Fact(id, birth)
-	seq, err := c.store.PlaceOnce(ctx, f)
-	if errors.Is(err, events.ErrConflict) {
-		return Receipt{ID: id}, false, nil
-	}
-	if err != nil {
-		return Receipt{}, false, err
-	}
-	return Receipt{ID: id, Seq: seq}, true, c.rec.SettleBirth(ctx, f, seq)
+	return Receipt{ID: n.ID, Seq: there.Birth.Seq, Again: true}, false, c.desk.SameBirth(there, n.Birth)
 }
 
 // ScheduleFacts returns what the log tells of changes of a schedule, in order.
@@ -146,7 +140,7 @@ func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := c.Now()
 	if stored.Since.After(since) {
 		since = stored.Since
 	}
@@ -179,6 +173,7 @@ func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisio
 	if t.Due.After(now.Add(-schedule.Grace)) {
 		r.Outcome, r.Why = TickDue, ""
 	}
+	stranger := false
 	for i := range decisions {
 		if !schedule.Decides(decisions[i].Fact.Event, t.At) {
 			continue
@@ -188,6 +183,7 @@ func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisio
 			r.Outcome, r.Why, r.Trigger = TickTask, e.Detail, e.Trigger
 		case task.ScheduleSkipped:
 			r.Outcome, r.Why = TickSkipped, e.Reason+": "+e.Detail
+			stranger = e.Reason == task.SkipStranger
 		case task.ScheduleQueued:
 			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
 		}
@@ -201,7 +197,10 @@ func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisio
 	case err != nil:
 		return r, err
 	default:
-		if r.Outcome != TickTask {
+		switch {
+		case stranger || made.Schedule != name || !made.Tick.Equal(t.At):
+			r.Outcome, r.Why = TickHole, "another task has the id of its task: the schedule has not made it"
+		case r.Outcome != TickTask:
 			r.Outcome, r.Why = TickTask, ""
 		}
 		r.Task, r.State, r.Trigger = made.ID, made.State, made.Trigger

@@ -6,44 +6,6 @@ import (
 	"millrace/task"
 )
 
-// pinSteps pins the files of the steps of what is submitted, in copies of it: s gets one itself, and
-// the job is returned, as it was if it has none.
-func (c *Client) pinSteps(ctx context.Context, s *task.Submission, job *task.Job) (*task.Job, error) {
-	switch {
-	case job != nil:
-		spec, changed, err := c.pinSpec(ctx, job.Spec)
-		if err != nil || !changed {
-			return job, err
-		}
-		pinned := *job
-		pinned.Spec = spec
-		return &pinned, nil
-	case s.Spec != nil:
-		spec, changed, err := c.pinSpec(ctx, *s.Spec)
-		if changed {
-			s.Spec = &spec
-		}
-		return nil, err
-	}
-	return nil, nil
-}
-
-// pinSpec returns a spec whose steps have pinned files, and whether that made a difference.
-func (c *Client) pinSpec(ctx context.Context, spec task.Spec) (task.Spec, bool, error) {
-	changed := false
-	err := spec.ChangeSteps(func(_ string, step *task.Step) error {
-		if step.Files == nil {
-			return nil
-		}
-		f, err := c.pinned(ctx, step.Files)
-		if err == nil {
-			step.Files, changed = f, true
-		}
-		return err
-	})
-	return spec, changed && err == nil, err
-}
-
 // Branch is a task with those into which it was expanded.
 type Branch struct {
 	// Name is what its parent calls it; "" for the root.

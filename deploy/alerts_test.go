@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/template"
 )
 
 func rules(t *testing.T) []rulefmt.Rule {
@@ -137,6 +139,15 @@ const calm = `load 1m
   millrace_limit_waiting{limit="key:crawl",instance="s1",job="millrace"} 0 1 0x32
   millrace_limit_in_use{limit="key:crawl",instance="s1",job="millrace"} 0x34
   millrace_connection_up{connection="millrace worker",instance="w1",job="millrace"} 1 0 1 1x31
+  millrace_log_writable{instance="s1",job="millrace"} 1 0 1 1x31
+  millrace_store_bytes{stream="output",instance="s1",job="millrace"} 100x34
+  millrace_store_limit_bytes{stream="output",instance="s1",job="millrace"} 100x34
+  millrace_store_bytes{stream="records",instance="s1",job="millrace"} 10 90 90 20x31
+  millrace_store_limit_bytes{stream="records",instance="s1",job="millrace"} 100x34
+  millrace_store_bytes{stream="log",instance="s1",job="millrace"} 0+100x34
+  millrace_store_bytes{stream="all",instance="s1",job="millrace"} 300x34
+  millrace_store_limit_bytes{stream="all",instance="s1",job="millrace"} 1000x34
+  millrace_store_disk_free_bytes{instance="s1",job="millrace"} 600 40 40 600x31
   millrace_monitor_failures_total{source="tasks",instance="s1",job="millrace"} 0 1 1 1x31
   up{instance="s1",job="millrace"} 1x34
   up{instance="other",job="node"} 0x34
@@ -175,11 +186,38 @@ var trouble = map[string]struct{ load, want string }{
 	"MillraceScheduleLate": {`millrace_schedule_lag_seconds_bucket{le="5",instance="s1"} 0x34
   millrace_schedule_lag_seconds_bucket{le="10",instance="s1"} 0+60x34
   millrace_schedule_lag_seconds_bucket{le="+Inf",instance="s1"} 0+60x34`, `{}`},
-	"MillraceLogUnreadable":  {`millrace_log_unreadable_total{instance="s1"} 0x25 1x9`, `{}`},
+	"MillraceLogUnreadable": {`millrace_log_unreadable_total{instance="s1"} 0x25 1x9`, `{}`},
+	"MillraceLogMute": {`millrace_log_writable{instance="s1"} 1x20 0x14
+  millrace_log_writable{instance="s2"} 1x34`, `{instance="s1"} 0`},
+	"MillraceStoreFilling": {`millrace_store_bytes{stream="records",instance="s1"} 270x34
+  millrace_store_limit_bytes{stream="records",instance="s1"} 300x34
+  millrace_store_bytes{stream="output",instance="s1"} 300x34
+  millrace_store_limit_bytes{stream="output",instance="s1"} 300x34`, `{stream="records"} 0.9`},
+	"MillraceDiskFilling": {`millrace_store_disk_free_bytes{instance="s1"} 40x34
+  millrace_store_limit_bytes{stream="all",instance="s1"} 1000x34`, `{instance="s1"} 0.04`},
 	"MillraceConnectionDown": {`millrace_connection_up{connection="millrace worker",instance="w1"} 1x20 0x14`, `{connection="millrace worker", instance="w1"} 0`},
 	"MillraceFiguresMissing": {`millrace_monitor_failures_total{source="tasks",instance="s1"} 0+1x34`, `{instance="s1", source="tasks"} 5`},
 	"MillraceDown":           {`up{instance="w1",job="millrace-workers"} 1x20 0x14`, `{instance="w1", job="millrace-workers"} 0`},
 	"MillraceNoServer":       {`millrace_read_model_sequence{instance="s1"} 5x10 stale`, `{} 1`},
+}
+
+// What an alert says of a queue is right for what waits for one node, too.
+func TestAlertsSpeakOfNodes(t *testing.T) {
+	for _, r := range rules(t) {
+		for _, words := range []string{r.Annotations["summary"], r.Annotations["description"]} {
+			if !strings.Contains(words, "$labels.queue") {
+				continue
+			}
+			for queue, bad := range map[string]string{"gpu": "node gpu", "node w3": "queue node w3"} {
+				text := "{{ $labels := .Labels }}{{ $value := .Value }}" + words
+				data := template.AlertTemplateData(map[string]string{"queue": queue, "reason": "lost"}, nil, "", promql.Sample{F: 301})
+				said, err := template.NewTemplateExpander(t.Context(), text, r.Alert, data, 0, nil, &url.URL{}, nil).Expand()
+				if err != nil || strings.Contains(said, bad) || strings.Contains(said, "--queue node") || !strings.Contains(said, queue) && strings.Contains(words, "{{ else }}in queue") {
+					t.Errorf("%s says of %s: %s, %v", r.Alert, queue, said, err)
+				}
+			}
+		}
+	}
 }
 
 // looked is when the rules are looked at: at the end of half an hour.

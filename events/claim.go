@@ -35,24 +35,59 @@ type underKey struct {
 	unique *task.Unique
 	// place records it if the claim with this sequence is the key's last one.
 	place func(claim uint64) (uint64, error)
-	// placed is its sequence in the history of its task; 0 if it is not there.
-	placed func([]Record) uint64
+	// placed is its sequence in the history of its task; 0 if it is not there. An error says that it
+	// never will be.
+	placed func([]Record) (uint64, error)
 }
 
-// submitUnique records the birth of a task with a unique key. The error is a [*Taken] if another
-// one has it.
-func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e task.Submitted) (uint64, error) {
+// submitUnique records the birth of a task with a unique key, on the task's chain or not. The error is
+// a [*Taken] if another one has it, an [*Exists] if the id has a task.
+//
+// A message has one expectation, and here that is the key's: the birth is taken while the claim is
+// the key's last. For an id that was not drawn for this birth the log is read as well. Behind the
+// claim nothing can be born under this key and id any more but by this process; a birth of the same
+// id under another key, or none, is the first message of the chain or it does not count.
+func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e task.Submitted, chain bool) (uint64, error) {
 	var birth *Fact
 	var under uint64
+	mine := map[string]bool{} // the facts by which it was tried
+	placed := func(records []Record) (uint64, error) {
+		switch i := Born(records); {
+		case i < 0:
+			return 0, nil
+		case mine[records[i].Fact.ID]:
+			return records[i].Seq, nil
+		default:
+			return 0, &Exists{id, records[i]}
+		}
+	}
+	look := func() (uint64, error) {
+		records, err := r.Log.Task(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		return placed(records)
+	}
 	return r.claim(ctx, &underKey{
-		id: id, key: key, unique: &e.Spec.Unique,
+		id: id, key: key, unique: &e.Spec.Unique, placed: placed,
 		place: func(claim uint64) (uint64, error) {
+			if chain || id.Derived() {
+				if at, err := look(); at > 0 || err != nil {
+					return at, err
+				}
+			}
 			if claim != under {
 				birth, under = r.Fact(id, e), claim
+				mine[birth.ID] = true
 			}
-			return r.Log.PlaceClaimed(ctx, birth, key, claim)
+			if !chain {
+				return r.Log.PlaceClaimed(ctx, birth, key, claim)
+			}
+			if at, err := r.Log.AppendClaimed(ctx, birth, key, claim); err != nil {
+				return at, err
+			}
+			return look() // somebody may have been first under another key
 		},
-		placed: firstSeq,
 	})
 }
 
@@ -64,21 +99,17 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 		return nil, err
 	}
 	f := r.Fact(t.ID, event)
-	placed := func(records []Record) uint64 {
-		for i := range records {
-			if records[i].Fact.ID == f.ID {
-				return records[i].Seq
-			}
-		}
-		return 0
-	}
+	placed := func(records []Record) (uint64, error) { return seqOf(records, f.ID), nil }
 	_, err = r.claim(ctx, &underKey{
 		id: t.ID, key: key, unique: &t.Spec.Unique, placed: placed,
 		place: func(claim uint64) (uint64, error) {
 			// Nobody else can reopen it under this claim, so what is read now stays true.
 			records, err := r.Log.Task(ctx, t.ID)
-			if at := placed(records); err != nil || at > 0 {
-				return at, err
+			if err != nil {
+				return 0, err
+			}
+			if at := seqOf(records, f.ID); at > 0 {
+				return at, nil
 			}
 			if _, err := task.Decide(FoldTask(t.ID, records), c, r.Now()); err != nil {
 				return 0, err
@@ -103,6 +134,54 @@ func (r *Recorder) Free(ctx context.Context, t *task.Task) error {
 	return err
 }
 
+// FreeFor is [Recorder.Free] for the birth of a task that is about to be.
+func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) error {
+	key, err := e.UniqueKey()
+	if err != nil || key == "" {
+		return err
+	}
+	last, found, err := r.Log.Claimed(ctx, key)
+	if err != nil || !found {
+		return err
+	}
+	claim, ok := last.Fact.Event.(task.KeyClaimed)
+	if !ok {
+		return nil
+	}
+	taken, err := r.taken(ctx, &underKey{id: id, key: key, unique: &e.Spec.Unique}, append([]task.ID{claim.Holder}, claim.Before...))
+	return errors.Join(err, asError(taken))
+}
+
+// Claim records that a task is about to come under a key, if last is the sequence of the key's last
+// claim. It returns the sequence; 0 if another claim has come first.
+func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
+	return r.writeClaim(ctx, key, task.KeyClaimed{Holder: holder}, last)
+}
+
+// writeClaim records a claim of a key at the one before and returns its sequence; 0 if another one
+// has come first.
+func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, last uint64) (uint64, error) {
+	claim := r.Fact("", nil)
+	claim.Type, claim.Key, claim.Event = UniqueClaimed, key, e
+	seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
+		now, _, err := r.Log.Claimed(ctx, key)
+		return now.Seq, now.Fact.ID == claim.ID, err
+	})
+	switch {
+	case errors.Is(err, errMoved):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("record %s: %w", claim.Type, err)
+	case seq > 0:
+		return seq, nil
+	}
+	now, _, err := r.Log.Claimed(ctx, key) // the answer was lost
+	if err != nil || now.Fact.ID != claim.ID {
+		return 0, err
+	}
+	return now.Seq, nil
+}
+
 // claim records something under a unique key and returns its sequence. The error is a [*Taken] if
 // another task has the key.
 //
@@ -117,26 +196,12 @@ func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		claim := r.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = UniqueClaimed, u.key, task.KeyClaimed{Holder: u.id, Before: before}
-		seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
-			now, _, err := r.Log.Claimed(ctx, u.key)
-			return now.Seq, now.Fact.ID == claim.ID, err
-		})
+		seq, err := r.writeClaim(ctx, u.key, task.KeyClaimed{Holder: u.id, Before: before}, last)
 		switch {
-		case errors.Is(err, errMoved):
-			continue
 		case err != nil:
-			return 0, fmt.Errorf("record %s: %w", claim.Type, err)
+			return 0, err
 		case seq == 0:
-			now, _, err := r.Log.Claimed(ctx, u.key)
-			if err != nil {
-				return 0, err
-			}
-			if now.Fact.ID != claim.ID {
-				continue
-			}
-			seq = now.Seq
+			continue
 		}
 		if taken, err := r.taken(ctx, u, before); err != nil || taken != nil {
 			return 0, errors.Join(err, asError(taken))
@@ -150,17 +215,13 @@ func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 		}
 		// Somebody has claimed it since. An answer may have been lost before that.
 		records, err := r.Log.Task(ctx, u.id)
-		if at := u.placed(records); err != nil || at > 0 {
+		if err == nil {
+			at, err = u.placed(records)
+		}
+		if err != nil || at > 0 {
 			return at, err
 		}
 	}
-}
-
-func firstSeq(records []Record) uint64 {
-	if len(records) == 0 {
-		return 0
-	}
-	return records[0].Seq
 }
 
 // asError is not nil only if there is something in it.
@@ -192,7 +253,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (uint64, []task.I
 		if err != nil {
 			return 0, nil, err
 		}
-		born := firstSeq(holder)
+		born := birthIn(holder)
 		// Who was born before the claim wanted another life by it, and may have been refused that.
 		again := born > 0 && born < last.Seq
 		if born > 0 && !again || born == 0 && claim.Holder == u.id {
@@ -249,7 +310,8 @@ func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) 
 		if err != nil {
 			return nil, err
 		}
-		if known && t.Locks(u.unique, r.Now()) {
+		// A claimant whose id had another task already was never born under this key.
+		if its, _ := t.UniqueKey(); known && its == u.key && t.Locks(u.unique, r.Now()) {
 			return &Taken{Key: u.key, Holder: id, State: t.State}, nil
 		}
 	}

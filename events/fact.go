@@ -179,8 +179,9 @@ const (
 	KindLimit
 	// KindKey is a claim of a unique key.
 	KindKey
-	// KindProbe is no fact: a node puts it on its own route, to see that what
-	// lies there reaches it, and it vanishes by itself. Only Place and Raw are set.
+	// KindProbe is no fact: a node puts it on its own route, to see that what lies there reaches
+	// it, and a process writes it to see that the log takes messages. It vanishes by itself, or
+	// with the next one. Only Place and Raw are set.
 	KindProbe
 )
 

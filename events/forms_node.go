@@ -20,6 +20,10 @@ var nodeForms = []form{
 		number("slots", func(p *node.Profile) *int { return &p.Slots }),
 		list("queues", func(p *node.Profile) *[]string { return &p.Queues }),
 		truth("probes", func(p *node.Profile) *bool { return &p.Probes }),
+		truth("announces", func(p *node.Profile) *bool { return &p.Announces }),
+		list("handlers", func(p *node.Profile) *[]string { return &p.Handlers }),
+		truth("commands", func(p *node.Profile) *bool { return &p.Commands }),
+		span("ttl", func(p *node.Profile) *task.Duration { return &p.TTL }),
 	), []field[node.Registered]{
 		moment("until", func(e *node.Registered) *time.Time { return &e.Until }),
 	})...),

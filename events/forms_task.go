@@ -103,6 +103,7 @@ var taskForms = []form{
 		text("to", func(e *task.Reassigned) *task.Route { return &e.To }),
 		text("reason", func(e *task.Reassigned) *string { return &e.Reason }),
 		moment("until", func(e *task.Reassigned) *time.Time { return &e.Until }),
+		pointer("asked", func(e *task.Reassigned) **task.Asked { return &e.Asked }),
 	),
 	formOf(TaskPostponed, aboutTask,
 		text("reason", func(e *task.Postponed) *string { return &e.Reason }),
@@ -146,6 +147,7 @@ var workFields = []field[task.Work]{
 	deadlinesField,
 	text("group", func(w *task.Work) *string { return &w.Group }),
 	text("parent", func(w *task.Work) *task.ID { return &w.Parent }),
+	text("step", func(w *task.Work) *string { return &w.Step }),
 	text("schedule", func(w *task.Work) *string { return &w.Schedule }),
 	moment("tick", func(w *task.Work) *time.Time { return &w.Tick }),
 	text("trigger", func(w *task.Work) *string { return &w.Trigger }),
@@ -153,6 +155,7 @@ var workFields = []field[task.Work]{
 	text("fair_key", func(w *task.Work) *string { return &w.FairKey }),
 	pointer("needs", func(w *task.Work) **task.Needs { return &w.Needs }),
 	given("inputs", func(w *task.Work) *json.RawMessage { return &w.Inputs }),
+	pointer("asked", func(w *task.Work) **task.Asked { return &w.Asked }),
 }
 
 // specField goes through the cache of specs.

@@ -16,6 +16,8 @@ var (
 	// ErrUnknown: the answer was lost, so the fact may or may not be recorded,
 	// now or in a moment. Reading tells; writing the same fact again is safe.
 	ErrUnknown = errors.New("no answer: it may or may not be recorded")
+	// ErrOnChain: the birth of a task that a signal holds is no offer; it is appended to the task's chain.
+	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )
 
 // Log is where all facts are, and the only truth. Implementations are safe for
@@ -44,7 +46,7 @@ type Appender interface {
 type Placer interface {
 	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued])
 	// and returns its sequence. A birth with a due time is held, anything else
-	// is offered on its route at once. After an error that wraps [ErrUnknown]
+	// is offered on its route at once. One that a signal holds is refused with [ErrOnChain]. After an error that wraps [ErrUnknown]
 	// it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
 	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
@@ -72,7 +74,8 @@ type Reader interface {
 	// Node returns the chain of a node.
 	Node(ctx context.Context, id node.ID) ([]Record, error)
 	// NodeAfter returns what follows on the chain of a node after a sequence. It
-	// costs little if nothing does.
+	// costs little if nothing does. The error wraps [node.ErrUnknown] if seq is not 0 and the node
+	// has no chain at all: it was on a log that is no more.
 	NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error)
 	// Queue returns what operators have said about a queue.
 	Queue(ctx context.Context, name string) ([]Record, error)

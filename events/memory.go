@@ -33,7 +33,13 @@ type Memory struct {
 	declared []task.Declaration             // guarded by mu
 	watchers map[int]func(task.Declaration) // guarded by mu; of declarations
 	watched  int                            // guarded by mu; how many watchers there have been
+	waiting  []*memoryWait                  // guarded by mu; for offers, the one that has waited longest first
+
+	beats map[node.ID]memoryBeat // guarded by mu
 }
+
+// memoryWait is a call of [MemoryOffers.Next].
+type memoryWait struct{ offers *MemoryOffers }
 
 type memoryOffer struct {
 	seq        uint64
@@ -71,6 +77,7 @@ func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 		now: now, ackWait: ackWait,
 		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
 		timers: map[task.ID]memoryTimer{}, queues: map[string]task.Queue{}, changed: make(chan struct{}),
+		beats: map[node.ID]memoryBeat{},
 	}
 }
 
@@ -258,6 +265,9 @@ func (m *Memory) underClaim(f *Fact, key string, claim uint64, write func(raw []
 func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
+		if e.OnChain() {
+			return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, ErrOnChain)
+		}
 		if !e.Offers() {
 			return m.store(KindHold, chain{task: f.Task}, raw), nil
 		}
@@ -320,6 +330,9 @@ func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Recor
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
+	if len(seqs) == 0 && seq > 0 {
+		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, seq, node.ErrUnknown)
+	}
 	from, found := slices.BinarySearch(seqs, seq)
 	if found {
 		from++
@@ -514,9 +527,14 @@ func (o *MemoryOffers) Weigh(map[string]int) {}
 
 // Next implements [Offers].
 func (o *MemoryOffers) Next(ctx context.Context) (*Offer, error) {
+	place := &memoryWait{o}
+	defer o.leave(place)
+	o.m.mu.Lock()
+	o.m.waiting = append(o.m.waiting, place)
+	o.m.mu.Unlock()
 	for {
 		o.m.mu.Lock()
-		offer := o.take()
+		offer := o.take(place)
 		changed, soonest := o.m.changed, o.m.soonest()
 		o.m.mu.Unlock()
 		if offer != nil {
@@ -528,19 +546,37 @@ func (o *MemoryOffers) Next(ctx context.Context) (*Offer, error) {
 	}
 }
 
-// Try returns an offer if there is one now, else nil.
+// leave ends a wait; whoever waits behind it may have its turn now.
+func (o *MemoryOffers) leave(place *memoryWait) {
+	m := o.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting = slices.DeleteFunc(m.waiting, func(p *memoryWait) bool { return p == place })
+	if len(m.waiting) > 0 {
+		m.wake()
+	}
+}
+
+// Try returns an offer if there is one now, else nil. It goes before all who wait.
 func (o *MemoryOffers) Try() *Offer {
 	o.m.mu.Lock()
 	defer o.m.mu.Unlock()
-	return o.take()
+	return o.take(nil)
 }
 
-func (o *MemoryOffers) take() *Offer {
+// serves tells whether offers of a queue come here. The caller holds m.mu.
+func (o *MemoryOffers) serves(queue string) bool {
+	return slices.Contains(o.queues, queue) || slices.Contains(o.also, queue)
+}
+
+// take hands out the first offer that is not for somebody who has waited longer than place. The caller
+// holds m.mu.
+func (o *MemoryOffers) take(place *memoryWait) *Offer {
 	m := o.m
 	m.tick()
 	now := m.now()
 	for _, offer := range m.offers {
-		if !slices.Contains(o.queues, offer.queue) && !slices.Contains(o.also, offer.queue) || offer.deliveries > 0 && now.Before(offer.until) {
+		if !o.serves(offer.queue) || offer.deliveries > 0 && now.Before(offer.until) || m.sooner(place, offer.queue) {
 			continue
 		}
 		offer.deliveries++
@@ -548,6 +584,19 @@ func (o *MemoryOffers) take() *Offer {
 		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: m.rateOf(offer.queue), Lease: &memoryLease{m, offer}}
 	}
 	return nil
+}
+
+// sooner tells whether somebody has waited for offers of a queue for longer than place. The caller holds m.mu.
+func (m *Memory) sooner(place *memoryWait, queue string) bool {
+	for _, p := range m.waiting {
+		if p == place || place == nil {
+			return false
+		}
+		if p.offers.serves(queue) {
+			return true
+		}
+	}
+	return false
 }
 
 // Prove implements [Offers]. What lies in memory is never out of reach.

@@ -152,12 +152,7 @@ func (r *Recorder) read(ctx context.Context, id task.ID, fact string, t *task.Ta
 	for i := range records {
 		t.Apply(records[i].Task())
 	}
-	t.Head = 0 // an offer can be wrong about a chain; the whole of it cannot
-	for i := range records {
-		if records[i].Kind == KindChain {
-			t.Head = records[i].Seq
-		}
-	}
+	t.Head = headOf(records) // an offer can be wrong about a chain; the whole of it cannot
 	return holds(records, fact), nil
 }
 
@@ -197,6 +192,11 @@ func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
 		}
 		t = &now
 	}
+	return r.settleNext(ctx, t)
+}
+
+// settleNext places or arms the next offer of a task, if one is missing.
+func (r *Recorder) settleNext(ctx context.Context, t *task.Task) error {
 	next, ok := task.NextOffer(t)
 	if !ok {
 		return nil
@@ -205,50 +205,7 @@ func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
 	if next.Due.After(f.At) {
 		return r.Log.Arm(ctx, f)
 	}
-	return r.place(ctx, f)
-}
-
-// Submit records the birth of a task, and arms its timer if it is due later.
-// It returns the sequence of the birth. If the task has a unique key and another one is in
-// the way, the error wraps a [*Taken].
-func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
-	if key, err := e.UniqueKey(); err != nil {
-		return 0, fmt.Errorf("submit task %s: %w", id, err)
-	} else if key != "" {
-		at := r.Now()
-		seq, err := r.submitUnique(ctx, id, key, e)
-		if err != nil {
-			return 0, fmt.Errorf("submit task %s: %w", id, err)
-		}
-		return seq, r.settleBirth(ctx, id, seq, at, e)
-	}
-	f := r.Fact(id, e)
-	seq, err := r.Log.Place(ctx, f)
-	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
-		seq, err = r.Log.Place(ctx, f) // a second birth dies at the claim
-	}
-	if err != nil {
-		return 0, fmt.Errorf("submit task %s: %w", id, err)
-	}
-	return seq, r.settleBirth(ctx, id, seq, f.At, e)
-}
-
-// SettleBirth is [Recorder.Settle] for a task of which there is only the birth, recorded by f.
-func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
-	return r.settleBirth(ctx, f.Task, seq, f.At, f.Event.(task.Event))
-}
-
-func (r *Recorder) settleBirth(ctx context.Context, id task.ID, seq uint64, at time.Time, e task.Event) error {
-	t := task.Task{ID: id}
-	t.Apply(task.Recorded{Seq: seq, At: at, Event: e})
-	return r.Settle(ctx, &t)
-}
-
-func (r *Recorder) place(ctx context.Context, f *Fact) error {
-	_, err := r.Log.Place(ctx, f)
-	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
-		_, err = r.Log.Place(ctx, f)
-	}
+	_, err := r.place(ctx, f)
 	return err
 }
 

@@ -24,6 +24,7 @@ func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
 		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
+	asked := &task.Asked{Queue: "images", Needs: task.Selector{{Key: "handler/thumbnail", Op: task.OpExists}, {Key: "node", Op: task.OpNotIn, Values: []string{"w2"}}}}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
@@ -31,7 +32,7 @@ func full() map[Type]Fact {
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
 			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Extend: task.Duration(time.Hour), Total: task.Duration(6 * time.Hour), Idle: task.Duration(30 * time.Second), Heartbeat: task.Duration(time.Minute), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
-				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, Budget: task.Duration(time.Hour)},
+				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: task.Duration(5 * time.Minute), Budget: task.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
 				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
@@ -60,12 +61,13 @@ func full() map[Type]Fact {
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
-		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000",
+		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000", Step: "sum/0",
 		FairKey: "acme",
 		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
 		Holds:   []string{task.HoldNeeds, task.HoldLimit},
 		Needs:   &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
 		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
+		Asked:   asked,
 	}
 	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
 		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
@@ -73,7 +75,8 @@ func full() map[Type]Fact {
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
 		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second), Rated: 17},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
-			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out"}},
+			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
+				Heard: noon.Add(-40 * time.Second), Judged: noon.Add(-time.Second), Lease: task.Duration(30 * time.Second)}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: task.Duration(4 * time.Second), Usage: usage},
@@ -85,7 +88,7 @@ func full() map[Type]Fact {
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit, Usage: usage},
 		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
-		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Until: noon.Add(10 * time.Second)},
+		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Asked: asked, Until: noon.Add(10 * time.Second)},
 		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskThrottled:       task.Throttled{Node: "w2", Limit: "rate:queue:images#17"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
@@ -104,7 +107,8 @@ func full() map[Type]Fact {
 		BreakerClosed:     task.BreakerClosed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
-			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true}, Until: noon.Add(4 * time.Second)},
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
+			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, TTL: task.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
 		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
 			Kept: 2, Stopped: 1, Low: 48, LanesLow: 41},

@@ -25,7 +25,8 @@ type Glance struct {
 	State task.State
 	// Reason is the code beside the state.
 	Reason string
-	Queue  string
+	// Queue is as [task.Work.QueueName] has it: never the internal name of a selector's route.
+	Queue string
 	// Job is the task's, and Breaker that which the job had; nil for none.
 	Job     string
 	Breaker *task.Breaker
@@ -46,7 +47,7 @@ func GlanceAt(t *task.Task) Glance {
 	}
 	return Glance{
 		Job: t.Job, Breaker: breaker,
-		State: t.State, Reason: t.Reason, Queue: t.Route.Queue(), Node: t.Node, Session: t.Session,
+		State: t.State, Reason: t.Reason, Queue: t.QueueName(), Node: t.Node, Session: t.Session,
 		Epoch: t.Epoch, Parent: t.Parent, Since: t.Since, StartedAt: t.StartedAt,
 	}
 }

@@ -38,8 +38,11 @@ const (
 	MaxEntries = 1 << 20
 	// MaxManifest is how large an encoded manifest may be, in bytes: enough for some TiB.
 	MaxManifest = 256 << 20
-	maxPath     = 4000
-	maxName     = 255
+	// MaxVersion is how large all files of a version may be together, in bytes. A short list can name the same
+	// contents again and again, so its own size bounds nothing.
+	MaxVersion = 256 << 30
+	maxPath    = 4000
+	maxName    = 255
 )
 
 // Regular tells whether the entry is a file.
@@ -58,6 +61,18 @@ func (m *Manifest) Size() int64 {
 	var n int64
 	for i := range m.Entries {
 		n += m.Entries[i].Size
+	}
+	return n
+}
+
+// block is what a file takes at least on most disks, in bytes, and by what it grows.
+const block = 4 << 10
+
+// Footprint is about how many bytes the version takes on a disk: empty files and directories take some, too.
+func (m *Manifest) Footprint() int64 {
+	var n int64
+	for i := range m.Entries {
+		n += (m.Entries[i].Size/block + 1) * block
 	}
 	return n
 }
@@ -137,6 +152,9 @@ func Parse(text []byte) (*Manifest, error) {
 func (m *Manifest) Validate() error {
 	if len(m.Entries) > MaxEntries {
 		return fmt.Errorf("%d files, more than %d: push fewer", len(m.Entries), MaxEntries)
+	}
+	if n := m.Size(); n > MaxVersion {
+		return fmt.Errorf("the files have %d bytes together, more than %d: push fewer", n, int64(MaxVersion))
 	}
 	leaves := make(map[string]bool, len(m.Entries))
 	for i := range m.Entries {

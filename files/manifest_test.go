@@ -1,6 +1,8 @@
 package files_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,5 +176,21 @@ func TestParseRef(t *testing.T) {
 		if got, err := files.ParseRef(bad); err == nil {
 			t.Errorf("%q is %+v", bad, got)
 		}
+	}
+}
+
+// TestVersionsAreBounded: contents may be there many times, so a list of bounded size could name any number of bytes.
+func TestVersionsAreBounded(t *testing.T) {
+	d := files.DigestOf([]byte("x"))
+	var m files.Manifest
+	for i := range 256 {
+		m.Entries = append(m.Entries, files.Entry{Path: fmt.Sprintf("%03d", i), Size: 2048 * files.ChunkSize, Chunks: slices.Repeat([]files.Digest{d}, 2048)})
+	}
+	if err := m.Validate(); err != nil {
+		t.Errorf("256 GiB: %v", err)
+	}
+	m.Entries = append(m.Entries, files.Entry{Path: "more", Size: 1, Chunks: []files.Digest{d}})
+	if err := m.Validate(); err == nil || !strings.Contains(err.Error(), "together") {
+		t.Errorf("a byte more: %v", err)
 	}
 }

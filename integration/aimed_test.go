@@ -33,7 +33,11 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer link.Close()
-	worker := p.worker("n1", "--server", "nats://"+link.Addr())
+	target.Host = link.Addr()
+	direct := p.url
+	p.url = target.String()
+	worker := p.worker("n1")
+	p.url = direct
 	set := func(m proxy.Mode) {
 		if err := link.Set(m); err != nil {
 			t.Fatal(err)

@@ -159,6 +159,41 @@ func startCluster(t *testing.T) natsCluster {
 	return nil
 }
 
+// restarts returns how to start some of the servers again, on their data, after they were stopped.
+func (c natsCluster) restarts(which ...int) func() error {
+	var ports []string
+	for _, ns := range c {
+		ports = append(ports, ns.ClusterAddr().String())
+	}
+	dirs := map[int]string{}
+	for _, i := range which {
+		dirs[i] = filepath.Dir(c[i].StoreDir())
+	}
+	return func() error {
+		for i, dir := range dirs {
+			ns, err := clusterMember(i, ports[i], ports, dir)
+			if err != nil {
+				return err
+			}
+			c[i] = ns
+			ns.Start()
+		}
+		return nil
+	}
+}
+
+// clusterMember is a server of a cluster whose servers find each other at certain addresses.
+func clusterMember(i int, at string, all []string, dir string) (*server.Server, error) {
+	opts := &server.Options{}
+	err := opts.ProcessConfigString(fmt.Sprintf(`server_name: s%d, listen: "127.0.0.1:-1", jetstream { store_dir: %q }
+		cluster { name: test, listen: %q, routes: ["nats://%s"] }`, i, dir, at, strings.Join(all, `", "nats://`)))
+	if err != nil {
+		return nil, err
+	}
+	opts.NoSigs, opts.NoLog, opts.DisableJetStreamBanner = true, true, true
+	return server.NewServer(opts)
+}
+
 func tryCluster(dir string) (c natsCluster, err error) {
 	var ports []string
 	var listeners []net.Listener
@@ -174,14 +209,7 @@ func tryCluster(dir string) (c natsCluster, err error) {
 		_ = l.Close()
 	}
 	for i, at := range ports {
-		opts := &server.Options{}
-		err := opts.ProcessConfigString(fmt.Sprintf(`server_name: s%d, listen: "127.0.0.1:-1", jetstream { store_dir: %q }
-			cluster { name: test, listen: %q, routes: ["nats://%s"] }`, i, filepath.Join(dir, fmt.Sprint(i)), at, strings.Join(ports, `", "nats://`)))
-		if err != nil {
-			return c, err
-		}
-		opts.NoSigs, opts.NoLog, opts.DisableJetStreamBanner = true, true, true
-		ns, err := server.NewServer(opts)
+		ns, err := clusterMember(i, at, ports, filepath.Join(dir, fmt.Sprint(i)))
 		if err != nil {
 			return c, err
 		}

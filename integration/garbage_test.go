@@ -189,11 +189,11 @@ func (p *place) refuseRubbish(nc *nats.Conn) {
 }
 
 // asksForAll tells whether a request is one without any condition, which is
-// good where there are lists.
+// good where there are lists, and where nothing can be asked for but how things stand.
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":
-		return strings.HasSuffix(subject, ".list")
+		return strings.HasSuffix(subject, ".list") || subject == client.HealthSubject
 	}
 	return false
 }

@@ -48,7 +48,7 @@ func startDecider(t *testing.T, store *jet.Store, file string, slow time.Duratio
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := scheduler.New(store, late{view, slow}, store, scheduler.Config{})
+	s := scheduler.New(store, late{view, slow}, store, scheduler.Config{Hints: store})
 	d := &decider{Scheduler: s, view: view, stop: stop, done: make(chan error, 2)}
 	go func() { d.done <- s.Run(ctx) }()
 	go func() {
@@ -107,7 +107,7 @@ func TestGraphOutlivesSchedulers(t *testing.T) {
 	d := startDecider(t, store, file, 0)
 	steps := make([]task.Submission, n)
 	for i := range steps {
-		steps[i] = task.Submission{ID: task.ID(events.NewID(time.Now())), Spec: &task.Spec{Handler: "x"}}
+		steps[i] = task.Submission{ID: task.ID(events.NewID(time.Now())), Fresh: true, Spec: &task.Spec{Handler: "x"}}
 		if before := i/width - 1; before >= 0 {
 			of := func(k int) task.Need { return task.Need{Task: steps[before*width+(i+k)%width].ID} }
 			steps[i].Needs = &task.Needs{Of: []task.Need{of(0), of(1)}}

@@ -31,7 +31,7 @@ func TestPrograms(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for name, run := range map[string]func(*programs, *testing.T){
 			"transcripts": (*programs).transcripts, "python": (*programs).python, "node": (*programs).node, "shell": (*programs).shell,
-			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children, "too long": (*programs).tooLong,
+			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children, "too long": (*programs).tooLong, "large": (*programs).large,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); run(w, t) })
 		}
@@ -385,11 +385,11 @@ func (w *programs) bounds(t *testing.T) {
 		t.Errorf("used %+v", ended.Usage)
 	}
 
-	s = shellTask(`i=0; while [ $i -lt 100 ]; do echo 0123456789; i=$((i+1)); done; echo last >&2`)
+	s = shellTask(`i=0; while [ $i -lt 100 ]; do echo 0123456789; i=$((i+1)); done; sleep 0.2; echo last >&2`)
 	s.Spec.Resources.Output = 110
 	ended = w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
-	if got := w.lines(t, ended.ID, ""); len(got) != 12 || !strings.Contains(got[10], "what follows is dropped") || !strings.Contains(got[11], "91 lines") {
+	if got := w.lines(t, ended.ID, ""); len(got) != 12 || !strings.Contains(got[7], "what follows is dropped") || !strings.Contains(got[8], "91 lines") || !strings.Contains(got[11], "last") {
 		t.Errorf("%d lines: %q", len(got), got[max(0, len(got)-3):])
 	}
 

@@ -12,9 +12,15 @@ import (
 	"testing"
 )
 
-var long = flag.Bool("long", false, "kill more processes, and run more tasks meanwhile")
+var (
+	long   = flag.Bool("long", false, "kill more processes, and run more tasks meanwhile")
+	update = flag.Bool("update", false, "write what pages show of the program's output anew")
+)
 
 func TestMain(m *testing.M) {
+	if standsIn() {
+		os.Exit(standInMain(os.Args[1:]))
+	}
 	flag.Parse()
 	// The tests spend their time waiting for deadlines, not on the processors.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

@@ -51,7 +51,7 @@ func TestOperatorsDrain(t *testing.T) {
 		t.Errorf("a drained node took a task: it is %s", now.State)
 	}
 	// The second word shortens the grace, and waits until nothing is left.
-	if out := p.run("node", "drain", "first", "--grace", "1ms"); !strings.Contains(out, "first draining, 0 tasks left") {
+	if out := p.run("node", "drain", "first", "--grace", "1ms"); !strings.Contains(out, "first drained, 0 tasks left") {
 		t.Errorf("drain says %q", out)
 	}
 	if left := survivors("MILLRACE_TASK=" + string(stays)); len(left) > 0 {
@@ -97,7 +97,7 @@ func TestCordonSurvivesRestart(t *testing.T) {
 	}
 	p.run("node", "uncordon", "first")
 	p.await(c, waits, task.Finished)
-	if out := p.run("node", "events", "first"); !strings.Contains(out, "node.changed") || !strings.Contains(out, "cordon; odd noises") {
+	if out := p.run("node", "events", "first"); !strings.Contains(out, "node.changed") || !strings.Contains(out, "odd noises") {
 		t.Errorf("node events says\n%s", out)
 	}
 	first.stop()

@@ -24,6 +24,7 @@ func (noView) Nodes(context.Context) ([]node.Node, uint64, error)         { retu
 
 func (noView) Known(context.Context, []task.ID) ([]task.Task, error) { return nil, nil }
 func (noView) Parents(context.Context, int) ([]task.ID, error)       { return nil, nil }
+func (noView) Spawned(context.Context, task.ID) ([]task.ID, error)   { return nil, nil }
 func (noView) Busy(context.Context, string) (bool, error)            { return false, nil }
 func (noView) Ends(context.Context, []task.ID) (map[task.ID]task.End, uint64, error) {
 	return nil, 0, nil
@@ -31,6 +32,8 @@ func (noView) Ends(context.Context, []task.ID) (map[task.ID]task.End, uint64, er
 func (noView) Held(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }
 
 func (noBeats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) { return nil, nil }
+func (noBeats) Pulse(context.Context, node.ID) (node.Pulse, error)        { return node.Pulse{}, nil }
+
 func (noBeats) Beating(context.Context, node.ID) (node.Heartbeat, bool, error) {
 	return node.Heartbeat{}, false, nil
 }

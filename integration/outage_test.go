@@ -114,7 +114,7 @@ func TestNoScheduler(t *testing.T) {
 	t.Cleanup(nats.Stop)
 	p.url = nats.URL()
 	server := p.start("server", "--data", data)
-	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves "+p.url) })
+	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves "+nats.Address()) })
 	p.run("task", "ls")
 	c := p.connect()
 	worker := p.worker("only")

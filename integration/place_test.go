@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -23,10 +24,13 @@ const patience = 40 * time.Second
 // processes and the processes themselves. Nothing of it is left after the test.
 type place struct {
 	testing.TB
-	dir  string
-	env  []string
-	mark string // a variable that all its processes have in their environment
-	url  string // of the NATS server that commands use; "" lets them look for it
+	dir string
+	env []string
+	// program is what commands and processes run.
+	program string
+	mark    string              // a variable that all its processes have in their environment
+	url     string              // of the NATS server that commands use; "" lets them look for it
+	as      *syscall.Credential // of the processes that start; nil for that of the tests
 
 	started    []*process
 	background []*exec.Cmd // of a script; it waits for them, and may be read when it has passed
@@ -57,7 +61,7 @@ func newPlace(t testing.TB, ackWait time.Duration) *place {
 // by itself. Who calls it leaves it.
 func newPlaceAt(t testing.TB, dir string) *place {
 	t.Helper()
-	p := &place{TB: t, dir: dir}
+	p := &place{TB: t, dir: dir, program: binary(t)}
 	// Not MILLRACE_…: a worker keeps those from its tasks.
 	p.mark = fmt.Sprintf("INTEGRATION_TEST=%d-%d", os.Getpid(), places.Add(1))
 	name, value, _ := strings.Cut(p.mark, "=")
@@ -91,7 +95,7 @@ func (p *place) try(args ...string) result {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary(p), args...)
+	cmd := exec.CommandContext(ctx, p.program, args...)
 	var out, errs bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.commandEnv(), &out, &errs
 	err := cmd.Run()

@@ -23,11 +23,11 @@ type process struct {
 // If it is still there at the end of the test it is killed.
 func (p *place) start(args ...string) *process {
 	p.Helper()
-	cmd := exec.Command(binary(p), args...)
+	cmd := exec.Command(p.program, args...)
 	s := &process{place: p, cmd: cmd, ended: make(chan struct{})}
 	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.commandEnv(), &s.said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal for us is none for it
-	cmd.WaitDelay = time.Second                           // its guard holds stderr a moment longer
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.as} // a signal for us is none for it
+	cmd.WaitDelay = time.Second                                             // its guard holds stderr a moment longer
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestARateForAQueue(t *testing.T) {
 	p := newPlace(t, 2*time.Second)
 	p.server()
 	c := p.connect()
-	other := p.start("server", "--server", p.url, "--data", "other")
+	other := p.start("server", "--data", "other") // on the server that $NATS_URL names
 	ids := strings.Fields(p.run("run", "--count", "60", "--", "true"))
 	if len(ids) != 60 {
 		t.Fatalf("submitted %d tasks", len(ids))

@@ -96,7 +96,8 @@ func newShaky(p *place, c *client.Client, id node.ID) *shaky {
 		p.Fatal(err)
 	}
 	p.Cleanup(link.Close)
-	nc, err := nats.Connect("nats://"+link.Addr(), jet.Resilient(string(id), zerolog.Nop())...)
+	target.Host = link.Addr()
+	nc, err := nats.Connect(target.String(), jet.Resilient(string(id), zerolog.Nop())...)
 	if err != nil {
 		p.Fatal(err)
 	}

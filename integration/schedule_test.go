@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,6 +72,14 @@ func (m mortal) Append(ctx context.Context, f *events.Fact, last uint64) (seq ui
 func (m mortal) PlaceOnce(ctx context.Context, f *events.Fact) (seq uint64, err error) {
 	err = m.write(func() (err error) { seq, err = m.Store.PlaceOnce(ctx, f); return err })
 	return seq, err
+}
+
+func (m mortal) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+	return client.New(m.Store, "scheduler").PinFiles(ctx, f)
+}
+
+func (m mortal) Waiting(ctx context.Context, queue string, most int) (int, error) {
+	return client.New(m.Store, "scheduler").Waiting(ctx, queue, most)
 }
 
 func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, tick schedule.Tick, replace bool) error {
@@ -321,4 +330,74 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	}
 	slices.Sort(late)
 	t.Logf("%d schedules due within 4s: births p50 %v, p99 %v, max %v after their ticks", n, late[n/2], late[n*99/100], late[n-1])
+}
+
+// One of two schedulers is killed with fires in its hands. The other one lets no tick of theirs
+// wait until the log gives it those.
+func TestTicksOfAKilledScheduler(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3*time.Second)
+	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nats.Stop)
+	p.url = nats.URL()
+	start := func(i int) *process {
+		s := p.start("server", "--data", fmt.Sprint("server-", i))
+		s.until("a server is ready", func() bool { return strings.Contains(s.said.String(), "Millrace serves ") })
+		return s
+	}
+	servers := []*process{start(0), start(1)}
+	const schedules = 8
+	for i := range schedules {
+		p.run("schedule", "add", fmt.Sprint("s", i), "--every", "2s", "--queue", "nobody", "--", "true")
+	}
+	c := p.connect()
+	ticks := func() (n int, late []time.Duration) {
+		for i := range schedules {
+			decisions, err := c.Store().Decisions(t.Context(), fmt.Sprint("s", i), time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(decisions)
+			for _, r := range decisions {
+				e, ok := r.Fact.Event.(task.ScheduleAdmitted)
+				if !ok {
+					t.Errorf("a tick got no task: %+v", r.Fact.Event)
+				}
+				late = append(late, r.Stored.Sub(e.Due))
+			}
+		}
+		slices.Sort(late)
+		return n, late
+	}
+	reach := func(what string, more int) {
+		t.Helper()
+		before, _ := ticks()
+		p.until(what, func() bool { n, _ := ticks(); return n >= before+more })
+	}
+	reach("ticks come", 2*schedules)
+	for i := range servers { // which of them has fires is up to the log
+		p.until("fires are in somebody's hands", func() bool {
+			r, err := c.Store().LastFire(t.Context(), "s0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, _ := r.Fact.Event.(task.ScheduleFired)
+			left := f.Due.Sub(c.Now())
+			return left > 50*time.Millisecond && left < schedule.Ahead/2
+		})
+		servers[i].kill()
+		reach("ticks come after a scheduler was killed", 4*schedules)
+		servers[i] = start(i)
+	}
+	_, late := ticks()
+	t.Logf("%d ticks, late by %v at most", len(late), late[len(late)-5:])
+	if late[0] < 0 || late[len(late)-1] > 2500*time.Millisecond {
+		t.Errorf("ticks are late by %v to %v, want no more than 2.5s", late[0], late[len(late)-1])
+	}
+	for _, s := range servers {
+		s.stop()
+	}
 }

@@ -26,24 +26,33 @@ import (
 // that the script leaves in the background fails it, unless the script says why.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.RunT(scripts{t}, testscript.Params{
-		Dir:                 "testdata",
-		Deadline:            time.Now().Add(3 * patience), // of all: a command that hangs is killed
-		RequireExplicitExec: true,
-		Setup: func(e *testscript.Env) error {
-			t := e.T().(scripts).T
-			p := newPlaceAt(t, e.WorkDir)
-			logs, err := filepath.Abs("../verify/testdata")
-			if err != nil {
-				return err
-			}
-			e.Vars = append(e.Vars, append(p.env, "LOGS="+logs)...)
-			e.Values[placeKey{}] = p
-			e.Defer(p.leave) // before its folder goes
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let, "repairs": mayRepair},
-	})
+	testscript.RunT(scripts{t}, scriptsOf(testscript.Params{
+		Dir:   "testdata",
+		Setup: func(e *testscript.Env) error { return settle(e, newPlaceAt(e.T().(scripts).T, e.WorkDir)) },
+	}))
+}
+
+// scriptsOf adds what all scripts have.
+func scriptsOf(p testscript.Params) testscript.Params {
+	p.Deadline = time.Now().Add(3 * patience) // of all: a command that hangs is killed
+	if *long {
+		p.Deadline = time.Now().Add(10 * patience) // beside what takes long
+	}
+	p.RequireExplicitExec = true
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let, "repairs": mayRepair}
+	return p
+}
+
+// settle makes a place be where a script happens.
+func settle(e *testscript.Env, p *place) error {
+	logs, err := filepath.Abs("../verify/testdata")
+	if err != nil {
+		return err
+	}
+	e.Vars = append(e.Vars, append(p.env, "LOGS="+logs)...)
+	e.Values[placeKey{}] = p
+	e.Defer(p.leave) // before its folder goes
+	return nil
 }
 
 // placeKey is where a script keeps its place.

@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +44,10 @@ func TestService(t *testing.T) {
 	dev := p.dev("--name", "here")
 	c, nc := p.connect(), p.dial()
 
+	wire, err := os.ReadFile(filepath.Join("..", "docs", "wire.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	info := ask[micro.Info](p, nc, "$SRV.INFO.millrace", "")
 	var endpoints []string
 	for _, e := range info.Endpoints {
@@ -48,12 +55,15 @@ func TestService(t *testing.T) {
 		if e.Metadata["description"] == "" {
 			t.Errorf("endpoint %s does not say what it is for", e.Subject)
 		}
+		if !bytes.Contains(wire, []byte("`"+e.Subject+"`")) {
+			t.Errorf("docs/wire.md does not name %s", e.Subject)
+		}
 	}
 	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list" +
 		" mr.api.queue.list mr.api.queue.pause mr.api.queue.resume mr.api.queue.limit mr.api.limit.list mr.api.dead.dismiss mr.api.node.list" +
 		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal" +
-		" mr.api.task.retry mr.api.task.copy mr.api.task.plan mr.api.node.label mr.api.schedule.list mr.api.schedule.get mr.api.schedule.pause mr.api.schedule.resume" +
-		" mr.api.schedule.run mr.api.node.release"
+		" mr.api.task.retry mr.api.task.copy mr.api.task.plan mr.api.node.label mr.api.job.list mr.api.schedule.list mr.api.schedule.get mr.api.schedule.pause mr.api.schedule.resume" +
+		" mr.api.schedule.run mr.api.node.release mr.api.health"
 	if got := strings.Join(endpoints, " "); got != want {
 		t.Errorf("endpoints %s, want %s", got, want)
 	}
@@ -199,7 +209,7 @@ func (p *place) otherRequests(c *client.Client, nc *nats.Conn, done task.ID) {
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != node.RuleLabel || plan.Job != "hello" {
 		p.Errorf("the plan for another zone is %+v", plan)
 	}
-	plan = ask[client.Plan](p, nc, "mr.api.task.plan", `{"spec":{"handler":"h","place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
+	plan = ask[client.Plan](p, nc, "mr.api.task.plan", `{"spec":{"run":{"argv":["true"]},"place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != "" || plan.Nodes[0].Score != 7 || plan.Prefers == "" {
 		p.Errorf("the plan with preferences is %+v", plan)
 	}

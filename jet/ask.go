@@ -25,11 +25,25 @@ func (e *ServiceError) Error() string { return e.Message }
 // Ask sends a request to a service of Millrace and reads its answer. The error
 // wraps [ErrNoService] or is a [*ServiceError].
 func (s *Store) Ask(ctx context.Context, subject string, request, answer any) error {
+	return ask(ctx, s.request, subject, request, answer)
+}
+
+// AskOnce is [Store.Ask] for who has no store: it makes a connection for the one question.
+func AskOnce(ctx context.Context, cfg ConnectConfig, subject string, request, answer any) error {
+	nc, err := Connect(cfg)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return ask(ctx, nc.RequestWithContext, subject, request, answer)
+}
+
+func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.Msg, error), subject string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	m, err := s.nc.RequestWithContext(ctx, subject, body)
+	m, err := asks(ctx, subject, body)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fmt.Errorf("%w (%s)", ErrNoService, subject)
 	}

@@ -1,8 +1,10 @@
 package jet
 
 import (
+	"slices"
 	"time"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -110,6 +112,7 @@ func (o *offers) came(from *source, pending uint64, taken bool) {
 // waited for it.
 func (o *offers) bare(from *source, silent bool) {
 	var moves []stance
+	given := map[*waiter]*events.Offer{}
 	o.mu.Lock()
 	now := time.Now()
 	from.empty, from.again = true, now.Add(o.spell())
@@ -121,16 +124,27 @@ func (o *offers) bare(from *source, silent bool) {
 		from.again = now.Add(meterRest)
 	}
 	for _, w := range o.waiting {
-		if w.at == from {
-			o.choose(w, now, false)
-			moves = append(moves, w.stance)
+		if w.at != from {
+			continue
 		}
+		o.choose(w, now, false)
+		if offer := o.unkeep(w.at); offer != nil {
+			given[w] = offer
+			continue
+		}
+		moves = append(moves, w.stance)
+	}
+	if len(given) > 0 {
+		o.waiting = slices.DeleteFunc(o.waiting, func(w *waiter) bool { return given[w] != nil })
 	}
 	o.mu.Unlock()
-	if len(moves) == 0 {
+	if len(moves)+len(given) == 0 {
 		return
 	}
-	from.ask.want(-len(moves))
+	from.ask.want(-len(moves) - len(given))
+	for w, offer := range given {
+		w.got <- offer
+	}
 	for _, m := range moves {
 		if m.at != nil {
 			o.meter(m.at)

@@ -1,13 +1,19 @@
 package jet
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"millrace/logclock"
 )
 
 // ConnectConfig says how to reach a NATS server, in the words of the nats
@@ -25,10 +31,17 @@ type ConnectConfig struct {
 	TLSCert  string // file
 	TLSKey   string // file
 	TLSCA    string // file
-	Timeout  time.Duration
+	// InboxPrefix is what the subjects of answers begin with: those that this user may listen
+	// to and others may not. Default: that of the context, or "_INBOX".
+	InboxPrefix string
+	Timeout     time.Duration
 	// Name is shown in the server's list of connections.
 	Name string
 	Log  zerolog.Logger
+	// Patience is how a client on this connection waits for a cluster that elects its leaders.
+	Patience Patience
+	// Clock is what a client on this connection goes by; see [WithClock]. Default: one of its own.
+	Clock *logclock.Clock
 }
 
 // Connect connects. It does not wait for a server that cannot be reached at
@@ -56,15 +69,34 @@ func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 	add(cfg.TLSCert, natscontext.WithCertificate)
 	add(cfg.TLSKey, natscontext.WithKey)
 	add(cfg.TLSCA, natscontext.WithCA)
+	add(cfg.InboxPrefix, natscontext.WithInboxPrefix)
 	c, err := natscontext.New(cfg.Context, cfg.Context != "", settings...)
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", cfg.Context, err)
 	}
 	nc, err := c.Connect(opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", c.ServerURL(), err)
+		return nil, fmt.Errorf("connect to %s: %w", Nameless(c.ServerURL()), err)
 	}
 	return nc, nil
+}
+
+// Nameless is the addresses of servers, separated by commas, without the user, password or token in
+// them: as they may be shown.
+func Nameless(servers string) string {
+	all := strings.Split(servers, ",")
+	for i, server := range all {
+		scheme, rest, ok := strings.Cut(server, "://")
+		if !ok {
+			scheme, rest = "", server
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			if all[i] = rest[at+1:]; ok {
+				all[i] = scheme + "://" + all[i]
+			}
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // Resilient are the options of every connection of Millrace: it notices a dead
@@ -84,11 +116,15 @@ func Resilient(name string, log zerolog.Logger) []nats.Option {
 			log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to NATS again")
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			if denied := deniedBy(err); denied != nil {
+				log.Warn().Str("subject", denied.Subject).Msg(denied.Error() + ": grant it to this user of the NATS server; `millrace nats permissions` prints what each role needs")
+				return
+			}
 			e := log.Warn().Err(err)
 			if sub != nil {
 				e = e.Str("subject", sub.Subject)
 			}
-			e.Msg("NATS reports an error; if it is a permission, grant it to this user")
+			e.Msg("NATS reports an error")
 		}),
 	}
 }
@@ -99,4 +135,54 @@ func Resilient(name string, log zerolog.Logger) []nats.Option {
 func reconnectDelay(attempts int) time.Duration {
 	d := min(100*time.Millisecond<<min(attempts, 4), time.Second)
 	return d/2 + rand.N(d/2)
+}
+
+// contextMark begins the description of a context that a server of Millrace has left, by which it
+// knows that it may replace it.
+const contextMark = "Millrace, data in "
+
+// LendContext leaves a context with which the nats command line of this user reaches the server, in
+// that command's own form and readable for the user alone. TakeBack removes it, unless another
+// server has taken the name since. A context of that name that no server of Millrace has left
+// stays as it is, and is an error.
+func (s *Server) LendContext(name string) (takeBack func(), err error) {
+	if !s.own {
+		return nil, errors.New("only a credential that the server has made itself is handed on")
+	}
+	if natscontext.IsKnown(name) {
+		old, err := natscontext.New(name, true)
+		if err != nil || !strings.HasPrefix(old.Description(), contextMark) {
+			return nil, fmt.Errorf("there is a context %q that is somebody's own", name)
+		}
+	}
+	dir, err := filepath.Abs(s.cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	settings := []natscontext.Option{
+		natscontext.WithServerURL(s.Address()), natscontext.WithUser(s.cfg.Auth.User), natscontext.WithPassword(s.cfg.Auth.Password),
+		natscontext.WithDescription(contextMark + dir),
+	}
+	if s.cfg.TLSCert != "" {
+		ca, err := filepath.Abs(s.cfg.TLSCert)
+		if err != nil {
+			return nil, err
+		}
+		settings = append(settings, natscontext.WithCA(ca))
+	}
+	c, err := natscontext.New(name, false, settings...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Save(name); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(c.Path(), 0o600); err != nil { // an older one may have been wider
+		return nil, err
+	}
+	return func() {
+		if now, err := natscontext.New(name, true); err == nil && now.Password() == s.cfg.Auth.Password && now.ServerURL() == s.Address() {
+			_ = os.Remove(now.Path()) // not natscontext's own way, which refuses the one that is selected
+		}
+	}, nil
 }

@@ -24,7 +24,7 @@ const maxDeliver = 50
 // until stop is called. The server says so once and to whoever listens, when
 // somebody asks for offers the next time; so some may be missed.
 func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."+LogStream+".*", func(m *nats.Msg) {
+	sub, err := s.nc.Subscribe(deadAdvisory, func(m *nats.Msg) {
 		var advisory struct {
 			Seq uint64 `json:"stream_seq"`
 		}

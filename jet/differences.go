@@ -14,6 +14,9 @@ func (s *Store) Differences(l Layout) []string {
 	if l.Replicas != 0 && l.Replicas != cfg.Replicas {
 		add("the log has %d replicas, not %d as set: change it with `nats stream edit %s --replicas %d`, and the other streams likewise", cfg.Replicas, l.Replicas, LogStream, l.Replicas)
 	}
+	if cfg.MaxConsumers <= 0 {
+		add("the log may have 1000 consumers only, one for each node, queue and priority: set `default_max_consumers: %d` in `jetstream { limits {} }` of the NATS server", maxConsumers)
+	}
 	switch always := cfg.Metadata[metaSync] == syncAlways; {
 	case l.SyncAlways && !always:
 		add("the log was made for a server that does not flush every write, and writers do not share flushes: with sync always they will be slow; set it with `nats stream edit %s --metadata %s=%s`", LogStream, metaSync, syncAlways)

@@ -1,13 +1,15 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -18,9 +20,9 @@ import (
 
 // ServerConfig describes a NATS server inside this process.
 type ServerConfig struct {
-	// Dir is where it keeps its data; it is made if it does not exist.
+	// Dir is where it keeps its data. It is made if it does not exist, and for this user alone ([LockDir]).
 	Dir string
-	// Host is where it listens. Default 127.0.0.1; anything beyond loopback needs Auth.
+	// Host is where it listens. Default 127.0.0.1; anything beyond loopback needs Auth, and TLS or Insecure.
 	Host string
 	// Port is where it listens; 0 for a free one.
 	Port int
@@ -29,11 +31,20 @@ type ServerConfig struct {
 	// process, can take with it.
 	SyncAlways   bool
 	SyncInterval time.Duration
-	// Auth is who may connect. Default: anybody who can reach it.
+	// Auth is who may connect. Default: whoever knows the password that the server makes at
+	// its first start and keeps in Dir, readable for its user alone; [Server.URL] has it.
 	Auth Auth
 	// TLS files; both or none.
 	TLSCert, TLSKey string
-	Log             zerolog.Logger
+	// Insecure lets it listen beyond loopback without TLS: whoever sees the packets then reads the
+	// credentials and all that tasks are given and print.
+	Insecure bool
+	// Store is how many bytes the streams may hold together. Default: all that the disk has for
+	// them, less a reserve ([storeLimit]).
+	Store int64
+	// Connections is how many clients may be connected at once. Default 4096.
+	Connections int
+	Log         zerolog.Logger
 }
 
 // Auth is one user and password, or one token, that every client must present.
@@ -41,12 +52,24 @@ type Auth struct{ User, Password, Token string }
 
 func (a Auth) set() bool { return a.Token != "" || a.User != "" && a.Password != "" }
 
-// Server is a NATS server inside this process, with its data directory locked.
+// Server is a NATS server inside this process, with its data directory locked. Its methods are
+// safe for concurrent use.
 type Server struct {
 	cfg  ServerConfig
-	ns   *server.Server
 	lock *flock.Flock
+	own  bool // the credential is one that the server has made
+	look chan struct{}
+
+	mu      sync.Mutex
+	ns      *server.Server // guarded by mu; another one after each restart
+	store   int64          // guarded by mu; how many bytes the streams may hold together
+	trouble error          // guarded by mu; why the streams take no messages; nil if they do
+	stopped bool           // guarded by mu
 }
+
+// maxConnections is how many clients may be connected at once if nothing else is said: many more
+// than an installation has, and few enough for the memory of a small machine.
+const maxConnections = 4096
 
 // Reasons why a server is not started.
 var (
@@ -54,12 +77,14 @@ var (
 	ErrLocked = errors.New("another process uses this data directory")
 	// ErrExposed: it was to listen beyond loopback without authentication.
 	ErrExposed = errors.New("an embedded server beyond loopback needs authentication")
+	// ErrPlain: it was to listen beyond loopback without TLS.
+	ErrPlain = errors.New("an embedded server beyond loopback needs TLS")
 	// ErrPort: it cannot listen on its port.
 	ErrPort = errors.New("cannot listen")
 )
 
-// StartServer starts a server and waits until it takes connections. The error
-// wraps [ErrLocked], [ErrExposed] or [ErrPort] if that is why it does not start.
+// StartServer starts a server and waits until it takes connections. The error wraps [ErrLocked],
+// [ErrShared], [ErrExposed], [ErrPlain] or [ErrPort] if that is why it does not start.
 func StartServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
@@ -72,36 +97,32 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	case cfg.SyncInterval == 0:
 		cfg.SyncInterval = time.Second
 	}
-	if !loopback(cfg.Host) && !cfg.Auth.set() {
-		return nil, fmt.Errorf("%w: it was to listen on %s", ErrExposed, cfg.Host)
+	if !loopback(cfg.Host) {
+		switch {
+		case !cfg.Auth.set():
+			return nil, fmt.Errorf("%w: it was to listen on %s", ErrExposed, cfg.Host)
+		case cfg.TLSCert == "" && !cfg.Insecure:
+			return nil, fmt.Errorf("%w: it was to listen on %s", ErrPlain, cfg.Host)
+		}
 	}
 	// The server itself would share its directory with another without a word.
 	lock, err := LockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, lock: lock}
+	s := &Server{cfg: cfg, lock: lock, look: make(chan struct{}, 1)}
+	if !cfg.Auth.set() {
+		if s.cfg.Auth, err = ownAuth(cfg.Dir); err != nil {
+			s.Stop()
+			return nil, err
+		}
+		s.own = true
+	}
 	if err := s.start(); err != nil {
 		s.Stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-// LockDir makes a data directory if it does not exist, and takes it for this
-// process until the lock is given back or the process ends. The error wraps
-// [ErrLocked] if another process has it.
-func LockDir(dir string) (*flock.Flock, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	if ok, err := lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("lock the data directory: %w", err)
-	} else if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
-	}
-	return lock, nil
 }
 
 func (s *Server) start() error {
@@ -114,16 +135,24 @@ func (s *Server) start() error {
 		_ = l.Close() // it has served its purpose
 	}
 	opts := &server.Options{
-		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port,
+		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port, MaxConn: cmp.Or(s.cfg.Connections, maxConnections),
 		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "nats"), DisableJetStreamBanner: true,
 		SyncInterval: s.cfg.SyncInterval, SyncAlways: s.cfg.SyncAlways,
 		// Whoever was cut off without a word is known to be gone within 15 s, not 6 minutes.
 		PingInterval: 5 * time.Second, MaxPingsOut: 2,
 		NoSigs: true, MaxPayload: 8 << 20,
-		Username: s.cfg.Auth.User, Password: s.cfg.Auth.Password, Authorization: s.cfg.Auth.Token,
+	}
+	if s.own {
+		opts.CustomClientAuthentication = ownClients(s.cfg.Auth)
+	} else {
+		opts.Username, opts.Password, opts.Authorization = s.cfg.Auth.User, s.cfg.Auth.Password, s.cfg.Auth.Token
 	}
 	if opts.Port == 0 {
 		opts.Port = server.RANDOM_PORT
+	}
+	var err error
+	if opts.JetStreamMaxStore, err = s.room(opts.StoreDir); err != nil {
+		return err
 	}
 	if s.cfg.TLSCert != "" || s.cfg.TLSKey != "" {
 		tls, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: s.cfg.TLSCert, KeyFile: s.cfg.TLSKey})
@@ -137,8 +166,10 @@ func (s *Server) start() error {
 		return fmt.Errorf("embedded server: %w", err)
 	}
 	failed := make(chan string, 1)
-	ns.SetLoggerV2(&serverLog{log: s.cfg.Log, fatal: failed}, false, false, false)
-	s.ns = ns
+	ns.SetLoggerV2(&serverLog{log: s.cfg.Log, fatal: failed, wrong: s.look}, false, false, false)
+	if !s.use(ns, opts.JetStreamMaxStore) {
+		return errStopped
+	}
 	ns.Start()
 	deadline := time.Now().Add(30 * time.Second) // a large log is read at start
 	for !ns.ReadyForConnections(100 * time.Millisecond) {
@@ -151,15 +182,47 @@ func (s *Server) start() error {
 			return errors.New("embedded server: not ready after 30s")
 		}
 	}
+	if a, ok := ns.Addr().(*net.TCPAddr); ok && s.cfg.Port == 0 {
+		s.cfg.Port = a.Port // where the next one of this process listens, too, so that clients find it
+	}
 	return nil
 }
 
-// URL is where clients connect.
-func (s *Server) URL() string {
-	port := s.cfg.Port
-	if a, ok := s.ns.Addr().(*net.TCPAddr); ok {
-		port = a.Port
+// use makes ns the server that the methods speak of; false if it was stopped meanwhile.
+func (s *Server) use(ns *server.Server, store int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.ns, s.store = ns, store
 	}
+	return !s.stopped
+}
+
+var errStopped = errors.New("embedded server: it was stopped")
+
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
+}
+
+// URL is where clients connect, with the password if the server has made that itself. It is a
+// secret then; [Server.Address] is none.
+func (s *Server) URL() string {
+	if !s.own {
+		return s.Address()
+	}
+	scheme, rest, _ := strings.Cut(s.Address(), "://")
+	return scheme + "://" + s.cfg.Auth.User + ":" + s.cfg.Auth.Password + "@" + rest
+}
+
+// Own is the user and the password if the server has made them itself.
+func (s *Server) Own() (user, password string, own bool) {
+	return s.cfg.Auth.User, s.cfg.Auth.Password, s.own
+}
+
+// Address is where the server listens, for people to read.
+func (s *Server) Address() string {
 	scheme := "nats"
 	if s.cfg.TLSCert != "" {
 		scheme = "tls"
@@ -168,12 +231,25 @@ func (s *Server) URL() string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port))
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(s.cfg.Port))
 }
+
+// Exposed tells whether others than this machine's own processes can reach it.
+func (s *Server) Exposed() bool { return !loopback(s.cfg.Host) }
+
+// Store is how many bytes the streams may hold together.
+func (s *Server) Store() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.store
+}
+
+// Free is how many bytes are free on the disk of its data directory.
+func (s *Server) Free() (int64, error) { return diskFree(s.cfg.Dir) }
 
 // Connect returns a connection that does not leave the process.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	own := []nats.Option{nats.InProcessServer(s.ns)}
+	own := []nats.Option{nats.InProcessServer(inProcess{s})}
 	if a := s.cfg.Auth; a.Token != "" {
 		own = append(own, nats.Token(a.Token))
 	} else if a.User != "" {
@@ -186,11 +262,35 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// Stop ends the server and unlocks its directory. What was acknowledged stays.
+// inProcess leads each new connection to the server that runs at that moment.
+type inProcess struct{ s *Server }
+
+func (p inProcess) InProcessConn() (net.Conn, error) { return p.s.current().InProcessConn() }
+
+// stopTime is how long a server may take to write down where it stands. What it leaves out is made
+// again at the next start.
+const stopTime = 10 * time.Second
+
+// Stop ends the server and unlocks its directory, within 10 s. What was acknowledged stays.
 func (s *Server) Stop() {
-	if s.ns != nil {
-		s.ns.Shutdown()
-		s.ns.WaitForShutdown()
+	s.mu.Lock()
+	s.stopped = true
+	ns := s.ns
+	s.mu.Unlock()
+	if ns != nil {
+		down := make(chan struct{})
+		go func() {
+			defer close(down)
+			ns.Shutdown()
+			ns.WaitForShutdown()
+		}()
+		late := time.NewTimer(stopTime)
+		defer late.Stop()
+		select {
+		case <-down:
+		case <-late.C:
+			s.cfg.Log.Warn().Msg("the embedded NATS server does not end; it is left behind")
+		}
 	}
 	_ = s.lock.Unlock() // the process's end would do it too
 }
@@ -218,13 +318,22 @@ func loopback(host string) bool {
 type serverLog struct {
 	log   zerolog.Logger
 	fatal chan<- string
+	wrong chan<- struct{} // told of each error
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug().Msgf("nats: "+format, v...) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn().Msgf("nats: "+format, v...) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.log.Error().Msgf("nats: "+format, v...) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.log.Trace().Msgf("nats: "+format, v...) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.log.Trace().Msgf("nats: "+format, v...) }
+
+// Errorf has the guard look at once: a stream that cannot be written to says so only here.
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.log.Error().Msgf("nats: "+format, v...)
+	select {
+	case l.wrong <- struct{}{}:
+	default: // it will look
+	}
+}
 
 // Fatalf must not end the process: who started the server is told instead.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -69,7 +69,10 @@ func TestExposedServersNeedAuth(t *testing.T) {
 		}
 	}
 	for _, auth := range []Auth{{User: "u", Password: "p"}, {Token: "secret"}} {
-		srv := startServer(t, ServerConfig{Host: "0.0.0.0", Auth: auth})
+		if _, err := StartServer(ServerConfig{Dir: t.TempDir(), Host: "0.0.0.0", Auth: auth}); !errors.Is(err, ErrPlain) {
+			t.Errorf("%+v in the clear: %v, want ErrPlain", auth, err)
+		}
+		srv := startServer(t, ServerConfig{Host: "0.0.0.0", Auth: auth, Insecure: true})
 		if host := must(url.Parse(srv.URL()))(t).Hostname(); host != "127.0.0.1" {
 			t.Errorf("the URL of a server on all addresses names %s, want one that can be connected to", host)
 		}
@@ -80,6 +83,17 @@ func TestExposedServersNeedAuth(t *testing.T) {
 	for _, host := range []string{"localhost", "127.0.0.1", ""} {
 		srv := startServer(t, ServerConfig{Host: host})
 		connect(t, srv.URL())
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, ServerConfig{Connections: 2})
+	connect(t, srv.URL())
+	connect(t, srv.URL())
+	if nc, err := nats.Connect(srv.URL()); err == nil { // the server's word may come before or after it has shut the door
+		nc.Close()
+		t.Error("a third connection where two may be")
 	}
 }
 

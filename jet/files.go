@@ -26,6 +26,7 @@ const (
 	chunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
 	versionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies
 	protectPrefix = "mr.files.protect." // mr.files.protect.<digest>: a version that gc must leave alone, for a day
+	damagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
 	sweepSubject  = "mr.files.sweep"    // while gc removes something
 )
 
@@ -37,7 +38,7 @@ func (l Layout) filesStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        FilesStream,
 		Description: "Millrace: contents of files by their digest",
-		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", sweepSubject},
+		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", sweepSubject},
 		AllowDirect: true, AllowMsgTTL: true, AllowRollup: true,
 		// What is stored again replaces its equal. At a limit it is refused, not exchanged for something older.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
@@ -61,23 +62,24 @@ func (s *Store) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 // putFile stores a message of the files' stream. As the same message may be stored
 // any number of times, it is sent again until there is an answer.
 func (s *Store) putFile(ctx context.Context, m *nats.Msg) error {
-	return filesTrouble(s.patientlySend(ctx, m, putPatience))
+	_, err := s.patientlySend(ctx, m, putPatience)
+	return filesTrouble(err)
 }
 
 // putPatience is how long a message is sent again while no answer comes.
 const putPatience = time.Minute
 
-func (s *Store) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) error {
+func (s *Store) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		_, err := s.pub.publish(ctx, m)
+		seq, err := s.pub.publish(ctx, m)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream) || says(err, codeSameInFlight) || says(err, codeWriteInFlight) || says(err, codeNoLeader)) {
-			return err
+			return seq, err
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return 0, err
 		case <-time.After(pause):
 		}
 	}
@@ -88,17 +90,14 @@ var errNoFiles = errors.New("this server holds no files of Millrace yet: start i
 
 // filesTrouble puts the server's errors into words of what to do.
 func filesTrouble(err error) error {
-	var e *serverError
+	word, full := Full(err)
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &e):
-		switch e.ErrCode {
-		case codeAccountLimit, codeStorageLimit, codeMemoryLimit, codeStoreFailed, codeResources:
-			return fmt.Errorf("%w (it says %q)", tree.ErrFull, e.Description)
-		case codeNoSuchStream:
-			return errNoFiles
-		}
+	case full:
+		return fmt.Errorf("%w (it says %q)", tree.ErrFull, word)
+	case says(err, codeNoSuchStream):
+		return errNoFiles
 	case errors.Is(err, errNoStream):
 		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, FilesStream)
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
@@ -118,7 +117,48 @@ func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	case !found:
 		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), FilesStream)
 	}
-	return b, d.Check(b)
+	if err := d.Check(b); err != nil {
+		return nil, s.damaged(ctx, d, err)
+	}
+	return b, nil
+}
+
+// damagedTTL is how long it is remembered that contents are not what they should be.
+const damagedTTL = 30 * 24 * time.Hour
+
+// damaged notes that a chunk was replaced by something else, so that the next push stores it again.
+func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
+	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: ttl(damagedTTL)}
+	if _, err := s.pub.publish(ctx, note); err != nil {
+		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
+	}
+	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, FilesStream)
+}
+
+// undamaged takes those away that a reader has found to be something else since they were stored.
+func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
+	noted, err := s.fileSubjects(ctx, damagedPrefix+"*")
+	if err != nil {
+		return err
+	}
+	for _, subject := range noted {
+		d := strings.TrimPrefix(subject, damagedPrefix)
+		if !there[d] {
+			continue
+		}
+		note, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		if err != nil {
+			return err
+		}
+		chunk, _, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
+		if err != nil {
+			return err
+		}
+		if found && chunk.Seq < note.Seq {
+			there[d] = false
+		}
+	}
+	return nil
 }
 
 // filePatience is how long a read is repeated while nobody answers.
@@ -128,7 +168,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
 	err = s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+FilesStream+"."+subject, nil)
+		m, err := s.request(ctx, apiDirect+FilesStream+"."+subject, nil)
 		if err != nil {
 			return err
 		}
@@ -156,6 +196,9 @@ const few = 256
 func (s *Store) Missing(ctx context.Context, all []files.Digest) ([]files.Digest, error) {
 	there := make(map[string]bool, len(all))
 	err := s.present(ctx, all, there)
+	if err == nil {
+		err = s.undamaged(ctx, there)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look which content is there: %w", filesTrouble(err))
 	}
@@ -212,7 +255,7 @@ func (s *Store) fileSubjects(ctx context.Context, filter string) ([]string, erro
 			} `json:"state"`
 		}
 		err = s.patiently(ctx, func(ctx context.Context) error {
-			m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+FilesStream, body)
+			m, err := s.request(ctx, apiInfo+FilesStream, body)
 			if err != nil {
 				return err
 			}
@@ -249,15 +292,16 @@ func (s *Store) Protect(ctx context.Context, v tree.Version) error {
 		return err
 	}
 	m := &nats.Msg{Subject: protectPrefix + string(v.Digest), Data: body, Header: nats.Header{jetstream.MsgTTLHeader: {protection.String()}}}
-	if err := s.putFile(ctx, m); err != nil {
-		return fmt.Errorf("protect version %s: %w", v.Digest.Short(), err)
+	mine, err := s.patientlySend(ctx, m, putPatience)
+	if err != nil {
+		return fmt.Errorf("protect version %s: %w", v.Digest.Short(), filesTrouble(err))
 	}
 	for {
-		subjects, err := s.fileSubjects(ctx, sweepSubject)
+		mark, age, err := s.sweepMark(ctx)
 		if err != nil {
 			return fmt.Errorf("protect version %s: %w", v.Digest.Short(), filesTrouble(err))
 		}
-		if len(subjects) == 0 {
+		if !holdsUp(mark, mine, age) {
 			return nil
 		}
 		select {
@@ -270,6 +314,9 @@ func (s *Store) Protect(ctx context.Context, v tree.Version) error {
 
 // Commit implements [tree.Store]. A version that is known already stays as it is.
 func (s *Store) Commit(ctx context.Context, v tree.Version) error {
+	if err := v.Validate(); err != nil {
+		return err
+	}
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err

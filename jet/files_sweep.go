@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,9 @@ import (
 // protects its version, then looks for the mark of a sweep and waits until there is
 // none, and only then asks which chunks are there. A sweep sets the mark, then reads
 // which versions are protected or wanted, then removes, and takes the mark away. So
-// either the sweep sees the protection, or the push sees the mark. The mark has a TTL,
-// and a sweep that has not ended well before that begins anew.
+// either the sweep sees the protection, or the push sees the mark, which then lies before the protection. The mark
+// has a TTL, and a sweep that has not ended well before that begins anew. So a mark that is older than that
+// by the server's clock is nobody's, whatever its own headers say.
 
 const (
 	markTTL   = time.Minute
@@ -234,9 +236,37 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 	return all, nil
 }
 
-// mark says that files are being removed.
+// sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
+func (s *Store) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
+	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": sweepSubject})
+	if err != nil || !found {
+		return 0, 0, err
+	}
+	stream, err := s.js.Stream(ctx, FilesStream)
+	if err != nil {
+		return 0, 0, err
+	}
+	return m.Seq, stream.CachedInfo().TimeStamp.Sub(m.Time), nil
+}
+
+// holdsUp tells whether a push has to wait for the sweep whose mark lies there, 0 for none, once its protection is stored. A
+// sweep that began behind that has read of it. A mark that is older than any of a sweep was set by somebody who
+// has no business to.
+func holdsUp(mark, protection uint64, age time.Duration) bool {
+	return mark != 0 && mark < protection && age < markTTL
+}
+
+// mark says that files are being removed. A mark that is older than any of a sweep, for somebody has set one that
+// stays for ever, it replaces.
 func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
-	m := &nats.Msg{Subject: sweepSubject, Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}, expectedHeader: {"0"}}}
+	last, age, err := s.sweepMark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if holdsUp(last, math.MaxUint64, age) {
+		return nil, ErrSweeping
+	}
+	m := &nats.Msg{Subject: sweepSubject, Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}, expectedHeader: {strconv.FormatUint(last, 10)}}}
 	seq, err := s.pub.publish(ctx, m)
 	if errors.Is(err, events.ErrConflict) || says(err, codeWriteInFlight) {
 		return nil, ErrSweeping
@@ -274,7 +304,7 @@ func (s *Store) removeFile(ctx context.Context, seq uint64) error {
 		return err
 	}
 	return s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+FilesStream, body)
+		m, err := s.request(ctx, apiErase+FilesStream, body)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package jet
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/files"
@@ -212,6 +212,74 @@ func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 	again()
 }
 
+func TestHoldsUp(t *testing.T) {
+	for _, c := range []struct {
+		what             string
+		mark, protection uint64
+		age              time.Duration
+		want             bool
+	}{
+		{"no sweep", 0, 7, 0, false},
+		{"a sweep that may not know of the version", 5, 7, time.Second, true},
+		{"one that began later", 9, 7, time.Second, false},
+		{"a mark that nobody takes away", 5, 7, markTTL, false},
+		{"stored by a clock that was set back since", 5, 7, -time.Hour, true},
+	} {
+		if got := holdsUp(c.mark, c.protection, c.age); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+// A mark that stays, for it has no TTL, holds up neither pushes that were there before it nor, when it is too old,
+// anybody else; and the next sweep takes its place.
+func TestAMarkThatStays(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
+	// As if the mark came right after the protection, before the look for it.
+	body := must(json.Marshal(v))(t)
+	protection := raw(t, s, protectPrefix+string(v.Digest), nil, body)
+	mark := raw(t, s, sweepSubject, nil, nil)
+	seq, age, err := s.sweepMark(ctx)
+	if err != nil || seq != mark || age < 0 || age > patience {
+		t.Errorf("the mark is at %d, %v old: %v", seq, age, err)
+	}
+	if holdsUp(seq, protection, age) {
+		t.Error("a push waits for a sweep that knows of it")
+	}
+	if _, err := s.mark(ctx); !errors.Is(err, ErrSweeping) {
+		t.Errorf("two sweeps at once: %v", err)
+	}
+}
+
+// Contents that were replaced are found out by whoever reads them, and stored anew by the next push.
+func TestReplacedContents(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	pushed(t, s, "one", "two")
+	d := files.DigestOf([]byte("one"))
+	raw(t, s, chunkPrefix+string(d), nil, []byte("eno"))
+	if missing := must(s.Missing(ctx, []files.Digest{d}))(t); len(missing) > 0 {
+		t.Error("it is missing before anybody has looked")
+	}
+	if _, err := s.Get(ctx, d); err == nil || !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "push the folder again") {
+		t.Fatalf("what was replaced is read: %v", err)
+	}
+	if missing := must(s.Missing(ctx, []files.Digest{d, files.DigestOf([]byte("two"))}))(t); !slices.Equal(missing, []files.Digest{d}) {
+		t.Errorf("missing: %v", missing)
+	}
+	pushed(t, s, "one", "two")
+	if got, err := s.Get(ctx, d); err != nil || string(got) != "one" {
+		t.Errorf("after the next push: %q, %v", got, err)
+	}
+	if missing := must(s.Missing(ctx, []files.Digest{d}))(t); len(missing) > 0 {
+		t.Error("it is missing although it was stored anew")
+	}
+}
+
 // TestSweepBesidePushes removes what it can while versions are pushed that share contents, and
 // no version that was pushed may lack any.
 func TestSweepBesidePushes(t *testing.T) {
@@ -315,38 +383,23 @@ func BenchmarkObjects(b *testing.B) {
 	})
 }
 
-// TestFilesWithFewRights has the rights that docs/operations.md gives a worker and a client.
+// What workers and clients do with files they do with the rights of their roles.
 func TestFilesWithFewRights(t *testing.T) {
 	t.Parallel()
-	page := string(must(os.ReadFile("../docs/operations.md"))(t))
-	_, accounts, _ := strings.Cut(page, "\n    accounts {")
-	accounts, _, found := strings.Cut(accounts, "\n    }\n")
-	if !found {
-		t.Fatal("docs/operations.md has no block of permissions any more")
-	}
-	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\naccounts {%s\n}", t.TempDir(), accounts), make(chan string, 1)))(t)
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
-	as := func(user, password string) *Store {
-		refused := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", user, err) })
-		return openStore(t, connect(t, ns.ClientURL(), nats.UserInfo(user, password), refused), Layout{})
-	}
-	as("mr-server", "s")
+	srv := newStrict(t)
+	server := srv.as("s")
 	ctx := within(t)
-	client, worker := as("client", "c"), as("crawler-7", "w")
+	client, worker := srv.as("c"), srv.as("w")
 
 	v := pushed(t, client, "one", "two")
 	must(client.NameVersion(ctx, NamedVersion{Name: "app", Digest: v.Digest}))(t)
 	must(client.NameHistory(ctx, "app"))(t)
 	must(client.BundleNames(ctx))(t)
 
-	own := offersOf(t, worker, "@crawler-7")
+	own := offersOf(t, worker, "@w")
 	prove(t, own)
 	own.Close()
-	if err := client.DropNode(ctx, "crawler-7"); err != nil {
+	if err := client.DropNode(ctx, "w"); err != nil {
 		t.Error(err)
 	}
 
@@ -361,7 +414,7 @@ func TestFilesWithFewRights(t *testing.T) {
 	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
-	stream := must(as("mr-server", "s").js.Stream(ctx, FilesStream))(t)
+	stream := must(server.js.Stream(ctx, FilesStream))(t)
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+"*")); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -54,9 +55,10 @@ type feed struct {
 	taken  uint64      // guarded by mu; how many messages the consumer has brought
 	lost   bool        // guarded by mu; the consumer must be made again
 
-	seen    uint64 // consumer sequence of the last message read
-	pending uint64 // how many there were behind that
-	broken  bool   // the consumer must be made again before anything else
+	created time.Time // when the stream was; zero before the feed was opened
+	seen    uint64    // consumer sequence of the last message read
+	pending uint64    // how many there were behind that
+	broken  bool      // the consumer must be made again before anything else
 	records []events.Record
 }
 
@@ -67,7 +69,11 @@ func (f *feed) open(ctx context.Context) error {
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
 		InactiveThreshold: time.Minute, MaxWaiting: 64,
 	}
-	if f.only != "" {
+	if f.only == "" {
+		if err := f.same(ctx); err != nil {
+			return err
+		}
+	} else {
 		cfg.Description, cfg.FilterSubject, cfg.HeadersOnly = "Millrace: tells of what lies on "+f.only, f.only, true
 		_ = f.store.log.DeleteConsumer(ctx, f.name) // an earlier one has told an earlier process
 	}
@@ -87,6 +93,24 @@ func (f *feed) open(ctx context.Context) error {
 	pull.idle = f.idle
 	f.pull = pull
 	f.ask()
+	return nil
+}
+
+// errAnotherLog: the stream was deleted and made anew since the feed was opened.
+var errAnotherLog = errors.New("the log is another one: its stream was deleted and made again")
+
+// same checks that the stream is still the one that was read before.
+func (f *feed) same(ctx context.Context) error {
+	stream, err := f.store.js.Stream(ctx, LogStream)
+	if err != nil {
+		return fmt.Errorf("follow the log from %d: %w", f.next, err)
+	}
+	switch created := stream.CachedInfo().Created; {
+	case f.created.IsZero():
+		f.created = created
+	case !f.created.Equal(created):
+		return errAnotherLog
+	}
 	return nil
 }
 
@@ -222,7 +246,7 @@ func (f *feed) reopen(ctx context.Context) error {
 		f.pull.close()
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		if err := f.open(ctx); err == nil || ctx.Err() != nil {
+		if err := f.open(ctx); err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
 			return err
 		}
 		select {

@@ -107,7 +107,6 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 		place string
 		fact  *events.Fact
 	}{
-		{chainPrefix + string(id), born},
 		{chainPrefix + string(id), queued},
 		{chainPrefix + "n1", online},
 		{holdPrefix + string(id), queued},

@@ -60,7 +60,7 @@ func (g *group) close() {
 // send hands a message to the next batch; publisher.wait must follow. The
 // message is the group's from then on.
 func (g *group) send(m *nats.Msg) (*slot, error) {
-	t, err := g.pub.reserve()
+	t, err := g.pub.reserve(m.Subject)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (s *Store) define(ctx context.Context, d definition, last uint64) (definiti
 	if says(err, codeWriteInFlight) {
 		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
 	}
-	d.revision, d.stored = revision, time.Now()
+	d.revision, d.stored = revision, s.Now()
 	return d, err
 }
 

@@ -81,6 +81,27 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 	return storedJob(name, e.Value(), e.Revision(), e.Created())
 }
 
+// JobAt returns a revision of a definition, the present one for 0, and its number. The error wraps
+// [ErrNoJob] if there is none, or none any more.
+func (s *Store) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
+	if revision == 0 {
+		j, err := s.Job(ctx, name)
+		return j.Job, j.Revision, err
+	}
+	if err := task.ValidName("job", name); err != nil {
+		return task.Job{}, 0, err
+	}
+	e, err := s.jobs.GetRevision(ctx, name, revision)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return task.Job{}, 0, fmt.Errorf("%w: %q at revision %d", ErrNoJob, name, revision)
+	}
+	if err != nil {
+		return task.Job{}, 0, fmt.Errorf("read revision %d of job %s: %w", revision, name, err)
+	}
+	j, err := storedJob(name, e.Value(), e.Revision(), e.Created())
+	return j.Job, j.Revision, err
+}
+
 func storedJob(name string, body []byte, revision uint64, changed time.Time) (StoredJob, error) {
 	j := StoredJob{Revision: revision, Changed: changed}
 	if err := json.Unmarshal(body, &j.Job); err != nil {

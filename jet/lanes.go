@@ -20,9 +20,9 @@ import (
 // special lanes are made with the first task that needs them, by whoever places it; those of a node's own route
 // by the node, see ownLanes.
 
-// openLaneOf makes the consumer of the lane in which an offer is about to lie, if it is
-// the first there that this process knows of.
-func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
+// openLaneOf sees to it that whoever serves the queue of an offer takes it from its lane. Due is
+// when a timer brings it there; zero for now.
+func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) error {
 	var w *task.Work
 	switch e := f.Event.(type) {
 	case task.Submitted:
@@ -33,11 +33,8 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 		return nil
 	}
 	l := w.Lane()
-	if !special(l) {
+	if !special(l) || s.openedLately(l, due) {
 		return nil
-	}
-	if since, known := s.lanes.Load(l); known && (!task.IsSelectorQueue(l.Queue) || time.Since(since.(time.Time)) < declareAgain) {
-		return nil // the route of a selector may have been retracted since
 	}
 	if err := l.Validate(); err != nil {
 		return err
@@ -45,22 +42,55 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact) error {
 	if _, own := task.NodeOf(l.Queue); own {
 		return nil // only the node makes those of its own route, and hears of them by itself
 	}
-	made, err := s.ensureLane(ctx, l)
-	if err != nil {
+	if err := task.ValidQueue(l.Queue); err != nil {
 		return err
 	}
-	s.lanes.Store(l, time.Now())
-	if made {
-		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
+	until := due
+	if !until.IsZero() {
+		until = until.Truncate(timerStep).Add(timerStep) // so that not each timer says a word
 	}
+	err := s.useLane(ctx, l, until)
+	served := errors.Is(err, errNoStream) // no server of this version has been there, so who serves the queue reads no words
+	if err != nil && !served {
+		return err
+	}
+	if !served {
+		if served, err = s.served(ctx, l.Queue); err != nil {
+			return fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+		}
+	}
+	if served { // else whoever is the first to serve it finds the word
+		if _, err = s.ensureLane(ctx, l, true); err != nil {
+			return err
+		}
+	}
+	s.lanes.Store(l, opened{time.Now(), until})
+	_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	return nil
+}
+
+// timerStep is how exactly it is said until when timers are set for a lane.
+const timerStep = 24 * time.Hour
+
+// opened is what a writer knows of a lane.
+type opened struct{ at, until time.Time }
+
+// openedLately tells whether a word that this process has said stands for an offer as well.
+func (s *Store) openedLately(l task.Lane, due time.Time) bool {
+	known, ok := s.lanes.Load(l)
+	if !ok {
+		return false
+	}
+	o := known.(opened)
+	return time.Since(o.at) < declareAgain && !due.After(o.until)
 }
 
 // forEver is until when the server is told to pause what is paused without an end.
 const forEver = 100 * 365 * 24 * time.Hour
 
-// ensureLane makes the consumer of a lane if there is none, and tells whether it did.
-func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err error) {
+// ensureLane makes the consumer of a lane if there is none, and tells whether it did. One that was removed on purpose is
+// made again only to open it; else the error is errRemoved.
+func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bool, err error) {
 	if err := task.ValidQueue(l.Queue); err != nil {
 		return false, err
 	}
@@ -79,9 +109,28 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 	var from uint64
 	var what string
 	if task.IsSelectorQueue(l.Queue) {
-		if from, home, what, err = s.selectorFrom(ctx, l.Queue); err != nil {
+		d, known, err := s.selectorOf(ctx, l.Queue)
+		if err != nil {
 			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
 		}
+		if !known && !open {
+			return false, errRemoved
+		}
+		// All that lies there came later than its declaration. Without one it begins with the log.
+		from, home, what = max(d.From, 1), d.Queue, "nobody has declared what for"
+		if known {
+			what = selectorWords(&d)
+		}
+	}
+	if special(l) {
+		w, err := s.laneWord(ctx, l)
+		if err != nil {
+			return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+		}
+		if w.Closed && !open {
+			return false, errRemoved
+		}
+		from = max(from, w.From)
 	}
 	q, err := s.queue(ctx, home)
 	if err != nil {
@@ -101,9 +150,11 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 	}
 	if what != "" {
 		cfg.Description = "Millrace: offers for " + what + "; an ack wait is a lease"
+	}
+	if from > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
 	}
-	bound(&cfg, &q, time.Now())
+	bound(&cfg, &q, s.Now())
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			return false, nil // somebody else was faster
@@ -121,7 +172,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane) (made bool, err err
 
 // keepLane makes a consumer be as is said about its queue.
 func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) error {
-	now := time.Now()
+	now := s.Now()
 	want := cfg
 	bound(&want, q, now)
 	if want.MaxAckPending != cfg.MaxAckPending {
@@ -242,6 +293,13 @@ type LaneState struct {
 	Waiting, Leased int
 	// Handed counts how many were ever handed out, returned ones again.
 	Handed uint64
+}
+
+// OpenQueue makes the consumer of a queue's plain lane if there is none, so that what waits there is
+// counted before anybody has served the queue.
+func (s *Store) OpenQueue(ctx context.Context, name string) error {
+	_, err := s.ensureLane(ctx, task.Lane{Queue: name, Priority: task.DefaultPriority}, true)
+	return err
 }
 
 // QueueState returns what the server holds of a queue, lane by lane, those of selectors that choose among

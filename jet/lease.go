@@ -54,7 +54,7 @@ func (l *meteredLease) Return() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
 	defer cancel()
-	now := time.Now()
+	now := l.store.Now()
 	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TaskQueued, Task: l.fact.Task, Actor: "worker", Event: again}
 	if _, err := l.store.Place(ctx, f); err != nil { // it may be there all the same, and the claim lets one pass
 		return l.lease.Return()

@@ -139,6 +139,7 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 	}
 	s.pub.close()
 	s.pub = pub
+	s.denials.of(pub)
 	return s
 }
 

@@ -49,6 +49,8 @@ const (
 	livePrefix       = "mr.live."        // mr.live.<task>: how it stands
 	ranPrefix        = "mr.ran."         // mr.ran.<hash>: where the last task of a job or key has started
 	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
+	laneWordPrefix   = "mr.lane_state."  // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
+	logProbe         = "mr.probe"        // what proves that the log takes messages; each takes the place of the one before
 	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
 	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
 	pingPrefix       = "mr.ping."        // mr.ping.<node>: core requests, which its process answers
@@ -166,7 +168,7 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 	switch {
 	case strings.HasPrefix(subject, chainPrefix):
 		return events.KindChain, events.Fact{Task: task.ID(subject[len(chainPrefix):])}
-	case isProbe(subject):
+	case isProbe(subject), subject == logProbe:
 		return events.KindProbe, about
 	case strings.HasPrefix(subject, queuePrefix):
 		return events.KindOffer, events.Fact{Task: task.ID(subject[strings.LastIndexByte(subject, '.')+1:])}

@@ -64,15 +64,25 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	o := s.newOffers()
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
 	o.stopLooking = stopLooking
+	forming := newFormer(s.nc, s.patience)
 	for _, queue := range queues {
-		var err error
+		lane := task.Lane{Queue: queue, Priority: task.DefaultPriority}
 		if id, ok := task.NodeOf(queue); ok {
-			o.own = newOwnRoute(s, node.ID(id), task.Lane{Queue: queue, Priority: task.DefaultPriority}, 0)
-			_, err = o.serveOwn(ctx, o.own)
+			o.own = newOwnRoute(s, node.ID(id), lane, 0)
 		} else {
 			o.queues = append(o.queues, queue)
-			_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
 		}
+		err := forming.do(ctx, func(ctx context.Context) (err error) {
+			if o.own != nil && o.own.lane == lane {
+				_, err = o.serveOwn(ctx, o.own)
+			} else {
+				_, err = o.serveLane(ctx, lane)
+			}
+			if answers(err, codeResources) { // for a consumer that is to be on more servers than are up
+				err = fmt.Errorf("%w (%w)", ErrElecting, err)
+			}
+			return err
+		})
 		if err != nil {
 			o.Close()
 			return nil, err
@@ -110,8 +120,13 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
-	o.waiting = append(o.waiting, w)
 	o.choose(w, time.Time{}, false)
+	if offer := o.unkeep(w.at); offer != nil {
+		o.mu.Unlock()
+		waiters.Put(w)
+		return offer, nil
+	}
+	o.waiting = append(o.waiting, w)
 	where := w.stance
 	o.mu.Unlock()
 	o.want(where, nil, 1)
@@ -181,6 +196,11 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact}
 	}
+	if w == nil && from.own != nil && from != o.beside {
+		o.keep(from, offer)
+		o.mu.Unlock()
+		return false
+	}
 	if w == nil {
 		o.mu.Unlock()
 		if mine == nil || !mine.reclaims() {
@@ -205,8 +225,9 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	return wanted
 }
 
-// pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any.
-// The caller holds o.mu.
+// pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any. What comes
+// unasked on a lane of the node's own route goes to whoever waits for that lane, for nobody
+// else can take it meanwhile. The caller holds o.mu.
 func (o *offers) pick(from *source, asked bool) *waiter {
 	n := len(o.waiting) - 1
 	if n < 0 {
@@ -214,11 +235,18 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 	}
 	at := n
 	if from != o.beside && o.lanes() > 1 {
+		if from.own != nil && !asked {
+			at = -1
+		}
 		for i := n; i >= 0; i-- {
-			if w := o.waiting[i]; asked && w.at == from || !asked && w.at == nil {
+			w := o.waiting[i]
+			if w.at == from && (asked || from.own != nil) || w.at == nil && !asked {
 				at = i
 				break
 			}
+		}
+		if at < 0 {
+			return nil
 		}
 	}
 	w := o.waiting[at]
@@ -293,6 +321,7 @@ func (o *offers) Close() {
 		for _, s := range sources {
 			s.ask.close()
 			s.pull.drain()
+			o.giveBack(s)
 		}
 	})
 }

@@ -85,15 +85,41 @@ func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(
 
 // Kept is [Store.Printed] for the records of a task.
 func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
-	return readFrom(ctx, s, DataStream, dataPrefix+string(id), OutputStart{}, follow, func(_ uint64, r task.Records) error { return each(r) })
+	return s.KeptOf(ctx, []task.ID{id}, OutputStart{}, follow, func(_ uint64, r task.Records) error { return each(r) })
 }
 
 // readBytes is how much is asked for at once: more than the largest message, and less
 // than what a server has wait for a client before it drops the connection.
 const readBytes = 16 << 20
 
-func readFrom[T any](ctx context.Context, s *Store, stream, subject string, from OutputStart, follow bool, each func(uint64, T) error) error {
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, InactiveThreshold: time.Minute}
+// MaxTogether is how many tasks may be read together: the server compares each subject with all others.
+const MaxTogether = 500
+
+// PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they were stored, as
+// [Store.PrintedFrom] does those of one.
+func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, task.Lines) error) error {
+	return readFrom(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), from, follow, func(seq uint64, b task.Lines) error {
+		b.OneByOne()
+		return each(seq, b)
+	})
+}
+
+// KeptOf is [Store.PrintedOf] for records; a start is one in [DataStream].
+func (s *Store) KeptOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, task.Records) error) error {
+	return readFrom(ctx, s, DataStream, subjectsOf(dataPrefix, ids), from, follow, each)
+}
+
+func subjectsOf(prefix string, ids []task.ID) []string {
+	subjects := make([]string, len(ids))
+	for i, id := range ids {
+		subjects[i] = prefix + string(id)
+	}
+	return subjects
+}
+
+func readFrom[T any](ctx context.Context, s *Store, stream string, subjects []string, from OutputStart, follow bool, each func(uint64, T) error) error {
+	subject := subjects[0] // what an error names
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: time.Minute}
 	from.set(&cfg)
 	c, err := s.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {

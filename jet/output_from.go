@@ -33,10 +33,7 @@ func (o OutputStart) set(cfg *jetstream.OrderedConsumerConfig) {
 
 // PrintedFrom is [Store.Printed] of what lies from a start on, and tells each the sequence of every batch.
 func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, task.Lines) error) error {
-	return readFrom(ctx, s, OutputStream, outputPrefix+string(id), from, follow, func(seq uint64, b task.Lines) error {
-		b.OneByOne()
-		return each(seq, b)
-	})
+	return s.PrintedOf(ctx, []task.ID{id}, from, follow, each)
 }
 
 // PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the

@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -358,5 +359,69 @@ func TestManySlotsAndOwnLanes(t *testing.T) {
 	})
 	cancel()
 	wg.Wait()
+	settled(t, o)
+}
+
+// A node that proves itself pulls what waits in the plain lane, and hands it out when that lane has
+// its turn: neither before the more urgent ones nor after the others, and it does not lie with the node for long.
+func TestOrderBehindAProof(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	for i := range 40 {
+		id := node.ID(fmt.Sprintf("n%d", i))
+		for _, p := range []int{3, 5, 8, 9, 10} {
+			aimAt(t, s, id, p, "")
+		}
+		o := must(s.Offers(within(t), []string{id.Queue()}))(t)
+		prove(t, o)
+		var order []int
+		for range 5 {
+			offer := next(t, o)
+			order = append(order, offer.Fact.Event.(task.Submitted).Route.Priority())
+			if err := offer.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Close()
+		if !slices.Equal(order, []int{10, 9, 8, 5, 3}) {
+			t.Errorf("%s: they came in the order of priorities %v", id, order)
+		}
+	}
+}
+
+// Whoever asks another lane does not get what a proof has brought.
+func TestProofBesideASlot(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	o := must(s.Offers(within(t), []string{"@n1"}))(t).(*offers)
+	t.Cleanup(o.Close)
+	plain, urgent := o.sources[0], ownLaneOf(9)
+	aimAt(t, s, "n1", 9, "")
+	src := served(t, o, urgent)
+	if err := next(t, o).Ack(); err != nil {
+		t.Fatal(err)
+	}
+	w := &waiter{got: make(chan *events.Offer, 1), stance: stance{at: src}} // it has asked, and there is no answer yet
+	o.mu.Lock()
+	o.waiting = append(o.waiting, w)
+	o.mu.Unlock()
+	aim(t, s, "n1")
+	prove(t, o)
+	eventually(t, "the plain lane's offer is kept", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(plain.kept) == 1 })
+	select {
+	case offer := <-w.got:
+		t.Fatalf("the offer %d of the plain lane went to who asked another one", offer.Seq)
+	default:
+	}
+	if _, waits := o.leave(w); !waits {
+		t.Error("the waiter is gone")
+	}
+	offer := next(t, o)
+	if offer.Deliveries != 1 {
+		t.Errorf("it was delivered %d times", offer.Deliveries)
+	}
+	if err := offer.Ack(); err != nil {
+		t.Fatal(err)
+	}
 	settled(t, o)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/oklog/ulid/v2"
+	"github.com/nats-io/nuid"
 
 	"millrace/events"
 	"millrace/node"
@@ -88,7 +88,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: routeIdle,
 		// The mark sets each of them apart. Without it, to make one that only did not
 		// answer in time would succeed and keep the old, which offers nothing again.
-		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: ulid.Make().String()},
+		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
 	}
 	// Before it exists, for what it offers may be here before the answer is.
 	r.bereave(cfg.OptStartSeq - 1)
@@ -354,7 +354,7 @@ func (o *offers) keepRoute(ctx context.Context) error {
 
 // probe puts something on the own route.
 func (o *offers) probe(ctx context.Context) error {
-	body, err := json.Marshal(map[string]any{"node": o.own.node, "at": time.Now().UTC()})
+	body, err := json.Marshal(map[string]any{"node": o.own.node, "at": o.store.Now().UTC()})
 	if err != nil {
 		return err
 	}

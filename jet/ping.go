@@ -32,7 +32,7 @@ func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err er
 // none answers before ctx ends.
 func (s *Store) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	var p node.Pong
-	m, err := s.nc.RequestWithContext(ctx, pingPrefix+string(id), nil)
+	m, err := s.request(ctx, pingPrefix+string(id), nil)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return p, ErrNoPong

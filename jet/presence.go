@@ -12,12 +12,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
 
-// Beat stores a node's heartbeat, which the server removes after ttl (whole
-// seconds, at least 1s) unless another one comes. It waits for the server's word.
+// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the one before of this store.
+// So one that was on its way over a connection that is lost cannot be stored on top of a later one.
 func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	body, err := json.Marshal(h)
 	if err != nil {
@@ -26,9 +27,17 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
 	m := &nats.Msg{Subject: "$KV." + NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
-	if _, err := s.pub.publish(ctx, m); err != nil {
+	if last, known := s.beats.LoadAndDelete(id); known {
+		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
+	}
+	seq, err := s.pub.publish(ctx, m)
+	switch {
+	case says(err, codeWriteInFlight): // a write of another process
+		return fmt.Errorf("heartbeat of %s: %w: %w", id, events.ErrConflict, err)
+	case err != nil:
 		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
+	s.beats.Store(id, seq)
 	return nil
 }
 
@@ -75,25 +84,49 @@ const beatStream = "KV_" + NodesBucket
 // Beating returns the heartbeat of a node, and false if it has run out: the
 // word of the bucket's leader.
 func (s *Store) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
+	p, err := s.lastBeat(ctx, id)
+	return p.Beat, p.Beat.Session != "", err
+}
+
+// Pulse implements [events.Pulses]: the time is that of the log, everything else the word of the
+// bucket's leader.
+func (s *Store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+	now, err := s.Time(ctx)
+	if err != nil {
+		return node.Pulse{}, err
+	}
+	p, err := s.lastBeat(ctx, id)
+	p.Now = now
+	return p, err
+}
+
+// lastBeat reads the last message about a node's heartbeat, without the time.
+func (s *Store) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err error) {
 	m, found, err := s.leaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
 	if err != nil {
-		return node.Heartbeat{}, false, fmt.Errorf("heartbeat of %s: %w", id, err)
+		return p, fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
 	if !found {
-		return node.Heartbeat{}, false, nil
+		return p, nil
 	}
 	header := nats.Header{}
 	if len(m.Header) > 0 {
 		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			return node.Heartbeat{}, false, nil
+			return p, nil
 		}
 	}
-	h, ok := heartbeat(header, m.Data)
-	return h, ok, nil
+	p.Stored = m.Time
+	if h, ok := heartbeat(header, m.Data); ok {
+		p.Beat = h
+	} else {
+		p.RanOut = header.Get("Nats-Marker-Reason") == "MaxAge"
+	}
+	return p, nil
 }
 
 // Forget removes a node's heartbeat at once, when it leaves.
 func (s *Store) Forget(ctx context.Context, id node.ID) error {
+	s.beats.Delete(id)
 	if err := s.nodes.Purge(ctx, string(id), jetstream.PurgeTTL(markerTTL)); err != nil {
 		return fmt.Errorf("forget node %s: %w", id, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 
@@ -136,4 +137,31 @@ func TestPing(t *testing.T) {
 	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, ErrNoPong) {
 		t.Errorf("rubbish for an answer: %v", err)
 	}
+}
+
+// A heartbeat follows the one before of its process. What another process has written in between, or
+// what has run out, is found out before it is written over.
+func TestBeatsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	other := &Store{nc: s.nc, js: s.js, log: s.log, pub: s.pub, nodes: s.nodes, clock: s.clock}
+	beat := func(of *Store, session string, want error) {
+		t.Helper()
+		if err := of.Beat(within(t), "n1", node.Heartbeat{Session: session}, time.Minute); !errors.Is(err, want) {
+			t.Fatalf("%s: %v, want %v", session, err, want)
+		}
+	}
+	beat(s, "mine", nil)
+	beat(s, "mine", nil)
+	beat(other, "other", nil) // which has stored none before, and knows nothing
+	beat(s, "mine", events.ErrConflict)
+	if p, err := s.Pulse(within(t), "n1"); err != nil || p.Beat.Session != "other" {
+		t.Errorf("then there is %+v, %v", p, err)
+	}
+	beat(s, "mine", nil) // now it knows
+	beat(other, "other", events.ErrConflict)
+	if err := s.Forget(within(t), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	beat(s, "mine", nil)
 }

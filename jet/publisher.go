@@ -20,10 +20,15 @@ import (
 // counts as unknown. A change of leader takes up to 6 s.
 const publishTimeout = 8 * time.Second
 
+// doubtFor is how long the publisher waits for another answer after one that looks like an old one.
+// What the server says twice it says within moments.
+const doubtFor = 200 * time.Millisecond
+
 // Why nobody waits for an acknowledgement any longer.
 var (
 	errClosed = errors.New("the store is closed")
 	errLost   = errors.New("the connection was lost meanwhile")
+	errOld    = errors.New("the answer is an old one, or the stream was made anew")
 )
 
 // publisher publishes messages and collects their acknowledgements: one inbox
@@ -51,8 +56,11 @@ type publisher struct {
 // A subject that nobody has used before costs the server several microseconds: it
 // looks up who listens, and drops what it remembers of another. So the next message
 // has its answer sent to the same subject, if that cannot be mistaken: when the last
-// one was stored, on the same stream as those before. Should the server say that again, it
-// is known by its sequence, for all that is sent later is stored behind it.
+// one was stored, on the same stream as those before. Should the server say that again, its
+// sequence tells: what is sent later is stored behind it. A stream that was deleted and made
+// anew counts from 1 again, though, and its first answers look like old ones. So when nothing
+// follows such an answer within [doubtFor] the outcome is unknown, and messages to come have
+// their answers sent to subjects of their own.
 type slot struct {
 	index int
 	done  chan ack
@@ -61,9 +69,11 @@ type slot struct {
 	generation uint64
 	reply      string    // where answers to this generation go; "" before the first
 	sent       time.Time // zero if free
+	subject    string    // of the message that waits
 	stream     string    // that stored the last message of this generation; "" for none
 	seq        uint64    // where
 	again      bool      // the generation goes on
+	doubt      time.Time // when an answer came that looked like an old one; zero if none did
 }
 
 // ticket is the right to a slot for one message. Whoever sends that may be late: the waiter has
@@ -116,7 +126,7 @@ func (p *publisher) close() {
 // time, and waits for its acknowledgement. If none comes, the error wraps
 // [events.ErrUnknown]. The message is the caller's again when publish returns.
 func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	t, err := p.reserve()
+	t, err := p.reserve(m.Subject)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +166,7 @@ func (p *publisher) refuse(one parcel, err error) {
 
 // send sends a message at once and does not wait; wait must follow.
 func (p *publisher) send(m *nats.Msg) (*slot, error) {
-	t, err := p.reserve()
+	t, err := p.reserve(m.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +177,8 @@ func (p *publisher) send(m *nats.Msg) (*slot, error) {
 	return t.slot, nil
 }
 
-// reserve takes a free slot; release must follow.
-func (p *publisher) reserve() (ticket, error) {
+// reserve takes a free slot for a message to a subject; release must follow.
+func (p *publisher) reserve(subject string) (ticket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -184,7 +194,7 @@ func (p *publisher) reserve() (ticket, error) {
 	if s.reply == "" {
 		s.reply = p.reply(s)
 	}
-	s.sent = time.Now()
+	s.sent, s.subject = time.Now(), subject
 	return ticket{s, s.generation, s.reply}, nil
 }
 
@@ -232,7 +242,7 @@ func (p *publisher) release(s *slot) {
 		s.generation++
 		s.reply, s.stream, s.seq = "", "", 0
 	}
-	s.sent, s.again = time.Time{}, false
+	s.sent, s.doubt, s.again = time.Time{}, time.Time{}, false
 	select {
 	case <-s.done: // answered after the waiter had left
 	default:
@@ -269,12 +279,27 @@ func (p *publisher) answer(t ticket, a ack) {
 	case s.stream != string(a.stream):
 		again = false // whose sequences cannot be compared
 	case a.seq <= s.seq:
-		return // said again
+		if s.doubt.IsZero() {
+			s.doubt = time.Now()
+			p.forget(s.stream)
+		}
+		return
 	}
 	s.again, s.seq, a.stream = again, a.seq, nil
 	select {
 	case s.done <- a:
 	default: // one answer is enough
+	}
+}
+
+// forget has all messages to come be answered where no message to a stream was answered before:
+// the stream may be another one. It is called with mu held.
+func (p *publisher) forget(stream string) {
+	for _, s := range p.free {
+		if s.stream == stream {
+			s.generation++
+			s.reply, s.stream, s.seq = "", "", 0
+		}
 	}
 }
 
@@ -301,6 +326,7 @@ func (p *publisher) expire() {
 			return
 		case now := <-tick.C:
 			p.giveUp(now.Add(-p.timeout), late)
+			p.giveUpDoubts(now.Add(-doubtFor))
 		case s := <-status:
 			if s == nats.RECONNECTING {
 				lost = time.Now()
@@ -322,6 +348,30 @@ func (p *publisher) giveUp(before time.Time, why error) {
 			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, why)})
 		}
 	}
+}
+
+// giveUpDoubts ends the wait of those whose only answer came before a time and looked like an old one.
+func (p *publisher) giveUpDoubts(before time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.all {
+		if !s.sent.IsZero() && !s.doubt.IsZero() && s.doubt.Before(before) {
+			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, errOld)})
+		}
+	}
+}
+
+// deny answers who waits for a message to a subject, or to any if that is "", and tells whether anybody did.
+func (p *publisher) deny(subject string, why error) (told bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.all {
+		if !s.sent.IsZero() && (s.subject == subject || subject == "") {
+			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("nothing was stored: %w", why)})
+			told = true
+		}
+	}
+	return told
 }
 
 // parseAck reads the server's answer to a publish.

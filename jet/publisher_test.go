@@ -274,7 +274,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 		p := &publisher{prefix: "_INBOX.x."}
 		var subjects []string
 		for use, says := range c.says {
-			mine, err := p.reserve()
+			mine, err := p.reserve("x")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -314,9 +314,9 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
 	p := &publisher{nc: s.nc, prefix: "_INBOX.x."}
-	first := must(p.reserve())(t)
+	first := must(p.reserve("x"))(t)
 	p.release(first.slot)
-	second := must(p.reserve())(t)
+	second := must(p.reserve("x"))(t)
 	if second.slot != first.slot {
 		t.Fatal("the second one has another slot")
 	}
@@ -327,5 +327,46 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	p.receive(&nats.Msg{Subject: late.Reply, Data: []byte(`{"stream":"A","seq":7}`)})
 	if len(second.slot.done) > 0 {
 		t.Errorf("the answer to %s went to who waits at %s", late.Reply, second.reply)
+	}
+}
+
+// A stream that is deleted and made anew counts from 1 again. Its answers look like those that were
+// given before; the publisher waits no longer for them than it takes to be sure that no other follows.
+func TestPublishToAStreamMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	publish := func(n int) error {
+		_, err := s.pub.publish(within(t), &nats.Msg{Subject: outputPrefix + fmt.Sprint(n), Data: []byte("x")})
+		return err
+	}
+	const slots = 3
+	for range 5 { // each slot has had answers
+		var sending sync.WaitGroup
+		for i := range slots {
+			sending.Go(func() {
+				if err := publish(i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		sending.Wait()
+	}
+	if err := s.js.DeleteStream(within(t), OutputStream); err != nil {
+		t.Fatal(err)
+	}
+	if err := ensure(within(t), newFormer(s.nc, Patience{}), s.js, Layout{}.withDefaults()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := publish(0); !errors.Is(err, events.ErrUnknown) {
+		t.Errorf("the first message to a stream that was made anew: %v, want ErrUnknown", err)
+	}
+	if took := time.Since(began); took > publishTimeout/2 {
+		t.Errorf("its outcome was unknown after %v", took)
+	}
+	for i := range 3 * slots {
+		if err := publish(i); err != nil {
+			t.Errorf("message %d after it: %v", i+1, err)
+		}
 	}
 }

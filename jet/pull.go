@@ -67,7 +67,7 @@ type inbox struct {
 func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &puller{
-		nc: nc, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		nc: nc, subject: apiNext + stream + "." + consumer,
 		take: take, revive: revive, cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
 	var err error

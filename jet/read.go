@@ -10,58 +10,55 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
 
-// Task implements [events.Reader].
+// Task implements [events.Reader]. It returns every birth and offer there is, also several births
+// of one id: which of them counts follows from the whole history alone.
 func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
-	chain, err := s.readSubject(ctx, chainPrefix+string(id), 0)
+	records, err := s.readSubject(ctx, chainPrefix+string(id), 0)
 	if err != nil {
 		return nil, err
 	}
-	offers, err := s.readOffers(ctx, id, chain)
-	if err != nil {
+	var g errgroup.Group
+	var offers, held []events.Record
+	g.Go(func() (err error) { offers, err = s.readFew(ctx, queuePrefix+"*.*."+string(id)); return err })
+	g.Go(func() (err error) { held, err = s.readFew(ctx, holdPrefix+string(id)); return err })
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	records := append(chain, offers...)
-	if len(offers) == 0 || !isBirth(&offers[0]) {
-		held, err := s.readBirth(ctx, holdPrefix+string(id), chain)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, held...)
-	}
+	records = append(append(records, offers...), held...)
 	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return records, nil
 }
 
-// readOffers reads what lies on the queues for a task. Mostly that is its birth alone,
-// which the leader hands out with its place; to read all from the beginning costs the server
-// a look at every message of a block. If the same task was submitted twice, and
-// nothing has come of it before the second time, that one alone is returned.
-func (s *Store) readOffers(ctx context.Context, id task.ID, chain []events.Record) ([]events.Record, error) {
-	return s.readBirth(ctx, queuePrefix+"*.*."+string(id), chain)
-}
-
-// readBirth reads what lies on a subject that holds a task's birth, as [Store.readOffers] does.
-func (s *Store) readBirth(ctx context.Context, subject string, chain []events.Record) ([]events.Record, error) {
+// readFew is readSubject where there is seldom more than one message: that costs two small requests,
+// for the last one and the first, and no batch.
+func (s *Store) readFew(ctx context.Context, subject string) ([]events.Record, error) {
 	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", subject, err)
+	if err != nil || !found {
+		return nil, readError(subject, err)
 	}
+	first, found, err := s.leaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": subject})
 	switch {
-	case !found:
-		return nil, nil
-	case isBirth(&end) && (len(chain) == 0 || chain[0].Seq > end.Seq):
-		return []events.Record{end}, nil
+	case err != nil || !found:
+		return nil, readError(subject, err)
+	case first.Seq >= end.Seq:
+		return []events.Record{first}, nil
 	}
-	return s.readTo(ctx, subject, 0, end)
+	return s.readTo(ctx, subject, first.Seq-1, end)
 }
 
-func isBirth(r *events.Record) bool { return r.Fact.Type == events.TaskSubmitted }
+func readError(subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", subject, err)
+}
 
 // Node implements [events.Reader].
 func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
@@ -70,7 +67,16 @@ func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
 
 // NodeAfter implements [events.Reader].
 func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
-	return s.readSubject(ctx, nodePrefix+string(id), seq)
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": nodePrefix + string(id)})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", id, err)
+	case !found && seq > 0:
+		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, seq, node.ErrUnknown)
+	case !found || end.Seq <= seq:
+		return nil, nil
+	}
+	return s.readTo(ctx, nodePrefix+string(id), seq, end)
 }
 
 // Queue implements [events.Reader].
@@ -94,6 +100,15 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("end of the log: %w", err)
 	}
 	return last.Seq, nil
+}
+
+// End is the sequence of the last message that the log took, also of one that was removed since.
+func (s *Store) End(ctx context.Context) (uint64, error) {
+	log, err := s.js.Stream(ctx, LogStream)
+	if err != nil {
+		return 0, fmt.Errorf("end of the log: %w", err)
+	}
+	return log.CachedInfo().State.LastSeq, nil
 }
 
 // readSubject reads the records of a subject, which may have wildcards, after a
@@ -185,7 +200,7 @@ func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[st
 }
 
 func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
-	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	m, err := s.request(ctx, apiGet+stream, request)
 	if err != nil {
 		return storedMessage{}, false, err
 	}
@@ -284,7 +299,9 @@ func (s *Store) batchGet(ctx context.Context, stream string, most int, request m
 	return found, err
 }
 
-func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, request []byte) ([]*nats.Msg, error) {
+func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, request []byte) (_ []*nats.Msg, err error) {
+	ctx, done := s.denials.guard(ctx, apiDirect+stream)
+	defer func() { err = done(err) }()
 	inbox := s.nc.NewInbox()
 	answers := make(chan *nats.Msg, most+1) // and the end
 	// Not a synchronous subscription: that takes a message for an error if its headers say so.
@@ -293,7 +310,7 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
-	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
+	if err := s.nc.PublishRequest(apiDirect+stream, inbox, request); err != nil {
 		return nil, err
 	}
 	var found []*nats.Msg
@@ -354,7 +371,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 func belongs(kind events.Kind, t events.Type) bool {
 	switch t {
 	case events.TaskSubmitted:
-		return kind == events.KindOffer || kind == events.KindHold
+		return kind == events.KindOffer || kind == events.KindHold || kind == events.KindChain
 	case events.TaskQueued:
 		return kind == events.KindOffer
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,

@@ -140,11 +140,11 @@ func (s *Store) readSince(ctx context.Context, subject string, since time.Time) 
 // PlaceOnce is [Store.Place] for a birth of which the id was not drawn: if anything
 // lies on its subject already, the error wraps [events.ErrConflict] and nothing is recorded.
 func (s *Store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
-	if err := s.openLaneOf(ctx, f); err != nil {
-		return 0, err
-	}
 	if err := s.declareOf(ctx, f); err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
+		return 0, err
 	}
 	m, err := placement(f)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *Store) changeSchedule(ctx context.Context, name, actor string, change f
 		if stored, err := storedSchedule(d); err == nil {
 			was = &stored.Definition
 		}
-		now := time.Now().UTC()
+		now := s.Now().UTC()
 		becomes, err := change(was, now)
 		if err != nil {
 			return 0, false, err

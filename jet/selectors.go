@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 	if err != nil {
 		return err
 	}
-	d.From, d.At = last+1, time.Now().UTC()
+	d.From, d.At = last+1, s.Now().UTC()
 	for {
 		now, err := kv.Get(ctx, key)
 		var body []byte
@@ -85,7 +86,7 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 		case err == nil:
 			var is task.Declaration
 			if json.Unmarshal(now.Value(), &is) == nil && is.Route() == route {
-				if time.Since(is.At) < declareTouch {
+				if s.Now().Sub(is.At) < declareTouch {
 					s.declared.note(route)
 					return nil
 				}
@@ -106,8 +107,32 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 				continue
 			}
 		}
+		if answers(err, codeStoreFailed) && strings.Contains(err.Error(), "maximum messages exceeded") {
+			return fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
+		}
 		return fmt.Errorf("declare what %s stands for: %w", route, err)
 	}
+}
+
+// ErrManySelectors refuses a task whose labels nobody has asked for yet, while as many kinds of nodes are asked for as may be.
+var ErrManySelectors = errors.New("too many kinds of nodes are asked for")
+
+// BoundSelectors sets how many selectors may be declared at once. Those that are there stay.
+func (s *Store) BoundSelectors(ctx context.Context, most int) error {
+	bucket, err := s.js.Stream(ctx, selectorStream)
+	if err != nil {
+		return fmt.Errorf("bound the selectors: %w", err)
+	}
+	cfg := bucket.CachedInfo().Config
+	if cfg.MaxMsgs == int64(most) {
+		return nil
+	}
+	// The server counts: a key that is there already may be written anew, another one is refused.
+	cfg.MaxMsgs, cfg.Discard = int64(most), jetstream.DiscardNew
+	if _, err := s.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("bound the selectors: %w", err)
+	}
+	return nil
 }
 
 // fasterThan tells whether a write of a key failed because of somebody else's.
@@ -188,8 +213,8 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 	if err == nil && (json.Unmarshal(now.Value(), &is) != nil || !is.At.Equal(d.At)) {
 		return nil
 	}
-	if err == nil {
-		err = kv.Purge(ctx, route[1:], jetstream.LastRevision(now.Revision()))
+	if err == nil { // without a mark of that: nobody reads it, and there would be one for each route for ever
+		err = s.dropUpTo(ctx, selectorStream, selectorPrefix+route[1:], now.Revision())
 	}
 	if err == nil {
 		err = s.deleteLanes(ctx, route)
@@ -201,34 +226,33 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 }
 
 func (s *Store) deleteLanes(ctx context.Context, route string) error {
-	lanes, err := s.lanesOf(ctx, route)
+	lanes, err := s.lanesToServe(ctx, []string{route})
 	for _, l := range lanes {
 		if e := s.log.DeleteConsumer(ctx, laneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 			err = errors.Join(err, e)
 		}
 		s.lanes.Delete(l)
+		if special(l) {
+			err = errors.Join(err, s.dropUpTo(ctx, StateStream, laneSubject(l), math.MaxInt64))
+		}
 	}
 	return err
 }
 
-// selectorFrom is where the consumer of a selector's route begins, for all that lies there came
-// later; the queue among whose nodes it chooses; and what it stands for, in words. If nobody has
-// declared it, it begins with the log and is of no queue.
-func (s *Store) selectorFrom(ctx context.Context, route string) (from uint64, queue, description string, err error) {
-	kv, err := s.selectorBucket(ctx)
-	if err != nil {
-		return 0, "", "", err
+// selectorOf is what a selector's route stands for. False means that nobody has declared it.
+func (s *Store) selectorOf(ctx context.Context, route string) (d task.Declaration, known bool, err error) {
+	m, found, err := s.leaderGetFrom(ctx, selectorStream, map[string]any{"last_by_subj": selectorPrefix + strings.TrimPrefix(route, "~")})
+	if err != nil || !found || json.Unmarshal(m.Data, &d) != nil || d.Route() != route {
+		return task.Declaration{}, false, err
 	}
-	e, err := kv.Get(ctx, strings.TrimPrefix(route, "~"))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 1, "", "nobody has declared what for", nil
+	return d, true, nil
+}
+
+// selectorWords say which nodes a declaration is for.
+func selectorWords(d *task.Declaration) string {
+	words := fmt.Sprintf("nodes with %.200s", d.Needs)
+	if d.Queue != "" {
+		words = fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs)
 	}
-	if err != nil {
-		return 0, "", "", err
-	}
-	var d task.Declaration
-	if err := json.Unmarshal(e.Value(), &d); err != nil {
-		return 1, "", "its declaration cannot be read", nil
-	}
-	return max(d.From, 1), d.Queue, fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs), nil
+	return words
 }

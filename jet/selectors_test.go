@@ -93,6 +93,9 @@ func TestAlso(t *testing.T) {
 	eventually(t, "somebody waits", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
 	e, other := selectorWork(t, "zone=eu"), selectorWork(t, "gpu")
 	id := born(t, s, e)
+	if err := s.declareFor(within(t), &other.Work); err != nil { // workers hear of no others
+		t.Fatal(err)
+	}
 	if err := o.Also(within(t), []string{e.Route.Queue(), other.Route.Queue()}); err != nil {
 		t.Fatal(err)
 	}

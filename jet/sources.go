@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -24,9 +25,12 @@ type source struct {
 	// all the same. Guarded by offers.mu.
 	empty bool
 	again time.Time
+	// kept are offers that came before the lane had its turn. Guarded by offers.mu.
+	kept []*events.Offer
 	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
 	metered bool
 	rate    task.QueueRate // of its queue. Guarded by offers.mu.
+	removed bool           // its consumer was, for nobody uses the lane. Guarded by offers.mu.
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -37,12 +41,16 @@ const pullAtOnce = 32
 func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
 	home := l.Queue
 	if task.IsSelectorQueue(home) {
-		var err error
-		if _, home, _, err = o.store.selectorFrom(ctx, home); err != nil {
+		d, known, err := o.store.selectorOf(ctx, home)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("serve %s: %w", l.Queue, err)
+		case !known:
+			return nil, fmt.Errorf("serve %s: nobody has declared it yet", l.Queue)
 		}
+		home = d.Queue
 	}
-	return o.serve(ctx, &source{lane: l, home: home}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l) })
+	return o.serve(ctx, &source{lane: l, home: home}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) })
 }
 
 // serveOwn serves a lane of the node's own route.
@@ -58,8 +66,14 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	revive := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		if made, err := ensure(ctx); made && err == nil { // if it fails, the puller comes again
+		switch made, err := ensure(ctx); { // if it fails, the puller comes again
+		case made && err == nil:
 			o.interrupted("the consumer " + name + " was lost and has been made again")
+		case errors.Is(err, errRemoved):
+			o.mu.Lock()
+			src.removed = true
+			o.mu.Unlock()
+			o.lookAgain()
 		}
 	}
 	// Before anything can come: what comes first may be here before newPuller has returned.
@@ -75,13 +89,13 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	}
 	src.ask = &asker{nc: o.store.nc, subject: p.subject,
 		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }, gone: p.gone}
-	close(pulled)
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	src.rate = o.rates[src.home]
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
 	do := o.remeter()
 	o.mu.Unlock()
+	close(pulled)
 	do()
 	if first { // all of them share the connection
 		p.mu.Lock()
@@ -161,6 +175,7 @@ func (o *offers) drop(src *source) {
 	}
 	src.ask.close()
 	src.pull.drain()
+	o.giveBack(src)
 }
 
 // lanesEvery is how often a worker looks whether a queue of its own has got another
@@ -238,7 +253,8 @@ func (o *offers) findLanes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
+	o.dropRemoved()
+	lanes, err := o.store.lanesToServe(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more)))
 	if err != nil {
 		return err
 	}
@@ -260,9 +276,24 @@ func (o *offers) findLanes(ctx context.Context) error {
 		if known {
 			continue
 		}
-		if _, err := o.serveLane(ctx, l); err != nil {
+		if _, err := o.serveLane(ctx, l); err != nil && !errors.Is(err, errRemoved) {
 			return err
 		}
 	}
 	return nil
+}
+
+// dropRemoved pulls no more from lanes that were removed.
+func (o *offers) dropRemoved() {
+	o.mu.Lock()
+	var removed []*source
+	for _, s := range o.sources {
+		if s.removed {
+			removed = append(removed, s)
+		}
+	}
+	o.mu.Unlock()
+	for _, s := range removed {
+		o.drop(s)
+	}
 }

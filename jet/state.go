@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,8 +26,8 @@ const (
 func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        StateStream,
-		Description: "Millrace: how running tasks stand, and what their next attempts go on from",
-		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*"},
+		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used",
+		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*", laneWordPrefix + "*.*.*"},
 		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
@@ -68,8 +69,9 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
 		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, errNoStream),
-			says(err, codeWriteInFlight), says(err, codeSameInFlight):
-			// Somebody else was faster, or the answer was lost; the same one again does no harm.
+			says(err, codeWriteInFlight), says(err, codeSameInFlight), says(err, codeNoSuchStream):
+			// Somebody else was faster, the answer was lost, or a server process is about to make the
+			// stream again; the same one once more does no harm.
 		default:
 			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
 		}
@@ -82,12 +84,23 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 
 // Checkpoint returns the latest checkpoint of a task: the word of the stream's
 // leader. Its epoch is 0 if there is none.
+//
+// While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
 func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error) {
-	c, _, err := s.checkpoint(ctx, id)
-	if err != nil {
-		return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		c, _, err := s.checkpoint(ctx, id)
+		switch {
+		case err == nil:
+			return c, nil
+		case !says(err, codeNoSuchStream):
+			return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
+		}
+		select {
+		case <-ctx.Done():
+			return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
+		case <-time.After(pause):
+		}
 	}
-	return c, nil
 }
 
 func (s *Store) checkpoint(ctx context.Context, id task.ID) (c task.Checkpoint, seq uint64, err error) {
@@ -113,6 +126,32 @@ func (s *Store) Live(ctx context.Context, id task.ID) (task.Live, error) {
 		return task.Live{}, nil
 	}
 	return l, nil
+}
+
+// liveAtOnce is how many standings one request asks for.
+const liveAtOnce = 500
+
+// LiveAll returns how tasks stood when their programs last said so, as any replica has it; a task of
+// which nothing is known is not there.
+func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]task.Live, error) {
+	all := map[task.ID]task.Live{}
+	for some := range slices.Chunk(ids, liveAtOnce) {
+		subjects := make([]string, len(some))
+		for i, id := range some {
+			subjects[i] = livePrefix + string(id)
+		}
+		found, err := s.batchGet(ctx, StateStream, len(some), map[string]any{"multi_last": subjects})
+		if err != nil {
+			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
+		}
+		for _, m := range found {
+			var l task.Live
+			if json.Unmarshal(m.Data, &l) == nil {
+				all[l.Task] = l
+			}
+		}
+	}
+	return all, nil
 }
 
 // WatchLive calls said with how a task stands, each time its program says so,

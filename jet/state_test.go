@@ -35,6 +35,9 @@ func TestStanding(t *testing.T) {
 	if l, err := s.Live(within(t), id); err != nil || l.Message != "page 2" {
 		t.Errorf("it stands %+v, %v", l, err)
 	}
+	if all, err := s.LiveAll(within(t), []task.ID{newTask(), id}); err != nil || len(all) != 1 || all[id].Message != "page 2" {
+		t.Errorf("of two tasks %+v, %v", all, err)
+	}
 	info, err := s.js.Stream(within(t), StateStream)
 	if err != nil || info.CachedInfo().State.Msgs != 1 {
 		t.Errorf("%d messages are kept, %v", info.CachedInfo().State.Msgs, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/logclock"
 )
 
 // Store is Millrace's state on a JetStream server or cluster. It is safe for
@@ -21,12 +22,41 @@ type Store struct {
 	log     jetstream.Stream
 	pub     *publisher
 	group   *group // nil unless writers share flushes
+	denials *denials
 	ackWait time.Duration
 	jobs    jetstream.KeyValue
 	nodes   jetstream.KeyValue
-	lanes   sync.Map // of [task.Lane]; special ones that were seen to have a consumer
+	lanes   sync.Map // of [task.Lane] to opened; what this process knows of special ones
+	beats   sync.Map // of [node.ID]; the sequence of the heartbeat that this store stored last, if it is known
+	clock   *logclock.Clock
+	askTime func() (time.Time, error) // what [Store.Now] has the clock do when its answer is old
+
+	patience Patience // of opening
 
 	declared declared
+}
+
+// Option changes how a store is opened.
+type Option func(*Store)
+
+// WithClock has the store tell its clock what time the log has, and go by it. Stores of one
+// process may share a clock. By default each has one of its own, which begins with the
+// machine's time. Nil means the default.
+func WithClock(c *logclock.Clock) Option {
+	return func(s *Store) {
+		if c != nil {
+			s.clock = c
+		}
+	}
+}
+
+func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
+	s := &Store{nc: nc, js: js, clock: logclock.New(nil)}
+	for _, set := range options {
+		set(s)
+	}
+	s.askTime = s.timeSoon
+	return s
 }
 
 var _ events.Log = (*Store)(nil)
@@ -39,13 +69,30 @@ var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millr
 
 // Attach is [Open] for who only uses what is there: it makes nothing, and its
 // error wraps [ErrNoMillrace] if there is nothing.
-func Attach(ctx context.Context, nc *nats.Conn) (*Store, error) {
+func Attach(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
+	return begin(ctx, nc, options, func(context.Context, *former, jetstream.JetStream) error { return nil })
+}
+
+// begin opens a store once prepare has done its part.
+func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(context.Context, *former, jetstream.JetStream) error) (*Store, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	s := &Store{nc: nc, js: js}
-	if err := s.open(ctx); err != nil {
+	s := storeOn(nc, js, options)
+	s.denials = watchDenials(nc)
+	if s.pub, err = newPublisher(nc, publishTimeout); err != nil {
+		s.denials.close()
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	s.denials.of(s.pub)
+	guarded, done := s.denials.guard(ctx, "") // all of it is needed
+	f := newFormer(nc, s.patience)
+	if err = prepare(guarded, f, js); err == nil {
+		err = s.open(guarded, f)
+	}
+	if err = done(err); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("open log: %w", explain(err))
 	}
 	return s, nil
@@ -69,51 +116,39 @@ func explain(err error) error {
 //
 // It returns an error that wraps [ErrNoJetStream] if the account has no
 // JetStream, and one that names the stream or bucket that cannot be had.
-func Open(ctx context.Context, nc *nats.Conn, layout Layout) (*Store, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	if err := ensure(ctx, js, layout.withDefaults()); err != nil {
-		return nil, fmt.Errorf("open log: %w", explain(err))
-	}
-	s := &Store{nc: nc, js: js}
-	if err := s.open(ctx); err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	return s, nil
+func Open(ctx context.Context, nc *nats.Conn, layout Layout, options ...Option) (*Store, error) {
+	return begin(ctx, nc, options, func(ctx context.Context, f *former, js jetstream.JetStream) error {
+		return ensure(ctx, f, js, layout.withDefaults())
+	})
 }
 
-func (s *Store) open(ctx context.Context) (err error) {
-	if s.log, err = s.js.Stream(ctx, LogStream); err != nil {
+func (s *Store) open(ctx context.Context, f *former) (err error) {
+	err = f.do(ctx, func(ctx context.Context) (err error) {
+		asked := time.Now()
+		if s.log, err = s.js.Stream(ctx, LogStream); err != nil {
+			return err
+		}
+		info := s.log.CachedInfo()
+		s.clock.Hear(info.TimeStamp, asked, time.Now())
+		return majority(info.Cluster)
+	})
+	if err != nil {
 		return fmt.Errorf("stream %s: %w", LogStream, err)
 	}
-	if s.jobs, err = s.js.KeyValue(ctx, JobsBucket); err != nil {
-		return fmt.Errorf("bucket %s: %w", JobsBucket, err)
-	}
-	if s.nodes, err = s.js.KeyValue(ctx, NodesBucket); err != nil {
-		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+	for name, bucket := range map[string]*jetstream.KeyValue{JobsBucket: &s.jobs, NodesBucket: &s.nodes} {
+		err := f.do(ctx, func(ctx context.Context) (err error) { *bucket, err = s.js.KeyValue(ctx, name); return err })
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", name, err)
+		}
 	}
 	meta := s.log.CachedInfo().Config.Metadata
 	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {
 		s.ackWait = Layout{}.withDefaults().AckWait // made by hand
 	}
-	if s.pub, err = newPublisher(s.nc, publishTimeout); err != nil {
-		return err
-	}
 	if meta[metaSync] == syncAlways {
 		s.group = newGroup(s.pub)
 	}
 	return nil
-}
-
-// Time is the time that the server has which keeps the log, and fires its timers.
-func (s *Store) Time(ctx context.Context) (time.Time, error) {
-	stream, err := s.js.Stream(ctx, LogStream)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("ask the log for its time: %w", err)
-	}
-	return stream.CachedInfo().TimeStamp, nil
 }
 
 // AckWait is how long a lease lasts without being extended.
@@ -128,4 +163,5 @@ func (s *Store) Close() {
 		s.group.close()
 	}
 	s.pub.close()
+	s.denials.close()
 }

@@ -49,16 +49,22 @@ func (l Layout) metadata() map[string]string {
 	return m
 }
 
+// maxConsumers is how many consumers the log may have: more than there is any use for. A stream that
+// says nothing, or "any number", gets the server's own limit, which is 1000, and then no worker can start
+// that serves another queue, and nobody can read the log.
+const maxConsumers = 100_000
+
 func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{{
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
 		Subjects: []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
-			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitSubject, deadPrefix + ">"},
+			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitSubject, deadPrefix + ">", logProbe},
 		// A schedule message needs rollups, and both need purge and per-message TTL.
 		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
 		AllowAtomicPublish: true, AllowDirect: true,
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxConsumers: maxConsumers,
+		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		// Facts are told apart by their own ids, so the server's window only costs memory.
 		Duplicates: 100 * time.Millisecond,
 		MaxMsgSize: 1 << 20,
@@ -107,7 +113,7 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 }
 
 // extend adds the subjects that a stream lacks which an earlier version has
-// made. It is all that is ever changed of a stream, and only of our own.
+// made, and lets it have as many consumers as it needs. It is all that is ever changed of a stream, and only of our own.
 func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	s, err := js.Stream(ctx, cfg.Name)
 	if err != nil {
@@ -115,23 +121,33 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	}
 	now := s.CachedInfo().Config
 	missing := slices.DeleteFunc(slices.Clone(cfg.Subjects), func(subject string) bool { return slices.Contains(now.Subjects, subject) })
-	if len(missing) == 0 || now.Metadata["millrace"] == "" {
+	few := cfg.MaxConsumers > 0 && now.MaxConsumers <= 0 // what an operator has set stays
+	if len(missing) == 0 && !few || now.Metadata["millrace"] == "" {
 		return nil
 	}
 	now.Subjects = append(now.Subjects, missing...)
+	if few {
+		now.MaxConsumers = cfg.MaxConsumers
+	}
 	_, err = js.UpdateStream(ctx, now)
+	if refused := (*jetstream.APIError)(nil); few && errors.As(err, &refused) { // by a server that cannot change that
+		if now.MaxConsumers = s.CachedInfo().Config.MaxConsumers; len(missing) == 0 {
+			return nil
+		}
+		_, err = js.UpdateStream(ctx, now)
+	}
 	return err
 }
 
 // ensure makes the streams and buckets that do not exist.
-func ensure(ctx context.Context, js jetstream.JetStream, l Layout) error {
+func ensure(ctx context.Context, f *former, js jetstream.JetStream, l Layout) error {
 	for _, cfg := range l.streams() {
-		if err := onceFormed(ctx, func() error { return ensureStream(ctx, js, cfg) }); err != nil {
+		if err := f.do(ctx, func(ctx context.Context) error { return ensureStream(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
 	for _, cfg := range l.buckets() {
-		if err := onceFormed(ctx, func() error { return ensureBucket(ctx, js, cfg) }); err != nil {
+		if err := f.do(ctx, func(ctx context.Context) error { return ensureBucket(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("bucket %s: %w", cfg.Bucket, err)
 		}
 	}
@@ -161,30 +177,4 @@ func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.Key
 		}
 	}
 	return err
-}
-
-// How long a cluster that was just started may need until its servers know each other.
-const (
-	formTime = 10 * time.Second
-	formLook = 100 * time.Millisecond
-)
-
-// onceFormed makes something, again and again while the cluster says that too few of its servers
-// are there. If that stays so its own words are the error.
-func onceFormed(ctx context.Context, do func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, formTime)
-	defer cancel()
-	tick := time.NewTicker(formLook)
-	defer tick.Stop()
-	for {
-		err := do()
-		if !isForming(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -9,29 +10,40 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Servers of a cluster that start together are waited for; what will not pass is told at once.
-func TestOnceFormed(t *testing.T) {
+// Servers of a cluster that elect a leader, or start together, are waited for; what will not pass is told at once.
+func TestForming(t *testing.T) {
 	t.Parallel()
 	alone, refused := &jetstream.APIError{ErrorCode: codeNoPeers}, &jetstream.APIError{ErrorCode: codeStorageLimit}
+	silence := context.DeadlineExceeded // no answer within formTry
 	for _, c := range []struct {
 		name    string
 		answers []error // the last one stays
 		calls   int
 		want    error
+		said    int
+		away    bool // the connection is
 	}{
-		{"it is there", []error{nil}, 1, nil},
-		{"servers are missing at first", []error{alone, &jetstream.APIError{ErrorCode: codeNoLeader}, alone, nil}, 4, nil},
-		{"there is no room", []error{alone, refused}, 2, refused},
-		{"they stay away", []error{alone}, int(formTime / formLook), alone},
+		{"it is there", []error{nil}, 1, nil, 0, false},
+		{"servers are missing at first", []error{alone, &jetstream.APIError{ErrorCode: codeNoLeader}, alone, nil}, 4, nil, 1, false},
+		{"there is no room", []error{alone, refused}, 2, refused, 1, false},
+		{"they stay away", []error{alone}, int(25 * time.Second / formLook), ErrElecting, 3, false},
+		{"nobody answers at first", []error{silence, silence, nil}, 3, nil, 1, false},
+		{"nobody answers", []error{silence}, 7, ErrElecting, 2, false},
+		{"nobody is there to answer", []error{silence}, 1, silence, 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			calls, began := 0, time.Now()
-			err := onceFormed(t.Context(), func() error {
-				calls++
-				return c.answers[min(calls, len(c.answers))-1]
+			calls, said, began := 0, 0, time.Now()
+			f := newFormer(nil, Patience{For: 25 * time.Second, Say: func(error) { said++ }})
+			f.mute = func() bool { return !c.away }
+			err := f.do(t.Context(), func(ctx context.Context) error {
+				err := c.answers[min(calls, len(c.answers)-1)]
+				if calls++; errors.Is(err, silence) {
+					<-ctx.Done()
+				}
+				return err
 			})
-			if !errors.Is(err, c.want) || calls < c.calls || calls > c.calls+1 || time.Since(began) > formTime {
-				t.Errorf("%s: %v after %d calls and %v; want %v after %d", c.name, err, calls, time.Since(began), c.want, c.calls)
+			if !errors.Is(err, c.want) || calls < c.calls || calls > c.calls+1 || time.Since(began) > 25*time.Second+formTry || said != c.said {
+				t.Errorf("%s: %v after %d calls and %v, told %d times; want %v after %d, told %d times", c.name, err, calls, time.Since(began), said, c.want, c.calls, c.said)
 			}
 		})
 	}

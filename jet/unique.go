@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -33,7 +34,7 @@ func (s *Store) Claimed(ctx context.Context, key string) (events.Record, bool, e
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64) (uint64, error) {
 	err := s.declareOf(ctx, f)
 	if err == nil {
-		err = s.openLaneOf(ctx, f)
+		err = s.openLaneOf(ctx, f, time.Time{})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)

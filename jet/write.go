@@ -47,7 +47,7 @@ func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message))
 	if err := s.declareOf(ctx, f); err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
-	if err := s.openLaneOf(ctx, f); err != nil {
+	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
 		return 0, err
 	}
 	m, err := placement(f)
@@ -109,7 +109,7 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, check func(*m
 	if err := s.declareOf(ctx, f); err != nil {
 		return nil, err
 	}
-	if err := s.openLaneOf(ctx, f); err != nil {
+	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
 		return nil, err
 	}
 	m, err := placement(f)
@@ -138,6 +138,9 @@ func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
 func placement(f *events.Fact) (*message, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
+		if e.OnChain() {
+			return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
+		}
 		if !e.Offers() {
 			return newMessage(holdPrefix+string(f.Task), f)
 		}
@@ -158,7 +161,7 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if err := s.declareFor(ctx, &e.Work); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
 	}
-	if err := s.openLaneOf(ctx, f); err != nil {
+	if err := s.openLaneOf(ctx, f, e.Due); err != nil {
 		return err
 	}
 	body, err := events.Encode(nil, f)

@@ -1,11 +1,10 @@
-// Package logclock keeps the time on a machine whose own clock may be wrong, or jump.
+// Package logclock keeps the log's time on a machine whose own clock may be wrong, or jump.
 //
-// What a process writes into the log is read on other machines, and the server
-// fires timers by its own clock. So a process asks the log now and then what time
-// it is. As long as its machine agrees, the machine's time holds; else the log's.
-// Between two answers time goes on as the monotonic clock does, so a machine whose
-// clock is set meanwhile changes nothing. The package sets no clock and measures no
-// durations: those are for the monotonic clock alone.
+// What a process writes into the log is read on other machines, and the server fires timers
+// by its own clock. So a process asks the log what time it is. As long as the machine's clock
+// agrees with the answer, the machine's time holds; else the log's does. Between two answers
+// time goes on as the monotonic clock does: setting the machine's clock changes nothing. The
+// package sets no clock and measures no durations: the monotonic clock is there for those.
 package logclock
 
 import (
@@ -14,23 +13,44 @@ import (
 	"time"
 )
 
-// Tolerance is how far a machine's clock may be from the log's, beyond what the
-// way of the answer leaves open, before the log's time holds.
-const Tolerance = time.Second
+// Tolerance is how far a machine's clock may be from the log's, beyond what the time that the
+// answer took leaves open, before the log's time holds. A machine that keeps its clock by NTP
+// is well within it.
+const Tolerance = 50 * time.Millisecond
 
-// Clock tells the time. Until it has heard of the log's it is the machine's.
+// Apart is how far the machine's clock must be from the log's before [Clock.Follow] says so.
+const Apart = time.Second
+
+// Of [Clock.Renew].
+const (
+	// keptFor is how long an answer is good without another one: within that time two
+	// monotonic clocks drift apart by a few milliseconds at most.
+	keptFor = 30 * time.Second
+	// askAgain is how long Renew leaves a log alone that did not answer.
+	askAgain = 5 * time.Second
+)
+
+// Clock tells the time. Until it has heard of the log's time it tells the machine's.
 // Safe for concurrent use.
 type Clock struct {
 	own func() time.Time
 
 	mu   sync.Mutex
 	base time.Time // guarded by mu; what the time was at heard, zero before that
-	// heard is a reading of the monotonic clock. Guarded by mu.
-	heard time.Time
+	seen time.Time // guarded by mu; what the machine's clock showed then
+	// heard and tried are readings of the monotonic clock. Guarded by mu.
+	heard, tried time.Time
+
+	renewing sync.Mutex // held while Renew asks
 }
 
-// New returns a clock of a machine whose own is own.
-func New(own func() time.Time) *Clock { return &Clock{own: own} }
+// New returns a clock of a machine whose own clock is own; nil means [time.Now].
+func New(own func() time.Time) *Clock {
+	if own == nil {
+		own = time.Now
+	}
+	return &Clock{own: own}
+}
 
 // Now is the time, without a reading of the monotonic clock.
 func (c *Clock) Now() time.Time {
@@ -48,11 +68,10 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = time.Now()
-	own := c.own().Round(0)
+	c.heard, c.seen = time.Now(), c.own().Round(0)
 	theirs := log.Add(c.heard.Sub(answered) + answered.Sub(asked)/2).Round(0)
-	if ahead = own.Sub(theirs); ahead.Abs() <= Tolerance+answered.Sub(asked)/2 {
-		c.base = own
+	if ahead = c.seen.Sub(theirs); ahead.Abs() <= Tolerance+answered.Sub(asked)/2 {
+		c.base = c.seen
 		return 0
 	}
 	c.base = theirs
@@ -69,9 +88,44 @@ func (c *Clock) Ask(ctx context.Context, ask func(context.Context) (time.Time, e
 	return c.Hear(log, asked, time.Now()), nil
 }
 
-// Follow asks again and again until ctx ends. It calls differs when the machine's
-// clock begins or ceases to differ from the log's, with 0 for the latter. What ask
-// does not find out is asked again.
+// Renew asks if the last answer is old, and returns when the answer is there or ask has given
+// up. An answer is old after half a minute. It is old at once when the machine's clock and the
+// monotonic one have gone different ways since: the machine's clock was set, or the machine
+// slept, during which the monotonic clock stands still. A log that gave no answer is left
+// alone for a few seconds.
+func (c *Clock) Renew(ask func() (time.Time, error)) {
+	if !c.old() {
+		return
+	}
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	if !c.old() {
+		return // it was asked meanwhile
+	}
+	c.mu.Lock()
+	c.tried = time.Now()
+	c.mu.Unlock()
+	_, _ = c.Ask(context.Background(), func(context.Context) (time.Time, error) { return ask() }) // time goes on as it did
+}
+
+// old tells whether the log is to be asked again.
+func (c *Clock) old() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if !c.tried.IsZero() && now.Sub(c.tried) < askAgain && c.tried.After(c.heard) {
+		return false
+	}
+	if c.base.IsZero() {
+		return true
+	}
+	passed := now.Sub(c.heard)
+	return passed > keptFor || (c.own().Round(0).Sub(c.seen)-passed).Abs() > Apart
+}
+
+// Follow asks again and again until ctx ends. It calls differs when the machine's clock begins
+// or ceases to be more than [Apart] away from the log's, with 0 for the latter. What ask does
+// not find out is asked again.
 func (c *Clock) Follow(ctx context.Context, every time.Duration, ask func(context.Context) (time.Time, error), differs func(ahead time.Duration)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -79,8 +133,10 @@ func (c *Clock) Follow(ctx context.Context, every time.Duration, ask func(contex
 		trying, enough := context.WithTimeout(ctx, every)
 		ahead, err := c.Ask(trying, ask)
 		enough()
-		if err == nil && (ahead != 0) != apart {
-			apart = !apart
+		if err == nil && (ahead.Abs() > Apart) != apart {
+			if apart = !apart; !apart {
+				ahead = 0
+			}
 			differs(ahead)
 		}
 		select {

@@ -84,12 +84,19 @@ var (
 // Looked up in the read model of a server when it is asked.
 var (
 	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
-	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or on a node's own route, and may be started at once.", "queue")
+	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and may be started at once.", "queue")
 	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
 	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without anybody acting on it, at most 1000 of a kind.", "kind")
 	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that nobody has dismissed: tasks that their surroundings ended, and messages that nobody can read.", "kind")
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
+)
+
+// Of the streams, looked up by servers now and then.
+var (
+	StoreBytes = family(Gauge, "millrace_store_bytes", "Bytes that a stream holds; all is what the account holds.", "stream")
+	StoreLimit = family(Gauge, "millrace_store_limit_bytes", "Bytes that a stream may hold; missing if it has no bound of its own.", "stream")
+	StoreFree  = family(Gauge, "millrace_store_disk_free_bytes", "Bytes that are free on the disk of an embedded server.")
 )
 
 // Of the limits that a server's scheduler looks after. All keys of a limit are added up.
@@ -119,6 +126,7 @@ var (
 // Of every process.
 var (
 	ConnectionUp    = family(Gauge, "millrace_connection_up", "1 while a connection to NATS is up, else 0.", "connection")
+	LogWritable     = family(Gauge, "millrace_log_writable", "1 while the log takes messages, else 0: nothing is recorded, no task starts or ends.")
 	BuildInfo       = family(Gauge, "millrace_build_info", "Always 1; the labels say what runs.", "version", "commit", "go", "nats_server", "role")
 	MonitorFailures = family(Counter, "millrace_monitor_failures_total", "Looks at the read model or the log that failed, so that figures are missing or old.", "source")
 )

@@ -3,6 +3,7 @@ package metrics
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"millrace/events"
@@ -252,12 +253,13 @@ func (f *Fold) queue(name string) *queue {
 			q = &queue{name: counted, ended: maps.Clone(noEnds), pending: newHistogram(waitBounds), run: newHistogram(runBounds)}
 			f.shared[counted] = q
 		}
-		if counted != name {
+		if shared(counted) {
 			return q // one of too many to be remembered
 		}
-		f.queues[counted] = q
+		name = strings.Clone(name) // it may be part of a message
+		f.queues[name] = q
 	}
-	f.last, f.lastName = q, q.name
+	f.last, f.lastName = q, name
 	return q
 }
 

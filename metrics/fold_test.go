@@ -273,7 +273,7 @@ func TestFoldIsBounded(t *testing.T) {
 	if got, want := all[TasksSubmitted.Name+"{other}"], fmt.Sprint(3*MaxNodes-MaxQueues+1); got != want { // the default queue has a name
 		t.Errorf("%s tasks were submitted to other queues, want %s", got, want)
 	}
-	if got, want := all[TasksSubmitted.Name+"{@other}"], fmt.Sprint(2*MaxNodes); got != want {
+	if got, want := all[TasksSubmitted.Name+"{other nodes}"], fmt.Sprint(2*MaxNodes); got != want {
 		t.Errorf("%s tasks were submitted to other nodes, want %s", got, want)
 	}
 	if got := all[Facts.Name+"{unknown}"]; got != fmt.Sprint(3*MaxNodes) {

@@ -17,7 +17,7 @@ const (
 // Names that many share.
 const (
 	Other     = "other"
-	OtherNode = "@other"
+	OtherNode = "other nodes"
 )
 
 // Names keeps the number of different names in a label bounded: the first ones
@@ -58,10 +58,16 @@ func NewQueues() *Queues {
 	return &Queues{NewNames(MaxQueues, Other), NewNames(MaxNodes, OtherNode)}
 }
 
-// Of returns the name under which a queue or route is counted.
+// Of returns the name under which a queue or route is counted: "node w3" for the own route of node w3.
 func (q *Queues) Of(name string) string {
-	if _, own := task.NodeOf(name); own {
-		return q.routes.Of(name)
+	if on, own := task.NodeOf(name); own {
+		return q.routes.Of(NodeQueue(on))
 	}
 	return q.queues.Of(name)
 }
+
+// NodeQueue is under which name what waits for one node is counted. No queue is called so, for it has a space.
+func NodeQueue(node string) string { return "node " + node }
+
+// shared tells whether others are counted under the name as well.
+func shared(name string) bool { return name == Other || name == OtherNode }

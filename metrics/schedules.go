@@ -14,7 +14,7 @@ type schedules struct {
 
 var (
 	triggers    = []string{task.TriggerSchedule, task.TriggerCatchUp}
-	skipReasons = []string{task.SkipOverlap, task.SkipMissed, task.SkipWindow, task.SkipFailing, task.SkipInvalid}
+	skipReasons = []string{task.SkipOverlap, task.SkipMissed, task.SkipWindow, task.SkipFailing, task.SkipInvalid, task.SkipUnique, task.SkipFull, task.SkipStranger}
 )
 
 func newSchedules() schedules {

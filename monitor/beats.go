@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"millrace/events"
 	"millrace/metrics"
 	"millrace/node"
 )
@@ -13,6 +14,7 @@ type Heartbeats interface {
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
 	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
+	events.Pulses
 }
 
 // Watched are heartbeats of which somebody counts the gaps whenever anybody
@@ -20,13 +22,22 @@ type Heartbeats interface {
 type Watched struct {
 	Heartbeats
 	Beats *metrics.Beats
+	// Now is the time by which heartbeats are old. Default [time.Now].
+	Now func() time.Time
+}
+
+func (w Watched) now() time.Time {
+	if w.Now == nil {
+		return time.Now()
+	}
+	return w.Now()
 }
 
 // Alive reads the heartbeats.
 func (w Watched) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive, err := w.Heartbeats.Alive(ctx)
 	if err == nil {
-		w.Beats.Look(alive, time.Now())
+		w.Beats.Look(alive, w.now())
 	}
 	return alive, err
 }

@@ -23,6 +23,8 @@ type View interface {
 	Overdue(ctx context.Context, before time.Time) (map[task.State]int, error)
 	// Waiting lists tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// Routes are those on which tasks of a queue wait.
+	Routes(ctx context.Context, queue string) ([]string, error)
 	// OnNode lists the tasks that run on a node.
 	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
 	// Dead counts the dead letters.
@@ -49,6 +51,8 @@ type Server struct {
 	Repairs func() map[string]int64
 	// Names are under which queues are shown.
 	Names *metrics.Queues
+	// Now is the time by which tasks are stuck. Default [time.Now].
+	Now func() time.Time
 	// Failed is told which look at the read model has failed.
 	Failed func(source string)
 }
@@ -79,12 +83,19 @@ func (s *Server) Collect(emit metrics.Emit) {
 		emit(metrics.DeadLetters, float64(tasks), nil, "task")
 		emit(metrics.DeadLetters, float64(messages), nil, "message")
 	}
-	stuck, err := s.stuck(ctx, time.Now(), nodes, counts)
+	stuck, err := s.stuck(ctx, s.now(), nodes, counts)
 	if !s.failed("stuck", err) {
 		for _, kind := range stuckKinds {
 			emit(metrics.TasksStuck, float64(stuck[kind]), nil, kind)
 		}
 	}
+}
+
+func (s *Server) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 func (s *Server) failed(source string, err error) bool {
@@ -167,7 +178,7 @@ func serves(n node.Node, queue string) bool {
 }
 
 func (s *Server) oldest(emit metrics.Emit, oldest map[string]time.Time, depth map[string]int) {
-	now := time.Now()
+	now := s.now()
 	shown := map[string]float64{}
 	for queue := range depth {
 		age := 0.0
@@ -209,11 +220,17 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 		if states[task.Pending] == 0 || slices.ContainsFunc(nodes, func(n node.Node) bool { return serves(n, queue) }) {
 			continue
 		}
-		ids, err := s.View.Waiting(ctx, queue, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+		routes, err := s.View.Routes(ctx, queue)
 		if err != nil {
 			return nil, err
 		}
-		stuck[unserved] = min(stuck[unserved]+len(ids), maxStuck)
+		for _, route := range routes {
+			ids, err := s.View.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+			if err != nil {
+				return nil, err
+			}
+			stuck[unserved] = min(stuck[unserved]+len(ids), maxStuck)
+		}
 	}
 	for i := range nodes {
 		n := &nodes[i]

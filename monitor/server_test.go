@@ -22,6 +22,7 @@ type view struct {
 	oldest  map[string]time.Time
 	overdue map[task.State]int
 	waiting map[string]int
+	routes  map[string][]string
 	onNode  map[node.ID]int
 	dead    [2]int // tasks, messages
 	err     error
@@ -45,6 +46,10 @@ func (v *view) Overdue(_ context.Context, before time.Time) (map[task.State]int,
 func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
 	v.asked = append(v.asked, before)
 	return make([]task.ID, min(v.waiting[queue], limit)), v.err
+}
+
+func (v *view) Routes(_ context.Context, queue string) ([]string, error) {
+	return append([]string{queue}, v.routes[queue]...), v.err
 }
 
 func figures(s metrics.Source) string {
@@ -72,7 +77,8 @@ func TestServerFigures(t *testing.T) {
 		},
 		oldest:  map[string]time.Time{"default": now.Add(-100 * time.Second), "gpu": now.Add(time.Hour)},
 		overdue: map[task.State]int{task.Retrying: 2},
-		waiting: map[string]int{"gpu": 4, "default": 1},
+		waiting: map[string]int{"gpu": 3, "~9f86d0": 1, "default": 1},
+		routes:  map[string][]string{"gpu": {"~9f86d0"}},
 		dead:    [2]int{3, 2},
 		onNode:  map[node.ID]int{"gone": 6, "leaving": 1, "n1": 1},
 	}
@@ -129,13 +135,13 @@ func TestServerFiguresAreBounded(t *testing.T) {
 	}
 	s := &Server{View: v, Names: names, Repairs: func() map[string]int64 { return nil }, Failed: func(string) {}}
 	want := `nodes{online} 1
-queue_depth{@n1} 2
-queue_depth{@n2} 2
+queue_depth{node n1} 2
+queue_depth{node n2} 2
 queue_depth{other} 4
-queue_nodes{@n1} 1
+queue_nodes{node n1} 1
 task_oldest_pending_seconds{other} 200
-tasks{@n1,pending} 2
-tasks{@n2,pending} 2
+tasks{node n1,pending} 2
+tasks{node n2,pending} 2
 tasks{other,pending} 4`
 	if got := figures(s); got != want {
 		t.Errorf("the figures are\n%s\nwant\n%s", got, want)

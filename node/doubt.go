@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -40,6 +41,13 @@ func (n *Node) Gone(session string) time.Time {
 	return n.Before.Older
 }
 
+// Silent tells whether the node's last heartbeat, zero for none that is left, is so old that its state
+// holds no longer, though nobody has recorded that yet: no scheduler looks, or the log
+// takes no messages.
+func (n *Node) Silent(last, now time.Time, s Settings) bool {
+	return n.State != Offline && n.State != Retired && (last.IsZero() || now.Sub(last) > s.TTL)
+}
+
 // Doubts knows the nodes and their heartbeats at one look.
 type Doubts struct {
 	nodes map[ID]*Node
@@ -48,7 +56,8 @@ type Doubts struct {
 	ttl   time.Duration
 }
 
-// NewDoubts is what these nodes, and the heartbeats that have not run out, say now.
+// NewDoubts is what these nodes, and the heartbeats that have not run out, say now. The settings are for
+// heartbeats that do not say themselves how long they last.
 func NewDoubts(nodes []Node, beats map[ID]Heartbeat, now time.Time, s Settings) *Doubts {
 	d := &Doubts{nodes: make(map[ID]*Node, len(nodes)), beats: beats, now: now, ttl: s.TTL}
 	for i := range nodes {
@@ -102,10 +111,22 @@ func (d *Doubts) of(n *Node, session string) *Doubt {
 	switch silent := d.now.Sub(beat.At); {
 	case !beats || beat.Session != session:
 		return &Doubt{Node: n.ID, Reason: fmt.Sprintf("the heartbeat of node %s has run out", n.ID), By: d.now}
-	case silent > d.ttl*2/3: // three go into a TTL, so one is missing
-		return &Doubt{Node: n.ID, Reason: fmt.Sprintf("node %s is late with its heartbeat", n.ID), Since: beat.At, By: beat.At.Add(d.ttl)}
+	case silent > beat.late(d.ttl):
+		return &Doubt{Node: n.ID, Reason: fmt.Sprintf("node %s is late with its heartbeat", n.ID), Since: beat.At, By: beat.At.Add(beat.lasts(d.ttl))}
 	}
 	return nil
+}
+
+// lasts is how long the heartbeat lasts; one that does not say lasts for ttl.
+func (h Heartbeat) lasts(ttl time.Duration) time.Duration { return cmp.Or(h.TTL.Std(), ttl) }
+
+// late is after what time the next heartbeat is missing: when it is half an interval late, for it
+// takes its way. Of a node that does not say how often it beats, one of the three in a ttl is missing.
+func (h Heartbeat) late(ttl time.Duration) time.Duration {
+	if h.Every > 0 {
+		return min(h.Every.Std()*3/2, h.lasts(ttl))
+	}
+	return h.lasts(ttl) * 2 / 3
 }
 
 // String says it in a line.

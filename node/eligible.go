@@ -17,6 +17,8 @@ type Want struct {
 	Nodes []string
 	// Needs must choose the node's labels.
 	Needs task.Selector
+	// Means is what the node must be able to run, as [task.Spec.Means] says; "" for anything.
+	Means string
 }
 
 // WantOf is what the spec of a task in a queue asks of nodes, wherever it waits at present.
@@ -24,7 +26,7 @@ func WantOf(spec *task.Spec, queue string) Want {
 	if spec == nil {
 		return Want{Queue: queue}
 	}
-	w := Want{Queue: queue, Nodes: spec.Place.Nodes, Needs: spec.Needs()}
+	w := Want{Queue: queue, Nodes: spec.Place.Nodes, Needs: spec.Needs(), Means: spec.Means()}
 	if len(w.Nodes) > 0 && len(spec.Place.Labels)+len(spec.Place.Avoid) == 0 {
 		w.Queue = "" // the own route of a node asks for no queue
 	}
@@ -42,6 +44,7 @@ const (
 	RuleQueue   Rule = "queue"   // it does not serve the queue
 	RuleLabel   Rule = "label"   // its labels are not those that are asked for
 	RuleSlots   Rule = "slots"   // the task takes more slots than it has
+	RuleHandler Rule = "handler" // it has not the task's handler, or runs no commands
 	RuleRetired Rule = "retired" // it will not come back
 
 	RuleOffline     Rule = "offline"
@@ -77,6 +80,8 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 		if r := w.Needs.Refuses(labels); r != nil {
 			_, why := w.Needs.Match(labels)
 			switch {
+			case r.Op == task.OpExists && (r.Key == task.LabelCommands || strings.HasPrefix(r.Key, task.LabelHandler)):
+				return RuleHandler, "it " + task.MeansWords(r.Key)
 			case r.Key == task.LabelSlots:
 				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)
 			case r.Key == task.LabelNode && r.Op == task.OpNotIn:
@@ -86,6 +91,9 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 			}
 			return RuleLabel, why
 		}
+	}
+	if !n.Runs(w.Means) {
+		return RuleHandler, "it " + task.MeansWords(w.Means)
 	}
 	return n.standsAside()
 }
@@ -112,9 +120,9 @@ func WantOfTask(t *task.Task) Want {
 	queue, needs := t.Asks()
 	on, own := t.Route.Node()
 	if !own {
-		return Want{Queue: queue, Needs: needs}
+		return Want{Queue: queue, Needs: needs, Means: t.Spec.Means()}
 	}
-	w := Want{Nodes: []string{on}}
+	w := Want{Nodes: []string{on}, Means: t.Spec.Means()}
 	if t.Spec != nil && slices.Contains(t.Spec.Place.Nodes, on) {
 		w = WantOf(t.Spec, "")
 	}

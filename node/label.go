@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"millrace/task"
 )
@@ -38,7 +40,7 @@ func (n *Node) label(c Label) (Event, error) {
 				return nil, fmt.Errorf("%w: %w", ErrBadLabel, err)
 			}
 		}
-		if name == task.LabelNode || name == task.LabelSlots {
+		if ownLabel(name) {
 			return nil, fmt.Errorf("the label %q is the node's own word: %w", name, ErrOwnLabel)
 		}
 		now, is := n.Labels[name]
@@ -91,10 +93,38 @@ func (n *Node) addLabels() {
 	n.Labels = labels
 }
 
-// Selectable are the labels by which tasks choose: those of the node, its name and its slots.
+// ownLabel tells whether a label follows from what the node is.
+func ownLabel(name string) bool {
+	return name == task.LabelNode || name == task.LabelSlots || name == task.LabelCommands || strings.HasPrefix(name, task.LabelHandler)
+}
+
+// Selectable are the labels by which tasks choose: those of the node, its name and its slots, and what
+// it has announced that it can run.
 func (n *Node) Selectable() map[string]string {
-	labels := make(map[string]string, len(n.Labels)+2)
-	maps.Copy(labels, n.Labels)
+	labels := make(map[string]string, len(n.Labels)+len(n.Handlers)+3)
+	for name, value := range n.Labels {
+		if !ownLabel(name) {
+			labels[name] = value
+		}
+	}
 	labels[task.LabelNode], labels[task.LabelSlots] = string(n.ID), strconv.Itoa(n.Slots)
+	for _, h := range n.Handlers {
+		labels[task.LabelHandler+h] = ""
+	}
+	if n.Commands {
+		labels[task.LabelCommands] = ""
+	}
 	return labels
+}
+
+// Runs tells whether the node can run tasks that need a label of [task.Spec.Means]. One that does not
+// announce what it runs may run any.
+func (n *Node) Runs(means string) bool {
+	if means == "" || !n.Announces {
+		return true
+	}
+	if means == task.LabelCommands {
+		return n.Commands
+	}
+	return slices.Contains(n.Handlers, strings.TrimPrefix(means, task.LabelHandler))
 }

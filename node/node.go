@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -116,6 +117,13 @@ type Profile struct {
 	// Probes says that the node proves its readiness. Workers from before that did
 	// not: they count as serving once online.
 	Probes bool `json:"probes,omitempty"`
+	// Announces says that the node runs tasks of Handlers, commands if Commands is set, and no
+	// others. Workers from before that do not announce anything: they may run any.
+	Announces bool     `json:"announces,omitempty"`
+	Handlers  []string `json:"handlers,omitempty"`
+	Commands  bool     `json:"commands,omitempty"`
+	// TTL is how long a heartbeat of the node lasts; 0 if it does not say.
+	TTL task.Duration `json:"ttl,omitempty"`
 }
 
 // Node is the sum of the facts about a node. Its size does not grow with their number.
@@ -245,4 +253,54 @@ const Succession = 3 * time.Second
 type Heartbeat struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"`
+	// Every is how long after this one the next comes, and TTL how long this one lasts: whoever
+	// looks judges the node by what it promised. Both are 0 from a worker that does not say.
+	Every task.Duration `json:"every,omitempty"`
+	TTL   task.Duration `json:"ttl,omitempty"`
+	// Runs are the epochs of the attempts that the session has run for a while: the heartbeat
+	// renews their leases. What has started just now is not among them.
+	Runs []uint64 `json:"runs,omitempty"`
+}
+
+// Pulse is what the log's server says of a node's heartbeat at one moment.
+type Pulse struct {
+	// Now is the server's time. It was asked before the heartbeat was read.
+	Now time.Time
+	// Beat is the heartbeat; its session is "" if there is none.
+	Beat Heartbeat
+	// Stored is when the server stored it, or if there is none, the mark of its end; zero if
+	// there is no mark either.
+	Stored time.Time
+	// RanOut tells whether the mark says that it ran out. Otherwise the node took it back.
+	RanOut bool
+}
+
+// Account is what the node, and its heartbeat as it was read after that, say about the lease of a live
+// attempt of the node, claimed or adopted at a time of the server. A node that nobody knows says
+// nothing. A session that beats is not over, whatever somebody slow has recorded about it.
+func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
+	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: task.Duration(lease)}
+	if p.Beat.Session == t.Session {
+		if slices.Contains(p.Beat.Runs, t.Epoch) {
+			a.Named, a.Beats = p.Stored, cmp.Or(p.Beat.TTL, n.TTL)
+		}
+		return a
+	}
+	if n.State != Unknown {
+		a.Over = n.Gone(t.Session)
+	}
+	if n.Session == t.Session && a.Over.After(p.Now) {
+		a.Over = p.Now // it is over; whoever recorded that has a clock that is ahead
+	}
+	switch {
+	case n.Session != t.Session || p.Stored.IsZero():
+	case p.Beat.Session != "":
+		// A process that was suspended has written over it: until then, it may have named the epoch.
+		a.Named, a.Beats = p.Stored, n.TTL
+	case p.RanOut:
+		a.Silent = p.Stored.Add(-n.TTL.Std())
+	default:
+		a.Silent = p.Stored
+	}
+	return a
 }

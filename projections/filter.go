@@ -44,6 +44,10 @@ type Filter struct {
 	Routes []string
 	// Schedule is which one made the task.
 	Schedule string
+	// Roots leaves out the tasks that have a parent.
+	Roots bool
+	// IDPart is the beginning or the end of the task's id, in upper case.
+	IDPart string
 	// Labels must all be there with these values.
 	Labels map[string]string
 	// Priorities are those that it may have. Default: any.
@@ -53,7 +57,7 @@ type Filter struct {
 	// Since and Until bound the time of submission: Since itself is in, Until is
 	// not. A task whose id names a time more than a day from its submission may be missed.
 	Since, Until time.Time
-	// Text is part of the task's id, job, command or message. Letters of ASCII
+	// Text is part of the task's id, job, step, command or message. Letters of ASCII
 	// match in either case.
 	Text string
 	// Limit is how many tasks a page holds. Default [DefaultLimit], at most [MaxLimit].
@@ -61,6 +65,8 @@ type Filter struct {
 	// Cursor continues after a page, as its Next says. The page after it neither
 	// repeats nor leaves out a task that was there before, however many come meanwhile.
 	Cursor string
+	// After is the last task of the page before; it does what Cursor does.
+	After task.ID
 	// OldestFirst turns the order round; by default the newest id comes first.
 	OldestFirst bool
 }
@@ -80,6 +86,9 @@ func (f *Filter) matches(t *task.Task) bool {
 		return false
 	}
 	if f.Schedule != "" && t.Schedule != f.Schedule {
+		return false
+	}
+	if f.Roots && t.Parent != "" {
 		return false
 	}
 	if f.Dead && !t.Dead() {
@@ -102,7 +111,7 @@ func (f *Filter) matches(t *task.Task) bool {
 	if f.Text == "" {
 		return true
 	}
-	return slices.ContainsFunc([]string{string(t.ID), t.Job, t.Message, t.Spec.Text()}, func(s string) bool {
+	return slices.ContainsFunc([]string{string(t.ID), t.Job, t.Step, t.Message, t.Spec.Text()}, func(s string) bool {
 		return strings.Contains(lower(s), lower(f.Text))
 	})
 }
@@ -161,6 +170,12 @@ func (f *Filter) conditions(after string) *condition {
 	}
 	if f.Schedule != "" {
 		c.and("instr(doc, ?)", string(appendLabel(nil, "schedule", f.Schedule)))
+	}
+	if f.Roots {
+		c.and("json_extract(doc, '$.parent') IS NULL") // parameters may have such a word, too
+	}
+	if f.IDPart != "" {
+		c.and("(id >= ? AND id < ? OR substr(id, ?) = ?)", f.IDPart, f.IDPart+"~", -len(f.IDPart), f.IDPart)
 	}
 	for k, v := range f.Labels {
 		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
@@ -228,7 +243,7 @@ func (f *Filter) CursorAfter(last task.ID) string {
 // after is the id that the cursor names, "" for no cursor.
 func (f *Filter) after() (string, error) {
 	if f.Cursor == "" {
-		return "", nil
+		return string(f.After), nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
 	if err != nil {

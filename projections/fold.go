@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -35,7 +36,8 @@ type fold struct {
 	// The batch at hand; kept between batches for their memory.
 	index   map[task.ID]int // place in changes
 	changes []change
-	of      []int // of each record, its place in changes, or -1
+	of      []int             // of each record, its place in changes, or -1
+	homes   map[string]string // by the routes of selectors that the batch touches, their queues
 
 	observers []Observer
 	steps     []events.Step // what the batch at hand did, if there are observers
@@ -57,14 +59,21 @@ type counted struct {
 	state task.State
 }
 
-func countedOf(t *task.Task) counted { return counted{t.Route.Queue(), t.State} }
+// countedOf is by what a task is counted. It notes the queue of a selector's route, which the route does not tell.
+func (f *fold) countedOf(t *task.Task) counted {
+	queue := t.Route.Queue()
+	if task.IsSelectorQueue(queue) {
+		f.homes[queue] = t.QueueName()
+	}
+	return counted{queue, t.State}
+}
 
 func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	w, err := newWriter(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, homes: map[string]string{}}
 	if err := f.at.load(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -147,6 +156,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLimits(ctx, records); err != nil {
 			return err
 		}
+		if err := f.writeLatest(ctx, records); err != nil {
+			return err
+		}
 		next.advance(records)
 		return f.writePosition(ctx, next)
 	})
@@ -159,6 +171,7 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 // collect finds the tasks that the records touch, as they were before.
 func (f *fold) collect(ctx context.Context, records []events.Record, trusting bool) error {
 	clear(f.index)
+	clear(f.homes)
 	clear(f.changes)
 	f.changes, f.of = f.changes[:0], f.of[:0]
 	var unknown []int
@@ -176,7 +189,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 			c := change{task: task.Task{ID: id}}
 			if t, ok := f.live.get(id); ok {
 				c.task = *t
-			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting && r.Kind != events.KindChain {
+			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting {
 				c.isNew = true
 			} else {
 				unknown = append(unknown, at)
@@ -193,7 +206,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].before = countedOf(&f.changes[i].task)
+		f.changes[i].before = f.countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
 	}
 	return nil
@@ -251,7 +264,7 @@ func (f *fold) writeTasks(ctx context.Context) error {
 		if err := rows.add(ctx, c); err != nil {
 			return err
 		}
-		if after := countedOf(&c.task); after != c.before {
+		if after := f.countedOf(&c.task); after != c.before {
 			counts[c.before]--
 			counts[after]++
 		}
@@ -279,8 +292,8 @@ func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
 		if n == 0 || of.state == task.Unknown {
 			continue
 		}
-		if err := f.w.exec(ctx, "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
-			of.queue, int64(of.state), n); err != nil {
+		if err := f.w.exec(ctx, "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+			of.queue, cmp.Or(f.homes[of.queue], of.queue), int64(of.state), n); err != nil {
 			return err
 		}
 		emptied = emptied || n < 0

@@ -106,7 +106,22 @@ func (h *history) event(id task.ID) task.Event {
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
-	switch h.IntN(5) {
+	switch h.IntN(11) {
+	case 5, 6:
+		return task.AttemptExtended{Attempt: t.Attempt, Epoch: epoch, Until: h.time()}
+	case 7:
+		return task.AttemptAdopted{Attempt: t.Attempt, Epoch: epoch, Node: t.Node, Session: h.text(), PID: 7, Gap: 5}
+	case 8:
+		to := task.NodeRoute("n1", task.DefaultPriority)
+		return task.Reassigned{From: t.Route, To: to, Reason: h.text(), Until: h.sometimes()}
+	case 9:
+		e := task.Expanded{Children: task.Children{AtSeq: h.Uint64N(9), Names: []string{h.valid() + "a", "b"}}}
+		if h.IntN(2) == 0 {
+			e.Spares = []string{"c"}
+		}
+		return e
+	case 10:
+		return task.Concluded{State: task.Finished, Message: h.text(), Result: h.json()}
 	case 3:
 		return task.Throttled{Limit: h.text()}
 	case 2:
@@ -121,7 +136,10 @@ func (h *history) event(id task.ID) task.Event {
 
 func (h *history) nodeEvent() node.Event {
 	session := fmt.Sprint(h.IntN(2))
-	switch h.IntN(9) {
+	switch h.IntN(10) {
+	case 8:
+		value := h.valid()
+		return node.Labelled{Labels: map[string]*string{"zone": &value, "gpu": nil}, Reason: h.valid()}
 	case 0:
 		return node.Registered{Session: session, Profile: node.Profile{Host: h.valid(), PID: h.IntN(9), Labels: h.labels(), Queues: []string{"a", "b"}, Slots: 4, Probes: true}}
 	case 1:
@@ -149,6 +167,7 @@ var testSpecs = []*task.Spec{
 	nil,
 	{Handler: "noop"},
 	{Run: &task.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: task.Timeout{Run: task.Duration(time.Minute), Pending: task.Duration(time.Hour)}},
+	{Handler: "noop", Place: task.Place{Mode: task.PlaceAll}},
 	{Run: &task.Run{Shell: "make all\n", Env: map[string]string{"A": "b"}}, Retry: task.Retry{Max: 2, Jitter: 0.5}},
 }
 
@@ -156,7 +175,7 @@ func (h *history) work() task.Work {
 	return task.Work{
 		Job: []string{"", "crawl", "index"}[h.IntN(3)], Revision: h.Uint64N(3), Spec: testSpecs[h.IntN(len(testSpecs))],
 		Params: h.json(), Labels: h.labels(), Route: task.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
-		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()),
+		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()), Step: h.text(),
 	}
 }
 
@@ -191,7 +210,12 @@ func (h *history) usage() *task.Usage {
 	if h.IntN(2) == 0 {
 		return nil
 	}
-	return &task.Usage{UserTime: task.Duration(h.Int64()), SystemTime: 1, MaxMemory: h.Int64()}
+	u := &task.Usage{UserTime: task.Duration(h.Int64()), SystemTime: 1, MaxMemory: h.Int64(), Read: int64(h.IntN(3)), Written: h.Int64()}
+	if h.IntN(2) == 0 {
+		u.Signal, u.Limits, u.Refused = h.text(), h.text(), h.IntN(4)
+		u.Setup, u.Run, u.Stop = task.Duration(h.Int64()), task.Duration(h.Int64()), task.Duration(h.IntN(2))
+	}
+	return u
 }
 
 func (h *history) time() time.Time {

@@ -95,7 +95,11 @@ func (h *history) filter() Filter {
 	if h.IntN(4) == 0 {
 		f.States = task.States()
 	}
-	switch h.IntN(8) {
+	f.Roots = h.IntN(5) == 0
+	switch h.IntN(9) {
+	case 7:
+		id := string(h.tasks[h.IntN(len(h.tasks))])
+		f.IDPart = []string{id[:6], id[20:], id, "ZZZZZZ"}[h.IntN(4)]
 	case 0:
 		f.Job = "crawl"
 	case 1:
@@ -132,11 +136,12 @@ func plain(k *task.Task, f *Filter) bool {
 		}
 	}
 	text := false
-	for _, part := range []string{string(k.ID), k.Job, k.Message, k.Spec.Text()} {
+	for _, part := range []string{string(k.ID), k.Job, k.Step, k.Message, k.Spec.Text()} {
 		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
 	}
 	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&
 		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
+		(!f.Roots || k.Parent == "") && (strings.HasPrefix(string(k.ID), f.IDPart) || strings.HasSuffix(string(k.ID), f.IDPart)) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
 		(f.Queue == "" || k.Route.Queue() == f.Queue || slices.Contains(f.Routes, k.Route.Queue())) &&
 		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&

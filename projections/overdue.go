@@ -15,25 +15,29 @@ const (
 	maxOverdue = 1000   // tasks whose deadline has passed
 )
 
-// Oldest returns, for each queue with pending tasks, since when the one has been
+// Oldest returns, for each queue with pending tasks, named as [Store.Counts] does, since when the one has been
 // pending that has waited longest. It looks at the first 10,000 of a queue in the
 // order of their ids, which is that of their submission.
 func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	oldest := map[string]time.Time{}
 	err := s.view(ctx, "find the oldest waiting tasks", func(tx *sql.Tx, seq uint64) error {
-		queues, err := pendingQueues(ctx, tx)
+		homes, err := pendingHomes(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for _, q := range queues {
+		for q, home := range homes {
 			var since sql.NullInt64
 			err := tx.QueryRowContext(ctx,
 				"SELECT min(waits) FROM (SELECT waits FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?)", q, maxOldest).Scan(&since)
 			if err != nil {
 				return err
 			}
-			if since.Valid {
-				oldest[q] = time.UnixMicro(since.Int64).UTC()
+			if !since.Valid {
+				continue
+			}
+			at := time.UnixMicro(since.Int64).UTC()
+			if before, ok := oldest[home]; !ok || at.Before(before) {
+				oldest[home] = at
 			}
 		}
 		return nil

@@ -16,11 +16,24 @@ func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
 		int64(task.Running), int64(task.Cancelling), limit)
 }
 
+// Spawned returns the tasks that have not ended and name a task as their parent under an id that
+// follows from its own: children that its program has asked for, and those of steps. Such ids lie
+// close to one another, so it costs little.
+func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) {
+	from, to := task.DerivedRange(parent)
+	return s.ids(ctx, "list the children of a task", "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state NOT IN (?, ?, ?, ?) AND instr(doc, ?) ORDER BY id",
+		string(from), string(to), int64(task.Finished), int64(task.Error), int64(task.Cancelled), int64(task.Abnormal),
+		string(appendString([]byte(`"parent":`), string(parent))))
+}
+
 // statesAtOnce is how many tasks one query asks for.
 const statesAtOnce = 250
 
-// endReason is the reason code where that makes a difference: in the row it is not a column.
-var endReason = fmt.Sprintf("CASE WHEN state >= %d THEN ifnull(json_extract(doc, '$.reason'), '') ELSE '' END", task.Finished)
+// endColumns are what a [task.End] holds. The reason code and the message are no columns, so they are looked
+// for only where they make a difference: the code of what has ended, the message of what failed.
+var endColumns = fmt.Sprintf(`id, state,
+	CASE WHEN state >= %d THEN ifnull(json_extract(doc, '$.reason'), '') ELSE '' END,
+	CASE WHEN state IN (%d, %d) THEN ifnull(json_extract(doc, '$.message'), '') ELSE '' END`, task.Finished, task.Error, task.Abnormal)
 
 // Ends returns how far tasks have come, and the sequence that reflects. What is not
 // known is not there.
@@ -38,8 +51,8 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 			ids = ids[n:]
 			var id task.ID
 			var end task.End
-			query := "SELECT id, state, " + endReason + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
-			if err := each(ctx, tx, query, args, []any{&id, &end.State, &end.Reason}, func() error {
+			query := "SELECT " + endColumns + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
+			if err := each(ctx, tx, query, args, []any{&id, &end.State, &end.Reason, &end.Message}, func() error {
 				if end.State != task.Unknown {
 					ends[id] = end
 				}

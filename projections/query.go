@@ -29,7 +29,8 @@ type Poison struct {
 }
 
 // Counts returns how many tasks there are, by queue and state; what is not there
-// is 0. It takes the same time however many there are. The second result is the
+// is 0. What waits for nodes with certain labels counts with the queue whose nodes they are; what
+// waits for one node is counted under [task.NodeQueue]. It takes the same time however many there are. The second result is the
 // sequence that it reflects.
 func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error) {
 	counts := map[string]map[task.State]int{}
@@ -39,7 +40,7 @@ func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint
 		var queue string
 		var state task.State
 		var n int
-		return each(ctx, tx, "SELECT queue, state, n FROM counts", nil, []any{&queue, &state, &n}, func() error {
+		return each(ctx, tx, "SELECT home, state, sum(n) FROM counts GROUP BY home, state", nil, []any{&queue, &state, &n}, func() error {
 			if counts[queue] == nil {
 				counts[queue] = map[task.State]int{}
 			}
@@ -48,6 +49,20 @@ func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint
 		})
 	})
 	return counts, at, err
+}
+
+// Routes returns the routes on which tasks of a queue wait or have waited: the queue itself, and those of
+// selectors that choose among its nodes.
+func (s *Store) Routes(ctx context.Context, queue string) ([]string, error) {
+	routes := []string{queue}
+	err := s.view(ctx, "list the routes of a queue", func(tx *sql.Tx, _ uint64) error {
+		var route string
+		return each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE home = ? AND queue <> home ORDER BY queue", []any{queue}, []any{&route}, func() error {
+			routes = append(routes, route)
+			return nil
+		})
+	})
+	return routes, err
 }
 
 // Counters returns what was counted besides tasks, by name: see [UnknownType].
@@ -166,6 +181,17 @@ func (s *Store) Queues(ctx context.Context) ([]string, error) {
 		return err
 	})
 	return queues, err
+}
+
+// pendingHomes are the queues, as people call them, of the routes on which tasks wait.
+func pendingHomes(ctx context.Context, tx *sql.Tx) (map[string]string, error) {
+	homes := map[string]string{}
+	var queue, home string
+	err := each(ctx, tx, "SELECT queue, home FROM counts WHERE state = ?", []any{int64(task.Pending)}, []any{&queue, &home}, func() error {
+		homes[queue] = home
+		return nil
+	})
+	return homes, err
 }
 
 func pendingQueues(ctx context.Context, tx *sql.Tx) ([]string, error) {

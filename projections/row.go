@@ -2,6 +2,7 @@ package projections
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,6 +98,7 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.str("retry_of", string(t.RetryOf))
 	d.str("batch", t.Batch)
 	d.str("parent", string(t.Parent))
+	d.str("step", t.Step)
 	d.str("schedule", t.Schedule)
 	d.time("tick", t.Tick)
 	d.str("trigger", t.Trigger)
@@ -129,15 +131,21 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 	d.num("late", int64(t.Late))
 	d.dismissed(t.Dismissed)
 	d.str("failed_on", t.FailedOn)
+	d.texts("avoids", t.Avoids)
 	if t.Handed != nil {
 		d.str("home", string(t.Handed.Home))
 		d.time("handed_until", t.Handed.Until)
+	}
+	if err := d.asked(t); err != nil {
+		return dst, fmt.Errorf("task %s: %w", t.ID, err)
 	}
 	d.time("begun", t.Begun)
 	d.time("due", t.Due)
 	d.time("since", t.Since)
 	d.time("started", t.StartedAt)
 	d.time("ended", t.EndedAt)
+	d.time("extended", t.Extended)
+	d.num("ran", int64(t.Ran))
 	d.time("cancel_by", t.CancelBy)
 	if t.Exit != nil {
 		d.key("exit")
@@ -151,6 +159,13 @@ func (c *specCache) encode(dst []byte, t *task.Task) ([]byte, error) {
 			return dst, fmt.Errorf("task %s: %w", t.ID, err)
 		}
 		d.raw("children", children)
+	}
+	if len(t.Rivals) > 0 {
+		rivals, err := json.Marshal(t.Rivals)
+		if err != nil {
+			return dst, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		d.raw("rivals", rivals)
 	}
 	return append(d.b, '}'), nil
 }
@@ -184,6 +199,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		spec, err := c.Decode(l.Raw())
 		l.AddError(err)
 		t.Spec = spec
+	case "rivals":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Rivals))
 	case "params":
 		t.Params = l.Raw()
 	case "labels":
@@ -202,6 +219,8 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Batch = l.UnsafeString()
 	case "parent":
 		t.Parent = task.ID(l.UnsafeString())
+	case "step":
+		t.Step = l.UnsafeString()
 	case "fair_key":
 		t.FairKey = l.UnsafeString()
 	case "schedule":
@@ -246,12 +265,19 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.Dismissed = dismissal(l)
 	case "failed_on":
 		t.FailedOn = l.UnsafeString()
+	case "avoids":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Avoids))
 	case "home":
 		t.Handed = handedFrom(t.Handed)
 		t.Handed.Home = task.Route(l.UnsafeString())
 	case "handed_until":
 		t.Handed = handedFrom(t.Handed)
 		t.Handed.Until = instant(l)
+	case "asked":
+		l.AddError(json.Unmarshal(l.Raw(), &t.Asked))
+	case "home_asked":
+		t.Handed = handedFrom(t.Handed)
+		l.AddError(json.Unmarshal(l.Raw(), &t.Handed.Asked))
 	case "begun":
 		t.Begun = instant(l)
 	case "submitted":
@@ -264,6 +290,10 @@ func (c *specCache) field(t *task.Task, key string, l *jlexer.Lexer) {
 		t.StartedAt = instant(l)
 	case "ended":
 		t.EndedAt = instant(l)
+	case "extended":
+		t.Extended = instant(l)
+	case "ran":
+		t.Ran = task.Duration(l.Int64())
 	case "cancel_by":
 		t.CancelBy = instant(l)
 	case "exit":
@@ -297,16 +327,42 @@ func instant(l *jlexer.Lexer) time.Time {
 	return t
 }
 
+// usage is the reverse of [doc.usage].
 func usage(l *jlexer.Lexer) *task.Usage {
 	var u task.Usage
-	l.Delim('[')
-	u.UserTime = task.Duration(l.Int64())
-	l.WantComma()
-	u.SystemTime = task.Duration(l.Int64())
-	l.WantComma()
-	u.MaxMemory = l.Int64()
-	l.WantComma()
-	l.Delim(']')
+	l.Delim('{')
+	for l.Ok() && !l.IsDelim('}') {
+		key := l.UnsafeFieldName(false)
+		l.WantColon()
+		switch key {
+		case "user":
+			u.UserTime = task.Duration(l.Int64())
+		case "system":
+			u.SystemTime = task.Duration(l.Int64())
+		case "memory":
+			u.MaxMemory = l.Int64()
+		case "read":
+			u.Read = l.Int64()
+		case "written":
+			u.Written = l.Int64()
+		case "signal":
+			u.Signal = l.UnsafeString()
+		case "setup":
+			u.Setup = task.Duration(l.Int64())
+		case "run":
+			u.Run = task.Duration(l.Int64())
+		case "stop":
+			u.Stop = task.Duration(l.Int64())
+		case "limits":
+			u.Limits = l.UnsafeString()
+		case "refused":
+			u.Refused = l.Int()
+		default:
+			l.SkipRecursive()
+		}
+		l.WantComma()
+	}
+	l.Delim('}')
 	return &u
 }
 
@@ -387,10 +443,36 @@ func (d *doc) usage(u *task.Usage) {
 		return
 	}
 	d.key("usage")
-	d.b = strconv.AppendInt(append(d.b, '['), int64(u.UserTime), 10)
-	d.b = strconv.AppendInt(append(d.b, ','), int64(u.SystemTime), 10)
-	d.b = strconv.AppendInt(append(d.b, ','), u.MaxMemory, 10)
-	d.b = append(d.b, ']')
+	d.b = append(d.b, '{')
+	d.num("user", int64(u.UserTime))
+	d.num("system", int64(u.SystemTime))
+	d.num("memory", u.MaxMemory)
+	d.num("read", u.Read)
+	d.num("written", u.Written)
+	d.str("signal", u.Signal)
+	d.num("setup", int64(u.Setup))
+	d.num("run", int64(u.Run))
+	d.num("stop", int64(u.Stop))
+	d.str("limits", u.Limits)
+	d.num("refused", int64(u.Refused))
+	d.b = append(d.b, '}')
+}
+
+// asked writes what the task's route, and that to which it goes back, ask of nodes.
+func (d *doc) asked(t *task.Task) error {
+	write := func(name string, a *task.Asked) error {
+		if a == nil {
+			return nil
+		}
+		text, err := json.Marshal(a)
+		d.raw(name, text)
+		return err
+	}
+	err := write("asked", t.Asked)
+	if t.Handed != nil {
+		err = errors.Join(err, write("home_asked", t.Handed.Asked))
+	}
+	return err
 }
 
 func (d *doc) dismissed(v *task.Dismissal) {

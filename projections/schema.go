@@ -10,7 +10,7 @@ import (
 // A file of another version is not migrated but made again from the log.
 const (
 	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 7
+	schemaVersion = 8
 )
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must
@@ -44,9 +44,11 @@ CREATE INDEX tasks_waits    ON tasks (queue, id, waits) WHERE waits IS NOT NULL;
 CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
 CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
 
--- How many tasks there are, so that counting costs nothing.
+-- How many tasks there are, so that counting costs nothing. Home is the queue as people call it: of the
+-- route of a selector that whose nodes it chooses.
 CREATE TABLE counts (
 	queue TEXT    NOT NULL,
+	home  TEXT    NOT NULL,
 	state INTEGER NOT NULL,
 	n     INTEGER NOT NULL,
 	PRIMARY KEY (queue, state)
@@ -74,6 +76,25 @@ CREATE TABLE rates (
 CREATE TABLE queues (
 	name TEXT NOT NULL PRIMARY KEY,
 	doc  TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The latest task of each job and schedule, and the latest tick of each schedule on which anything was
+-- decided: at is what makes it the latest, in microseconds since 1970.
+CREATE TABLE latest (
+	kind TEXT    NOT NULL,
+	name TEXT    NOT NULL,
+	task TEXT    NOT NULL,
+	at   INTEGER NOT NULL,
+	PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+
+-- Ticks that got no task, up to the one at until.
+CREATE TABLE skips (
+	schedule TEXT    NOT NULL,
+	until    INTEGER NOT NULL,
+	reason   TEXT    NOT NULL,
+	n        INTEGER NOT NULL,
+	PRIMARY KEY (schedule, until)
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

@@ -42,48 +42,79 @@ func (s *Scheduler) bury(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	later := map[uint64]time.Time{} // offers of attempts that go on, and when to look at each again
+	tick := time.NewTicker(s.cfg.Sweep)
+	defer tick.Stop()
+	look := func(seq uint64) {
+		delete(later, seq)
+		holds, err := s.Dead(ctx, seq)
+		if holds > 0 {
+			later[seq] = time.Now().Add(holds)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn().Err(err).Uint64("offer", seq).Msg("a dead offer could not be dealt with; the sweep comes back to its task")
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case seq := <-heard:
-			if err := s.Dead(ctx, seq); err != nil && ctx.Err() == nil {
-				s.log.Warn().Err(err).Uint64("offer", seq).Msg("a dead offer could not be dealt with; the sweep comes back to its task")
+			look(seq)
+		case now := <-tick.C:
+			for seq, at := range later {
+				if !now.Before(at) {
+					look(seq)
+				}
 			}
 		}
 	}
 }
 
 // Dead ends the task of an offer that was given up, if the task still waits for
-// that very offer, and offers it anew if it runs under it. It may be called by
-// any number of schedulers.
-func (s *Scheduler) Dead(ctx context.Context, seq uint64) error {
+// that very offer, and offers it anew if it ran under it and its lease has ended. If the lease
+// holds, Dead changes nothing and returns for how long at least. It may be called by any number of
+// schedulers.
+func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, err error) {
 	r, found, err := s.cfg.Deliveries.Message(ctx, seq)
 	if err != nil || !found || r.Kind != events.KindOffer {
-		return err
+		return 0, err
 	}
 	t, err := s.rec.Load(ctx, r.Fact.Task)
 	if errors.Is(err, task.ErrUnknown) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// A message that cannot be read is nobody's offer: the read model lists it.
 	command, ok := task.Undelivered(t, r.Task())
 	if !ok {
-		return nil
+		return 0, nil
+	}
+	if lose, ok := command.(task.Lose); ok {
+		account, err := s.accounts.Of(ctx, &t)
+		if err != nil {
+			return s.cfg.AckWait, err
+		}
+		lose.Account = &account
+		command = lose
 	}
 	t, event, err := s.rec.Do(ctx, t, command)
+	var leased *task.Leased
 	switch {
+	case errors.As(err, &leased):
+		return leased.For, nil
+	case errors.Is(err, task.ErrLeased): // another session has adopted the attempt
+		return s.cfg.AckWait, nil
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced):
-		return nil
+		return 0, nil
 	case err != nil:
-		return fmt.Errorf("task %s: %w", t.ID, err)
+		return 0, fmt.Errorf("task %s: %w", t.ID, err)
 	case event != nil:
 		s.repaired(RepairDead, 1).Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
 	}
-	return s.rec.Settle(ctx, &t)
+	return 0, s.rec.Settle(ctx, &t)
 }
 
 // sweepIdle offers tasks anew that wait in a queue which is served, while there

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -65,6 +66,23 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != task.ReasonPoison {
 			t.Errorf("the one that waited is %s/%s", now.State, now.Reason)
 		}
+		// That its offer was handed out too often says nothing about the one that runs: its node is well.
+		named := node.Heartbeat{Session: "s-n1", Runs: []uint64{d.task(t, runs).Epoch}}
+		for range 20 {
+			if err := d.Memory.Beat(t.Context(), "n1", named, settings.AckWait); err != nil {
+				t.Fatal(err)
+			}
+			pass(settings.AckWait / 2)
+		}
+		if now := d.task(t, runs); now.State != task.Running || now.Losses != 0 {
+			t.Errorf("the one that runs is %s", now.State)
+		}
+		// But nobody would be offered it any more, so the scheduler comes back to it.
+		named.Runs = nil
+		if err := d.Memory.Beat(t.Context(), "n1", named, settings.AckWait); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * settings.AckWait)
 		if now := d.task(t, runs); now.State != task.Pending || !now.Offered || now.Losses != 1 {
 			t.Errorf("the one that ran is %s, offered %t", now.State, now.Offered)
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"millrace/desk"
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -32,8 +34,9 @@ type Schedules interface {
 	LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error)
 	// Decisions returns those that the log took from a time on.
 	Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error)
-	// PlaceOnce places a birth. The error wraps [events.ErrConflict] if it is there already.
-	PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error)
+	// Store is what the births of ticks depend on. Where no task can be made of what is named, its
+	// errors wrap [ErrNoTask].
+	desk.Store
 	// ArmSchedule sets the timer of a tick; without replace, one that is there stays.
 	ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error
 	// ArmedSchedules are those that have a timer.
@@ -42,8 +45,6 @@ type Schedules interface {
 	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
 	// TellSchedules tells the log of changes of definitions of which nobody has.
 	TellSchedules(ctx context.Context, before time.Time) (int, error)
-	// Hint tells a node to look at a task.
-	Hint(n node.ID, id task.ID) error
 	// Time is what the log's clock shows.
 	Time(ctx context.Context) (time.Time, error)
 }
@@ -60,7 +61,7 @@ type ticker struct {
 	last   events.Record    // the latest decision
 	again  bool             // what follows from decisions may be still to do: who made them may have died
 	ended  []schedule.Ended // of the tasks of earlier ticks, those that were seen to have ended
-	born   *events.Fact     // the birth that was made last, to be placed
+	born   *desk.Newborn    // the birth that was made last, to be placed
 }
 
 // ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
@@ -235,10 +236,12 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 		}
 		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
 		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
-			t.born, err = t.birth(ctx, admitted)
-			if errors.Is(err, ErrNoTask) {
+			if t.born, err = t.birth(ctx, admitted); err == nil {
+				err = t.s.desk.Refused(ctx, t.born.ID, t.born.Birth)
+			}
+			if reason := refusal(err); reason != "" {
 				t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", o.Tick).Msg("a tick gets no task")
-				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, err.Error())}
+				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
 			}
@@ -293,6 +296,7 @@ func (t *ticker) record(ctx context.Context, e task.ScheduleEvent) (bool, error)
 	seq, err := t.s.rec.Log.Append(ctx, f, t.last.Seq)
 	if err == nil {
 		t.last = events.Record{Seq: seq, Stored: now, Kind: events.KindTick, Fact: *f}
+		t.s.ticks.decided(&t.last)
 		return true, nil
 	}
 	if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
@@ -314,19 +318,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	}
 	switch e := e.(type) {
 	case task.ScheduleAdmitted:
-		f := t.born
-		var err error
-		if f == nil || f.Task != e.Made {
-			f, err = t.birth(ctx, e)
-		}
-		if errors.Is(err, ErrNoTask) {
-			t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.s.bearTick(ctx, f); err != nil {
+		if err := t.bear(ctx, e); err != nil {
 			return err
 		}
 	case task.ScheduleQueued:
@@ -339,8 +331,67 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	return errors.Join(errs...)
 }
 
-// birth makes the fact by which a tick gets its task. The error wraps [ErrNoTask] if none can be made.
-func (t *ticker) birth(ctx context.Context, e task.ScheduleAdmitted) (*events.Fact, error) {
+// bear makes the task of a tick, unless it is there. If it is refused after all, the tick is left out.
+func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
+	n, err := t.born, error(nil)
+	if n == nil || n.ID != e.Made {
+		n, err = t.birth(ctx, e)
+	}
+	if err == nil {
+		_, err = t.s.desk.Bear(ctx, n)
+	}
+	var there *events.Exists
+	if errors.As(err, &there) {
+		err = t.s.desk.SameBirth(there, n.Birth)
+	}
+	reason := refusal(err)
+	if err == nil || reason != "" {
+		t.s.ticks.bear(e.Made) // or it never will be there
+	}
+	switch {
+	case reason == "":
+		return err
+	case reason == task.SkipStranger:
+		t.s.log.Error().Err(err).Str("schedule", t.stored.Name).Str("task", string(e.Made)).Time("tick", e.Tick).
+			Msg("another task has the id of a tick's task: the schedule did not make it, and the tick gets none")
+	default:
+		t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
+	}
+	return t.leaveOut(ctx, e, reason, err.Error())
+}
+
+// leaveOut records that a tick which was to get a task gets none.
+func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, why string) error {
+	for {
+		if left, ok := t.last.Fact.Event.(task.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
+			return nil
+		}
+		ledger := t.ledger()
+		ledger.Open = slices.DeleteFunc(slices.Clone(ledger.Open), func(id task.ID) bool { return id == e.Made })
+		done, err := t.record(ctx, t.plan.Refuse(ledger, schedule.Owed{Tick: e.Tick}, t.stored.Revision, reason, why))
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// refusal is why a tick gets no task, as a reason of [task.ScheduleSkipped]; "" if err is nothing of the kind.
+func refusal(err error) string {
+	switch {
+	case errors.Is(err, ErrNoTask), errors.Is(err, desk.ErrInvalid):
+		return task.SkipInvalid
+	case errors.As(err, new(*events.Taken)):
+		return task.SkipUnique
+	case errors.Is(err, task.ErrQueueFull):
+		return task.SkipFull
+	case errors.Is(err, desk.ErrOther):
+		return task.SkipStranger
+	}
+	return ""
+}
+
+// birth makes the birth by which a tick gets its task.
+func (t *ticker) birth(ctx context.Context, e task.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := t.stored.Submission(e.Tick, e.Trigger)
 	var job *task.Job
 	var revision uint64
@@ -351,46 +402,46 @@ func (t *ticker) birth(ctx context.Context, e task.ScheduleAdmitted) (*events.Fa
 		}
 		job, revision = &j.Job, j.revision
 	}
-	born, err := task.Birth(submission, job, revision, t.s.rec.Now())
+	born, err := t.s.desk.Make(ctx, submission, job, revision)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoTask, err)
+		return nil, err
 	}
-	return t.s.rec.Fact(submission.ID, born), nil
-}
-
-// bearTick places a birth unless it is there, and whatever must follow it.
-func (s *Scheduler) bearTick(ctx context.Context, f *events.Fact) error {
-	seq, err := s.cfg.Schedules.PlaceOnce(ctx, f)
-	if errors.Is(err, events.ErrConflict) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.rec.SettleBirth(ctx, f, seq)
+	return &desk.Newborn{ID: submission.ID, Birth: &born}, nil
 }
 
 // cancel asks for a task's end, as a person would.
 func (s *Scheduler) cancel(ctx context.Context, id task.ID, reason string) error {
+	_, err := s.stop(ctx, id, reason)
+	return err
+}
+
+// stop asks for a task's end and returns the task as it is then; one of which nobody knows, or that
+// has ended, is no error.
+func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
-		return nil
+		return t, nil
 	}
 	if err != nil {
-		return err
+		return t, err
 	}
+	timed := t.State != task.Pending || !t.Offered
 	t, event, err := s.rec.Do(ctx, t, task.Cancel{Reason: reason})
 	switch {
 	case errors.Is(err, task.ErrEnded):
-		return nil
+		return t, nil
 	case err != nil:
-		return err
+		return t, err
 	}
 	switch event.(type) {
 	case task.CancelRequested:
-		return s.cfg.Schedules.Hint(node.ID(t.Node), id)
+		if t.Epoch > 0 && s.cfg.Hints != nil {
+			err = s.cfg.Hints.Hint(node.ID(t.Node), id)
+		}
 	case task.CancelConfirmed:
-		return s.rec.Log.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+		if timed {
+			err = s.rec.Log.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+		}
 	}
-	return nil
+	return t, err
 }

@@ -60,6 +60,7 @@ type plans struct {
 	from Schedules
 	following
 	all map[string]*planned // guarded by mu; they are never modified, only replaced
+	new map[string]bool     // guarded by mu; those that were put since they were last asked for
 }
 
 // planned is a definition with its plan.
@@ -126,7 +127,30 @@ func (p *plans) put(name string, stored *schedule.Stored) {
 	}
 	if plan, err := stored.Plan(); err == nil { // it was good when it was stored
 		p.all[name] = &planned{*stored, plan}
+		if p.new == nil {
+			p.new = map[string]bool{}
+		}
+		p.new[name] = true
 	}
+}
+
+// fresh returns, as far as they fire, the schedules that were put since it was last called, and
+// those with certain names.
+func (p *plans) fresh(also map[string]bool) []*planned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.new) == 0 && len(also) == 0 {
+		return nil
+	}
+	maps.Copy(also, p.new)
+	p.new = nil
+	all := make([]*planned, 0, len(also))
+	for name := range also {
+		if is := p.all[name]; is != nil {
+			all = append(all, is)
+		}
+	}
+	return all
 }
 
 // jobs keeps the jobs of schedules, from when they are first read until they change.

@@ -99,6 +99,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 	}
 	g.Go(func() error { f.wait(ctx); return nil })
 	g.Go(func() error { f.keep(ctx); return nil })
+	g.Go(func() error { f.watch(ctx); return nil })
 	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.SweepSchedules); return nil })
 	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.ReleaseTicks); return nil })
 	err := g.Wait()
@@ -143,6 +144,7 @@ func (f *firing) hold(it *fire) bool {
 		return false
 	}
 	f.held[it.Seq] = it
+	f.s.ticks.hold(it.Fact.Schedule, 1)
 	return true
 }
 
@@ -151,6 +153,7 @@ func (f *firing) done(it *fire) {
 	f.mu.Lock()
 	delete(f.held, it.Seq)
 	f.mu.Unlock()
+	f.s.ticks.hold(it.Fact.Schedule, -1)
 	<-f.room
 }
 

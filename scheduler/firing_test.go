@@ -36,6 +36,7 @@ type stage struct {
 	armed   map[string]schedule.Tick
 	asked   int // how often for changes
 	fires   map[string]events.Record
+	decided int // how many decisions were stored
 }
 
 func newStage(ahead time.Duration) *stage {
@@ -214,6 +215,7 @@ func (s *stage) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.decided++
 		s.last[f.Schedule] = events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}
 	}
 	return seq, err
@@ -243,6 +245,13 @@ func (s *stage) PlaceOnce(_ context.Context, f *events.Fact) (uint64, error) {
 	s.born[f.Task], s.made[f.Task] = s.now(), f
 	return 1, nil
 }
+
+func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (task.Job, uint64, error) {
+	return s.JobToRun(ctx, name)
+}
+
+func (s *stage) PinFiles(_ context.Context, f *task.Files) (*task.Files, error) { return f, nil }
+func (s *stage) Waiting(context.Context, string, int) (waiting int, err error)  { return 0, nil }
 
 func (s *stage) ArmSchedule(_ context.Context, name string, _ uint64, t schedule.Tick, _ bool) error {
 	s.mu.Lock()

@@ -121,7 +121,7 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 	if born {
 		h.needs = e.Needs
 		if n.births < maxBirths {
-			t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: r.Seq, At: r.Fact.At, Event: e})
+			t := task.Evolve(task.Task{ID: id}, r.Task())
 			h.birth = &t
 			n.births++
 		}

@@ -19,7 +19,14 @@ type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
+	// deserted are tasks that ran and were stopped, so that their children are: the children that were
+	// spawned by then, and those that come later. Guarded by mu.
+	deserted map[task.ID]struct{}
 }
+
+// maxDeserted bounds how many of those are remembered for children that come later; a child comes
+// within the grace of its parent.
+const maxDeserted = 10_000
 
 func newFamilies() *families { return &families{poke: make(chan struct{}, 1)} }
 
@@ -31,6 +38,32 @@ func (f *families) touch(id task.ID) {
 	f.touched[id] = struct{}{}
 	f.mu.Unlock()
 	poke(f.poke)
+}
+
+// desert notes that the children of a task are to be stopped.
+func (f *families) desert(id task.ID) {
+	f.mu.Lock()
+	if f.deserted == nil || len(f.deserted) >= maxDeserted {
+		f.deserted = map[task.ID]struct{}{}
+	}
+	f.deserted[id] = struct{}{}
+	f.mu.Unlock()
+	f.touch(id)
+}
+
+// isDeserted tells whether the children of a task are to be stopped.
+func (f *families) isDeserted(id task.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, is := f.deserted[id]
+	return is
+}
+
+// lives notes that a task has another life.
+func (f *families) lives(id task.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.deserted, id)
 }
 
 func (f *families) take() []task.ID {
@@ -48,11 +81,21 @@ func (f *families) observe(step *events.Step) {
 	if is.State == step.Was.State {
 		return
 	}
+	id := step.Record.Fact.Task
 	if is.Parent != "" && is.State.Terminal() != step.Was.State.Terminal() {
 		f.touch(is.Parent)
 	}
+	if is.Parent != "" && step.Was.State == task.Unknown && f.isDeserted(is.Parent) {
+		f.touch(is.Parent) // it was asked for just before its parent was stopped
+	}
+	switch stopped := is.Epoch > 0 && task.Deserted(is.State, is.Reason); {
+	case stopped:
+		f.desert(id)
+	case step.Was.State.Terminal():
+		f.lives(id)
+	}
 	if is.Epoch == 0 && (is.State == task.Running || is.State == task.Cancelling) {
-		f.touch(step.Record.Fact.Task)
+		f.touch(id)
 	}
 }
 
@@ -95,6 +138,9 @@ func (s *Scheduler) sweepParents(ctx context.Context) error {
 // may run after all; its end, after theirs; and another life, if one of them has one. Any
 // number of schedulers may do so at once.
 func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
+	if s.families.isDeserted(id) {
+		return s.stopSpawned(ctx, id)
+	}
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) || err == nil && (!t.Spec.Parental() || t.Waiting()) {
 		return nil
@@ -131,15 +177,11 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		return nil // what the view does not know of yet it will tell
 	}
 	if c, end := command.(task.Conclude); end {
-		if t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
-			children, err := s.view.Known(ctx, ids)
-			if err != nil || t.Expects(children) {
-				return err // the sweep comes back to it
-			}
+		children, err := s.view.Known(ctx, ids)
+		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && t.Expects(children) {
+			return err // the sweep comes back to it
 		}
-		if command, err = s.gather(ctx, &t, ids, c); err != nil {
-			return err
-		}
+		command = s.gather(&t, children, c)
 	}
 	_, event, err := s.rec.Do(ctx, t, command)
 	if errors.Is(err, task.ErrEnded) {
@@ -152,6 +194,23 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Msg("a parent has ended with its children")
 	}
 	return nil
+}
+
+// stopSpawned passes the cancel of a task that ran on to the children that its program has asked for.
+func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
+	children, err := s.view.Spawned(ctx, id)
+	if err != nil || len(children) == 0 {
+		return err
+	}
+	t, err := s.rec.Load(ctx, id)
+	if err != nil || t.Spec.Parental() || !task.Deserted(t.State, t.Reason) {
+		return err // it has another life
+	}
+	var errs []error
+	for _, child := range children {
+		errs = append(errs, s.cancel(ctx, child, task.ParentCancelled))
+	}
+	return errors.Join(errs...)
 }
 
 // expand finds the children of a parent among the nodes as they are now.
@@ -167,14 +226,19 @@ func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, e
 	return now, event != nil, err
 }
 
-// gather adds to the end of a parent what its children have brought forth.
-func (s *Scheduler) gather(ctx context.Context, t *task.Task, ids []task.ID, c task.Conclude) (task.Command, error) {
-	if _, own := task.OwnChildren(t); !own {
-		return c, nil
+// gather adds to the end of a parent what its children have brought forth. If another task has the
+// id of one of them, the parent has failed.
+func (s *Scheduler) gather(t *task.Task, children []task.Task, c task.Conclude) task.Command {
+	if name, id, field := t.Strange(children); name != "" {
+		c.Message = fmt.Sprintf("task %s has the id of child %q, and this task has not made it: %s differs", id, name, field)
+		s.log.Error().Str("task", string(t.ID)).Msg(c.Message)
+		c.State, c.Reason = task.Error, task.ReasonSystem
+		return c
 	}
-	children, err := s.view.Known(ctx, ids)
-	c.Result = task.Gather(t, children)
-	return c, err
+	if _, own := task.OwnChildren(t); own {
+		c.Result = task.Gather(t, children)
+	}
+	return c
 }
 
 // awaken gives another life to steps that were skipped and may run after all, and says so in ends.
@@ -212,7 +276,7 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 		if err != nil {
 			return err
 		}
-		if ends[id] = (task.End{State: child.State, Reason: child.Reason}); !child.State.Terminal() {
+		if ends[id] = task.EndOf(&child); !child.State.Terminal() {
 			break
 		}
 	}
@@ -242,7 +306,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 		if !mine {
 			child, err := s.rec.Load(ctx, id) // the read model may lag
 			if err == nil {
-				ends[id] = task.End{State: child.State, Reason: child.Reason}
+				ends[id] = task.EndOf(&child)
 				continue
 			}
 			if !errors.Is(err, task.ErrUnknown) {
@@ -273,17 +337,13 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 		if e := ends[id]; e.State.Terminal() || e.State == task.Cancelling {
 			continue
 		}
-		child, err := s.rec.Load(ctx, id)
-		if errors.Is(err, task.ErrUnknown) {
-			continue
-		}
-		if err == nil {
-			child, _, err = s.rec.Do(ctx, child, task.Cancel{Reason: "its parent was cancelled"})
-		}
-		if err != nil && !errors.Is(err, task.ErrEnded) {
+		child, err := s.stop(ctx, id, task.ParentCancelled)
+		if err != nil {
 			return err
 		}
-		ends[id] = task.End{State: child.State, Reason: child.Reason}
+		if child.State != task.Unknown {
+			ends[id] = task.EndOf(&child)
+		}
 	}
 	return nil
 }

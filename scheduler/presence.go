@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 )
 
@@ -16,6 +17,8 @@ type Heartbeats interface {
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	// Beating returns a node's heartbeat, and false if it has run out. It does not lag.
 	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
+	// Pulses read a node's heartbeat with the server's times.
+	events.Pulses
 	// WatchBeats calls gone with each node whose heartbeat runs out or is removed,
 	// as it happens, until ctx ends. It calls lost at first, and each time some
 	// may have been missed since.
@@ -119,13 +122,13 @@ func poke(c chan struct{}) {
 	}
 }
 
-// vanished records that a node is offline if it has no heartbeat now.
+// vanished records that a node is offline if it has no heartbeat now. One of another session proves
+// nothing: a process that was suspended has woken up, and written over that of its successor.
 func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
 	if !n.Alive() {
 		return nil
 	}
-	h, beats, err := s.beats.Beating(ctx, n.ID)
-	if err != nil || beats && h.Session == n.Session {
+	if _, beats, err := s.beats.Beating(ctx, n.ID); err != nil || beats {
 		return err
 	}
 	_, event, err := s.rec.DoNodeFrom(ctx, *n, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
@@ -203,8 +206,8 @@ func (s *Scheduler) reap(ctx context.Context) error {
 	}
 	for {
 		wait := reapEvery
-		if err := errors.Join(s.Reap(ctx), s.ReapSelectors(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("what is left of retired nodes cannot be removed now; trying again in a minute")
+		if err := errors.Join(s.Reap(ctx), s.ReapSelectors(ctx), s.ReapLanes(ctx)); err != nil && ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute")
 			wait = time.Minute
 		}
 		select {

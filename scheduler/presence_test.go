@@ -166,6 +166,60 @@ func TestReaper(t *testing.T) {
 	})
 }
 
+// lanes are those of a server, and when each was used last.
+type lanes struct {
+	mu   sync.Mutex
+	used map[task.Lane]time.Time // guarded by mu
+}
+
+func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []task.Lane, _ error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for lane, used := range l.used {
+		if used.Before(since) {
+			unused = append(unused, lane)
+		}
+	}
+	return unused, nil
+}
+
+func (l *lanes) CloseLane(_ context.Context, lane task.Lane, since time.Time) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	closed := l.used[lane].Before(since)
+	if closed {
+		delete(l.used, lane)
+	}
+	return closed, nil
+}
+
+// Lanes that nobody has used for a day go, and no others.
+func TestReapLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld()
+		old, used := task.Lane{Queue: "old", Priority: 8}, task.Lane{Queue: "used", Priority: 8}
+		all := &lanes{used: map[task.Lane]time.Time{old: time.Now(), used: time.Now()}}
+		ctx, stop := context.WithCancel(context.Background())
+		defer func() { stop(); synctest.Wait() }()
+		for range 2 {
+			s := New(w.Memory, w, w, Config{Settings: settings, Routes: &routes{}, Lanes: all})
+			go func() { _ = s.Run(ctx) }() // it returns nil
+		}
+		there := func() int { all.mu.Lock(); defer all.mu.Unlock(); return len(all.used) }
+		pass(23 * time.Hour)
+		if there() != 2 {
+			t.Error("a lane went before its time")
+		}
+		all.mu.Lock()
+		all.used[used] = time.Now()
+		all.mu.Unlock()
+		pass(3 * time.Hour)
+		if _, stays := all.used[used]; there() != 1 || !stays {
+			t.Errorf("after a day there are %v", all.used)
+		}
+	})
+}
+
 // To retire a node strands nothing that ran there.
 func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -174,6 +228,7 @@ func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 		w.run(t, 1)
 		id := w.submit(t, task.Spec{})
 		w.claim(t, id, "n1")
+		w.setBeat("n1", node.Heartbeat{})
 		for _, c := range []node.Command{node.Vanish{Session: "s-n1"}, node.Retire{}} {
 			if _, _, err := w.rec.DoNode(t.Context(), "n1", c); err != nil {
 				t.Fatal(err)

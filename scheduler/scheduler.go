@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"millrace/desk"
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -32,6 +33,8 @@ type View interface {
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 	// Parents returns the parents that have not ended, at most limit.
 	Parents(ctx context.Context, limit int) ([]task.ID, error)
+	// Spawned returns the children of a task that have not ended, of those that its program has asked for.
+	Spawned(ctx context.Context, parent task.ID) ([]task.ID, error)
 	// Ends returns how far tasks have come, and the sequence that reflects; what is not known is not there.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
@@ -64,6 +67,10 @@ type Config struct {
 	Deliveries Deliveries
 	// Selectors are told what routes of selectors stand for, if nobody has. Default: nobody is.
 	Selectors Selectors
+	// Lanes are tidied up, as routes of selectors are. Default: nothing is.
+	Lanes Lanes
+	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
+	Idle time.Duration
 	// Jobs are the definitions to look after. Default: none.
 	Jobs Jobs
 	// Schedules are those whose ticks it makes tasks of. Default: none.
@@ -82,7 +89,8 @@ type Config struct {
 	Flap node.FlapPolicy
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
-	// Now is the time by which deadlines have passed. Default: [time.Now].
+	// Now is the time by which deadlines have passed. Default: that of the log, if it has a method Now as
+	// package jet's has; else [time.Now].
 	Now func() time.Time
 	Log zerolog.Logger
 }
@@ -113,11 +121,10 @@ func (c Config) withDefaults() Config {
 	set(&c.React, 250*time.Millisecond)
 	set(&c.Settling, 5*time.Second)
 	set(&c.Look, c.Sweep)
+	set(&c.Idle, 24*time.Hour)
+	c.Idle = max(c.Idle, MinIdle)
 	if c.Refusing == 0 {
 		c.Refusing = 16
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	if c.Looked == nil {
 		c.Looked = func(string, time.Time, time.Time, error) {}
@@ -132,6 +139,8 @@ type Scheduler struct {
 	beats Heartbeats
 	rec   *events.Recorder
 	log   zerolog.Logger
+	// accounts tell whether leases have ended.
+	accounts *events.Accounts
 
 	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
 	idle     map[string]bool      // queues that were found without offers at the last sweep
@@ -149,23 +158,37 @@ type Scheduler struct {
 	needs           *needs
 	heldSweep       heldSweep
 
+	ticks         *tickWatch
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
 	plans         plans
 	jobs          jobs
+	desk          *desk.Desk
 	admitter      *admitter // nil if no limits are looked after
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
 func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+		if own, ok := log.(interface{ Now() time.Time }); ok {
+			cfg.Now = own.Now
+		}
+	}
 	needs, parents := newNeeds(), newFamilies()
 	s := &Scheduler{
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
+		accounts: &events.Accounts{Log: log, Beats: beats, Lease: cfg.AckWait},
 		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
 	}
+	s.ticks = newTickWatch(cfg.Now)
+	if cfg.Schedules != nil {
+		s.reactors = append(s.reactors, s.ticks)
+	}
+	s.desk = &desk.Desk{Store: cfg.Schedules, Rec: s.rec}
 	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
 	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
 	if cfg.Limits != nil {
@@ -389,8 +412,17 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if err != nil {
 			return fmt.Errorf("read node %s: %w", id, err)
 		}
-		w.nodes[id] = events.FoldNode(id, records)
+		w.know(events.FoldNode(id, records))
 		around = w.Around(&t)
+	}
+	if !around.NodeGone.IsZero() {
+		beats, err := w.beats(ctx, s.beats, &t)
+		if err != nil {
+			return err
+		}
+		if beats {
+			around.NodeGone = time.Time{}
+		}
 	}
 	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
 		return nil // for how long is known only to the look at all queues
@@ -411,8 +443,20 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		s.repaired(kind, 1).Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
 		return s.rec.Settle(ctx, &t)
 	}
-	t, event, err := s.rec.Do(ctx, t, duty.Command)
+	command := duty.Command
+	if lose, ok := command.(task.Lose); ok && !around.NodeGone.IsZero() && (t.Spec.Adopts() || w.nodes[node.ID(t.Node)].Session != t.Session) {
+		// By when nothing is left of it depends on times that were written by other clocks.
+		account, err := s.accounts.Of(ctx, &t)
+		if err != nil {
+			return err
+		}
+		lose.Account = &account
+		command = lose
+	}
+	t, event, err := s.rec.Do(ctx, t, command)
 	switch {
+	case errors.Is(err, task.ErrLeased):
+		return nil // and this is looked at again
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
 	case err != nil:

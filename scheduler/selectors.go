@@ -19,9 +19,33 @@ type Selectors interface {
 	Retract(ctx context.Context, d task.Declaration) error
 }
 
-// idleSelector is how long a route of a selector stays that nobody uses. It must far
-// exceed the time for which a writer takes its declaration for granted.
-const idleSelector = 24 * time.Hour
+// Lanes are what the server holds for tasks that wait in a queue with another priority, or with a key.
+type Lanes interface {
+	// UnusedLanes lists those that nobody has used since a time.
+	UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error)
+	// CloseLane removes what the server holds for one, and tells whether it did. One that is used, or in which something
+	// lies, stays. Nothing is lost by it: whoever uses it next opens it again.
+	CloseLane(ctx context.Context, l task.Lane, since time.Time) (bool, error)
+}
+
+// MinIdle is the least for which lanes and routes of selectors may stay that nobody uses: longer than a writer
+// takes what it has said of one for granted.
+const MinIdle = 2 * time.Hour
+
+// ReapLanes removes once the lanes that nobody has used for long.
+func (s *Scheduler) ReapLanes(ctx context.Context) error {
+	if s.cfg.Lanes == nil {
+		return nil
+	}
+	since := s.rec.Now().Add(-s.cfg.Idle)
+	unused, err := s.cfg.Lanes.UnusedLanes(ctx, since)
+	errs := []error{err}
+	for _, l := range unused {
+		_, err := s.cfg.Lanes.CloseLane(ctx, l, since)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
 
 // learn finds out from a task what the route of a selector asks of nodes, and sees
 // to it that they know.
@@ -56,7 +80,7 @@ func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 	declared, err := s.cfg.Selectors.Declared(ctx)
 	errs := []error{err}
 	for _, d := range declared {
-		if s.rec.Now().Sub(d.At) < idleSelector {
+		if s.rec.Now().Sub(d.At) < s.cfg.Idle {
 			continue
 		}
 		busy, err := s.view.Busy(ctx, d.Route())

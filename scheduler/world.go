@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"time"
 
 	"millrace/node"
@@ -15,13 +16,15 @@ type World struct {
 	unserved map[string]time.Time
 	// paused are the queues that are, as far as somebody has looked.
 	paused map[string]*task.Pause
+	// beating are heartbeats that were read after all that is known of their nodes.
+	beating map[node.ID]node.Heartbeat
 	// selectors are what routes of selectors ask of nodes, as far as a task there was seen.
 	selectors map[string]node.Want
 }
 
 // NewWorld is the world as these nodes make it, seen now.
 func NewWorld(nodes []node.Node, now time.Time) *World {
-	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, paused: map[string]*task.Pause{}, selectors: map[string]node.Want{}}
+	w := &World{nodes: make(map[node.ID]node.Node, len(nodes)), seen: now, unserved: map[string]time.Time{}, paused: map[string]*task.Pause{}, beating: map[node.ID]node.Heartbeat{}, selectors: map[string]node.Want{}}
 	for _, n := range nodes {
 		w.nodes[n.ID] = n
 	}
@@ -80,10 +83,30 @@ func (w *World) Around(t *task.Task) task.Surroundings {
 			}
 		}
 	}
+	around.Lacks = w.lacks(t)
 	if n, ok := w.nodes[node.ID(t.Node)]; ok && t.Live() {
 		around.NodeGone = n.Gone(t.Session)
 	}
 	return around
+}
+
+// lacks says that of the nodes that are there none can run a task that waits.
+func (w *World) lacks(t *task.Task) string {
+	means := t.Spec.Means()
+	if means == "" || t.State != task.Pending {
+		return ""
+	}
+	there := false
+	for _, n := range w.nodes {
+		if n.Alive() && n.Runs(means) {
+			return ""
+		}
+		there = there || n.Alive()
+	}
+	if !there {
+		return ""
+	}
+	return "no node that is there " + task.HasMeans(means)
 }
 
 // doubted is the node on which the task's duty depends, if what is known of it says
@@ -99,6 +122,29 @@ func (w *World) doubted(t *task.Task, around task.Surroundings) node.ID {
 		return ""
 	}
 	return id
+}
+
+// know puts what was read of a node just now in place of what was known.
+func (w *World) know(n node.Node) {
+	w.nodes[n.ID] = n
+	delete(w.beating, n.ID)
+}
+
+// beats tells whether the session beats that runs the task, although the facts of its node say that
+// it is over. Whoever recorded that may have been slow: it has beaten since, and may have claimed
+// the task since. It is asked only after those facts are known. A session that beats
+// records soon that it is online.
+func (w *World) beats(ctx context.Context, heartbeats Heartbeats, t *task.Task) (bool, error) {
+	id := node.ID(t.Node)
+	h, asked := w.beating[id]
+	if !asked {
+		var err error
+		if h, _, err = heartbeats.Beating(ctx, id); err != nil {
+			return false, err
+		}
+		w.beating[id] = h
+	}
+	return h.Session == t.Session, nil
 }
 
 func placeOf(t *task.Task) task.Place {

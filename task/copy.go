@@ -36,7 +36,7 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 	if err != nil {
 		return e, err
 	}
-	e.RetryOf, e.Inputs = t.ID, t.Inputs
+	e.RetryOf, e.Inputs, e.Step = t.ID, t.Inputs, t.Step
 	if e.Origin = t.Origin; e.Schedule != "" {
 		e.Trigger = TriggerManual // the tick has its task already
 	}

@@ -52,7 +52,8 @@ func (MessageDismissed) isMessageEvent() {}
 
 // Undelivered is the command that follows when an offer of a task is given up
 // because it was handed out too often. The second result is false if nothing
-// does: the task has moved on, or the message is no offer.
+// does: the task has moved on, or the message is no offer. A [Lose] needs an account of the lease,
+// for how often an offer was handed out says nothing about the attempt that runs under it.
 func Undelivered(t Task, offer Recorded) (Command, bool) {
 	var after uint64
 	switch e := offer.Event.(type) {

@@ -51,6 +51,9 @@ type Claim struct {
 	Labels map[string]string
 	// Rate is that of the queue from which the offer came.
 	Rate QueueRate
+	// Account is what the log knows about the lease of the attempt that runs under this offer. It is
+	// needed only if there is one, which the refusal [ErrLeased] says; nil before that.
+	Account *Account
 }
 
 // Finish reports success of the attempt with this epoch.
@@ -101,6 +104,9 @@ type Extend struct {
 type Lose struct {
 	Epoch  uint64
 	Reason string
+	// Account, if it is set, must say that the lease of the attempt has ended; else the command is
+	// refused with [ErrLeased].
+	Account *Account
 }
 
 // ReportLate keeps what a fenced attempt wanted to say.
@@ -208,6 +214,8 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 			return nil, ErrNoParent
 		}
 		return Concluded(c), nil
+	case PassOn:
+		return passOn(t, c)
 	case HandOver:
 		return handOver(t, c, now)
 	case Postpone:
@@ -229,7 +237,7 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	case Skip:
 		return skip(t, c)
 	case Unbind:
-		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.Route == t.shared()) {
+		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.atShared()) {
 			return nil, ErrShared
 		}
 		return reassign(t, Reassign{From: t.Route, To: t.shared(), Reason: c.Reason})
@@ -270,7 +278,7 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	case t.State.Terminal():
 		return nil, ErrEnded
 	case t.Waiting():
-		if c.After != t.Turn {
+		if c.After != t.Turn || len(t.Holds) > 0 {
 			return nil, ErrStale
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
@@ -289,20 +297,24 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	case c.Offer != t.Offer:
 		return nil, ErrStale
 	}
+	// The offer under which the attempt holds its lease has come to somebody else. That alone
+	// means nothing: see [ErrLeased].
+	over, err := c.Account.ended(t)
+	if err != nil {
+		return nil, err
+	}
 	if t.Route.Selected() {
 		if _, err := fits(t, c, start); err != nil {
 			return nil, err // whoever takes it over must match, too
 		}
 	}
-	// The offer under which the attempt holds its lease has come to somebody
-	// else: the lease has run out.
 	if t.State == Cancelling {
 		return lostWhileCancelling(t), nil
 	}
 	if t.Losses >= MaxLosses {
 		return poison(t), nil
 	}
-	start.TookOver = &TookOver{Epoch: t.Epoch, Reason: "the lease of " + t.Node + " ran out"}
+	start.TookOver = over
 	return start, nil
 }
 
@@ -360,6 +372,11 @@ func report(t *Task, c Command, now time.Time) (Event, error) {
 	case Adopt:
 		return adopt(t, c)
 	case Lose:
+		if c.Account != nil {
+			if _, err := c.Account.ended(t); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case t.State == Cancelling:
 			return lostWhileCancelling(t), nil
@@ -433,10 +450,21 @@ func NextOffer(t *Task) (Queued, bool) {
 	switch {
 	case len(t.Holds) > 0:
 	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
-		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.Reason, Due: t.Due, Rated: t.Rated}, true
+		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.queuedFor(), Due: t.Due, Rated: t.Rated}, true
 	}
 	return Queued{}, false
 }
+
+// queuedFor is why the task is offered, as a code.
+func (t *Task) queuedFor() string {
+	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
+		return ReasonBorn
+	}
+	return t.Reason
+}
+
+// ReasonBorn is why a task is offered of which the birth lies on its chain.
+const ReasonBorn = "born"
 
 // Renewed is an offer to take the place of one that was handed out and is given back. It is good for
 // the same turn; the claim lets only one of them pass. The second result is false for what is no offer.

@@ -17,6 +17,12 @@ func TestDecide(t *testing.T) {
 	claimAfter := func(turn uint64) Claim { c := claimed; c.After = turn; return c }
 	takeover := Claim{Node: "n2", Session: "s2", Offer: 1}
 	poisoned := after(pending, append(lose(MaxLosses), AttemptStarted{Attempt: MaxLosses + 1, Node: "last", Offer: 1})...)
+	// by claims with an account of the attempt at an epoch, so long after that was claimed.
+	by := func(epoch uint64, session string, age time.Duration) Claim {
+		c := takeover
+		c.Account = &Account{Epoch: epoch, Session: session, Claimed: noon, Now: noon.Add(age), Lease: Duration(lease)}
+		return c
+	}
 	withinBound := Submitted{Work: Work{Spec: bounded, Route: "default.5", StartBy: noon.Add(time.Minute)}}
 
 	for _, c := range []struct {
@@ -48,12 +54,20 @@ func TestDecide(t *testing.T) {
 		{"and must keep it", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5*time.Minute + 16*time.Second),
 			GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
 
-		// The lease has run out: the offer comes to somebody else.
-		{"take over", running, takeover, noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 1,
-			TookOver: &TookOver{Epoch: 2, Reason: "the lease of n1 ran out"}}, nil},
-		{"take over what was to be cancelled", cancelling, takeover, noon,
+		// The offer of what runs comes to somebody else: only the account tells whether its lease has ended.
+		{"an offer alone takes nothing over", running, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
+		{"an offer alone ends no cancel", cancelling, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
+		{"an offer alone counts as no loss", poisoned, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
+		{"an account of another attempt", running, by(1, "s1", lease), noon, nil, ErrLeased},
+		{"an account of another session", running, by(2, "s0", lease), noon, nil, ErrLeased},
+		{"the lease holds", running, by(2, "s1", lease-1), noon, nil, ErrLeased},
+		{"the lease holds while it is cancelled", cancelling, by(2, "s1", lease-1), noon, nil, ErrLeased},
+		{"take over", running, by(2, "s1", lease), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 1,
+			TookOver: &TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
+				Ground: GroundClaim, Heard: noon, Judged: noon.Add(lease), Lease: Duration(lease)}}, nil},
+		{"take over what was to be cancelled", cancelling, by(2, "s1", lease), noon,
 			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
-		{"take over once too often", poisoned, takeover, noon,
+		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), noon,
 			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 
 		// What a node reports.
@@ -88,6 +102,9 @@ func TestDecide(t *testing.T) {
 		{"release although a cancel was asked for", cancelling, Release{Epoch: 2}, noon, CancelConfirmed{Reason: "not needed", Epoch: 2}, nil},
 		{"release under an old epoch", running, Release{Epoch: 1}, noon, nil, ErrFenced},
 		{"lose", running, Lose{Epoch: 2, Reason: "gone"}, noon, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
+		{"lose by an account", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease).Account}, noon, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
+		{"lose what holds its lease", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease-1).Account}, noon, nil, ErrLeased},
+		{"lose what was adopted meanwhile", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s0", lease).Account}, noon, nil, ErrLeased},
 		{"lose once too often", poisoned, Lose{Epoch: uint64(len(poisoned))}, noon,
 			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 		{"lose what was to be cancelled", cancelling, Lose{Epoch: 2}, noon,
@@ -157,7 +174,7 @@ type foreign struct{ Command }
 // In every state every command is decided or refused for a documented reason,
 // and what is decided takes effect.
 func TestDecideMatrix(t *testing.T) {
-	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting, ErrNotDead}
+	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting, ErrNotDead, ErrLeased}
 	seen := map[State]bool{}
 	for name, h := range histories {
 		task := given(h.events...)
@@ -217,7 +234,9 @@ func allCommands(t Task) []Command {
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
 		for _, offer := range []uint64{0, t.Offer, t.Offer + 1} {
 			all = append(all, Claim{Node: "n2", Session: "s2", Offer: offer, After: turn},
-				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: QueueRate{Queue: "default", Since: 99}})
+				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: QueueRate{Queue: "default", Since: 99}},
+				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon}},
+				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon, Claimed: noon, Lease: 1}})
 		}
 	}
 	return all

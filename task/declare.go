@@ -51,8 +51,16 @@ func (s *Spec) room() Selector {
 // queue, and is chosen by the selector. On the own route of a node and in a plain
 // queue the selector is empty.
 func (w *Work) Asks() (queue string, needs Selector) {
+	if a := w.Asked; a != nil && w.Route.Selected() && SelectorQueue(a.Queue, a.Needs) == w.Route.Queue() {
+		return a.Queue, a.Needs
+	}
 	if !w.Route.Selected() || w.Spec == nil {
 		return w.Route.Queue(), nil
+	}
+	if p := &w.Spec.Place; p.named() {
+		if needs = namedNeeds(p.Nodes, w.Spec); SelectorQueue("", needs) == w.Route.Queue() {
+			return "", needs
+		}
 	}
 	queue = w.Spec.Place.Queue
 	if queue == "" {

@@ -34,6 +34,8 @@ type Surroundings struct {
 	Unserved time.Time
 	// Able are those of the nodes that the task is meant for which take new work, in its own order.
 	Able []string
+	// Lacks says in words that no node that is there can run the task; "" if one can, or if none is there.
+	Lacks string
 	// NodeGone is since when nothing can be expected of the session that runs the
 	// task; zero if it is not over.
 	NodeGone time.Time
@@ -41,6 +43,14 @@ type Surroundings struct {
 	Paused *Pause
 	// Seen is when this was looked at; zero if nobody has.
 	Seen time.Time
+}
+
+// lacks is Lacks as a part of a sentence.
+func (s *Surroundings) lacks() string {
+	if s.Lacks == "" {
+		return ""
+	}
+	return ", and passes it on to nodes that can run it: " + s.Lacks
 }
 
 // Duty says who must act next on a task, by when, and what happens otherwise.
@@ -82,7 +92,7 @@ func owes(t Task, around Surroundings, s Settings) Duty {
 			Else: "the scheduler offers it"}
 	case Pending:
 		if !t.Offered {
-			return Duty{Who: "scheduler", What: "place its next offer (" + t.Reason + ")", By: t.Since.Add(s.Slack),
+			return Duty{Who: "scheduler", What: "place its next offer (" + t.queuedFor() + ")", By: t.Since.Add(s.Slack),
 				Else: "the sweep of any scheduler offers it"}
 		}
 		return pendingDuty(t, around, s)
@@ -111,7 +121,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	queue := t.Route.Queue()
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
-			Who: "worker", What: fmt.Sprintf("one of the %d online nodes that serve queue %q claims it as soon as a slot is free", around.Serving, queue) + t.shunned(),
+			Who: "worker", What: fmt.Sprintf("%s queue %q claims it as soon as a slot is free", oneOf(around.Serving, "online node that serves", "online nodes that serve"), queue) + t.shunned() + around.lacks(),
 		})
 	}
 	since := t.Since
@@ -130,6 +140,14 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	return d
 }
 
+// oneOf is "the one node that serves" or "one of the 3 nodes that serve".
+func oneOf(n int, one, more string) string {
+	if n == 1 {
+		return "the one " + one
+	}
+	return fmt.Sprintf("one of the %d %s", n, more)
+}
+
 func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "node " + t.Node, What: fmt.Sprintf("run attempt %d to its end and extend its lease at least every %v", t.Attempt, s.AckWait)}
 	lost := "the attempt is declared lost and offered again"
@@ -138,13 +156,8 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 		d.By = t.CancelBy
 		lost = "it ends as abnormal/lost, for the end of the process was not seen"
 		d.Command = Lose{Epoch: t.Epoch, Reason: "the end was not confirmed"}
-	} else if until := t.RunUntil(); !until.IsZero() {
-		d.By = until.Add(t.grace() + StopMargin)
-		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", d.By.Sub(t.StartedAt)-t.grace()-StopMargin)}
 	} else {
-		// Renewals leave no facts; when one fails, the server offers the task to somebody else.
-		d.By, d.Look = looked(t.StartedAt, around).Add(s.AckWait), true
-		lost = "its lease has run out, and whoever serves its route takes it over; nothing else ends it (timeout.run would)"
+		lost = runningDuty(&t, &d, around, s)
 	}
 	d.Else = lost
 	if around.NodeGone.IsZero() {
@@ -163,6 +176,37 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	}
 	d.Command = Lose{Epoch: t.Epoch, Reason: "node " + t.Node + " is offline"}
 	return d
+}
+
+// runningDuty sets by when something has to happen to an attempt that runs, and returns what follows
+// else. The nearest date counts: the next renewal of the lease, or the run timeout. Once the run timeout has
+// passed, or if nobody says when this is asked, it is when the attempt is declared lost.
+func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise string) {
+	until := t.RunUntil()
+	// Renewals leave no facts; when one fails, the server offers the task to another worker.
+	lease := looked(t.StartedAt, around).Add(s.AckWait)
+	switch {
+	case until.IsZero():
+		d.By, d.Look = lease, true
+		return "its lease has run out, and whoever serves its route takes it over; nothing else ends it (timeout.run would)"
+	case around.Seen.IsZero() || !around.Seen.Before(until):
+		d.By = until.Add(t.grace() + StopMargin)
+		d.Command = Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", until.Sub(t.StartedAt))}
+		return "the attempt is declared lost and offered again"
+	case lease.Before(until):
+		d.By, d.Look = lease, true
+		return fmt.Sprintf("its lease has run out, and whoever serves its route takes it over; its run timeout passes at %s", clock(until))
+	}
+	d.By, d.Look = until, true
+	return "its run timeout has passed: its node stops it, and the attempt fails as error/timeout" + t.retriesLeft()
+}
+
+// retriesLeft says whether a failure may be followed by another attempt.
+func (t *Task) retriesLeft() string {
+	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.covers(ReasonTimeout, nil) {
+		return ""
+	}
+	return "; another attempt may follow"
 }
 
 func (t *Task) runTimeout() time.Duration {

@@ -147,6 +147,7 @@ func itemChildren(parent *Task) func(name string) Submitted {
 	items, _ := each.items(&parent.Work)
 	spec.Each, spec.Signal, spec.Unique, spec.Timeout.Total = nil, nil, Unique{}, 0
 	w := parent.Work
+	w.Asked = nil
 	w.EndBy = time.Time{}
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
 	w.Inputs = without(w.Inputs, each.Result)
@@ -163,6 +164,7 @@ func itemChildren(parent *Task) func(name string) Submitted {
 	delete(params, each.Param)
 	return func(name string) Submitted {
 		w := w
+		w.Step = parent.stepBelow(name)
 		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(items) {
 			w.Params, _ = merge(params, map[string]json.RawMessage{ItemParam: items[i]}) // JSON already
 		}

@@ -27,6 +27,10 @@ type Work struct {
 	EndBy  time.Time `json:"end_by,omitzero"`
 	Group  string    `json:"group,omitzero"`
 	Parent ID        `json:"parent,omitzero"`
+	// Step is the child's name below the outermost parent, as a path: "transform", or "sum/0" for the
+	// first value of the list of step sum. A child on a node bears the node's name. "" for a task that
+	// no parent was expanded into.
+	Step string `json:"step,omitzero"`
 	// Holds are what has to open before the task is offered. Empty in an offer.
 	Holds []string `json:"holds,omitzero"`
 	// FairKey shares the queue out: tasks of different keys are taken in turn. "" for none.
@@ -35,6 +39,8 @@ type Work struct {
 	Needs *Needs `json:"needs,omitzero"`
 	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
 	Inputs json.RawMessage `json:"inputs,omitzero"`
+	// Asked is what its route asks of nodes; nil if that follows from the spec.
+	Asked *Asked `json:"asked,omitzero"`
 	// Origin is zero for a task that no schedule made.
 	Origin
 }
@@ -69,14 +75,24 @@ type AttemptStarted struct {
 	Node, Session string
 	// Offer is the sequence of the offer under which the attempt holds its lease.
 	Offer uint64
-	// TookOver is set if the offer's lease had run out under another attempt.
+	// TookOver is set if the offer's lease had ended under another attempt.
 	TookOver *TookOver
 }
 
-// TookOver names the attempt whose lease ran out.
+// TookOver names the attempt whose lease had ended, and what that was found by.
 type TookOver struct {
-	Epoch  uint64 `json:"epoch"`
+	Epoch uint64 `json:"epoch"`
+	// Reason says it in words.
 	Reason string `json:"reason"`
+	// Ground is the kind of evidence, [GroundClaim] for one. Facts of before the account of leases
+	// have none, and nothing of what follows.
+	Ground string `json:"ground,omitempty"`
+	// Heard is when the log last heard of the attempt on that ground, and Judged when its lease was
+	// found to have ended; both are the server's times.
+	Heard  time.Time `json:"heard,omitzero"`
+	Judged time.Time `json:"judged,omitzero"`
+	// Lease is how long a lease lasts after the log last heard of it.
+	Lease Duration `json:"lease,omitempty"`
 }
 
 // AttemptFinished is the accepted result of a task.
@@ -199,7 +215,9 @@ type GivenUp struct {
 // is stale from then on, and another must be placed.
 type Reassigned struct {
 	From, To Route
-	Reason   string
+	// Asked is what To asks of nodes; nil if that follows from the task's spec, or if it goes back.
+	Asked  *Asked
+	Reason string
 	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
 	Until time.Time
 }

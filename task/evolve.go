@@ -26,7 +26,10 @@ func (t *Task) Apply(r Recorded) {
 		t.offered(r)
 		return
 	}
-	t.Head = r.Seq
+	first := t.Head == 0
+	if t.Head = r.Seq; first {
+		t.bind(r)
+	}
 	if r.Corr != "" {
 		switch r.Event.(type) {
 		case CancelRequested, CancelConfirmed, Reopened:
@@ -88,11 +91,12 @@ func (t *Task) Apply(r Recorded) {
 	case Reassigned:
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
-			t.handed(e)
-			if moved := (Work{Route: e.To, Spec: t.Spec}); moved.rateQueue() != t.rateQueue() && moved.rateQueue() != "" {
+			was := t.rateQueue()
+			t.moved(e)
+			if is := t.rateQueue(); is != was && is != "" {
 				t.Rated = 0
 			}
-			t.Route, t.Turn, t.Offered = e.To, r.Seq, false
+			t.Turn, t.Offered = r.Seq, false
 			if t.State == Pending {
 				t.Since, t.Message = r.At, e.Reason
 			}
@@ -111,8 +115,8 @@ func (t *Task) Apply(r Recorded) {
 		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
-			t.Failures, t.Losses = 0, 0
-			t.FailedOn, t.Begun = "", time.Time{}
+			t.Failures, t.Losses, t.Ran = 0, 0, 0
+			t.FailedOn, t.Avoids, t.Begun = "", nil, time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
 			unsaid := slices.Contains(t.Holds, HoldSignal) // what was given once is not asked for again
 			t.again(e.Reason, r)
@@ -148,15 +152,19 @@ func (t *Task) offered(r Recorded) {
 
 func (t *Task) submitted(e *Submitted, r Recorded) {
 	if t.State != Unknown {
-		return // the same birth again, after an answer was lost
+		t.rival(e, r)
+		return
 	}
 	t.Work, t.Due, t.RetryOf, t.SubmittedAt = e.Work, e.Due, e.RetryOf, r.At
+	if r.Chain {
+		t.Turn = r.Seq // an offer follows, and refers to it
+	}
 	switch {
 	case t.Spec.Parental() && len(e.Holds) == 0:
 		t.bear(r)
 	case e.Offers():
 		t.enter(Pending, "", "", r)
-		t.Offered = true
+		t.Offered = !r.Chain
 	case len(e.Holds) > 0:
 		t.enter(Held, e.Holds[0], "", r)
 	default:
@@ -167,6 +175,9 @@ func (t *Task) submitted(e *Submitted, r Recorded) {
 func (t *Task) queued(e *Queued, r Recorded) {
 	if e.After >= r.Seq {
 		return // nobody can have made it for a turn that has not begun
+	}
+	if slices.Contains(t.Holds, HoldSignal) {
+		return // only the signal opens that, on the chain
 	}
 	if t.State == Unknown {
 		// The birth is not in sight: an offer is enough to run by.
@@ -219,6 +230,7 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 	}
 	t.Failures++
 	t.FailedOn = t.Node
+	t.avoid(t.Node)
 	t.Exit, t.Usage = e.Exit, e.Usage
 	if e.Retry == nil {
 		t.end(Error, e.Class, e.Message, r)
@@ -277,6 +289,12 @@ func (t *Task) end(s State, reason, message string, r Recorded) {
 }
 
 func (t *Task) enter(s State, reason, message string, r Recorded) {
+	switch live := s == Running || s == Cancelling; {
+	case live:
+		t.Ran = 0
+	case t.Live() && !t.StartedAt.IsZero():
+		t.Ran = Duration(max(r.At.Truncate(time.Microsecond).Sub(t.StartedAt.Truncate(time.Microsecond)), 0))
+	}
 	t.State, t.Reason, t.Message, t.Since = s, reason, message, r.At
 }
 

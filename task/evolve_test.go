@@ -41,7 +41,7 @@ func TestEvolve(t *testing.T) {
 		want := given(running...)
 		want.State, want.Reason, want.Message, want.Due = Retrying, ReasonExit, "exit 1", f.Retry.Due
 		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, at(3), false, 1
-		want.FailedOn = "n1"
+		want.FailedOn, want.Ran = "n1", Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
 		compare(t, got, want)
 	})
@@ -79,6 +79,24 @@ func TestEvolve(t *testing.T) {
 		got := given(after(running, AttemptStarted{Attempt: 2, Node: "n2", Offer: 1, TookOver: &TookOver{Epoch: 2}})...)
 		if got.Losses != 1 || got.Epoch != 3 || got.Node != "n2" || got.Attempt != 2 {
 			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("how long the last attempt of a life ran", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			events []Event
+			want   time.Duration
+		}{
+			"it runs":                       {nil, 0},
+			"it failed":                     {[]Event{failed}, time.Second},
+			"it failed and was cancelled":   {[]Event{failed, CancelConfirmed{}}, time.Second},
+			"it took long to be stopped":    {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}}, 2 * time.Second},
+			"it has another life":           {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}}, 0},
+			"and was skipped in that":       {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}, CancelConfirmed{Code: ReasonSkipped}}, 0},
+			"it was taken over, and failed": {[]Event{AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 2}}, GivenUp{}}, time.Second},
+		} {
+			if got := given(after(running, c.events...)...); got.Ran.Std() != c.want {
+				t.Errorf("%s: %v, want %v", name, got.Ran, c.want)
+			}
 		}
 	})
 	t.Run("a cancel always has an end", func(t *testing.T) {

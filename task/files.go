@@ -116,6 +116,9 @@ func (s *Spec) validateFiles() error {
 		if strings.ContainsRune(line, 0) {
 			return fmt.Errorf("setup: %q holds a zero byte", line)
 		}
+		if len(line) >= MaxVariable {
+			return fmt.Errorf("setup: a line has %d bytes, and a shell can be given at most %d: put it into a file", len(line), MaxVariable-1)
+		}
 	}
 	if err := s.Files.validate(); err != nil {
 		return err

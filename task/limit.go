@@ -135,8 +135,8 @@ func (w *Work) counter(alone, keyed, key string) (string, error) {
 
 // homeQueue is the task's queue, also while it waits for certain nodes.
 func (w *Work) homeQueue() string {
-	if _, own := w.Route.Node(); (own || w.Route.Selected()) && w.Spec != nil && w.Spec.Place.Queue != "" {
-		return w.Spec.Place.Queue
+	if _, own := w.Route.Node(); own && w.Spec != nil && w.Spec.Place.Queue != "" || w.Route.Selected() {
+		return w.sharedName()
 	}
 	return w.Route.Queue()
 }

@@ -55,7 +55,7 @@ var (
 
 // EndsAs tells whether an end in this state, with this reason code, is what when describes.
 func EndsAs(when string, state State, reason string) bool {
-	skipped := End{state, reason}.skipped()
+	skipped := End{State: state, Reason: reason}.skipped()
 	failure := state == Error || state == Abnormal
 	cancel := state == Cancelled && !skipped
 	switch when {
@@ -86,7 +86,21 @@ type End struct {
 	State State
 	// Reason is the code beside the state.
 	Reason string
+	// Message says in words why the task failed; "" for one that did not.
+	Message string
 }
+
+// EndOf is how far a task has come.
+func EndOf(t *Task) End {
+	e := End{State: t.State, Reason: t.Reason}
+	if e.failed() {
+		e.Message = t.Message
+	}
+	return e
+}
+
+// failed tells whether it is that of a task that ended in error or abnormal.
+func (e End) failed() bool { return e.State == Error || e.State == Abnormal }
 
 // skipped tells whether it is that of a task that never got what it needs.
 func (e End) skipped() bool { return e.State == Cancelled && e.Reason == ReasonSkipped }

@@ -1,14 +1,13 @@
 package task
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxChildren is how many children a task may have.
@@ -81,14 +80,8 @@ func (s *Spec) Placed() bool {
 }
 
 // ChildID is the id of a task's child with a name: always the same, so that to ask for it
-// twice makes one. It lies in the parent's millisecond, and is as good as random within it.
-func ChildID(parent ID, name string) ID {
-	sum := sha256.Sum256([]byte(string(parent) + "\x00" + name))
-	return parent[:min(10, len(parent))] + ID(crockford.EncodeToString(sum[:10]))
-}
-
-// crockford is the alphabet of ULIDs; ten bytes are their sixteen last characters.
-var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
+// twice makes one. It lies in the parent's millisecond.
+func ChildID(parent ID, name string) ID { return DerivedID(parent, string(parent)+"\x00"+name) }
 
 // ChildIDs are the ids of all children of a parent, by name.
 func ChildIDs(t *Task) map[string]ID {
@@ -122,11 +115,35 @@ func nodeChild(parent *Task, name string) Submitted {
 	spec.Place = place
 	spec.Signal, spec.Unique, spec.Timeout.Total = nil, Unique{}, 0 // those the parent has
 	w := parent.Work
+	w.Asked = nil
 	w.EndBy = time.Time{}
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
+	w.Step = parent.stepBelow(name)
 	w.Holds = w.holds()
-	w.Route = spec.homeRoute(parent.sharedName(), parent.Route.Priority())
+	w.Route = NodeRoute(name, parent.Route.Priority()) // it moves to a spare only if that node takes no work
 	return Submitted{Work: w, Due: parent.Due}
+}
+
+// stepBelow is the path of the child of this name.
+func (w *Work) stepBelow(name string) string {
+	if w.Step == "" {
+		return name
+	}
+	return w.Step + "/" + name
+}
+
+// What says in a few words what the task does: its job and step as "etl/transform", or its command, with
+// the step before it as "w1: uname -a".
+func (w *Work) What() string {
+	switch {
+	case w.Job == "" && w.Step == "":
+		return w.Spec.Text()
+	case w.Job == "":
+		return w.Step + ": " + w.Spec.Text()
+	case w.Step == "":
+		return w.Job
+	}
+	return w.Job + "/" + w.Step
 }
 
 // spares are the spare nodes in the order in which a child tries them: each begins
@@ -226,7 +243,7 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	if p.Ended() < p.Total() || open {
 		return nil, false
 	}
-	c := Conclude{State: Finished, Message: p.String(), Result: p.Result()}
+	c := Conclude{State: Finished, Message: t.failures(ends) + p.String(), Result: p.Result()}
 	switch {
 	case t.ranOut() && p.States[Finished]+p.Skipped < p.Total():
 		c.State, c.Reason, c.Message = Error, ReasonTimeout, t.totalWords()+"; "+c.Message
@@ -240,12 +257,89 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	return c, true
 }
 
+// Bounds of what the end of a parent says of children that failed.
+const (
+	namedFailures = 3
+	failureWords  = 240 // bytes of each message
+)
+
+// failures names the children that failed, with their messages, and ends with "; " if there are any.
+func (t *Task) failures(ends map[ID]End) string {
+	var parts []string
+	more := 0
+	for _, name := range t.Children.Names {
+		e := ends[ChildID(t.ID, name)]
+		switch {
+		case !e.failed():
+		case len(parts) == namedFailures:
+			more++
+		default:
+			parts = append(parts, name+" failed ("+e.words()+")")
+		}
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("and so did %d more", more))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "; "
+}
+
+// words are the state, its reason and the beginning of the message.
+func (e End) words() string {
+	text := e.State.String()
+	if e.Reason != "" {
+		text += "/" + e.Reason
+	}
+	if e.Message != "" {
+		text += ": " + clipped(e.Message, failureWords)
+	}
+	return text
+}
+
+// clipped is s, or its beginning, which then ends with a sign for what is left out.
+func clipped(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
+// Strange names a child of a parent that the parent has not made: another task has its id. The
+// children are as they are known; what became of them since their birth does not matter.
+func (t *Task) Strange(children []Task) (name string, id ID, field string) {
+	known := make(map[ID]*Task, len(children))
+	for i := range children {
+		known[children[i].ID] = &children[i]
+	}
+	births := Births(t)
+	for _, name := range t.Children.Names {
+		child := known[ChildID(t.ID, name)]
+		if child == nil {
+			continue
+		}
+		is, made := Submitted{Work: child.Work}, births(name)
+		for _, w := range []*Work{&is.Work, &made.Work} { // what moves
+			w.Route, w.Holds, w.Inputs = "", nil, nil
+		}
+		made.Due = time.Time{}
+		if field := is.Differs(&made); field != "" {
+			return name, child.ID, field
+		}
+	}
+	return "", "", ""
+}
+
 // Expects tells whether a parent that has another life may be about to give one to a child: to one that did not
 // finish and of which nothing was heard since. Whoever retries it does so, the parent first, because that has
 // to get its unique key again.
 func (t *Task) Expects(children []Task) bool {
 	return t.Turn > 0 && slices.ContainsFunc(children, func(c Task) bool {
-		end := End{c.State, c.Reason}
+		end := EndOf(&c)
 		return c.State.Terminal() && c.State != Finished && !end.skipped() && c.Seq < t.Turn
 	})
 }
@@ -337,13 +431,20 @@ func parentDuty(t Task, around Surroundings, s Settings) Duty {
 	case t.Children == nil:
 		d.Who, d.What = "scheduler", "find out which nodes it is meant for: whoever submitted it has not"
 	case t.State == Cancelling:
-		d.What = fmt.Sprintf("stop, all %d of them; then it is cancelled", len(t.Children.Names))
+		d.What = fmt.Sprintf("stop, %s; then it is cancelled", allOf(len(t.Children.Names)))
 	case len(t.Children.Names) == 0 && t.Spec.Includes():
 		d.Who, d.What = "operator", "bring up a node that matches: it includes nodes that come late, and none has come"
 	default:
-		d.What = fmt.Sprintf("end, all %d of them; it has ended with the last", len(t.Children.Names))
+		d.What = fmt.Sprintf("end, %s; it has ended with the last", allOf(len(t.Children.Names)))
 	}
 	return d
+}
+
+func allOf(n int) string {
+	if n == 1 {
+		return "the one there is"
+	}
+	return fmt.Sprintf("all %d of them", n)
 }
 
 // expand decides which children are new.

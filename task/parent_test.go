@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -79,6 +80,52 @@ func TestFollow(t *testing.T) {
 	unborn := add(t, parent(t, Place{Mode: PlaceAll}), Cancel{})
 	if c, ok := Follow(&unborn, nil); !ok || add(t, unborn, c).State != Cancelled {
 		t.Errorf("cancelled before it had children: %+v, %v", c, ok)
+	}
+}
+
+// A parent that fails names the children that did, and says why.
+func TestFollowNamesFailures(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	p := add(t, parent(t, Place{Nodes: names, Each: true}), Expand{Children{AtSeq: 1, Names: names}})
+	exit := End{State: Error, Reason: ReasonExit, Message: "sh exited with code 7: KeyError: 'x'"}
+	long := End{State: Abnormal, Reason: ReasonLost, Message: strings.Repeat("é", 200)}
+	ok := End{State: Finished}
+	for _, c := range []struct {
+		ends []End
+		want string
+	}{
+		{[]End{ok, ok, ok, ok, ok}, "5 of 5 have ended: 5 finished"},
+		{[]End{ok, exit, ok, ok, ok}, "b failed (error/exit: sh exited with code 7: KeyError: 'x'); 5 of 5 have ended: 4 finished, 1 error"},
+		{[]End{{State: Error}, long, ok, ok, ok}, "a failed (error), b failed (abnormal/lost: " + strings.Repeat("é", 120) + "…); 5 of 5 have ended: 3 finished, 1 error, 1 abnormal"},
+		{[]End{{State: Error}, {State: Error}, {State: Error}, {State: Error}, {State: Error}}, "a failed (error), b failed (error), c failed (error), and so did 2 more; 5 of 5 have ended: 5 error"},
+	} {
+		ends := map[ID]End{}
+		for i, e := range c.ends {
+			ends[ChildID(p.ID, names[i])] = e
+		}
+		command, _ := Follow(&p, ends)
+		if got := command.(Conclude).Message; got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// A child bears its path below the outermost parent, whatever kind of child it is.
+func TestStepPaths(t *testing.T) {
+	on := add(t, parent(t, Place{Nodes: []string{"w1", "w2"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
+	if got := Child(&on, "w2"); got.Step != "w2" || got.What() != "w2: x" {
+		t.Errorf("the child on a node is %q, %q", got.Step, got.What())
+	}
+	p := graph(t, does("a"), Step{Name: "sum", Spec: Spec{Handler: "sum", Each: &Each{Values: []json.RawMessage{json.RawMessage("7")}}}})
+	p.Job = "etl"
+	sum := Child(&p, "sum")
+	if sum.Step != "sum" || sum.What() != "etl/sum" {
+		t.Errorf("the step is %q, %q", sum.Step, sum.What())
+	}
+	list := Evolve(Task{ID: ChildID(p.ID, "sum")}, Recorded{Seq: 9, At: noon, Event: sum})
+	list.Children = &Children{Names: []string{"0"}}
+	if got := Child(&list, "0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
+		t.Errorf("the value of its list is %q, %q", got.Step, got.What())
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 // Place says where a task may run. The zero value is: wherever its queue is served.
 //
-// A task with named nodes is born on the route of the first of them, whatever
-// is known of that node: nothing is bound to a list that was read earlier. Where
-// it waits is changed by facts only ([Reassigned]), when that node takes no new
-// work: to the first of the others that does, else as NoNode says.
+// A task with one named node is born on that node's own route, whatever is known of
+// the node. With several it is born on a route from which all of them pull: the first of them
+// that is free takes it, the preferred ones before the others ([Task.Yields]). Nothing is bound to a list
+// that was read earlier. While none of them takes new work it goes as NoNode says, by a fact ([Reassigned]).
 //
 // A task that asks for labels, avoids nodes or costs more than one slot is born on
 // the route of a selector ([SelectorRoute]), from which only nodes pull that
@@ -23,8 +23,8 @@ import (
 type Place struct {
 	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
 	Mode string `json:"mode,omitempty"`
-	// Nodes are those that may run it, the preferred first; with Labels or Avoid besides, those of them that
-	// match, whichever is free. At most [MaxPlaceNodes].
+	// Nodes are those that may run it, the preferred first: whichever is free, and of several that are
+	// free the preferred one. With Labels or Avoid besides, those of them that match. At most [MaxPlaceNodes].
 	Nodes []string `json:"nodes,omitempty"`
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
@@ -100,6 +100,9 @@ func (p *Place) Targeted() bool { return len(p.Nodes) > 0 }
 // selective tells whether nodes are chosen by what they are.
 func (p *Place) selective() bool { return len(p.Labels)+len(p.Avoid) > 0 }
 
+// named tells whether nodes are chosen by their names alone, whatever queues they serve.
+func (p *Place) named() bool { return p.Targeted() && !p.selective() }
+
 // fans tells whether it asks for a task on each of several nodes.
 func (p *Place) fans() bool { return p.Mode == PlaceAll || p.Each || p.Count > 0 }
 
@@ -171,18 +174,40 @@ func (s *Spec) homeRoute(queue string, priority int) Route {
 	switch {
 	case s.Parental():
 		return QueueRoute(queue, priority) // its children have routes; nobody claims it
-	case s.Place.Targeted() && !s.Place.selective():
+	case s.Place.named() && len(s.Place.Nodes) == 1:
 		return NodeRoute(s.Place.Nodes[0], priority)
+	case s.Place.named():
+		asked := Asked{Needs: namedNeeds(s.Place.Nodes, s)}
+		return asked.Route(priority)
 	case s.Place.selective() || s.Cost() > 1:
 		return SelectorRoute(queue, s.Needs(), priority)
 	}
 	return QueueRoute(queue, priority)
 }
 
+// yieldRound is how many deliveries each named node gets before the next one may take the task.
+const yieldRound = 2
+
+// maxYields bounds how often an offer is given back for the sake of preferred nodes.
+const maxYields = 8
+
+// Yields tells whether a node gives an offer of the task back, so that one of the nodes that the task names
+// before it can take it if it is free: the server hands the offer to whoever has waited longest. It
+// does so a few times, which take no longer than messages travel; then it takes the task.
+func (t *Task) Yields(node string, deliveries int) bool {
+	if t.Spec == nil || t.State != Pending || !t.Spec.Place.named() || len(t.Spec.Place.Nodes) < 2 || !t.Route.Selected() {
+		return false
+	}
+	return deliveries <= min(slices.Index(t.Spec.Place.Nodes, node)*yieldRound, maxYields)
+}
+
 // sharedName is the queue to which a task is released.
 func (w *Work) sharedName() string {
 	if w.Spec != nil && w.Spec.Place.Queue != "" {
 		return w.Spec.Place.Queue
+	}
+	if w.Asked != nil && w.Asked.Queue != "" {
+		return w.Asked.Queue
 	}
 	return DefaultQueue
 }
@@ -197,6 +222,14 @@ func (w *Work) QueueName() string {
 	return w.Route.Queue()
 }
 
+// WaitsIn says where the task waits, for people: the name of its queue, or "node w3" if it is meant for one node.
+func (w *Work) WaitsIn() string {
+	if on, own := w.Route.Node(); own {
+		return "node " + on
+	}
+	return w.QueueName()
+}
+
 // shared is the route to which a task is released: that queue, or in it those nodes
 // that have enough slots.
 func (t *Task) shared() Route {
@@ -205,6 +238,18 @@ func (t *Task) shared() Route {
 		return SelectorRoute(queue, room, t.Route.Priority())
 	}
 	return QueueRoute(queue, t.Route.Priority())
+}
+
+// atShared tells whether the task waits where it falls back to, or for those of the nodes there that can run it.
+func (t *Task) atShared() bool {
+	if t.Route == t.shared() {
+		return true
+	}
+	if t.Spec.Means() == "" {
+		return false
+	}
+	asked := Asked{Queue: t.sharedName(), Needs: t.Spec.room()}.with(Requirement{Key: t.Spec.Means(), Op: OpExists})
+	return t.Route == asked.Route(t.Route.Priority())
 }
 
 // placeDuty says who must act on a task that is offered to one node, which may
@@ -241,15 +286,22 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 // selectorDuty says who must act on a task that is offered to whoever matches its selector.
 func selectorDuty(t Task, around Surroundings, s Settings) Duty {
 	queue, needs := t.Asks()
+	wanted := fmt.Sprintf("%q", needs)
+	if queue != "" {
+		wanted = fmt.Sprintf("queue %q and %q", queue, needs)
+	}
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
-			Who: "worker", What: fmt.Sprintf("one of the %d nodes that serve queue %q and match %q claims it as soon as a slot is free", around.Serving, queue, needs),
+			Who: "worker", What: fmt.Sprintf("%s for %s claims it as soon as a slot is free", oneOf(around.Serving, "node", "nodes"), wanted),
 		})
 	}
 	since := unservedSince(t, around)
+	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, clock(since))
+	if around.Lacks != "" {
+		what = fmt.Sprintf("bring up a node for %s, with a program that can run it: %s", wanted, around.Lacks)
+	}
 	return noNodeDuty(t, since, needs.String(), Duty{
-		Who: "operator", What: fmt.Sprintf("bring up a node that serves queue %q and matches %q, or release the task: since %s none takes work; `millrace plan %s` names each node with its reason",
-			queue, needs, clock(since), t.ID),
+		Who: "operator", What: what + fmt.Sprintf("; `millrace plan %s` names each node with its reason", t.ID),
 	}, around, s)
 }
 
@@ -269,7 +321,7 @@ func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundin
 		p = t.Spec.Place
 	}
 	policy := p.NoNode
-	if policy == NoNodeFallback && t.Route == t.shared() {
+	if policy == NoNodeFallback && t.atShared() {
 		policy = NoNodeExpire // it has fallen back, and may go nowhere else
 	}
 	switch policy {

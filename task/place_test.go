@@ -152,8 +152,12 @@ func TestPlaceValidate(t *testing.T) {
 func TestBirthOfAPlacedTask(t *testing.T) {
 	job := &Job{Name: "j", Queue: "images", Spec: Spec{Handler: "x", Place: Place{Nodes: []string{"n1", "n2"}}}}
 	e, err := Birth(Submission{Job: "j"}, job, 1, noon)
-	if err != nil || e.Route != "@n1.5" || e.Spec.Place.Queue != "images" || job.Place.Queue != "" {
+	both := Asked{Needs: Selector{{LabelNode, OpIn, []string{"n2", "n1"}}}} // in any order
+	if err != nil || e.Route != both.Route(5) || e.Spec.Place.Queue != "images" || job.Place.Queue != "" {
 		t.Errorf("born on %s with %+v, %v; the job has %+v", e.Route, e.Spec.Place, err, job.Place)
+	}
+	if queue, needs := e.Asks(); queue != "" || needs.String() != "node in (n1,n2)" || e.QueueName() != "images" || e.rateQueue() != "" {
+		t.Errorf("its route asks for queue %q and %q; it is shown in queue %q, under the rate of %q", queue, needs, e.QueueName(), e.rateQueue())
 	}
 	e, err = Birth(Submission{Job: "j", Nodes: []string{"n3"}, NoNode: NoNodeFail}, job, 1, noon)
 	if err != nil || e.Route != "@n3.5" || e.Spec.Place.NoNode != NoNodeFail || job.Place.Nodes[0] != "n1" {
@@ -195,5 +199,23 @@ func TestNamedNodesWithLabels(t *testing.T) {
 	one := Place{Avoid: []string{"a"}}.with(&Place{Nodes: []string{"a"}, Each: true})
 	if err := one.validate(); err != nil {
 		t.Errorf("one task on each that is named, of a job that avoids one of them: %v", err)
+	}
+}
+
+// A node that is named leaves a task to those that are named before it, a few times; the first never does.
+func TestYields(t *testing.T) {
+	named := given(Submitted{Work: Work{Spec: &Spec{Handler: "x", Place: Place{Nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}}}, Route: "~abc.5"}})
+	for node, upTo := range map[string]int{"n1": 0, "n2": 2, "n3": 4, "n5": 8, "n6": 8, "stranger": 0} {
+		for deliveries := 1; deliveries < 12; deliveries++ {
+			if got := named.Yields(node, deliveries); got != (deliveries <= upTo) {
+				t.Errorf("%s, delivery %d: %v", node, deliveries, got)
+			}
+		}
+	}
+	for name, p := range map[string]Place{"one node": {Nodes: []string{"n1"}}, "labels": {Nodes: []string{"n1", "n2"}, Labels: selects("gpu")}, "any": {}} {
+		k := given(Submitted{Work: Work{Spec: &Spec{Handler: "x", Place: p}, Route: "~abc.5"}})
+		if k.Yields("n2", 1) {
+			t.Errorf("%s: it yields", name)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,9 +46,13 @@ type Peer struct {
 	Labels map[string]string
 }
 
-// HandOver leaves a task that waits under an offer to nodes that it prefers, once in a turn.
+// HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not avoid, once in a turn.
 type HandOver struct {
 	To Route
+	// Asked is what To asks of nodes; nil for the own route of one.
+	Asked *Asked
+	// Wait is how long it is left to them. Default: place.prefer_wait.
+	Wait time.Duration
 	// After is the turn that the offer was made for.
 	After  uint64
 	Reason string
@@ -59,6 +64,8 @@ type Handed struct {
 	Home Route `json:"home"`
 	// Until is when it goes back; zero if it has.
 	Until time.Time `json:"until,omitzero"`
+	// Asked is what that route asks of nodes; nil if that follows from the spec.
+	Asked *Asked `json:"asked,omitzero"`
 }
 
 func (HandOver) isCommand() {}
@@ -106,11 +113,18 @@ func (p *Place) Score(labels map[string]string) (score int, met Selector) {
 }
 
 // HandsOver says to whom a node that was offered the task leaves it: to the node that ran it, its
-// job or its key last (ran, "" if nobody knows), else to those that its preferences choose. The
+// job or its key last (ran, "" if nobody knows), else to those that its preferences choose; and a
+// node on which it has failed to any other, if its policy is to avoid that. The
 // others are nodes that take new work of its kind. False means that the node starts it itself.
 func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) {
-	if t.Spec == nil || t.Handed != nil || t.State != Pending || !t.Spec.Place.Prefers() {
+	shuns := t.Shuns(self.Node)
+	if t.Spec == nil || t.Handed != nil || t.State != Pending || !t.Spec.Place.Prefers() && !shuns {
 		return HandOver{}, false
+	}
+	var but []Requirement // those on which it has failed
+	if _, own := t.Route.Node(); len(t.Avoids) > 0 && !own {
+		others = slices.DeleteFunc(slices.Clone(others), func(o Peer) bool { return slices.Contains(t.Avoids, o.Node) })
+		but = []Requirement{{LabelNode, OpNotIn, t.Avoids}}
 	}
 	p := &t.Spec.Place
 	if p.Sticky == StickyAttempt {
@@ -118,14 +132,17 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	}
 	wait := Duration(p.preferWait())
 	if p.Sticky != "" && ran != "" {
-		if ran == self.Node {
+		if ran == self.Node && !shuns {
 			return HandOver{}, false
 		}
 		if slices.ContainsFunc(others, func(o Peer) bool { return o.Node == ran }) {
-			return HandOver{NodeRoute(ran, t.Route.Priority()), t.Turn, fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
+			return HandOver{To: NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
 		}
 	}
 	mine, _ := p.Score(self.Labels)
+	if shuns {
+		mine = -1 // anybody is better
+	}
 	best, met := mine, Selector(nil)
 	for _, o := range others {
 		if score, chosen := p.Score(o.Labels); score > best {
@@ -135,9 +152,15 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	if best == mine {
 		return HandOver{}, false
 	}
-	queue := t.sharedName()
-	return HandOver{SelectorRoute(queue, append(t.Spec.Needs(), met...), t.Route.Priority()), t.Turn,
-		fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}, true
+	asked := t.asked()
+	to := asked.with(append(met, but...)...)
+	c := HandOver{To: to.Route(t.Route.Priority()), Asked: to, After: t.Turn,
+		Reason: fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}
+	if shuns {
+		c.Wait = t.Spec.Retry.avoidWait()
+		c.Reason = fmt.Sprintf("it failed on %s; other nodes have %v to claim it", strings.Join(t.Avoids, ", "), Duration(c.Wait))
+	}
+	return c, true
 }
 
 // stickyWords say of what the node is that the task sticks to.
@@ -181,23 +204,23 @@ func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
 	if err := c.To.Validate(); err != nil {
 		return nil, err
 	}
-	return Reassigned{From: t.Route, To: c.To, Reason: c.Reason, Until: now.Add(t.Spec.Place.preferWait())}, nil
+	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason, Until: now.Add(cmp.Or(c.Wait, t.Spec.Place.preferWait()))}, nil
 }
 
 // handed keeps what a move means for a task that prefers nodes.
 func (t *Task) handed(e Reassigned) {
 	switch {
 	case !e.Until.IsZero():
-		t.Handed = &Handed{Home: t.Route, Until: e.Until}
+		t.Handed = &Handed{Home: t.Route, Until: e.Until, Asked: t.Asked}
 	case t.Handed != nil && e.To.Queue() != t.Route.Queue():
-		t.Handed = &Handed{Home: t.Handed.Home} // shared by what was folded before, so not changed
+		t.Handed = &Handed{Home: t.Handed.Home, Asked: t.Handed.Asked} // shared by what was folded before, so not changed
 	}
 }
 
 // turnHome ends what was said about preferred nodes: a new turn is for all again.
 func (t *Task) turnHome() {
 	if t.Handed != nil && !t.Handed.Until.IsZero() {
-		t.Route = t.Handed.Home.At(t.Route.Priority())
+		t.Route, t.Asked = t.Handed.Home.At(t.Route.Priority()), t.Handed.Asked
 	}
 	t.Handed = nil
 }
@@ -217,20 +240,20 @@ func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	who := "node " + on
 	if !own {
 		_, needs := t.Asks()
-		who = fmt.Sprintf("one of the %d nodes with %s", around.Serving, needs)
+		who = fmt.Sprintf("%s with %s", oneOf(around.Serving, "node", "nodes"), needs)
 	}
 	if around.Serving == 0 {
 		since := unservedSince(t, around)
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it prefers take no work since %s", clock(since)),
+			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", clock(since)),
 			By: since, Else: "the sweep of any scheduler moves it",
-			Command: Reassign{From: t.Route, To: home, Reason: "no node that it prefers takes new work"},
+			Command: Reassign{From: t.Route, To: home, Reason: "no node that it was left to takes new work"},
 		}
 	}
 	d := Duty{
 		Who: who, What: "claim it: " + t.Message,
 		By: t.Handed.Until, Else: "any of its nodes may claim it: it goes back to where it was",
-		Command: Reassign{From: t.Route, To: home, Reason: "the nodes that it prefers have not claimed it in time"},
+		Command: Reassign{From: t.Route, To: home, Reason: "the nodes that it was left to have not claimed it in time"},
 	}
 	if !t.StartBy.IsZero() && t.StartBy.Before(d.By) {
 		return awaited(t, around, s, d)

@@ -128,7 +128,7 @@ func TestHandedGoesBack(t *testing.T) {
 	}
 	urgent := Evolve(handed, Recorded{Seq: 9, Chain: true, At: at(2), Event: e})
 	urgent = Evolve(urgent, Recorded{Seq: 10, At: at(2), Event: Queued{Work: urgent.Work, Attempt: 1, After: 9}})
-	if d := Owes(urgent, Surroundings{Serving: 1}, settings); !reflect.DeepEqual(d.Command, Reassign{From: "@b.9", To: "images.9", Reason: "the nodes that it prefers have not claimed it in time"}) {
+	if d := Owes(urgent, Surroundings{Serving: 1}, settings); !reflect.DeepEqual(d.Command, Reassign{From: "@b.9", To: "images.9", Reason: "the nodes that it was left to have not claimed it in time"}) {
 		t.Errorf("with another priority: %+v", d)
 	}
 

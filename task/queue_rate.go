@@ -70,6 +70,9 @@ func (w *Work) rateQueue() string {
 	if _, own := w.Route.Node(); own {
 		return ""
 	}
+	if queue, _ := w.Asks(); queue == "" {
+		return "" // nor is the route of nodes that are named of any
+	}
 	return w.QueueName()
 }
 

@@ -60,7 +60,8 @@ func TestThrottles(t *testing.T) {
 		"it runs under another":           {with(func(k *Task) { k.State, k.Epoch, k.Offer = Running, 6, 5 }), 3, five, ErrStale},
 		"asked for labels":                {with(func(k *Task) { k.Route, k.Spec = "~hash.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 	} {
-		e, err := Decide(c.t, Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate}, noon)
+		over := &Account{Epoch: c.t.Epoch, Session: c.t.Session, Now: noon}
+		e, err := Decide(c.t, Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate, Account: over}, noon)
 		switch want := c.want.(type) {
 		case error:
 			if !errors.Is(err, want) {

@@ -20,8 +20,9 @@ type Resources struct {
 	PIDs int `json:"pids,omitempty"`
 	// FileSize is how large a file that they write may become.
 	FileSize Size `json:"file_size,omitempty"`
-	// Output is how many bytes of standard output and error are kept of the
-	// attempt. What goes beyond is dropped, and a line says how much it was.
+	// Output is how many bytes of standard output and error are kept of the attempt: the first of
+	// them, and of the last a quarter of Output, at most 256 KiB. What is between
+	// is dropped, and a line says how much it was. A worker may allow less.
 	Output Size `json:"output,omitempty"`
 }
 

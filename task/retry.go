@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,9 +37,12 @@ type Retry struct {
 	On []string `json:"on,omitempty"`
 	// NotOn excludes these failures, and wins over On.
 	NotOn []string `json:"not_on,omitempty"`
-	// AvoidNode leaves the next attempt to other nodes than that of the last failure, while
-	// one of them takes work from the same queue, for at most [AvoidWait]. Default false.
+	// AvoidNode leaves the next attempt to other nodes than those on which attempts of the task have failed,
+	// as long as one that may run it beats and takes work, for at most AvoidWait. Default false.
 	AvoidNode bool `json:"avoid_node,omitempty"`
+	// AvoidWait bounds how long the next attempt is left to other nodes, which may be busy. Then any of its
+	// nodes takes it. Default [DefaultAvoidWait].
+	AvoidWait Duration `json:"avoid_wait,omitempty"`
 	// Budget bounds the whole: a retry that would be due later than this after the first attempt
 	// has started is not made. What it then waits for a free slot is not counted. Default: no bound.
 	Budget Duration `json:"budget,omitempty"`
@@ -50,10 +54,9 @@ const (
 	DefaultRetryMaxDelay = time.Hour
 )
 
-// AvoidWait is how long the node of the last failure leaves a task to others
-// ([Retry.AvoidNode]); after that it takes it, so that a task never waits for
-// nodes that are full.
-const AvoidWait = 10 * time.Second
+// DefaultAvoidWait is how long the nodes on which a task has failed leave it to others, if the
+// task does not say ([Retry.AvoidWait]).
+const DefaultAvoidWait = time.Minute
 
 // Failure is what [Retry.Plan] is asked about.
 type Failure struct {
@@ -201,11 +204,14 @@ func (r Retry) validate() error {
 	if r.Max < 0 {
 		return fmt.Errorf("retry.max is %d, want 0 or more", r.Max)
 	}
-	if err := notBelowZero(named{"retry.min", r.Min}, named{"retry.max_delay", r.MaxDelay}, named{"retry.budget", r.Budget}); err != nil {
+	if err := notBelowZero(named{"retry.min", r.Min}, named{"retry.max_delay", r.MaxDelay}, named{"retry.budget", r.Budget}, named{"retry.avoid_wait", r.AvoidWait}); err != nil {
 		return err
 	}
 	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that NaN is refused, too
 		return fmt.Errorf("retry.jitter is %v, want 0 to 1", r.Jitter)
+	}
+	if r.AvoidWait > 0 && !r.AvoidNode {
+		return errors.New("retry.avoid_wait says for how long other nodes are to take it; set retry.avoid_node as well")
 	}
 	switch r.Backoff {
 	case "", BackoffExponential, BackoffLinear, BackoffFixed:
@@ -222,25 +228,44 @@ func (r Retry) validate() error {
 	return nil
 }
 
-// Shuns says until when a node leaves the task to others: it is the node of the
-// last failure, and the task's policy is to avoid that. The second result is
-// false if the node may take it at once. A task that is meant for certain nodes
-// shuns none: nobody else pulls from their routes.
-func (t *Task) Shuns(node string) (until time.Time, ok bool) {
-	if t.State != Pending || t.Spec == nil || !t.Spec.Retry.AvoidNode || t.FailedOn == "" || t.FailedOn != node {
-		return time.Time{}, false
+// avoid notes a node on which an attempt has failed, if the task's policy is to avoid those.
+func (t *Task) avoid(node string) {
+	if t.Spec == nil || !t.Spec.Retry.AvoidNode || node == "" || slices.Contains(t.Avoids, node) {
+		return
 	}
-	if _, own := t.Route.Node(); own {
-		return time.Time{}, false
+	t.Avoids = append(slices.Clone(t.Avoids), node) // shared by what was folded before
+	if n := len(t.Avoids); n > MaxValues {
+		t.Avoids = t.Avoids[n-MaxValues:]
 	}
-	return t.Since.Add(AvoidWait), true
 }
 
-// shunned says in words which node leaves the task to others, and until when.
+// Shuns tells whether a node leaves the task to others, if there are any: an attempt has failed there,
+// and the task's policy is to avoid that. In each turn it is left to others once. What
+// waits on a node's own route shuns nobody, for nobody else pulls from there.
+func (t *Task) Shuns(node string) bool {
+	if t.State != Pending || t.Spec == nil || t.Handed != nil || !t.Spec.Retry.AvoidNode || !slices.Contains(t.Avoids, node) {
+		return false
+	}
+	_, own := t.Route.Node()
+	return !own
+}
+
+// avoidWait is for how long it is left to others.
+func (r *Retry) avoidWait() time.Duration {
+	if r.AvoidWait == 0 {
+		return DefaultAvoidWait
+	}
+	return r.AvoidWait.Std()
+}
+
+// shunned says in words which nodes leave the task to others, and for how long.
 func (t *Task) shunned() string {
-	until, ok := t.Shuns(t.FailedOn)
-	if !ok {
+	if !t.Shuns(t.FailedOn) {
 		return ""
 	}
-	return fmt.Sprintf("; node %s, where it failed last, leaves it to the others until %s", t.FailedOn, clock(until))
+	nodes, leave := "node "+t.FailedOn, "leaves"
+	if len(t.Avoids) > 1 {
+		nodes, leave = "nodes "+strings.Join(t.Avoids, ", "), "leave"
+	}
+	return fmt.Sprintf("; %s, where it failed, %s it to the others for up to %v", nodes, leave, Duration(t.Spec.Retry.avoidWait()))
 }

@@ -2,6 +2,8 @@ package task
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -109,24 +111,100 @@ func TestRetryPlan(t *testing.T) {
 
 func TestShuns(t *testing.T) {
 	avoid := &Spec{Handler: "h", Retry: Retry{Max: 1, AvoidNode: true}}
-	waits := Task{State: Pending, FailedOn: "n1", Since: noon, Work: Work{Spec: avoid, Route: "default.5"}}
+	waits := Task{State: Pending, Avoids: []string{"n0", "n1"}, Since: noon, Work: Work{Spec: avoid, Route: "default.5"}}
 	with := func(change func(*Task)) Task { k := waits; change(&k); return k }
 	for name, c := range map[string]struct {
 		task Task
 		node string
 		want bool
 	}{
-		"the node of the failure": {waits, "n1", true},
-		"another":                 {waits, "n2", false},
-		"no failure yet":          {with(func(k *Task) { k.FailedOn = "" }), "", false},
-		"not asked":               {with(func(k *Task) { k.Spec = &Spec{Handler: "h"} }), "n1", false},
-		"no spec":                 {with(func(k *Task) { k.Spec = nil }), "n1", false},
-		"on the node's own route": {with(func(k *Task) { k.Route = "@n1.5" }), "n1", false},
-		"while it runs":           {with(func(k *Task) { k.State = Running }), "n1", false},
+		"the node of the failure":   {waits, "n1", true},
+		"that of an earlier one":    {waits, "n0", true},
+		"another":                   {waits, "n2", false},
+		"no failure yet":            {with(func(k *Task) { k.Avoids = nil }), "", false},
+		"not asked":                 {with(func(k *Task) { k.Spec = &Spec{Handler: "h"} }), "n1", false},
+		"no spec":                   {with(func(k *Task) { k.Spec = nil }), "n1", false},
+		"on the node's own route":   {with(func(k *Task) { k.Route = "@n1.5" }), "n1", false},
+		"while it runs":             {with(func(k *Task) { k.State = Running }), "n1", false},
+		"was left to others before": {with(func(k *Task) { k.Handed = &Handed{Home: "default.5"} }), "n1", false},
 	} {
-		until, ok := c.task.Shuns(c.node)
-		if ok != c.want || ok && !until.Equal(noon.Add(AvoidWait)) {
-			t.Errorf("%s: %v until %v, want %v", name, ok, until, c.want)
+		if got := c.task.Shuns(c.node); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// The nodes of all failed attempts are avoided, in this life of the task, by those policies that say so; what
+// waits for labels or for nodes that are named is left to the others of those.
+func TestAvoidsAllThatFailed(t *testing.T) {
+	peer := func(name string) Peer { return Peer{Node: name, Labels: map[string]string{LabelNode: name}} }
+	peers := []Peer{peer("n1"), peer("n2"), peer("n3")}
+	for name, c := range map[string]struct {
+		place Place
+		queue string
+		needs string
+	}{
+		"plain":       {Place{}, "images", "node notin (n1,n2)"},
+		"labels":      {Place{Labels: selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
+		"named":       {Place{Nodes: []string{"n1", "n2", "n3"}}, "", "node in (n1,n2,n3),node notin (n1,n2)"},
+		"preferences": {Place{Prefer: []Preference{{selects("node=n3"), 1}}}, "images", "node notin (n1,n2),node=n3"},
+		"sticky":      {Place{Sticky: StickyAttempt}, "images", "node notin (n1,n2)"},
+	} {
+		birth := preferring(c.place)
+		birth.Spec.Retry = Retry{Max: 5, AvoidNode: true, AvoidWait: Duration(5 * time.Minute)}
+		k := given(birth)
+		seq := uint64(1)
+		add := func(e Event, chain bool) {
+			seq++
+			k.Apply(Recorded{Seq: seq, Chain: chain, At: noon, Event: e})
+		}
+		offer := func() { add(Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
+		for _, on := range []string{"n1", "n2", "n1"} {
+			add(AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
+			add(AttemptFailed{Epoch: k.Epoch, Class: ReasonExit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+			offer()
+		}
+		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !strings.Contains(k.shunned()+k.Message, "n1") {
+			t.Errorf("%s: it avoids %v: %s", name, k.Avoids, k.shunned())
+		}
+		hand, ok := k.HandsOver(peer("n1"), peers, "n1")
+		if !ok {
+			t.Errorf("%s: n1 takes it though it failed there", name)
+			continue
+		}
+		e, err := Decide(k, hand, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved := e.(Reassigned); !moved.Until.Equal(noon.Add(5 * time.Minute)) {
+			t.Errorf("%s: left to others until %v", name, moved.Until)
+		}
+		home := k.Route
+		add(e, true)
+		offer()
+		if queue, needs := k.Asks(); queue != c.queue || needs.String() != c.needs || !k.Route.Selected() {
+			t.Errorf("%s: it asks for queue %q and %q, want %q and %q", name, queue, needs, c.queue, c.needs)
+		}
+		back, ok := Owes(k, Surroundings{}, settings).Command.(Reassign)
+		if !ok || back.To != home {
+			t.Errorf("%s: without any of those: %+v", name, back)
+		}
+		if _, ok := k.HandsOver(peer("n1"), peers, "n1"); ok {
+			t.Errorf("%s: it is left to others twice", name)
+		}
+		add(AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
+		add(AttemptFailed{Epoch: k.Epoch, Class: ReasonExit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+		offer()
+		if k.Route != home {
+			t.Errorf("%s: the next turn begins on %s, want %s", name, k.Route, home)
+		}
+		if _, ok := k.HandsOver(peer("n1"), peers, "n1"); ok {
+			t.Errorf("%s: all have failed, and still it is left to others", name)
+		}
+		add(GivenUp{Reason: ReasonLost}, true)
+		add(Reopened{}, true)
+		if len(k.Avoids) > 0 {
+			t.Errorf("%s: another life begins with %v", name, k.Avoids)
 		}
 	}
 }

@@ -79,6 +79,10 @@ const (
 	SkipWindow  = "window"  // it is older than the catch-up window
 	SkipFailing = "failing" // too many tasks in a row have failed
 	SkipInvalid = "invalid" // no task can be made of the definition
+	SkipUnique  = "unique"  // another task has the unique key
+	SkipFull    = "full"    // as many tasks wait in the queue as may
+	// SkipStranger: a task that the schedule did not make has the id of the tick's task.
+	SkipStranger = "stranger"
 )
 
 // Ledger is what a schedule must remember from one decision to the next. Each

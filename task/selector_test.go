@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -185,9 +186,11 @@ func TestClaimFits(t *testing.T) {
 		t.Fatalf("%+v, %v", started, err)
 	}
 	runs := Evolve(waits, Recorded{Seq: 5, Chain: true, At: noon, Event: started})
-	if _, err := Decide(runs, Claim{Node: "m", Offer: 1}, noon); err == nil {
-		t.Error("taken over by a node that does not match")
+	over := &Account{Epoch: 5, Now: noon}
+	if _, err := Decide(runs, Claim{Node: "m", Offer: 1, Account: over}, noon); !errors.Is(err, ErrUnfit) {
+		t.Errorf("taken over by a node that does not match: %v", err)
 	}
+	fits.Account = over
 	if e, err := Decide(runs, fits, noon); err != nil || e.(AttemptStarted).TookOver == nil {
 		t.Errorf("not taken over: %+v, %v", e, err)
 	}

@@ -117,6 +117,10 @@ type Run struct {
 	Secrets map[string]Secret `json:"secrets,omitempty"`
 }
 
+// MaxVariable is how long an argument, and a variable with its name, must be less than, in bytes.
+// It is the bound of Linux. Parameters may be longer: a program finds those in a file.
+const MaxVariable = 128 << 10
+
 // What a process finds as its standard input.
 const (
 	// StdinNone is an input that ends at once, so that what reads it to its end ends.
@@ -252,6 +256,9 @@ func (r *Run) validate() error {
 		return fmt.Errorf("run.stdin is %q, want %s or %s", r.Stdin, StdinNone, StdinOpen)
 	}
 	for k, v := range r.Env {
+		if n := len(k) + 1 + len(v); n >= MaxVariable {
+			return fmt.Errorf("run.env: %s has %d bytes with its name, and a program can be given at most %d: put the value into a file, or into params", k, n, MaxVariable-1)
+		}
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
 			return fmt.Errorf("run.env: %q=%q cannot be an environment variable", k, v)
 		}
@@ -260,6 +267,9 @@ func (r *Run) validate() error {
 		return err
 	}
 	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir, r.User) {
+		if len(a) >= MaxVariable {
+			return fmt.Errorf("run: an argument or the shell line has %d bytes, and a program can be given at most %d: put it into a file, or into params", len(a), MaxVariable-1)
+		}
 		if strings.ContainsRune(a, 0) {
 			return fmt.Errorf("run: %q holds a zero byte, which no process can be given", a)
 		}

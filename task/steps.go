@@ -171,8 +171,10 @@ func stepChild(parent *Task, name string) Submitted {
 		spec.Keep = parent.Spec.Keep
 	}
 	w := parent.Work
+	w.Asked = nil
 	w.Params = overParams(step.Params, parent.Params)
 	w.Spec, w.Parent, w.Needs, w.StartBy = &spec, parent.ID, needs, parent.StartBy
+	w.Step = parent.stepBelow(name)
 	w.EndBy = time.Time{} // that of the whole its parent has
 	queue := step.Queue
 	if queue == "" {

@@ -67,7 +67,8 @@ func TestStepBirths(t *testing.T) {
 }
 
 func TestHandlersNeeds(t *testing.T) {
-	ok, bad, user, skip := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonUser}, End{Cancelled, ReasonSkipped}
+	ok, bad := End{State: Finished}, End{State: Error, Reason: ReasonExit}
+	user, skip := End{State: Cancelled, Reason: ReasonUser}, End{State: Cancelled, Reason: ReasonSkipped}
 	p := graph(t, does("a"), does("b"))
 	for _, c := range []struct {
 		a, b                           End
@@ -91,7 +92,7 @@ func TestHandlersNeeds(t *testing.T) {
 }
 
 func TestAwaken(t *testing.T) {
-	ok, bad, skip, runs := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonSkipped}, End{State: Pending}
+	ok, bad, skip, runs := End{State: Finished, Reason: ""}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonSkipped}, End{State: Pending}
 	// The chain stands in the file the wrong way round.
 	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", WhenFailure)))
 	for _, c := range []struct {
@@ -118,7 +119,7 @@ func TestAwaken(t *testing.T) {
 }
 
 func TestFollowSteps(t *testing.T) {
-	ok, bad, user, skip := End{Finished, ""}, End{Error, ReasonExit}, End{Cancelled, ReasonUser}, End{Cancelled, ReasonSkipped}
+	ok, bad, user, skip := End{State: Finished, Reason: ""}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonUser}, End{State: Cancelled, Reason: ReasonSkipped}
 	open := expandedTask(t, Spec{Steps: []Step{does("a"), does("b", need("a", WhenFailure))}}, nil)
 	cancelling := add(t, open, Cancel{})
 	for _, c := range []struct {

@@ -12,6 +12,9 @@ import (
 type Submission struct {
 	// ID is the task's; "" for a new one. Submitting the same ID again makes no second task.
 	ID ID `json:"id,omitempty"`
+	// Fresh says that this process has just drawn the ID and given it to nobody, so no other
+	// submission can be under it, and it needs no arbiter.
+	Fresh bool `json:"-"`
 	// Job names a stored definition. Either it or Spec is set.
 	Job string `json:"job,omitempty"`
 	// Spec is what to run if there is no job.

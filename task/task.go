@@ -54,8 +54,11 @@ type Task struct {
 	Losses   int `json:"losses,omitzero"`
 	// FailedOn is the node of the last failure since then, and Begun when the first attempt
 	// since then started, which is only kept if the task has a retry budget.
-	FailedOn string    `json:"failed_on,omitzero"`
-	Begun    time.Time `json:"begun,omitzero"`
+	FailedOn string `json:"failed_on,omitzero"`
+	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
+	// policy is to avoid those. At most [MaxValues].
+	Avoids []string  `json:"avoids,omitempty"`
+	Begun  time.Time `json:"begun,omitzero"`
 	// Handed says that it was left to nodes that it prefers, since its turn began; nil if it was not.
 	Handed *Handed `json:"handed,omitzero"`
 	// Late counts results that came from fenced attempts.
@@ -71,10 +74,16 @@ type Task struct {
 	// StartedAt is of the current or latest attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// Ran is how long the latest attempt of this life ran, of a parent how long its children took. 0 while it
+	// runs, and if there was none since the task was reopened: such a task may end without an attempt.
+	Ran Duration `json:"ran,omitzero"`
 	// Extended is when the run timeout passes, if the program has asked for more time.
 	Extended time.Time `json:"extended,omitzero"`
 	// CancelBy is when a cancelling task must be gone.
 	CancelBy time.Time `json:"cancel_by,omitzero"`
+
+	// Rivals are other births under the task's id, until the first fact on its chain says which counts.
+	Rivals []Rival `json:"rivals,omitzero"`
 
 	// Children are those of a parent; nil before it was expanded, and of any other task.
 	Children *Children `json:"children,omitzero"`

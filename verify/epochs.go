@@ -2,8 +2,10 @@ package verify
 
 import (
 	"slices"
+	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -27,7 +29,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.leave(s.openOn, s.open, false, s.id)
 	v.vacate(s, s.open)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
-	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
+	s.openOn, s.held = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}, nanoseconds(r.Stored)
 	v.enter(s.openOn, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
 	v.occupy(s, r.Seq)
 }
@@ -49,6 +51,7 @@ func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) b
 		s.found(v, OneEpoch, []uint64{s.open, s.openOffer, r.Seq}, "epoch %d takes over under offer %d, and the lease of epoch %d is that of offer %d",
 			r.Seq, e.Offer, s.open, s.openOffer)
 	}
+	s.founded(v, e.TookOver, r)
 	return true
 }
 
@@ -179,6 +182,69 @@ func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 		return
 	}
 	v.leave(s.openOn, e.Epoch, false, s.id)
+	s.held = nanoseconds(r.Stored)
 	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
 	v.enter(s.openOn, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
+}
+
+// Bounds of what the log can say about a lease. Heartbeats are not in it.
+const (
+	leastLease = time.Second // what a takeover is judged by that does not say how long a lease lasts
+	// serverError is by how much the clocks of the servers that store a log may differ, and
+	// writerError those of who writes it.
+	serverError = 250 * time.Millisecond
+	writerError = 2 * time.Second
+)
+
+// founded checks that the attempt which is taken over could not hold its lease any more by the
+// log's own account (I-3): its session was over, or it lasted for a lease since it was claimed; and
+// that what the takeover says of itself agrees with that.
+func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
+	if s.held == 0 || r.Stored.IsZero() {
+		return // nothing is known of the claim
+	}
+	v.checked[OneEpoch]++
+	lease := max(o.Lease.Std(), leastLease)
+	early := nanoseconds(r.Stored)-s.held < int64(lease-serverError)
+	for _, c := range []struct {
+		wrong bool
+		why   string
+	}{
+		{early && !v.over(s.openOn, r.Stored), "which was held for less than a lease, and of which the session was not over"},
+		{o.Ground == task.GroundSession && v.whole() && !v.over(s.openOn, r.Stored), "because its session was over, and that was not"},
+		{o.Ground == task.GroundBeat && o.Judged.Sub(o.Heard) < min(lease, v.beats(s.openOn, lease)), "because of a heartbeat that was not too old"},
+		{o.Ground == task.GroundBeat && nanoseconds(o.Heard) < s.held-int64(serverError), "because of a heartbeat of before its claim"},
+		{o.Ground != "" && o.Judged.After(r.Stored.Add(serverError)), "and says that this was found out later"},
+	} {
+		if c.wrong {
+			s.found(v, OneEpoch, []uint64{s.open, r.Seq}, "epoch %d takes over epoch %d, %s", r.Seq, s.open, c.why)
+		}
+	}
+}
+
+// over tells whether a session was over by the facts of its node.
+func (v *Verifier) over(key sessionKey, at time.Time) bool {
+	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
+	if !ok {
+		return false
+	}
+	gone := n.Gone(v.tasks.words.list[key.session])
+	return !gone.IsZero() && !gone.After(at.Add(writerError))
+}
+
+// beats is how long a heartbeat of a session lasts; lease if that is not known.
+func (v *Verifier) beats(key sessionKey, lease time.Duration) time.Duration {
+	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
+	if !ok || n.TTL == 0 {
+		return lease
+	}
+	return n.TTL.Std()
+}
+
+// nanoseconds is a time as a number, 0 for none.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

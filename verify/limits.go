@@ -28,7 +28,7 @@ func (t *tasks) limited(w *task.Work) limited {
 	var all limited
 	for _, c := range counters {
 		if c.Max > 0 {
-			all = append(all, bound{t.words.number(c.Name), uint32(c.Max)})
+			all = append(all, bound{uint32(t.words.number(c.Name)), uint32(c.Max)})
 		}
 	}
 	return all

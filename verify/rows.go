@@ -2,13 +2,15 @@ package verify
 
 import (
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
 	"millrace/task"
 )
 
-// Row compares a row of a read model with the fold (I-8). The read model must
+// Row compares a row of a read model with the fold (I-8), in every field; times to the microsecond. The read model must
 // reflect at least [Verifier.Last], and every record of the range must have been
 // added. A row that reflects a later fact has moved on and is only counted.
 //
@@ -37,19 +39,8 @@ func (v *Verifier) Row(row *task.Task) {
 		find("the read model has a row of a task that is not in the log to sequence %d", v.last)
 		return
 	}
-	var differ []string
-	compare := func(name string, same bool, row, fold any) {
-		if !same {
-			differ = append(differ, fmt.Sprintf("%s is %v in the row and %v in the log", name, row, fold))
-		}
-	}
-	compare("seq", row.Seq == want.Seq, row.Seq, want.Seq)
-	compare("state", row.State == want.State, row.State, want.State)
-	compare("attempt", row.Attempt == want.Attempt, row.Attempt, want.Attempt)
-	compare("epoch", row.Epoch == want.Epoch, row.Epoch, want.Epoch)
-	compare("node", row.Node == want.Node, row.Node, want.Node)
-	compare("ended_at", stampOf(row.EndedAt) == stampOf(want.EndedAt), row.EndedAt.UTC().Format(time.RFC3339Nano), want.EndedAt.Format(time.RFC3339Nano))
-	compare("dismissed", (row.Dismissed != nil) == (want.Dismissed != nil), row.Dismissed != nil, want.Dismissed != nil)
+	have := v.tasks.thin(row, &folded{}, false)
+	differ := v.tasks.differences(have, want)
 	if len(differ) > 0 {
 		find("the read model differs from the fold: %s", strings.Join(differ, ", "))
 	}
@@ -75,22 +66,73 @@ func (v *Verifier) RowsEnd() {
 	}
 }
 
+// differences names the fields in which a row differs from the fold.
+func (t *tasks) differences(row, fold folded) (list []string) {
+	for _, f := range []*folded{&row, &fold} {
+		f.spec, f.whole, f.rivals = 0, nil, nil // the digests say all of it
+	}
+	if row == fold {
+		return nil
+	}
+	for _, part := range [][2]reflect.Value{
+		{reflect.ValueOf(row.core), reflect.ValueOf(fold.core)},
+		{reflect.ValueOf(row.rest), reflect.ValueOf(fold.rest)},
+	} {
+		for i := range part[0].NumField() {
+			if r, f := part[0].Field(i), part[1].Field(i); !r.Equal(f) {
+				list = append(list, t.difference(part[0].Type().Field(i).Name, r, f))
+			}
+		}
+	}
+	return list
+}
+
+// difference says how a field of a row differs from that of the fold.
+func (t *tasks) difference(name string, row, fold reflect.Value) string {
+	switch {
+	case row.Type() != reflect.TypeFor[digest]():
+		return fmt.Sprintf("%s is %s in the row and %s in the log", name, t.shown(row), t.shown(fold))
+	case row.IsZero():
+		return name + " is missing in the row"
+	case fold.IsZero():
+		return name + " is in the row and not in the log"
+	}
+	return name + " is another one in the row than in the log"
+}
+
+// shown is a field of [folded] for people.
+func (t *tasks) shown(v reflect.Value) string {
+	switch v.Type() {
+	case reflect.TypeFor[word]():
+		return strconv.Quote(t.words.list[v.Uint()])
+	case reflect.TypeFor[asked]():
+		if a := t.asks.of(asked(v.Uint())); a != nil {
+			return fmt.Sprintf("queue %q and %q", a.Queue, a.Needs)
+		}
+		return "nothing"
+	case reflect.TypeFor[stamp]():
+		if v.Int() == 0 {
+			return "none"
+		}
+		return stamp(v.Int()).time().Format(time.RFC3339Nano)
+	case reflect.TypeFor[task.State]():
+		return task.State(v.Uint()).String()
+	}
+	return fmt.Sprint(v)
+}
+
 // folded is the fold of a task, as far as it is kept. Cut tells that it is not
 // the whole fold.
-func (v *Verifier) folded(id task.ID) (t task.Task, cut, ok bool) {
+func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
 	if s, ok := v.tasks.open[id]; ok && s.now.state != task.Unknown {
-		return v.tasks.task(id, &s.now), s.old, true
+		return s.now, s.old, true
 	}
 	key, ok := keyOf(id)
 	if !ok {
-		return t, false, false
+		return f, false, false
 	}
 	e, ok := v.tasks.ended[key]
-	if !ok {
-		return t, false, false
-	}
-	s := e.story(id)
-	return v.tasks.task(id, &s.now), s.old, true
+	return e.folded(), e.old, ok
 }
 
 func (v *Verifier) markSeen(id task.ID) {

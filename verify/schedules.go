@@ -9,7 +9,8 @@ import (
 	"millrace/task"
 )
 
-// I-6. A tick gets one decision at most, by which it has a task or none, and one task at most: whatever
+// I-6. A tick gets one decision at most, by which it has a task or none, and one task at most. Only a
+// task that is refused after the decision (its key is taken, its queue is full) is taken back by a second one. Whatever
 // admits a tick names the same one, and the births of a tick are all of that task. A task that
 // somebody asked for by hand has no tick to share. That a birth follows each decision is I-2's
 // concern: a tick that was left out may still get its task by a backfill.
@@ -25,6 +26,7 @@ type ticked struct {
 	made     task.ID // "" if nobody has named a task
 	seq      uint64  // of who named it
 	admitted uint64  // the sequence of the decision that gave it its task, 0 for none
+	born     bool    // that task is there
 	skipped  uint64  // likewise of the one that left it out
 }
 
@@ -33,7 +35,7 @@ func (v *Verifier) ticksOf(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
 		if e.Schedule != "" && e.Trigger != task.TriggerManual {
-			v.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq)
+			v.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq).born = true
 		}
 	case task.ScheduleAdmitted:
 		t := v.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
@@ -49,7 +51,12 @@ func (v *Verifier) ticksOf(r *events.Record) {
 			return // each of them is told apart only by the rules of the schedule
 		}
 		t := v.tick(r.Fact.Schedule, e.Tick)
-		if t.admitted > 0 {
+		switch refused := e.Reason == task.SkipUnique || e.Reason == task.SkipFull || e.Reason == task.SkipInvalid; {
+		case e.Reason == task.SkipStranger:
+			v.find(OneTask, Finding{Task: t.made, Seqs: []uint64{r.Seq},
+				What: fmt.Sprintf("the tick %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
+				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
+		case t.admitted > 0 && (!refused || t.born):
 			v.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
 		}
 		t.skipped = r.Seq

@@ -16,7 +16,7 @@ import (
 // ended by their own word are held against the slots.
 
 // sessionKey is one life of a node, by the numbers of its words.
-type sessionKey struct{ node, session uint32 }
+type sessionKey struct{ node, session word }
 
 type session struct {
 	slots    int

@@ -29,6 +29,7 @@ type story struct {
 	open      uint64 // epoch of the attempt that runs, 0 for none
 	openOffer uint64 // the offer that it holds, 0 if that is not known
 	openOn    sessionKey
+	held      int64 // when the log stored that the session has it, in nanoseconds; 0 if that is not known
 	asked     bool  // to stop
 	attempt   int32 // the latest, or unknown
 	result    bool  // a result was accepted in this life
@@ -37,6 +38,11 @@ type story struct {
 	byOthers  bool   // somebody else than a scheduler opened the turn
 
 	limit limited
+	key   word // its unique key; 0 for none
+
+	bornAt uint64   // the sequence of its first birth
+	birth  wish     // what that asks for
+	rivals []uint64 // births that ask for something else
 
 	offers   []offer
 	turns    []turn // without the one since a birth that was an offer itself
@@ -79,8 +85,14 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		}
 		return
 	}
+	if e, ok := r.Fact.Event.(task.Submitted); ok {
+		s.submitted(v, e, r)
+		return
+	}
 	s.begin(v, r)
 	switch e := r.Fact.Event.(type) {
+	case task.Expanded:
+		v.births.expects(s.id, e.Names)
 	case task.AttemptLate:
 		s.late(v, e, r)
 	case task.Reopened:
@@ -88,6 +100,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	case task.Dismissed:
 		s.dismissed(v, r)
 	case task.AttemptStarted:
+		s.bound(v, &e, r)
 		if s.lives(v, r) {
 			s.started(v, e, r)
 		}
@@ -197,6 +210,13 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	if !s.born && !s.cut {
 		v.checked[OneEnd]++
 	}
+	if s.born {
+		s.again(v, &e, r)
+	} else {
+		s.bornAt, s.birth = r.Seq, v.tasks.wish(&e)
+		s.derived(v, &e, r)
+		s.holds(v, &e.Work, r)
+	}
 	s.born = true
 	if len(s.limit) == 0 {
 		s.limit = v.tasks.limited(&e.Work)
@@ -205,9 +225,13 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	if e.Spec.Parental() {
 		return // it is no offer, and none follows
 	}
-	if !e.Offers() {
+	since := uint64(0)
+	if r.Kind == events.KindChain {
+		s.turn, since = r.Seq, r.Seq // an offer follows, and refers to it
+	}
+	if !e.Offers() || since > 0 {
 		v.checked[NoScheduler]++
-		s.turns = append(s.turns, turn{due: stampOf(e.Due), attempt: 1})
+		s.turns = append(s.turns, turn{since: since, due: stampOf(e.Due), attempt: 1})
 		return
 	}
 	s.undue = true
@@ -258,6 +282,7 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 		return
 	}
 	s.end, s.result, s.cut, s.told, s.asked = 0, false, false, 0, false
+	s.livesAgain(v, r)
 	if s.parental() {
 		return
 	}

@@ -3,7 +3,6 @@ package verify
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -20,27 +19,36 @@ type tasks struct {
 	ranged bool
 	words  words
 	specs  timeouts
+	asks   asks
+	// digests are of what is compared and else of no use.
+	digests digests
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, words: newWords(), specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, digests: newDigests(), words: newWords(), asks: asks{index: map[string]asked{}}, specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
 // story holds their numbers; 0 is the empty one.
 type words struct {
-	index map[string]uint32
+	index map[string]word
 	list  []string
 }
 
-func newWords() words { return words{index: map[string]uint32{"": 0}, list: []string{""}} }
+// word is the number of a text.
+type word uint32
 
-func (w *words) number(s string) uint32 {
+func newWords() words { return words{index: map[string]word{"": 0}, list: []string{""}} }
+
+func (w *words) number(s string) word {
+	if s == "" {
+		return 0
+	}
 	if n, ok := w.index[s]; ok {
 		return n
 	}
 	s = strings.Clone(s)
-	n := uint32(len(w.list))
+	n := word(len(w.list))
 	w.index[s] = n
 	w.list = append(w.list, s)
 	return n
@@ -59,6 +67,8 @@ type specKey struct {
 	slots   int
 	place   string
 	parent  bool
+	budget  task.Duration
+	avoids  bool
 
 	limits string
 }
@@ -67,7 +77,7 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots, parent: len(spec.Steps) > 0 || spec.Each != nil}
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots, budget: spec.Retry.Budget, avoids: spec.Retry.AvoidNode, parent: len(spec.Steps) > 0 || spec.Each != nil}
 	if spec.Placed() {
 		place, _ := json.Marshal(spec.Place) // it came from JSON
 		key.place = string(place)
@@ -78,7 +88,8 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	}
 	n, ok := w.index[key]
 	if !ok {
-		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate}
+		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate,
+			Retry: task.Retry{Budget: spec.Retry.Budget, AvoidNode: spec.Retry.AvoidNode}}
 		if key.parent {
 			thin.Each = &task.Each{} // says enough: it has children whichever nodes there are
 		}
@@ -96,93 +107,262 @@ func (w *timeouts) spec(n uint32) *task.Spec {
 	return w.list[n-1]
 }
 
-// stamp is a time in microseconds, 0 for none: a third of the memory of a [time.Time].
-type stamp int64
+// asks are what routes ask of nodes, where that does not follow from a spec. Tasks hold their numbers.
+type asks struct {
+	index map[string]asked
+	list  []*task.Asked
+}
 
-func stampOf(t time.Time) stamp {
-	switch {
-	case t.IsZero():
+// asked is the number of one of them; 0 is none.
+type asked uint32
+
+func (a *asks) number(v *task.Asked) asked {
+	if v == nil {
 		return 0
-	case t.UnixMicro() == 0:
-		return 1
 	}
-	return stamp(t.UnixMicro())
+	text, _ := json.Marshal(v) // it came from JSON
+	n, ok := a.index[string(text)]
+	if !ok {
+		a.list = append(a.list, kept(v))
+		n = asked(len(a.list))
+		a.index[string(text)] = n
+	}
+	return n
 }
 
-func (s stamp) time() time.Time {
-	if s == 0 {
-		return time.Time{}
+func (a *asks) of(n asked) *task.Asked {
+	if n == 0 {
+		return nil
 	}
-	return time.UnixMicro(int64(s)).UTC()
+	return a.list[n-1]
 }
 
-// folded is the part of a [task.Task] that anything here depends on.
+// folded is a [task.Task] of which only that is kept in full on which anything here depends, the
+// fold itself included. Of the rest it has digests, by which it is compared with a row.
 type folded struct {
-	seq, head, turn, epoch, offer        uint64
-	due, since, started, ended, cancelBy stamp
-	startBy, endBy, handedUntil          stamp
-	attempt, failures, losses            int32
-	spec, route, node, session, holds    uint32
-	home                                 uint32 // where it goes back to, if it was handed over
-	state                                task.State
-	offered, dismissed, needs            bool
+	core
+	rest
 }
 
-func (t *tasks) thin(k *task.Task) folded {
-	f := folded{
-		seq: k.Seq, head: k.Head, turn: k.Turn, epoch: k.Epoch, offer: k.Offer,
-		due: stampOf(k.Due), since: stampOf(k.Since), started: stampOf(k.StartedAt), ended: stampOf(k.EndedAt),
-		cancelBy: stampOf(k.CancelBy), startBy: stampOf(k.StartBy),
-		attempt: int32(k.Attempt), failures: int32(k.Failures), losses: int32(k.Losses),
-		spec: t.specs.number(k.Spec), route: t.words.number(string(k.Route)),
-		holds: t.words.number(strings.Join(k.Holds, ",")),
-		node:  t.words.number(k.Node), session: t.words.number(k.Session),
-		state: k.State, offered: k.Offered, dismissed: k.Dismissed != nil, needs: k.Needs != nil,
-		endBy: stampOf(k.EndBy),
-	}
+// core is what most tasks have when they have ended.
+type core struct {
+	seq, head, turn, epoch, offer    uint64
+	submitted, since, started, ended stamp
+	work                             digest // what it was born with, and keeps
+	message, exit, result, usage     digest
+	spec                             uint32
+	route, node, session             word
+	attempt                          int32
+	state                            task.State
+	offered                          bool
+}
+
+// rest is what few of them have.
+type rest struct {
+	rated                                      uint64
+	due, startBy, endBy, handedUntil, cancelBy stamp
+	begun, extended                            stamp
+	ran                                        task.Duration
+	inputs, dismissed, children                digest
+	failures, losses, late                     int32
+	holds, reason, failedOn, batch, avoids     word
+	home                                       word   // where it goes back to, if it was handed over
+	asked, homeAsked                           asked  // by its route, and by that
+	whole                                      *whole // of a parent; nil for any other task
+	throttled, needs                           bool
+
+	others digest        // other births, before a claim
+	rivals *[]task.Rival // those themselves; nil for none
+}
+
+// whole is what the fold of a parent looks at besides. There are few parents.
+type whole struct {
+	work     task.Work
+	children *task.Children
+}
+
+// unchanged stands in a task for what is kept as a digest: what the fold has not replaced is
+// still there afterwards.
+const unchanged = "\x00unchanged"
+
+// What stands there for values of other types.
+var (
+	unchangedExit      = new(int)
+	unchangedUsage     = new(task.Usage)
+	unchangedDismissal = new(task.Dismissal)
+)
+
+// thin is what is kept of a task whose fold was f before: that tells what stands in the task for
+// digests. Shared tells that its spec is one of those that facts share.
+func (t *tasks) thin(k *task.Task, was *folded, shared bool) folded {
+	f := *was
+	f.seq, f.head, f.turn, f.epoch, f.offer, f.rated = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer, k.Rated
+	f.submitted, f.due, f.since = stampOf(k.SubmittedAt), stampOf(k.Due), stampOf(k.Since)
+	f.started, f.ended, f.cancelBy = stampOf(k.StartedAt), stampOf(k.EndedAt), stampOf(k.CancelBy)
+	f.startBy, f.endBy = stampOf(k.StartBy), stampOf(k.EndBy)
+	f.begun, f.extended, f.ran = stampOf(k.Begun), stampOf(k.Extended), k.Ran
+	f.attempt, f.failures, f.losses, f.late = int32(k.Attempt), int32(k.Failures), int32(k.Losses), int32(k.Late)
+	f.route, f.node, f.session = t.words.number(string(k.Route)), t.words.number(k.Node), t.words.number(k.Session)
+	f.holds, f.reason = t.words.number(strings.Join(k.Holds, ",")), t.words.number(k.Reason)
+	f.failedOn, f.batch = t.words.number(k.FailedOn), t.words.number(k.Batch)
+	f.avoids = t.words.number(strings.Join(k.Avoids, ","))
+	f.state, f.offered, f.throttled, f.needs = k.State, k.Offered, k.Throttled, k.Needs != nil
+	f.asked, f.home, f.homeAsked, f.handedUntil = t.asks.number(k.Asked), 0, 0, 0
 	if h := k.Handed; h != nil {
-		f.home, f.handedUntil = t.words.number(string(h.Home)), stampOf(h.Until)
+		f.home, f.homeAsked, f.handedUntil = t.words.number(string(h.Home)), t.asks.number(h.Asked), stampOf(h.Until)
 	}
+	if len(k.Rivals) == 0 {
+		f.others, f.rivals = 0, nil
+	} else if f.rivals == nil || len(*f.rivals) != len(k.Rivals) {
+		f.others, f.rivals = t.digests.value(k.Rivals), kept(&k.Rivals)
+	}
+	if k.Job != unchanged {
+		f.spec, f.work = t.specs.number(k.Spec), t.digests.work(k, shared)
+	}
+	if k.Message != unchanged {
+		f.message = t.digests.text(k.Message)
+	}
+	if string(k.Inputs) != unchanged {
+		f.inputs = t.digests.raw(k.Inputs)
+	}
+	if string(k.Result) != unchanged {
+		f.result = t.digests.raw(k.Result)
+	}
+	t.thinPointers(k, &f)
 	return f
 }
 
-// task is the reverse of thin, with nothing that it left out.
+// thinPointers keeps of a task what lies behind pointers.
+func (t *tasks) thinPointers(k *task.Task, f *folded) {
+	if k.Exit != unchangedExit {
+		if f.exit = 0; k.Exit != nil {
+			f.exit = t.digests.value(*k.Exit)
+		}
+	}
+	if k.Usage != unchangedUsage {
+		if f.usage = 0; k.Usage != nil {
+			f.usage = t.digests.value(k.Usage)
+		}
+	}
+	if k.Dismissed != unchangedDismissal {
+		if f.dismissed = 0; k.Dismissed != nil {
+			f.dismissed = t.digests.value(k.Dismissed)
+		}
+	}
+	if !k.Spec.Parental() {
+		if f.whole, f.children = nil, 0; k.Children != nil { // which only a row can have
+			f.children = t.digests.value(k.Children)
+		}
+		return
+	}
+	w := f.whole
+	if w != nil && k.Job == unchanged && k.Children == w.children {
+		return
+	}
+	f.whole = &whole{}
+	if f.children = 0; k.Children != nil {
+		f.whole.children, f.children = kept(k.Children), t.digests.value(k.Children)
+	}
+	if w != nil && k.Job == unchanged {
+		f.whole.work = w.work
+	} else {
+		f.whole.work = *kept(&k.Work)
+	}
+}
+
+// kept is a copy that shares no memory with a record.
+func kept[T any](v *T) *T {
+	c := new(T)
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, c)
+	}
+	if err != nil {
+		return v // no record has it
+	}
+	return c
+}
+
+// task is the reverse of thin, with stand-ins for what is kept as a digest.
 func (t *tasks) task(id task.ID, f *folded) task.Task {
 	var holds []string
 	if f.holds != 0 {
 		holds = strings.Split(t.words.list[f.holds], ",")
 	}
 	k := task.Task{
-		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered,
-		Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), CancelBy: f.cancelBy.time(),
-		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses),
+		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered, Rated: f.rated, Throttled: f.throttled,
+		SubmittedAt: f.submitted.time(), Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(),
+		CancelBy: f.cancelBy.time(), Begun: f.begun.time(), Extended: f.extended.time(), Ran: f.ran,
+		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses), Late: int(f.late),
 		Node: t.words.list[f.node], Session: t.words.list[f.session],
-		Work: task.Work{Spec: t.specs.spec(f.spec), Route: task.Route(t.words.list[f.route]), StartBy: f.startBy.time(), EndBy: f.endBy.time(), Holds: holds},
+		Reason: t.words.list[f.reason], FailedOn: t.words.list[f.failedOn], Batch: t.words.list[f.batch],
 	}
-	if f.needs {
+	if f.whole != nil {
+		k.Work, k.Children = f.whole.work, f.whole.children
+	} else if k.Spec = t.specs.spec(f.spec); f.needs {
 		k.Needs = &task.Needs{} // which they are is nobody's business here
 	}
+	k.Asked = t.asks.of(f.asked)
+	k.Route, k.StartBy, k.EndBy, k.Holds = task.Route(t.words.list[f.route]), f.startBy.time(), f.endBy.time(), holds
 	if f.home != 0 {
-		k.Handed = &task.Handed{Home: task.Route(t.words.list[f.home]), Until: f.handedUntil.time()}
+		k.Handed = &task.Handed{Home: task.Route(t.words.list[f.home]), Until: f.handedUntil.time(), Asked: t.asks.of(f.homeAsked)}
 	}
-	if f.dismissed {
-		k.Dismissed = &task.Dismissal{}
+	if f.avoids != 0 {
+		k.Avoids = strings.Split(t.words.list[f.avoids], ",")
 	}
+	if f.rivals != nil {
+		k.Rivals = *f.rivals
+	}
+	t.stand(&k, f)
 	return k
+}
+
+// stand puts stand-ins where f has digests.
+func (t *tasks) stand(k *task.Task, f *folded) {
+	if f.work != 0 {
+		k.Job = unchanged
+	}
+	if f.message != 0 {
+		k.Message = unchanged
+	}
+	if f.inputs != 0 {
+		k.Inputs = json.RawMessage(unchanged)
+	}
+	if f.result != 0 {
+		k.Result = json.RawMessage(unchanged)
+	}
+	if f.exit != 0 {
+		k.Exit = unchangedExit
+	}
+	if f.usage != 0 {
+		k.Usage = unchangedUsage
+	}
+	if f.dismissed != 0 {
+		k.Dismissed = unchangedDismissal
+	}
 }
 
 // ended is what is remembered of a task that has ended.
 type ended struct {
-	seq, head, turn, epoch, end           uint64
-	at, startBy                           stamp
-	attempt                               int32
-	spec, route, node, holds              uint32
+	core
+	rest                                  *rest // nil if there is nothing in it
+	end                                   uint64
 	limit                                 limited
-	told                                  uint16
-	state                                 task.State
-	born, undue, seen, own, finished, old bool
-	dismissed, needs                      bool
+	key                                   word
+	bornAt                                uint64
+	birth                                 wish
 	past                                  *past // nil if it was one turn since the birth with at most one attempt
+	told                                  uint16
+	born, undue, seen, own, finished, old bool
+}
+
+// folded is the fold of the task.
+func (e *ended) folded() folded {
+	f := folded{core: e.core}
+	if e.rest != nil {
+		f.rest = *e.rest
+	}
+	return f
 }
 
 // past are the turns and attempts of a task that had more than one.
@@ -236,10 +416,9 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 }
 
 func (e *ended) story(id task.ID) *story {
-	s := &story{id: task.ID(strings.Clone(string(id))), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
-		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit}
-	s.now = folded{seq: e.seq, head: e.head, turn: e.turn, epoch: e.epoch, ended: e.at, since: e.at, startBy: e.startBy,
-		attempt: e.attempt, spec: e.spec, route: e.route, node: e.node, holds: e.holds, state: e.state, dismissed: e.dismissed, needs: e.needs}
+	s := &story{id: task.ID(strings.Clone(string(id))), now: e.folded(), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
+		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit,
+		key: e.key, bornAt: e.bornAt, birth: e.birth}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -250,15 +429,17 @@ func (e *ended) story(id task.ID) *story {
 }
 
 func (s *story) forget() ended {
-	f := &s.now
-	e := ended{seq: f.seq, head: f.head, turn: f.turn, epoch: f.epoch, end: s.end, at: f.ended, startBy: f.startBy,
-		attempt: f.attempt, spec: f.spec, route: f.route, node: f.node, holds: f.holds, limit: s.limit,
-		told: s.told, state: f.state, born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, dismissed: f.dismissed, needs: f.needs}
+	e := ended{core: s.now.core, end: s.end, limit: s.limit, told: s.told, key: s.key, bornAt: s.bornAt, birth: s.birth,
+		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
+	if s.now.rest != (rest{}) {
+		some := s.now.rest
+		e.rest = &some
+	}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]
 		e.own = a.own
-		simple = a.epoch == f.epoch && a.number == f.attempt
+		simple = a.epoch == s.now.epoch && a.number == s.now.attempt
 	}
 	if !simple {
 		e.past = &past{turns: s.turns, attempts: s.attempts}
@@ -269,6 +450,7 @@ func (s *story) forget() ended {
 // fold adds a record as package task has it.
 func (s *story) fold(t *tasks, r *events.Record) {
 	k := t.task(s.id, &s.now)
-	k = task.Evolve(k, r.Task())
-	s.now = t.thin(&k)
+	k.Apply(r.Task())
+	t.forgive(&k, &s.now)
+	s.now = t.thin(&k, &s.now, true)
 }

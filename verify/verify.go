@@ -73,6 +73,7 @@ type Verifier struct {
 	uses     map[uint32]use
 	ticks    map[tick]*ticked
 	causes   causes
+	births   births
 
 	rowsCame bool // the rows of a read model were compared
 	rowsOpen int  // rows that have moved on since
@@ -91,6 +92,7 @@ func New(cfg Config) *Verifier {
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		births: newBirths(),
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -166,12 +168,8 @@ func (v *Verifier) node(r *events.Record) {
 		n.ID = id
 	}
 	n = node.Evolve(n, r.Node())
+	n = *kept(&n) // the record's memory is not ours to keep
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
-		n.Profile = node.Profile{Slots: e.Slots}
-		for _, q := range e.Queues {
-			n.Queues = append(n.Queues, strings.Clone(q)) // the record's memory is not ours to keep
-		}
-		n.Session = strings.Clone(n.Session)
 		v.register(string(n.ID), n.Session, e.Slots)
 	}
 	n.Reason = ""

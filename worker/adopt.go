@@ -182,32 +182,35 @@ func (a *Attempt) keep(ctx context.Context, left *Left, received time.Time) {
 	a.release = done
 }
 
-// leave has the attempt go on without this process: for as long as its lease holds at least.
-func (a *Attempt) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), hurry)
-	defer cancel()
-	asked := time.Now()
-	if offer, _ := a.lease.get(); offer.Extend(ctx) == nil { // else it has less time
-		a.lease.confirm(asked)
-	}
+// leave has the attempt go on without this process, for as long as its lease holds.
+func (a *Attempt) leave(ctx context.Context) {
+	_ = a.lease.extend(ctx) // else the offer comes to others sooner, who find that the lease holds
 	a.tellHold()
 	a.stop(ErrLeft)
 }
 
-// leaveKept leaves all attempts that outlive this worker.
+// leaveKept leaves all attempts that outlive this worker. A last heartbeat confirms their leases.
 func (w *Worker) leaveKept() {
-	var all sync.WaitGroup
-	n := 0
+	var all []*Attempt
 	for _, a := range w.leases.all() {
 		if a.kept != nil {
-			n++
-			all.Go(a.leave)
+			all = append(all, a)
 		}
 	}
-	all.Wait()
-	if n > 0 {
-		w.log.Info().Int("tasks", n).Dur("for", w.ackWait*2/3).Msg("leaving tasks running for the next worker of this node; without one they are stopped")
+	if len(all) == 0 {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), hurry)
+	defer cancel()
+	if _, err := w.beat(ctx); err != nil {
+		w.log.Warn().Err(err).Msg("no last heartbeat could be stored: what is left running has less time")
+	}
+	var leaving sync.WaitGroup
+	for _, a := range all {
+		leaving.Go(func() { a.leave(ctx) })
+	}
+	leaving.Wait()
+	w.log.Info().Int("tasks", len(all)).Dur("for", w.ackWait*2/3).Msg("leaving tasks running for the next worker of this node; without one they are stopped")
 }
 
 // keptLook is how often it is seen whether only attempts are left that outlive the worker.
@@ -280,14 +283,14 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	confirmed := l.Until.Add(-w.ackWait * 2 / 3)
 	var why error
 	if t.Live() && t.Epoch == l.Task.Epoch {
-		// First, so that nobody else is offered it meanwhile.
+		_ = offer.Extend(ctx) // first, so that nobody else is offered it meanwhile; else it comes again
 		asked := time.Now()
-		if offer.Extend(ctx) == nil { // else the next renewal tries, or the offer comes again
-			confirmed = asked
-		}
 		t, _, err = w.protocol.Recorder.Do(ctx, t, task.Adopt{
 			Epoch: l.Task.Epoch, Node: string(w.cfg.Node), Session: w.protocol.Session, PID: l.PID, Gap: task.Duration(max(l.Gap, 0).Round(time.Millisecond)),
 		})
+		if err == nil {
+			confirmed = asked
+		}
 	} else {
 		err = task.ErrFenced
 	}
@@ -311,7 +314,7 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	if why != nil {
 		a.stop(why)
 	}
-	w.log.Info().Str("task", string(t.ID)).Uint64("epoch", t.Epoch).Int("pid", l.PID).Dur("gap", l.Gap).AnErr("stopping", why).
+	w.log.Info().Str("task", string(t.ID)).Uint64("epoch", t.Epoch).Int("pid", l.PID).Stringer("gap", l.Gap.Round(time.Millisecond)).AnErr("stopping", why).
 		Msg("going on with a task that an earlier worker of this node has left running")
 	return a, nil
 }
@@ -381,6 +384,7 @@ type OutputMemo struct {
 	Taken   int64     `json:"taken,omitempty"`
 	Cut     int64     `json:"cut,omitempty"`
 	Dropped int64     `json:"dropped,omitempty"`
+	Bytes   int64     `json:"bytes,omitempty"` // of records
 	Live    task.Live `json:"live,omitzero"`
 	Noted   string    `json:"noted,omitempty"`
 }
@@ -403,7 +407,11 @@ func (o *Output) ReadingTo(at int64) {
 func (o *Output) Memo() OutputMemo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return OutputMemo{Lines: o.printed, Records: o.place.next, Taken: o.taken, Cut: o.cut.lines, Dropped: o.cut.bytes, Live: o.live.Live, Noted: o.live.noted}
+	return OutputMemo{
+		Lines: o.printed, Records: o.place.next, Taken: o.taken, Bytes: o.records, Live: o.live.Live, Noted: o.live.noted,
+		// What is held back for the end is lost with this process; the next one begins to hold back anew.
+		Cut: o.cut.lines + int64(len(o.tail.left())), Dropped: o.cut.bytes + o.tail.bytes,
+	}
 }
 
 // Resume goes on from a memo. It finds out what is stored of what was said after that: when
@@ -417,7 +425,7 @@ func (a *Attempt) Resume(ctx context.Context, m OutputMemo) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.printed = max(m.Lines, told.Lines)
-	o.taken, o.cut = m.Taken, cut{m.Cut, m.Dropped}
+	o.taken, o.cut, o.records = m.Taken, cut{m.Cut, m.Dropped}, m.Bytes
 	o.live.Live, o.live.noted = m.Live, m.Noted
 	o.place.upto, o.place.next, o.place.records = told.Upto, m.Records, told.Records
 	o.kept = max(m.Records, told.Records)

@@ -80,8 +80,6 @@ func TestFailures(t *testing.T) {
 		{"final", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, task.ReasonTask, errBroken.Error(), 1},
 		{"final, wrapped", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, task.ReasonTask, "no: " + errBroken.Error(), 1},
 		{"panic", task.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, task.ReasonTask, "oh no", 1},
-		{"unknown handler", task.Spec{Handler: "other"}, nil, task.ReasonSystem, `no handler "other"`, 1},
-		{"command", task.Spec{Run: &task.Run{Shell: "true"}}, nil, task.ReasonSystem, "only handlers", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {

@@ -20,14 +20,10 @@ import (
 // Package jet has the one for NATS JetStream.
 type Store interface {
 	events.Log
-	// AckWait is how long a lease lasts without being extended.
+	// AckWait is how long a lease lasts after the log last heard of it.
 	AckWait() time.Duration
-	// Beat stores a heartbeat that vanishes after ttl, and waits until it is stored.
-	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
-	// Beating returns a node's heartbeat, and false if it has run out.
-	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
-	// Forget removes the heartbeat.
-	Forget(ctx context.Context, id node.ID) error
+	// Heartbeats keeps those of nodes.
+	events.Heartbeats
 	// Alive lists the heartbeats that have not run out. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	// OnHint calls look when something may have happened to a task of the node.
@@ -89,24 +85,35 @@ type Config struct {
 	// Spool is a directory for what attempts that go on while disconnected
 	// ([task.DisconnectContinue]) have to say until the server is back; one per node
 	// is made in it, for its user alone. What lies there when a worker starts is handed over, so it
-	// should outlive the process. Default: millrace/spool in the user's cache directory,
-	// or in that for temporary files if there is none.
+	// should outlive the process. No other user may write to it, or the worker does without. Default: millrace/spool in the
+	// user's cache directory; without one, as when $HOME is not set, it is an error.
 	Spool string
 	// SpoolLimit is how many bytes of output all attempts may spool together. What
 	// goes beyond is dropped: a line in the output counts it, and an attempt whose records were dropped
 	// fails. Reports are always kept. Default 256 MiB, at least 1.
 	SpoolLimit int64
+	// Output is how many bytes of what an attempt prints are kept, at most 256 KiB of that from its
+	// end; a line says how much is missing between. A job can ask for less
+	// ([task.Resources]). Default 64 MiB; [NoBound] for all that it says.
+	Output int64
+	// Records is how many bytes of records an attempt may produce; one that produces more fails.
+	// Default 1 GiB; [NoBound] for as many as the log takes.
+	Records int64
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
 	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]); submitting one again
 	// under the same ID must make no second. Default: they are refused.
+	//
+	// An error that wraps [task.ErrOther] says that the child is there and does something else.
 	Submit func(ctx context.Context, s task.Submission) error
+	// Spawning bounds what running tasks may ask for. Zero fields mean the defaults.
+	Spawning task.Spawning
 	// Now is the time, for what the worker writes and for what it decides by times
 	// that others have written. How long something takes it measures by the monotonic
 	// clock, whatever Now says. A machine whose clock is wrong writes times at which
 	// others wait for ever, or not at all: package logclock keeps the log's time.
-	// Default: [time.Now].
+	// Default: that of the store, if it has a method Now as package jet's has; else [time.Now].
 	Now func() time.Time
 	// Version is the program's, to be shown.
 	Version string
@@ -134,18 +141,30 @@ func (c Config) withDefaults() Config {
 		c.NodeTTL = 3 * c.Beat
 	}
 	if c.Spool == "" {
-		c.Spool = DefaultSpool()
+		c.Spool = defaultSpool()
 	}
 	if c.SpoolLimit == 0 {
 		c.SpoolLimit = 256 << 20
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Output == 0 {
+		c.Output = 64 << 20
 	}
+	if c.Records == 0 {
+		c.Records = 1 << 30
+	}
+	c.Spawning = c.Spawning.WithDefaults()
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second
 	}
 	return c
+}
+
+// nowOf is the time by a store, if it keeps one; else the machine's.
+func nowOf(store Store) func() time.Time {
+	if s, ok := store.(interface{ Now() time.Time }); ok {
+		return s.Now
+	}
+	return time.Now
 }
 
 func (c Config) validate(ackWait time.Duration) error {
@@ -162,6 +181,9 @@ func (c Config) validate(ackWait time.Duration) error {
 			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, task.MaxWeight)
 		}
 	}
+	if err := c.Spawning.Validate(); err != nil {
+		return fmt.Errorf("worker: Spawning.%w", err)
+	}
 	switch {
 	case c.Slots < 1:
 		return fmt.Errorf("worker: Slots is %d, want at least 1", c.Slots)
@@ -169,6 +191,8 @@ func (c Config) validate(ackWait time.Duration) error {
 		return fmt.Errorf("worker: NodeTTL is %v, want at least 1s", c.NodeTTL)
 	case c.Beat <= 0 || c.NodeTTL <= 2*c.Beat:
 		return fmt.Errorf("worker: Beat is %v, want less than half of NodeTTL, which is %v", c.Beat, c.NodeTTL)
+	case c.Spool == "":
+		return errors.New("worker: Spool is not set, and this user has no cache directory: set it, or $HOME")
 	case c.SpoolLimit < 0:
 		return fmt.Errorf("worker: SpoolLimit is %d, want at least 1", c.SpoolLimit)
 	case c.Grace < 0:

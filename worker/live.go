@@ -22,6 +22,7 @@ type standing struct {
 	status  string    // what such a line is to say next
 	changed bool      // it differs from what was stored
 	saved   time.Time // when it was last stored
+	begun   time.Time // when the program was ready, a reading of [time.Now]
 	timer   *time.Timer
 	beat    time.Time // when a message of the protocol last came
 }
@@ -79,7 +80,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 func (o *Output) Ready() {
 	o.stand(func(l *standing) {
 		if l.Ready.IsZero() {
-			l.Ready = o.worker.cfg.Now()
+			l.Ready, l.begun = o.worker.cfg.Now(), time.Now()
 		}
 	})
 }
@@ -94,6 +95,9 @@ func (o *Output) Heartbeat() {
 
 // Log adds an entry with a level, such as "warn", and fields, a JSON object or nil.
 func (o *Output) Log(level, message string, fields []byte) {
+	o.mu.Lock()
+	o.said.hear(task.Log, []byte(message), false, time.Now())
+	o.mu.Unlock()
 	o.add(task.Line{Stream: task.Log, Text: message, Level: level, Fields: fields}, nil)
 }
 
@@ -103,11 +107,11 @@ func (o *Output) lastBeat() time.Time {
 	return o.live.beat
 }
 
-// ReadyAt is when the program began its work, if it said so.
+// ReadyAt is when the program began its work, if it said so: a reading of [time.Now].
 func (o *Output) ReadyAt() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.live.Ready
+	return o.live.begun
 }
 
 // stand changes the standing and sees to it that it is stored soon.
@@ -141,7 +145,7 @@ func (o *Output) saveLive() {
 	} else {
 		l.noted = said
 	}
-	l.changed, l.saved = false, now.At
+	l.changed, l.saved = false, time.Now()
 	o.mu.Unlock()
 	if said != "" {
 		o.Line(task.Status, said)
@@ -184,6 +188,9 @@ const asking = 30 * time.Second
 // Last returns the checkpoint from which the attempt is to go on; nil if there is none.
 func (a *Attempt) Last() []byte { return a.last }
 
+// ErrUnread: what an earlier attempt has left could not be read.
+var ErrUnread = errors.New("the checkpoint of an earlier attempt could not be read")
+
 // resume reads what an earlier attempt has left. A first attempt has no earlier
 // one, so it costs no read.
 func (a *Attempt) resume(ctx context.Context) error {
@@ -221,22 +228,6 @@ func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, erro
 		return until, fmt.Errorf("extend: %w", err)
 	}
 	return a.runUntil(t.RunUntil()), nil
-}
-
-// Spawn submits a child of the task and returns its id. The same key again makes
-// no second one, also from a later attempt.
-func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (task.ID, error) {
-	if a.worker.cfg.Submit == nil {
-		return "", errors.New("spawn: this worker cannot submit tasks: set Submit of its configuration")
-	}
-	a.Output.Heartbeat()
-	s.ID, s.Parent = task.ChildID(a.Task.ID, key), a.Task.ID
-	ctx, cancel := context.WithTimeout(ctx, asking)
-	defer cancel()
-	if err := a.worker.cfg.Submit(ctx, s); err != nil {
-		return "", fmt.Errorf("spawn: %w", err)
-	}
-	return s.ID, nil
 }
 
 // capped is text of at most so many bytes.

@@ -10,17 +10,8 @@ import (
 	"millrace/task"
 )
 
-// leaves tells whether this node leaves a task to others: it failed here last,
-// the task's policy is to avoid that, and another node could take it.
-func (p *Protocol) leaves(ctx context.Context, t *task.Task) bool {
-	until, ok := t.Shuns(string(p.Node))
-	return ok && p.Recorder.Now().Before(until) && p.Others != nil && p.Others(ctx, t)
-}
-
-// restFor is how long an offer that is left to others rests, so that it does
-// not go round as fast as messages travel: within [task.AvoidWait] it is handed out
-// a dozen times. Each time whoever asks may get it, so one other node that is free gets
-// it but for once in thousands; and of fifty deliveries enough are left.
+// restFor is how long an offer rests that this node cannot do anything about at present, so that it does
+// not go round as fast as messages travel and of its fifty deliveries enough are left.
 func restFor(deliveries int) time.Duration {
 	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
 }
@@ -44,13 +35,6 @@ type others struct {
 type knownNode struct {
 	node.Node
 	at time.Time
-}
-
-// serve tells whether another node that beats takes new work of the task's kind: from its
-// queue, or chosen by its selector. If that cannot be found out it says no, and the
-// task starts here rather than nowhere.
-func (o *others) serve(ctx context.Context, t *task.Task) bool {
-	return len(o.peers(ctx, t, "")) > 0
 }
 
 // peers implements [Preferring.Peers].

@@ -54,9 +54,12 @@ type Output struct {
 	err     error             // guarded by mu; items that could not be stored
 	heard   time.Time         // guarded by mu; when the attempt last said anything
 	live    standing          // guarded by mu
-	most    int64             // bytes of lines that are kept; 0 for no bound
-	taken   int64             // guarded by mu; bytes of lines so far
+	allowed allowed           // how much of the lines is kept
+	taken   int64             // guarded by mu; bytes of lines so far that were kept as they came
+	tail    tail              // guarded by mu; the last of those beyond
 	cut     cut               // guarded by mu; what was dropped
+	said    said              // guarded by mu; the program's last line, dropped or not
+	records int64             // guarded by mu; bytes of items so far
 	stored  []func(error)     // guarded by mu; who waits for the items to be stored
 
 	saving sync.Mutex // held while the standing is stored
@@ -85,7 +88,8 @@ func (o *Output) Texts(stream string, text []byte, lines int) {
 func (o *Output) addAll(stream string, text []byte, lines int) bool {
 	size := int64(len(text)) + 1
 	o.mu.Lock()
-	if o.place != nil || o.most > 0 && (o.cut != (cut{}) || o.taken+size > o.most) {
+	o.said.hear(stream, text, false, time.Now())
+	if o.place != nil || o.allowed.most > 0 && (o.cut != (cut{}) || len(o.tail.left()) > 0 || o.taken+size > o.allowed.head()) {
 		o.mu.Unlock()
 		return false
 	}
@@ -98,19 +102,21 @@ func (o *Output) addAll(stream string, text []byte, lines int) bool {
 func (o *Output) add(l task.Line, text []byte) {
 	size := len(l.Text) + len(text)
 	o.mu.Lock()
+	if text != nil {
+		o.said.hear(l.Stream, text, l.More, time.Now())
+	}
 	if o.place.skips(&l) {
 		o.taken += int64(size+len(l.Fields)) + 1
 		o.heard = time.Now()
 		o.mu.Unlock()
 		return
 	}
-	if o.full(&l, size) {
-		if o.heard = time.Now(); o.cut.lines > 1 {
+	if held, said := o.full(&l, text); held {
+		if o.heard = time.Now(); !said {
 			o.mu.Unlock()
 			return
 		}
-		l = task.Line{Stream: task.System, Upto: l.Upto, Text: fmt.Sprintf("resources.output of %v is reached: what follows is dropped", task.Size(o.most))}
-		text = nil
+		l, text = o.beyond(l.Upto), nil
 	}
 	o.put(l, text)
 }
@@ -179,6 +185,10 @@ func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error 
 	}
 	o.mu.Lock()
 	items = o.place.rest(items)
+	if err := o.recordsFit(items); err != nil {
+		o.mu.Unlock()
+		return err
+	}
 	o.items = append(o.items, items...)
 	if stored != nil {
 		o.stored = append(o.stored, stored)
@@ -385,7 +395,7 @@ func (o *Output) failure() error {
 func (o *Output) close() error {
 	o.mu.Lock()
 	said := o.live.changed || o.live.timer != nil
-	silent := !said && o.printed == 0 && o.kept == 0 && len(o.items) == 0 && len(o.stored) == 0
+	silent := !said && o.printed == 0 && len(o.tail.left()) == 0 && o.cut == (cut{}) && o.kept == 0 && len(o.items) == 0 && len(o.stored) == 0
 	o.mu.Unlock()
 	if silent {
 		return nil
@@ -393,7 +403,7 @@ func (o *Output) close() error {
 	if said {
 		o.saveLive()
 	}
-	o.sayCut()
+	o.sayTail()
 	o.flushAll()
 	return o.failure()
 }

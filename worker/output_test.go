@@ -143,3 +143,93 @@ func TestLinesAddedTogether(t *testing.T) {
 		})
 	}
 }
+
+// TestFirstAndLastLinesAreKept: of what an attempt prints beyond its bound the end is kept as well as the
+// beginning, with a line between that says how much is missing.
+func TestFirstAndLastLinesAreKept(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		node        int64
+		job         task.Size
+		lines       int
+		first, last int // how many of them are to be there
+		why         string
+	}{
+		{"within the bound", 1 << 20, 1000, 100, 100, 0, ""},
+		{"just within", 1 << 20, 1000, 100, 100, 0, ""},
+		{"the job's bound", 1 << 20, 1000, 1000, 75, 25, "resources.output is 1kB"},
+		{"the node's bound", 2000, 0, 1000, 150, 50, "the worker's task_output is 2kB"},
+		{"the node's is less", 2000, 1 << 20, 1000, 150, 50, "the worker's task_output is 2kB"},
+		{"no bound", worker.NoBound, 0, 1000, 1000, 0, ""},
+		{"many lines", 1 << 30, 1 << 18, 1 << 16, (1<<18 - 1<<16) / 10, 2000, "resources.output is 256KiB"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				r := w.start(worker.Config{Slots: 1, Output: c.node}, doing(func(_ context.Context, a *worker.Attempt) error {
+					for i := range c.lines {
+						a.Output.Text(task.Stdout, fmt.Appendf(nil, "%09d", i), false) // 10 bytes with its end
+					}
+					return nil
+				}))
+				w.wantState(w.ended(w.submit(task.Spec{Resources: task.Resources{Output: c.job}})), task.Finished, "")
+				var said []string
+				var numbers []int
+				for _, p := range get(r.store, &r.printed) {
+					b := p.Lines
+					b.OneByOne()
+					for _, l := range b.Lines {
+						said, numbers = append(said, l.Text), append(numbers, l.N)
+					}
+				}
+				for i, n := range numbers {
+					if n != i+1 {
+						t.Fatalf("line %d has the number %d", i+1, n)
+					}
+				}
+				if c.why == "" {
+					if len(said) != c.lines {
+						t.Errorf("%d lines are kept, want all %d", len(said), c.lines)
+					}
+					return
+				}
+				if len(said) != c.first+2+c.last {
+					t.Fatalf("%d lines are kept, want the first %d, two words of what is missing, and the last %d", len(said), c.first, c.last)
+				}
+				dropped := c.lines - c.first - c.last
+				want := fmt.Sprintf("%d lines (%d bytes) were dropped here: %s", dropped, 10*dropped, c.why)
+				if said[c.first+1] != want || !strings.Contains(said[c.first], "is reached") {
+					t.Errorf("between them stand %q and %q, want %q", said[c.first], said[c.first+1], want)
+				}
+				for i, n := range map[int]int{0: 0, c.first - 1: c.first - 1, c.first + 2: c.lines - c.last, len(said) - 1: c.lines - 1} {
+					if said[i] != fmt.Sprintf("%09d", n) {
+						t.Errorf("kept line %d is %q, want %09d", i, said[i], n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTooManyRecords: half of what an attempt has produced is no result.
+func TestTooManyRecords(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := w.start(worker.Config{Slots: 1, Records: 100}, doing(func(_ context.Context, a *worker.Attempt) error {
+			for i := range 1000 {
+				_ = a.Output.Insert(fmt.Appendf(nil, "%d", i)) // the attempt fails, whatever the program makes of it
+			}
+			return nil
+		}))
+		ended := w.ended(w.submit(task.Spec{}))
+		w.wantState(ended, task.Error, "system")
+		if !strings.Contains(ended.Message, "the records of this attempt are more than 100: the worker's task_records allows no more") {
+			t.Errorf("it says %q", ended.Message)
+		}
+		n := 0
+		for _, k := range get(r.store, &r.kept) {
+			n += len(k.Items)
+		}
+		if n != 55 { // ten of one digit and 45 of two
+			t.Errorf("%d records are stored, want those that fit", n)
+		}
+	})
+}

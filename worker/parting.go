@@ -10,11 +10,24 @@ import (
 type parting struct {
 	context.Context
 	over context.CancelFunc
+	// begun ends when attempts are stopped because the worker ends.
+	begun context.Context
+	start context.CancelFunc
 }
+
+// How long what is said at the end may take to be stored.
+const (
+	// partingReport is how long the end of an attempt is offered to a log that does not take it, when
+	// the worker ends.
+	partingReport = 5 * time.Second
+	// partingWords is how long the node itself tries to say that it is going, and then that it is gone.
+	partingWords = 3 * time.Second
+)
 
 func newParting(ctx context.Context) parting {
 	var p parting
 	p.Context, p.over = context.WithCancel(context.WithoutCancel(ctx))
+	p.begun, p.start = context.WithCancel(context.WithoutCancel(ctx))
 	return p
 }
 
@@ -25,6 +38,18 @@ func (p parting) begin(stopped []*Attempt, why error) {
 		longest = max(longest, a.Grace(why))
 	}
 	time.AfterFunc(longest+leaveFlush, p.over)
+	p.start()
+}
+
+// reporting is how long the end of an attempt is offered to a log that does not take it: for as long as
+// the worker lasts, and a while longer. Enough must be called.
+func (w *Worker) reporting() (ctx context.Context, enough context.CancelFunc) {
+	ctx, cancel := context.WithCancel(w.lasting)
+	if w.parting.begun == nil {
+		return ctx, cancel
+	}
+	forget := context.AfterFunc(w.parting.begun, func() { time.AfterFunc(partingReport, cancel) })
+	return ctx, func() { forget(); cancel() }
 }
 
 // storing is how long the output of an attempt waits to be stored. What has a spool goes there when the

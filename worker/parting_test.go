@@ -65,3 +65,46 @@ func TestShutdownWaitsForNoStore(t *testing.T) {
 		w.wantState(w.task(id), task.Pending, "the worker shuts down")
 	})
 }
+
+// TestGoodbyeIsBounded: a log that answers to nothing that is written, as one does whose disk was full,
+// holds up the end of a worker for some seconds at most, whether it runs something, has
+// something to report, or neither.
+func TestGoodbyeIsBounded(t *testing.T) {
+	const grace, stop, more = 2 * time.Second, 4 * time.Second, 10 * time.Second
+	for name, c := range map[string]struct {
+		busy bool
+		runs time.Duration // 0 for until it is told to end
+		most time.Duration
+	}{
+		"idle":            {false, 0, more},
+		"busy":            {true, 0, grace + stop + more},
+		"with its report": {true, time.Second, grace + stop + more},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				a := w.start(worker.Config{Grace: grace}, doing(func(ctx context.Context, _ *worker.Attempt) error {
+					if c.runs > 0 {
+						wait(c.runs)
+						return nil
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}))
+				if c.busy {
+					w.submit(task.Spec{Timeout: task.Timeout{Stop: task.Duration(stop)}})
+					pass(500 * time.Millisecond)
+				}
+				set(a.store, &a.mute, true)
+				pass(time.Second)
+				began := time.Now()
+				a.stop()
+				if err := <-a.done; err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > c.most {
+					t.Errorf("the worker ended after %v, want %v at most", took, c.most)
+				}
+			})
+		})
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // Preferring finds out what [task.Task.HandsOver] asks for. It is asked only about tasks that
-// prefer nodes; what it does not know makes the task start where it is.
+// prefer nodes, or avoid this one; what it does not know makes the task start where it is.
 type Preferring struct {
 	// Peers are the other nodes that beat and take new work of the task's kind; if only is not "",
 	// at most the one of that name.
@@ -32,7 +32,8 @@ func prefers(o *events.Offer) bool {
 // handsOver tells to whom the task is left, if it is. The memory is what is to be remembered when
 // it starts here instead; its name is "" for nothing.
 func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory task.Ran, ok bool) {
-	if t.Spec == nil || !t.Spec.Place.Prefers() || p.Preferring.Peers == nil {
+	shuns := t.Shuns(string(p.Node))
+	if t.Spec == nil || !t.Spec.Place.Prefers() && !shuns || p.Preferring.Peers == nil {
 		return hand, memory, false
 	}
 	ran := ""
@@ -47,7 +48,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 		return hand, memory, false
 	}
 	only := ""
-	if len(t.Spec.Place.Prefer) == 0 { // then nobody else counts
+	if len(t.Spec.Place.Prefer) == 0 && !shuns { // then nobody else counts
 		if only = ran; t.Spec.Place.Sticky == task.StickyAttempt {
 			only = t.Node
 		}

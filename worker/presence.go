@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ type presence struct {
 // had soon, to readiness.
 func (p *presence) register(ctx context.Context) error {
 	w := p.w
-	profile := profileOf(w.cfg)
+	profile := profileOf(w.cfg, w.handlers)
 	p.connection, p.since = 1, time.Now()
 	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile, Until: p.predecessorUntil(ctx)})
 	if err != nil {
@@ -61,14 +62,14 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // who may not ask gets no answer
 	defer cancel()
-	h, beats, err := p.w.store.Beating(ctx, p.w.cfg.Node)
+	pulse, err := p.w.store.Pulse(ctx, p.w.cfg.Node)
 	switch {
 	case err != nil:
 		return time.Time{}
-	case !beats:
+	case pulse.Beat.Session == "":
 		return p.w.cfg.Now()
 	}
-	return h.At.Add(p.w.cfg.NodeTTL)
+	return pulse.Stored.Add(cmp.Or(pulse.Beat.TTL.Std(), p.w.cfg.NodeTTL)) // that process may have had other settings
 }
 
 // live looks after the node until ctx ends: it beats, proves the way of the offers
@@ -100,7 +101,7 @@ func (p *presence) live(ctx context.Context) error {
 	defer stopDeclared()
 	p.routes.stale = true // one may have come since the first look
 	p.choose(ctx)
-	tick := time.NewTicker(w.cfg.Beat)
+	tick := time.NewTicker(w.safety.beat)
 	defer tick.Stop()
 	soon := time.NewTimer(p.next())
 	defer soon.Stop()
@@ -124,6 +125,12 @@ func (p *presence) live(ctx context.Context) error {
 		case errors.Is(err, node.ErrRetired):
 			w.log.Error().Err(err).Msg("this worker stops: its node was retired; start it again if that was wrong")
 			return fmt.Errorf("worker: %w", err)
+		case errors.Is(err, node.ErrUnknown):
+			w.log.Error().Err(err).Msg("the log was deleted and is another one; this node registers anew")
+			p.presented, p.routes.stale = false, true
+			if err := p.register(ctx); err != nil && ctx.Err() == nil {
+				w.log.Warn().Err(err).Msg("not registered yet; trying again")
+			}
 		case err != nil && ctx.Err() == nil:
 			w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
 		}
@@ -148,7 +155,7 @@ const proveAgain = time.Second
 // next is how long the node may be left alone, beside its heartbeats.
 func (p *presence) next() time.Duration {
 	now := p.w.cfg.Now()
-	wait := p.w.cfg.Beat
+	wait := p.w.safety.beat
 	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
 	if p.node.Link == node.Online && p.node.Quarantine == nil {
 		until(now.Add(proveAgain))
@@ -184,7 +191,7 @@ func (p *presence) attend(ctx context.Context) error {
 		if err == nil {
 			_, err = node.Decide(p.node, node.Beat{Session: session}) // whether the session still is the node's
 		}
-	case time.Since(p.beaten) < w.cfg.Beat/2:
+	case time.Since(p.beaten) < w.safety.beat/2:
 		p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Beat{Session: session, Connection: p.connection, Reason: p.reason})
 	default:
 		err = p.beat(ctx)
@@ -219,15 +226,24 @@ func (p *presence) attend(ctx context.Context) error {
 // may have found the node silent in between.
 func (p *presence) beat(ctx context.Context) error {
 	w := p.w
-	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC()}
-	asked := time.Now()
-	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
+	asked, err := w.beat(ctx)
+	if errors.Is(err, events.ErrConflict) { // whose node it is, the log says
+		if p.node, err = w.protocol.Recorder.UpdateNode(ctx, p.node); err == nil {
+			_, err = node.Decide(p.node, node.Beat{Session: w.protocol.Session})
+		}
+		if err == nil {
+			asked, err = w.beat(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	w.beaten.Store(&asked)
 	p.beaten = asked
-	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: h.Session, Connection: p.connection, Reason: p.reason})
+	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: w.protocol.Session, Connection: p.connection, Reason: p.reason})
 	p.node = n
+	if err == nil { // as long as the log says otherwise, nothing that begins here would be safe
+		w.lives(asked)
+	}
 	return err
 }
 
@@ -254,7 +270,7 @@ func (p *presence) prove(ctx context.Context) error {
 	})
 	p.node = n
 	if event != nil {
-		w.log.Info().Dur("took", time.Since(p.since)).Int("kept", p.kept).Int("stopped", p.stopped).Msg("ready: work reaches this node")
+		w.log.Info().Stringer("took", time.Since(p.since).Round(time.Millisecond)).Int("kept", p.kept).Int("stopped", p.stopped).Msg("ready: work reaches this node")
 	}
 	if errors.Is(err, node.ErrNotOnline) {
 		return nil // somebody found it silent meanwhile; the next heartbeat mends that
@@ -287,6 +303,8 @@ func (p *presence) giveBack() {
 }
 
 func (w *Worker) sayDraining(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, partingWords) // a log that takes no messages must not keep it
+	defer cancel()
 	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
 		w.log.Warn().Err(err).Msg("could not say that this node is draining")
@@ -296,7 +314,7 @@ func (w *Worker) sayDraining(ctx context.Context) {
 // leave says goodbye, so that nobody has to find out.
 func (p *presence) leave() {
 	w := p.w
-	patience := 5 * time.Second
+	patience := partingWords
 	if w.hurried() {
 		patience = hurry
 	}

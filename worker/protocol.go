@@ -23,8 +23,12 @@ type Protocol struct {
 	// Labels are those by which tasks choose nodes, as the node has them at this
 	// moment. Nil for none.
 	Labels func() map[string]string
-	// Others tells whether another node takes work of the task's kind. Default: none does.
-	Others func(ctx context.Context, t *task.Task) bool
+	// Runs tells whether this node can run tasks of a spec: it has the handler, or runs commands. Those
+	// that it cannot run it passes on. Default: it can run all.
+	Runs func(*task.Spec) bool
+	// Accounts tell whether an attempt still runs of which the offer comes again. Without them
+	// nothing is taken over.
+	Accounts *events.Accounts
 	// Preferring finds out to whom a task is left that prefers nodes. Default: every task is taken.
 	Preferring Preferring
 	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
@@ -34,9 +38,9 @@ type Protocol struct {
 }
 
 // Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
-// node's under the epoch in it. Otherwise there was nothing to run, and the offer
-// is settled and acknowledged unless somebody else holds it by now. After an error the offer comes again when its
-// lease has run out.
+// node's under the epoch in it. Otherwise there was nothing to run: the offer is settled and
+// acknowledged, or rests for as long as another attempt holds its lease. After an error the offer
+// comes again when its lease has run out.
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
@@ -63,8 +67,12 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
 	throttled := t.Throttles(claim)
-	if !throttled && p.leaves(ctx, t) {
+	unable := p.Runs != nil && !p.Runs(t.Spec)
+	if unable && t.Live() { // whose lease ran out; once that attempt counts as lost, the task can be passed on
 		return false, o.Rest(restFor(o.Deliveries))
+	}
+	if !throttled && t.Yields(string(p.Node), o.Deliveries) {
+		return false, o.Return()
 	}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels = p.Labels()
@@ -73,7 +81,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	var memory task.Ran
 	if !throttled { // else nothing comes of it that there would be to ask for
 		var err error
-		if command, memory, err = p.instead(ctx, t, after); err != nil {
+		if command, memory, err = p.instead(ctx, t, after, unable); err != nil {
 			return false, err
 		}
 	}
@@ -81,7 +89,13 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		command = claim
 	}
 	event, err := p.Recorder.Move(ctx, t, command)
+	if errors.Is(err, task.ErrLeased) || errors.Is(err, task.ErrStale) && p.running(t, o) {
+		event, err = p.takeOver(ctx, t, claim)
+	}
+	var leased *task.Leased
 	switch {
+	case errors.As(err, &leased):
+		return false, p.rest(o, leased.For)
 	case errors.Is(err, task.ErrUnfit):
 		return false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
@@ -108,9 +122,14 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	return false, p.done(ctx, t, o)
 }
 
-// instead is what is asked for in place of a claim under an offer made for a turn, if the task is better left to
-// another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
-func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64) (task.Command, task.Ran, error) {
+// instead is what is asked for in place of a claim under an offer made for a turn, if this node is unable to run the
+// task, if it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
+func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unable bool) (task.Command, task.Ran, error) {
+	if unable && t.Turn == turn {
+		if pass, ok := t.PassesOn(string(p.Node)); ok {
+			return pass, task.Ran{}, nil
+		}
+	}
 	hand, memory, better := p.handsOver(ctx, t)
 	switch {
 	case t.Turn != turn: // the offer is stale

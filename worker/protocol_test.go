@@ -123,7 +123,7 @@ func TestClaimUnderARate(t *testing.T) {
 			t.Fatalf("what was admitted is not claimed: %v", err)
 		}
 		pass(time.Minute) // its lease runs out
-		again := worker.Protocol{Recorder: w.rec, Node: "b", Session: "other"}
+		again := worker.Protocol{Recorder: w.rec, Node: "b", Session: "other", Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
 		mine, err = again.Claim(w.Context(), try(), &k)
 		if !mine || err != nil || k.Losses != 1 {
 			t.Fatalf("what was admitted and lost is not taken over: %+v, %v", k, err)

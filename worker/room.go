@@ -101,7 +101,7 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 		m = w.room.make(cost - 1)
 	}
 	if m == nil {
-		_ = offer.Return() // else it comes again when its lease has run out
+		w.passOn(pulling, offer)
 		return
 	}
 	defer w.room.end(m)
@@ -126,13 +126,22 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 			}
 		}
 	}
-	_ = offer.Return() // likewise
-	if !w.awaitRoom(pulling, m, offer) {
+	if !w.passOn(pulling, offer) || !w.awaitRoom(pulling, m, offer) {
 		return
 	}
 	if again := w.fetchAgain(pulling, offer); again != nil {
 		w.serve(attempts, again)
 	}
+}
+
+// passOn gives back an offer for which there is no room, for somebody who has some. It returns false
+// if the task runs already: then its offer came too early, and rests instead of going round.
+func (w *Worker) passOn(pulling context.Context, offer *events.Offer) bool {
+	if rests, err := w.protocol.rests(pulling, offer); rests || err != nil {
+		return false
+	}
+	_ = offer.Return() // else it comes again when its lease has run out
+	return true
 }
 
 // holdFor keeps the lease of an offer for a while. It returns false if that cannot

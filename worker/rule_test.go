@@ -28,3 +28,48 @@ func TestMayGoOn(t *testing.T) {
 		}
 	}
 }
+
+// Renewals go with heartbeats where they can, and about three of them into an ack wait.
+func TestRenewal(t *testing.T) {
+	for _, s := range []safety{
+		{ackWait: 6 * time.Second, nodeTTL: 6 * time.Second, beat: 2 * time.Second},     // dev
+		{ackWait: 30 * time.Second, nodeTTL: 15 * time.Second, beat: 5 * time.Second},   // prod
+		{ackWait: 3 * time.Second, nodeTTL: 15 * time.Second, beat: time.Second},        // beats are slow
+		{ackWait: 60 * time.Second, nodeTTL: 3 * time.Second, beat: time.Second},        // and fast
+		{ackWait: time.Second, nodeTTL: time.Second, beat: 333333333 * time.Nanosecond}, // as short as can be
+	} {
+		for phase := time.Duration(0); phase < s.beat; phase += s.beat / 7 { // since the last heartbeat, at the claim
+			var last, longest time.Duration
+			renewed := 0
+			look := func(at time.Duration, beaten bool) {
+				if s.renewal(at-last, beaten) {
+					longest, last = max(longest, at-last), at
+					renewed++
+				}
+			}
+			const step = time.Millisecond
+			for at := step; at <= 10*s.ackWait; at += step {
+				if (at+phase)%s.beat < step {
+					look(at, true)
+				} else if at%s.tick() < step {
+					look(at, false)
+				}
+			}
+			if longest > s.ackWait/2+s.tick() || renewed < 20 || renewed > 40 {
+				t.Errorf("%+v, %v after a heartbeat: %d renewals in ten ack waits, at most %v apart", s, phase, renewed, longest)
+			}
+		}
+	}
+}
+
+// The claim confirms an attempt until a heartbeat names it.
+func TestNamedInTime(t *testing.T) {
+	for _, s := range []safety{{6 * time.Second, 6 * time.Second, 2 * time.Second}, {30 * time.Second, 15 * time.Second, 5 * time.Second}, {3 * time.Second, 15 * time.Second, time.Second}} {
+		if latest := s.ackWait/6 + s.beat; !s.names(s.ackWait/6) || latest > s.ackWait/2 || s.atStake(latest, 0) {
+			t.Errorf("%+v: an attempt is named %v after its claim at the latest", s, latest)
+		}
+		if s.names(s.ackWait/6 - 1) {
+			t.Errorf("%+v: short tasks are named", s)
+		}
+	}
+}

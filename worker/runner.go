@@ -88,6 +88,7 @@ type Attempt struct {
 	last    []byte             // the checkpoint to go on from
 	clock   runClock
 	kept    *kept // nil if it ends with its worker
+	spawned spawned
 }
 
 // end gives back what the attempt holds.

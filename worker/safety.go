@@ -2,26 +2,40 @@ package worker
 
 import "time"
 
-// safety is the arithmetic by which what a worker runs is gone before anybody
-// else can have started it.
+// safety is the arithmetic by which what a worker runs is gone before another worker
+// can have started it.
 //
-// Somebody else starts a task when its lease has run out, which is AckWait after
-// the server last heard of it, or when the node counts as gone, which is NodeTTL
-// after its last heartbeat was stored. Both are counted here from when the worker
-// asked, which is earlier. So with w the shorter of the two, and the watch that
-// looks every w/12:
+// Another worker starts a task when its lease has ended by the log's account ([task.Account]):
+// AckWait after the server stored what it last heard of the attempt, the claim or a heartbeat that
+// names the attempt; or when the node counts as gone, which is NodeTTL after its last heartbeat was
+// stored. Both are counted here from when the worker sent it, which is earlier. So with w the
+// shorter of the two, and the watch that looks every w/12:
 //
 //	2/3 w  unconfirmed for so long, attempts are to stop
 //	1/12 w later at most, the watch finds that out
 //	1/6 w  is the grace they have from then on; SIGKILL follows
 //	1/12 w is left for the kernel to end them
-type safety struct{ ackWait, nodeTTL time.Duration }
+//
+// beat is how often the worker sends a heartbeat, at least three times in AckWait.
+type safety struct{ ackWait, nodeTTL, beat time.Duration }
 
 // tick is how often the watch looks.
 func (s safety) tick() time.Duration { return min(s.ackWait, s.nodeTTL) / 12 }
 
-// renewal tells whether a lease is to be extended that was confirmed so long ago.
-func (s safety) renewal(lease time.Duration) bool { return lease >= s.ackWait/3 }
+// names tells whether a heartbeat names an attempt whose offer was received so long ago. Short
+// tasks are not worth it. The claim of one that is not named yet confirms its lease for long
+// enough: it is named half an AckWait after the claim at the latest.
+func (s safety) names(age time.Duration) bool { return age >= s.ackWait/6 }
+
+// renewal tells whether the server is to be told again to keep an offer from others, which it
+// was told so long ago: after about a third of AckWait, together with a heartbeat that was
+// just stored if there is one at that time.
+func (s safety) renewal(age time.Duration, beaten bool) bool {
+	if beaten {
+		return age >= s.ackWait/3-s.beat/2
+	}
+	return age >= s.ackWait/3+s.beat/2
+}
 
 // atStake tells whether an attempt has to stop whose lease was confirmed, and
 // whose node's heartbeat was stored, so long ago.

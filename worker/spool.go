@@ -18,6 +18,7 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/private"
 	"millrace/task"
 )
 
@@ -26,7 +27,8 @@ import (
 // locks its folder as long as its process lives, so what lies in one without a lock
 // was left behind.
 type spools struct {
-	root    string // of the node
+	base    string // of all nodes
+	node    string // whose folder lies there
 	session string
 	limit   int64
 
@@ -38,28 +40,34 @@ type spools struct {
 // lockName is the file in a session's folder that its process has locked.
 const lockName = "lock"
 
-// DefaultSpool is where a worker spools that was told no place.
-func DefaultSpool() string {
+// defaultSpool is where a worker spools that was told no place, or "" if its user has no folder for
+// such things. A folder that is shared with others is none: what lies there counts as reports.
+func defaultSpool() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = os.TempDir()
+		return ""
 	}
 	return filepath.Join(dir, "millrace", "spool")
 }
 
 func newSpools(dir string, id node.ID, session string, limit int64) *spools {
-	return &spools{root: filepath.Join(dir, string(id)), session: session, limit: limit}
+	return &spools{base: dir, node: string(id), session: session, limit: limit}
+}
+
+// own makes folders below the base, and returns the last one. None of them, and not the base, may be another user's.
+func (s *spools) own(folders ...string) (string, error) {
+	return private.Dir(filepath.Dir(s.base), append([]string{filepath.Base(s.base), s.node}, folders...)...)
 }
 
 // folder makes the session's folder and locks it, once.
 func (s *spools) folder() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dir := filepath.Join(s.root, s.session)
 	if s.lock != nil {
-		return dir, nil
+		return filepath.Dir(s.lock.Path()), nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := s.own(s.session)
+	if err != nil {
 		return "", err
 	}
 	lock := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
@@ -115,15 +123,19 @@ func (s *spools) give(n int64) {
 // left are the folders of sessions whose process has ended. Each is locked; who
 // gets it gives the lock to [dropFolder].
 func (s *spools) left() (locks []*flock.Flock, err error) {
-	folders, err := os.ReadDir(s.root)
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(s.base, s.node)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+	root, err := s.own()
+	if err != nil {
+		return nil, err
+	}
+	folders, err := os.ReadDir(root)
 	for _, f := range folders {
 		if !f.IsDir() || f.Name() == s.session {
 			continue
 		}
-		lock := flock.New(filepath.Join(s.root, f.Name(), lockName), flock.SetPermissions(0o600))
+		lock := flock.New(filepath.Join(root, f.Name(), lockName), flock.SetPermissions(0o600))
 		if ok, lockErr := lock.TryLock(); ok {
 			locks = append(locks, lock)
 		} else {

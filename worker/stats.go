@@ -46,9 +46,11 @@ type counts struct {
 	lastBeat                   atomic.Pointer[time.Time]
 }
 
-// asked notes how a request for work came out.
-func (c *counts) asked(err error) {
-	if refused := err != nil; c.refused.Load() != refused {
+// asked notes how a request for work came out. That the node has stopped asking meanwhile, as it does
+// at each interruption, is no answer: an idle worker would otherwise count as refused until
+// there is a task again.
+func (c *counts) asked(err error, asking context.Context) {
+	if refused := err != nil && asking.Err() == nil; c.refused.Load() != refused {
 		c.refused.Store(refused)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/task"
 	"millrace/worker"
 )
@@ -44,6 +45,28 @@ func TestStats(t *testing.T) {
 		pass(500 * time.Millisecond)
 		if got := k.Stats(); got.Fetching || got.Busy != 1 {
 			t.Errorf("while it drains: %+v", got)
+		}
+	})
+}
+
+// An interruption is no answer to who asked for work: an idle worker fetches again as soon as it is
+// over, and not only when there is a task.
+func TestIdleWorkerFetchesAfterAnInterruption(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := newStore(w.log)
+		k, err := worker.New(s, worker.Config{Node: "a", Slots: 2, Beat: 2 * time.Second, NodeTTL: 6 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(w.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = k.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		pass(time.Second)
+		s.broken <- events.Break{Reason: "the connection came back", At: time.Now()}
+		pass(5 * time.Second)
+		if !k.Stats().Fetching {
+			t.Error("5 s after the connection came back it does not fetch")
 		}
 	})
 }

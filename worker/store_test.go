@@ -41,11 +41,13 @@ type store struct {
 	lives      []task.Live                     // guarded by mu
 	checkpoint task.Checkpoint                 // guarded by mu
 	cut        bool                            // guarded by mu; nothing gets through
+	mute       bool                            // guarded by mu; nothing that is written is answered
 	broken     chan events.Break
 	poke       func() // guarded by mu; of who watches the node
 }
 
 type beat struct {
+	node.Heartbeat
 	at  time.Time
 	ttl time.Duration
 }
@@ -90,7 +92,21 @@ func (s *store) reach() error {
 	return nil
 }
 
+// answer fails when ctx ends while nothing that is written is answered.
+func (s *store) answer(ctx context.Context) error {
+	if !get(s, &s.mute) {
+		return nil
+	}
+	try, cancel := context.WithTimeout(ctx, 8*time.Second) // as the adapter waits
+	defer cancel()
+	<-try.Done()
+	return events.ErrUnknown
+}
+
 func (s *store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if err := s.answer(ctx); err != nil {
+		return 0, err
+	}
 	if err := s.reach(); err != nil {
 		return 0, err
 	}
@@ -111,19 +127,22 @@ func (s *store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events
 	return s.Memory.NodeAfter(ctx, id, seq)
 }
 
-func (s *store) Beat(_ context.Context, _ node.ID, h node.Heartbeat, ttl time.Duration) error {
+func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
 	if err := s.reach(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.beating != nil {
-		if err := s.beating(); err != nil {
+	if beating := get(s, &s.beating); beating != nil {
+		if err := beating(); err != nil {
 			return err
 		}
 	}
-	s.beats = append(s.beats, beat{h.At, ttl})
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats = append(s.beats, beat{h, time.Now(), ttl})
+	return s.Memory.Beat(ctx, id, h, ttl)
 }
 
 // Alive says that every node beats that has registered.
@@ -137,16 +156,18 @@ func (s *store) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
 	return alive, s.reach()
 }
 
-// Beating knows of no heartbeat's time; it is as with a log that cannot be asked.
-func (s *store) Beating(context.Context, node.ID) (node.Heartbeat, bool, error) {
-	return node.Heartbeat{}, false, errBroken
+func (s *store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+	if err := s.reach(); err != nil {
+		return node.Pulse{}, err
+	}
+	return s.Memory.Pulse(ctx, id)
 }
 
-func (s *store) Forget(context.Context, node.ID) error {
+func (s *store) Forget(ctx context.Context, id node.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgotten++
-	return nil
+	return s.Memory.Forget(ctx, id)
 }
 
 func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {

@@ -28,7 +28,9 @@ type Worker struct {
 	safety   safety
 	others   *others
 	spools   *spools
-	beaten   atomic.Pointer[time.Time] // when the heartbeat was sent that was stored last
+	beaten   atomic.Pointer[time.Time] // when the last heartbeat was sent with which the log takes the node for online
+	beatTurn chan struct{}             // holds one while a heartbeat is being stored
+	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room
 	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
@@ -44,6 +46,9 @@ type Worker struct {
 // New returns a worker on a store. The error names the field of cfg that is wrong.
 func New(store Store, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Now == nil {
+		cfg.Now = nowOf(store)
+	}
 	if err := cfg.validate(store.AckWait()); err != nil {
 		return nil, err
 	}
@@ -52,6 +57,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		protocol: &Protocol{
 			Recorder: &events.Recorder{Log: store, Now: cfg.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
+			Accounts: &events.Accounts{Log: store, Beats: store, Lease: store.AckWait()},
 		},
 	}
 	w.protocol.Chance = rand.Float64
@@ -59,10 +65,11 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
 	w.labels.Store(&map[string]string{})
 	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
-	w.protocol.Others = w.others.serve
+	w.protocol.Runs = w.runs
 	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: store.Ran, Remember: store.SaveRan}
 	w.leases.running = map[task.ID]*Attempt{}
-	w.safety = safety{w.ackWait, cfg.NodeTTL}
+	w.beatTurn, w.stored = make(chan struct{}, 1), make(chan struct{}, 1)
+	w.safety = safety{w.ackWait, cfg.NodeTTL, min(cfg.Beat, w.ackWait/3)}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
 	return w, nil
 }
@@ -111,6 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopAttempts(nil)
 	w.parting = newParting(ctx)
 	defer w.parting.over()
+	defer w.parting.start()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	// Before anything is pulled: the offer of one that goes on may be among that.
@@ -163,7 +171,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 			return
 		}
 		offer, err := offers.Next(open)
-		w.counts.asked(err)
+		w.counts.asked(err, open)
 		switch {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
 			// It came at the moment at which the node stopped taking work: somebody
@@ -207,13 +215,14 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 func (w *Worker) see(a *Attempt) {
 	var outcome Outcome
 	if err := a.resume(a.context); err != nil && a.Left() == nil {
-		outcome = Outcome{Class: task.ReasonSystem, Stopped: a.context.Err() != nil,
-			Message: fmt.Sprintf("the checkpoint of an earlier attempt could not be read: %v", err)}
+		// No fault of the task, so it costs none of its attempts.
+		a.stop(fmt.Errorf("%w: %w", ErrUnread, err))
+		outcome = Outcome{Stopped: true}
 	} else {
 		outcome = w.runner(&a.Task).Run(a.context, a)
 	}
 	if outcome.Left {
-		w.leases.remove(a)
+		w.leases.leave(a)
 		a.end()
 		return
 	}
@@ -223,6 +232,15 @@ func (w *Worker) see(a *Attempt) {
 	w.report(a, outcome)
 	w.leases.remove(a)
 	a.end()
+}
+
+// runs tells whether this worker can run tasks of a spec.
+func (w *Worker) runs(s *task.Spec) bool {
+	if s == nil || s.Run != nil {
+		return w.cfg.Commands != nil
+	}
+	_, ok := w.handlers[s.Handler]
+	return ok
 }
 
 func (w *Worker) runner(t *task.Task) Runner {
@@ -244,12 +262,15 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes a claimed task, or one that an earlier process has left, an attempt that runs.
 func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
 	t := &a.Task
-	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, live: standing{beat: received}, most: int64(t.Spec.Resources.Output)}
+	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, live: standing{beat: received}, allowed: w.allows(t)}
 	a.Output = &a.output
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: *t}
 	}
-	a.lease.offer, a.lease.confirmed = offer, received
+	a.lease.begin(offer, received)
+	if left == nil {
+		a.lease.since = received
+	}
 	if left != nil || w.keeps(t) {
 		a.keep(ctx, left, received)
 	}
@@ -274,6 +295,9 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if ctx.Err() != nil { // all were stopped before this one could be found
 		a.stop(context.Cause(ctx))
 	}
+	if left == nil && !a.mayGoOn(time.Now(), *w.beaten.Load()) { // the answer to the claim came too late
+		a.stop(ErrLeaseLost)
+	}
 }
 
 // ran is how long ago an attempt started whose offer was received at a reading of
@@ -289,7 +313,8 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 		w.reportSpooled(a, c)
 		return
 	}
-	ctx := w.lasting // the report outlives the stop of its attempt
+	ctx, enough := w.reporting() // the report outlives the stop of its attempt
+	defer enough()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		offer, _ := a.lease.get()
 		err := w.protocol.Report(ctx, &a.Task, offer, c)
@@ -305,7 +330,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			c = task.Fail{Epoch: a.Task.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true}
 			continue
 		}
-		if _, confirmed := a.lease.get(); time.Since(confirmed) > w.abandonAfter() {
+		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
 			w.log.Error().Err(err).Str("task", string(a.Task.ID)).Msg("result could not be recorded; whoever takes over runs the task again")
 			return
 		}
@@ -342,7 +367,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCrowded), errors.Is(cause, ErrLeft):
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCrowded), errors.Is(cause, ErrLeft), errors.Is(cause, ErrUnread):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail
@@ -382,7 +407,7 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 		why = ErrHurry
 	}
 	if n := w.leases.ending(); n > 0 {
-		w.log.Warn().Int("tasks", n).Dur("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
+		w.log.Warn().Int("tasks", n).Stringer("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
 	}
 	w.stopAll(why, stop)
 	select {

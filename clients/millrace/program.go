@@ -94,11 +94,20 @@ func (p *Program) Params(v any) error { return p.variable("MILLRACE_PARAMS", v) 
 // Last reads the checkpoint of an earlier attempt into v; without one it leaves v as it is.
 func (p *Program) Last(v any) error { return p.variable("MILLRACE_CHECKPOINT", v) }
 
+// variable reads the JSON of a variable, which lies in a file if it is too long for one.
 func (p *Program) variable(name string, v any) error {
-	if text := p.env(name); text != "" {
-		if err := json.Unmarshal([]byte(text), v); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	text := []byte(p.env(name))
+	if path := p.env(name + "_FILE"); len(text) == 0 && path != "" {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("%s_FILE: %w", name, err)
 		}
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +117,22 @@ func TestTooLong(t *testing.T) {
 	}
 	if err := p.Result(big[:64<<10-2]); err != nil || !strings.HasPrefix(out.String(), `{"v":1,"type":"RESULT"`) || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("the longest result: %v, and %.80q was sent", err, out.String())
+	}
+}
+
+// What is too long for a variable lies in a file.
+func TestVariableInAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "params")
+	if err := os.WriteFile(path, []byte(`{"depth":3}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"MILLRACE_PARAMS_FILE": path, "MILLRACE_CHECKPOINT_FILE": path + ".gone"}
+	p := open(strings.NewReader(""), io.Discard, func(name string) string { return env[name] })
+	var params struct{ Depth int }
+	if err := p.Params(&params); err != nil || params.Depth != 3 {
+		t.Errorf("the parameters are %+v, %v", params, err)
+	}
+	if err := p.Last(&params); err == nil || !strings.Contains(err.Error(), "MILLRACE_CHECKPOINT_FILE") {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

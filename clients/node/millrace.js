@@ -149,7 +149,15 @@ function take (text) {
   }
 }
 
-const parsed = (name, otherwise) => process.env[name] ? JSON.parse(process.env[name]) : otherwise
+// The text of a variable lies in a file if it is too long for one.
+const variable = name => {
+  const path = process.env[name + '_FILE']
+  return process.env[name] || !path ? process.env[name] : require('node:fs').readFileSync(path, 'utf8')
+}
+const parsed = (name, otherwise) => {
+  const text = variable(name)
+  return text ? JSON.parse(text) : otherwise
+}
 
 module.exports = {
   send,

@@ -59,14 +59,23 @@ def attempt():
     return int(os.environ.get("MILLRACE_ATTEMPT", "1"))
 
 
+def _variable(name):
+    """The text of a variable, which lies in a file if it is too long for one."""
+    path = os.environ.get(name + "_FILE")
+    if name in os.environ or not path:
+        return os.environ.get(name)
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def params():
     """The task's parameters, a dict."""
-    return json.loads(os.environ.get("MILLRACE_PARAMS", "{}"))
+    return json.loads(_variable("MILLRACE_PARAMS") or "{}")
 
 
 def last_checkpoint(default=None):
     """What an earlier attempt has left with checkpoint()."""
-    text = os.environ.get("MILLRACE_CHECKPOINT")
+    text = _variable("MILLRACE_CHECKPOINT")
     return json.loads(text) if text else default
 
 

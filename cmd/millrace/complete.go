@@ -68,7 +68,7 @@ func (a *app) completeTasks(c *cobra.Command, _ []string, _ string) ([]string, c
 		ids := make([]string, len(page.Tasks))
 		for i := range page.Tasks {
 			t := &page.Tasks[i]
-			ids[i] = string(t.ID) + "\t" + stateAndReason(t) + " " + printable(cut(what(t), 40))
+			ids[i] = string(t.ID) + "\t" + stateAndReason(t) + " " + printable(cut(t.What(), 40))
 		}
 		return ids
 	})

@@ -44,7 +44,7 @@ in the user's configuration folder, in YAML; the environment; a flag.
 		if o.json() {
 			return a.writeJSON(shown)
 		}
-		t := table{header: []string{"SETTING", "VALUE", "ORIGIN", "DESCRIPTION"}}
+		t := table{header: []string{"SETTING", "VALUE", "ORIGIN", "DESCRIPTION"}, spare: []string{"ORIGIN"}}
 		for _, s := range shown {
 			t.add(plain(s.Name), plain(s.Value), plain(s.Origin), dim(s.Usage))
 		}

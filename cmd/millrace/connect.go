@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
+	"millrace/jet"
+	"millrace/local"
 )
 
 // defaultServer is where a NATS server listens if nothing else is known.
@@ -27,8 +29,10 @@ const defaultTimeout = 5 * time.Second
 // the names of the nats command line.
 type connection struct {
 	server, context, user, password, creds, nkey string
-	tlsCert, tlsKey, tlsCA                       string
+	passwordFile, tokenFile                      string
+	tlsCert, tlsKey, tlsCA, inboxPrefix          string
 	timeout                                      time.Duration
+	bounded                                      bool // a flag or the environment says timeout
 	set                                          *pflag.FlagSet
 }
 
@@ -37,13 +41,16 @@ func (c *connection) texts() []connectionFlag {
 	return []connectionFlag{
 		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
 		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or a file", &c.context},
-		{"user", "", "NATS_USER", "`name` of the user, or a token if there is no password", &c.user},
-		{"password", "", "NATS_PASSWORD", "`password` of the user", &c.password},
+		{"user", "", "NATS_USER", "`name` of the user", &c.user},
+		{"password", "", "NATS_PASSWORD", "", &c.password},
+		{"password-file", "", "NATS_PASSWORD_FILE", "`file` with the password of the user, which may also stand in $NATS_PASSWORD", &c.passwordFile},
+		{"token-file", "", "NATS_TOKEN_FILE", "`file` with a token, which may also stand in $NATS_USER if there is no password", &c.tokenFile},
 		{"creds", "", "NATS_CREDS", "`file` with the user's credentials", &c.creds},
 		{"nkey", "", "NATS_NKEY", "`file` with the user's nkey seed", &c.nkey},
 		{"tlscert", "", "NATS_CERT", "`file` with the TLS certificate of the client", &c.tlsCert},
 		{"tlskey", "", "NATS_KEY", "`file` with the TLS key of the client", &c.tlsKey},
 		{"tlsca", "", "NATS_CA", "`file` with the certificate authority of the server", &c.tlsCA},
+		{"inbox-prefix", "", "NATS_INBOX_PREFIX", "`prefix` of the subjects of answers, if this user has one of its own", &c.inboxPrefix},
 	}
 }
 
@@ -56,6 +63,7 @@ func (c *connection) flags(fs *pflag.FlagSet) {
 	for _, f := range c.texts() {
 		fs.StringVarP(f.value, f.name, f.short, "", f.usage+" ($"+f.env+")")
 	}
+	fs.Lookup("password").Hidden = true // it is refused, with what to do instead
 	fs.DurationVar(&c.timeout, "timeout", defaultTimeout, "how `long` to wait for an answer ($NATS_TIMEOUT)")
 	c.set = fs
 }
@@ -75,18 +83,21 @@ func (c *connection) fill(getenv func(string) string) error {
 		if err != nil || d <= 0 {
 			return &fault{code: exitUsage, err: fmt.Errorf("$NATS_TIMEOUT is %q, want a duration such as 5s", text)}
 		}
-		c.timeout = d
+		c.timeout, c.bounded = d, true
 	}
-	return nil
+	c.bounded = c.bounded || c.set.Changed("timeout")
+	return c.readSecrets()
 }
 
 // target is the server that a command talks to.
 type target struct {
 	options client.Options
-	// name is what to call it in a message.
+	// name is what to call it in a message. It holds no secret.
 	name string
 	// dev is whether it is a `millrace dev` that was found on this machine.
 	dev bool
+	// chosen is whether somebody has said which server: a flag, the environment, or a context that is selected.
+	chosen bool
 }
 
 // resolve decides which server to talk to; connectionPage says how.
@@ -97,33 +108,44 @@ func (a *app) resolve() (target, error) {
 	}
 	t := target{options: client.Options{
 		Server: c.server, Context: c.context, User: c.user, Password: c.password, Creds: c.creds, NKey: c.nkey,
-		TLSCert: c.tlsCert, TLSKey: c.tlsKey, TLSCA: c.tlsCA, Timeout: c.timeout, Name: "millrace command line", Log: a.logger(),
+		TLSCert: c.tlsCert, TLSKey: c.tlsKey, TLSCA: c.tlsCA, InboxPrefix: c.inboxPrefix, Timeout: c.timeout, Name: "millrace command line", Log: a.logger(), Clock: a.clock,
 	}}
 	selected := client.SelectedContext()
 	switch {
 	case c.server != "":
-		t.name = c.server
+		t.name, t.chosen = jet.Nameless(c.server), true
 	case c.context != "":
-		t.name = fmt.Sprintf("the server of context %q", c.context)
+		t.name, t.chosen = fmt.Sprintf("the server of context %q", c.context), true
 	default:
-		found, others, err := findDev()
+		found, others, err := local.Find()
 		switch {
 		case err == nil:
-			t.options.Server, t.name, t.dev = found.URL, found.URL, true
+			t.options.Server, t.name, t.dev = found.URL, jet.Nameless(found.URL), found.Role == roleDev
 			if others > 0 {
-				a.note("using the newest of %d running `millrace dev`, that of %s; --server chooses another one", others+1, found.Data)
+				a.note("using the newest of %d servers that run here, that of %s; --server chooses another one", others+1, found.Data)
 			} else if selected != "" {
-				a.note("using the running `millrace dev` of %s, not the nats context %q; --context %s chooses that", found.Data, selected, selected)
+				a.note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", found.Role, found.Data, selected, selected)
 			}
-		case !errors.Is(err, errNoDev):
+		case !errors.Is(err, local.ErrNone):
 			return target{}, err
 		case selected != "":
-			t.options.Context, t.name = selected, fmt.Sprintf("the server of context %q (selected)", selected)
+			t.options.Context, t.name, t.chosen = selected, fmt.Sprintf("the server of context %q (selected)", selected), true
 		default:
-			t.options.Server, t.name = defaultServer, defaultServer
+			a.fallBack(&t)
 		}
 	}
 	return t, nil
+}
+
+// fallBack goes where a NATS server mostly listens. Whoever does listen there has asked for no
+// secrets, so it is offered none.
+func (a *app) fallBack(t *target) {
+	o := &t.options
+	if o.User+o.Password+o.Creds+o.NKey+o.TLSCert+o.TLSKey != "" {
+		a.note("nobody has said where the server is, so the credentials are not offered to %s; say it with --server or $NATS_URL", defaultServer)
+	}
+	o.User, o.Password, o.Creds, o.NKey, o.TLSCert, o.TLSKey = "", "", "", "", "", ""
+	o.Server, t.name = defaultServer, defaultServer
 }
 
 // connect connects to the server that flags and environment choose.
@@ -132,18 +154,23 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.dev = t.dev
-	opening, cancel := context.WithTimeout(ctx, a.conn.timeout)
+	a.dev, a.reached = t.dev, nil
+	t.options.Patience = a.patience(t)
+	opening, cancel := context.WithTimeout(ctx, max(a.conn.timeout, t.options.Patience.For))
 	defer cancel()
 	c, err := client.Connect(opening, t.options)
 	switch {
 	case err == nil:
+		a.now = c.Now
+		a.reached = &t.options
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(err, jet.ErrElecting):
+		return nil, electing(t.name, err)
 	case client.Denied(err):
 		return nil, &fault{code: exitNoServer, err: fmt.Errorf("%s refuses these credentials: %w", t.name, err),
-			hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+			hint: hint(whoYouAre)}
 	case client.Unreachable(err):
 		return nil, noServer(t.name, err)
 	}
@@ -158,7 +185,14 @@ func (a *app) online(do func(ctx context.Context, cl *client.Client, args []stri
 			return err
 		}
 		defer cl.Close()
-		return do(c.Context(), cl, args)
+		ctx, cancel := context.WithCancelCause(c.Context())
+		defer cancel(nil)
+		defer cl.Store().OnDenied(cancel)()
+		err = do(ctx, cl, args)
+		if denied, ok := errors.AsType[*jet.Denied](context.Cause(ctx)); ok && err != nil {
+			return denied // it waited for an answer that cannot come
+		}
+		return err
 	}
 }
 
@@ -188,6 +222,29 @@ func (a *app) badConnection(err error) error {
 	return err
 }
 
+// How long a command waits for the leader of a cluster, and a process that is to stay. An election
+// takes some ten seconds at most, a cluster that starts as long as its servers do.
+const (
+	electionPatience = 30 * time.Second
+	formingPatience  = 2 * time.Minute
+)
+
+// patience is how a command waits for a cluster: if --timeout was given, no longer.
+func (a *app) patience(t target) jet.Patience {
+	p := jet.Patience{For: electionPatience}
+	if a.conn.bounded {
+		p.For = a.conn.timeout
+	}
+	p.Say = func(waiting error) { a.note("waiting up to %v for %s: %v", p.For, t.name, waiting) }
+	return p
+}
+
+// electing says that a cluster has no leader.
+func electing(name string, err error) error {
+	return &fault{code: exitNoServer, err: fmt.Errorf("%s: %w", name, err),
+		hint: hint("see that more than half of its servers run; `nats server report jetstream` lists them")}
+}
+
 // noServer says that nothing answers there, and how to have something that does.
 func noServer(name string, err error) error {
 	return &fault{code: exitNoServer, err: nothingAt(name, err), hint: hint("start `millrace dev`, or say where it is with --server or --context")}
@@ -204,9 +261,20 @@ func nothingAt(name string, err error) error {
 	return errors.New(text)
 }
 
-// asking bounds one exchange with the server.
+// asking bounds one exchange with the server. Without a --timeout it goes on, and says so, when there
+// is no answer after the default: a cluster that elects a leader needs longer.
 func (a *app) asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, a.conn.timeout)
+	if a.conn.bounded {
+		return context.WithTimeout(ctx, a.conn.timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, electionPatience)
+	late := time.AfterFunc(a.conn.timeout, func() {
+		a.note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.conn.timeout, electionPatience)
+	})
+	return ctx, func() {
+		late.Stop()
+		cancel()
+	}
 }
 
 // logger tells a person about the connection; it is silent as long as all is well.
@@ -220,9 +288,13 @@ func connectionPage(flags *pflag.FlagSet) string {
 
   1. --server or $NATS_URL
   2. --context or $NATS_CONTEXT, a context of the nats command line
-  3. a "millrace dev" of the same user that runs on this machine, the newest of several
+  3. a "millrace dev" or "millrace server" with a NATS server of its own that the same user runs
+     on this machine, the newest of several, with the password that it has made for itself
   4. the selected context of the nats command line ("nats context select")
-  5. ` + defaultServer + `
+  5. ` + defaultServer + `, without credentials
+
+"millrace worker" with the profile prod, its default, takes part in 1, 2 and 4 only: it joins
+nothing that nobody has named.
 
 A running "millrace dev" comes before the selected context, so that what is tried
 on one's own machine does not end up elsewhere; when both are there a note says so.

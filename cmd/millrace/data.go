@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,26 +30,58 @@ func (a *app) dataCommands() []*cobra.Command {
 	return []*cobra.Command{a.dataList(), a.dataTail(), a.dataExport()}
 }
 
-// eachRecord says how many records were dropped, and calls each with every record of a task once, in order, and tells whether it is
-// of the current or last attempt. n counts the records of each epoch from 0.
-func (a *app) eachRecord(ctx context.Context, c *client.Client, t *task.Task, each func(shownItem, bool) error) error {
-	next := map[uint64]int{} // by epoch: a batch may be there twice
-	err := c.Records(ctx, t.ID, func(b task.Records) error {
-		a.noteDropped(&b)
-		for i, item := range b.Items {
-			n := b.First + i
-			if n < next[b.Epoch] {
-				continue
-			}
-			next[b.Epoch] = n + 1
-			if err := each(shownItem{b.Attempt, b.Epoch, n, item}, b.Epoch == t.Epoch); err != nil {
-				return err
-			}
-		}
-		return nil
+// recordsOf are the members of a whole whose records are wanted.
+type recordsOf struct {
+	about   string // what was asked for, in words
+	members []client.Member
+	tasks   map[task.ID]*task.Task
+	// several is whether each record says of which task and step it is.
+	several bool
+}
+
+func newRecordsOf(about string, members []client.Member, several bool) *recordsOf {
+	r := &recordsOf{about: about, members: members, tasks: map[task.ID]*task.Task{}, several: several}
+	for i := range members {
+		r.tasks[members[i].Task.ID] = &members[i].Task
+	}
+	return r
+}
+
+// counts tells whether records are of the current or last attempt of their task.
+func (r *recordsOf) counts(b *task.Records) bool {
+	t := r.tasks[b.Task]
+	return t != nil && t.Epoch == b.Epoch
+}
+
+// each says how many records were dropped, and calls each with every record once, those of a task in order, and tells whether
+// it counts: whether it is of the current or last attempt.
+func (a *app) eachRecord(ctx context.Context, c *client.Client, r *recordsOf, each func(shownItem, bool) error) error {
+	once := newRecordsOnce()
+	err := c.RecordsOf(ctx, r.members, func(b client.StepRecords) error {
+		a.noteDropped(&b.Records)
+		return once.each(&b, func(item shownItem) error { return each(item, r.counts(&b.Records)) })
 	})
 	if err != nil {
-		return fmt.Errorf("records of task %s: %w", t.ID, err)
+		return fmt.Errorf("records of %s: %w", r.about, err)
+	}
+	return nil
+}
+
+// recordsOnce leaves out the records of batches that come twice.
+type recordsOnce struct{ next map[uint64]int } // by epoch
+
+func newRecordsOnce() *recordsOnce { return &recordsOnce{map[uint64]int{}} }
+
+func (o *recordsOnce) each(b *client.StepRecords, do func(shownItem) error) error {
+	for i, item := range b.Items {
+		n := b.First + i
+		if n < o.next[b.Epoch] {
+			continue
+		}
+		o.next[b.Epoch] = n + 1
+		if err := do(shownItem{b.Task, b.Step, b.Attempt, b.Epoch, n, item}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -62,24 +93,40 @@ func (a *app) noteDropped(b *task.Records) {
 	}
 }
 
-// withRecords makes the RunE of a command about the records of a task.
-func (a *app) withRecords(do func(ctx context.Context, c *client.Client, t *task.Task) error) func(*cobra.Command, []string) error {
+// withRecords makes the RunE of a command about the records of a task and of all that it was expanded into.
+func (a *app) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
 	return a.withTask(func(ctx context.Context, c *client.Client, id task.ID) error {
 		asking, cancel := a.asking(ctx)
-		t, err := c.Task(asking, id)
+		members, err := c.Members(asking, id)
 		cancel()
 		if err != nil {
 			return err
 		}
-		return do(ctx, c, &t)
+		return do(ctx, c, newRecordsOf("task "+string(id), members, len(members) > 1))
 	})
+}
+
+// noteNone says that there are no records, for nothing else is said then.
+func (a *app) noteNone(r *recordsOf, others int) {
+	text := r.about
+	if n := len(r.members) - 1; r.several && n > 0 {
+		text += fmt.Sprintf(" and its %s", plural(n, "step"))
+	}
+	hint := ""
+	if others > 0 {
+		hint = fmt.Sprintf("; attempts that failed or lost the task have %d: --all-epochs", others)
+	}
+	a.note("there are no records of %s%s", text, hint)
 }
 
 // dataSum is what an attempt has produced.
 type dataSum struct {
-	Attempt int    `json:"attempt"`
-	Epoch   uint64 `json:"epoch"`
-	Records int    `json:"records"`
+	// Step is that of the whole that was asked for, and Task its task.
+	Step    string  `json:"step,omitempty"`
+	Task    task.ID `json:"task,omitempty"`
+	Attempt int     `json:"attempt"`
+	Epoch   uint64  `json:"epoch"`
+	Records int     `json:"records"`
 	// Bytes is what they take in the store.
 	Bytes int64 `json:"bytes"`
 	// Counts is whether they are of the current or last attempt, which are those that count.
@@ -94,81 +141,154 @@ func (a *app) dataList() *cobra.Command {
 		Args:  takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	o.flags(c)
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
-		found, dropped, err := cl.RecordSums(ctx, t.ID)
-		if err != nil {
-			return fmt.Errorf("records of task %s: %w", t.ID, err)
-		}
-		a.noteDropped(&dropped)
-		sums := make([]dataSum, len(found))
-		for i, f := range found {
-			sums[i] = dataSum{f.Attempt, f.Epoch, f.Records, f.Bytes, f.Epoch == t.Epoch}
+	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+		sums := []dataSum{}
+		for i := range r.members {
+			m := &r.members[i]
+			if m.Task.Attempt == 0 {
+				continue
+			}
+			found, dropped, err := cl.RecordSums(ctx, m.Task.ID)
+			if err != nil {
+				return fmt.Errorf("records of task %s: %w", m.Task.ID, err)
+			}
+			a.noteDropped(&dropped)
+			for _, f := range found {
+				sum := dataSum{Attempt: f.Attempt, Epoch: f.Epoch, Records: f.Records, Bytes: f.Bytes, Counts: f.Epoch == m.Task.Epoch}
+				if r.several {
+					sum.Step, sum.Task = m.Step, m.Task.ID
+				}
+				sums = append(sums, sum)
+			}
 		}
 		if o.json() {
 			return a.writeJSON(sums)
 		}
-		table := table{header: []string{"ATTEMPT", "EPOCH", "RECORDS", "SIZE", "COUNTS"}}
-		for _, s := range sums {
-			counts := plain("yes")
-			if !s.Counts {
-				counts = dim("no: of an attempt that failed or lost the task")
-			}
-			table.add(plain(strconv.Itoa(s.Attempt)), plain(strconv.FormatUint(s.Epoch, 10)), plain(strconv.Itoa(s.Records)), plain(task.Size(s.Bytes).String()), counts)
+		if len(sums) == 0 {
+			a.noteNone(r, 0)
 		}
-		return a.print(table)
+		return a.print(sumTable(sums))
 	})
 	return c
+}
+
+func sumTable(sums []dataSum) table {
+	t := table{header: []string{"STEP", "ATTEMPT", "EPOCH", "RECORDS", "SIZE", "COUNTS"}, spare: []string{"EPOCH"}}
+	several := slices.ContainsFunc(sums, func(s dataSum) bool { return s.Step != "" })
+	if !several {
+		t.header = t.header[1:]
+	}
+	for _, s := range sums {
+		counts := plain("yes")
+		if !s.Counts {
+			counts = dim("no: of an attempt that failed or lost the task")
+		}
+		row := []cell{plain(s.Step), plain(strconv.Itoa(s.Attempt)), plain(strconv.FormatUint(s.Epoch, 10)), plain(strconv.Itoa(s.Records)), plain(task.Size(s.Bytes).String()), counts}
+		if !several {
+			row = row[1:]
+		}
+		t.add(row...)
+	}
+	return t
 }
 
 func (a *app) dataTail() *cobra.Command {
 	var o output
 	var most int
-	var all bool
+	var all, follow bool
 	c := &cobra.Command{
-		Use: "tail ID", Short: "Print the last records of a task",
+		Use: "tail ID", Short: "Print the last records of a task, and with -f those to come",
+		Long: `Prints the last records of a task and of all its steps; with -f also those that come, until the task has ended.`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().IntVarP(&most, "tail", "n", 10, "how many, a `number`")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	allEpochs(c, &all)
 	o.flags(c, "jsonl", "json")
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
-		var last []shownItem       // the latest first
-		lowest := map[uint64]int{} // by epoch: a batch may be there twice
-		err := cl.RecordsBack(ctx, t.ID, func(b task.Records) bool {
-			a.noteDropped(&b)
-			if !all && b.Epoch != t.Epoch {
-				return len(last) < most
-			}
-			for i := len(b.Items) - 1; i >= 0 && len(last) < most; i-- {
-				n := b.First + i
-				if low, known := lowest[b.Epoch]; known && n >= low {
-					continue
-				}
-				lowest[b.Epoch] = n
-				last = append(last, shownItem{b.Attempt, b.Epoch, n, b.Items[i]})
-			}
-			return len(last) < most
-		})
+	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+		show := func(item shownItem) error { return a.showRecord(item, r.several, o.json()) }
+		once := newRecordsOnce()
+		last, others, err := a.lastRecords(ctx, cl, r, most, all, once)
 		if err != nil {
-			return fmt.Errorf("records of task %s: %w", t.ID, err)
+			return err
 		}
-		for _, r := range slices.Backward(last) {
-			var v any = r.Item
-			if o.json() {
-				v = r
-			}
-			if err := a.writeLine(v); err != nil {
+		for _, item := range last {
+			if err := show(item); err != nil {
 				return err
 			}
 		}
-		return nil
+		if !follow {
+			if len(last) == 0 && most > 0 {
+				a.noteNone(r, others)
+			}
+			return nil
+		}
+		_, err = cl.FollowRecords(ctx, r.members[0].Task.ID, func(b client.StepRecords) error {
+			if t := r.tasks[b.Task]; t != nil && b.Epoch < t.Epoch && !all {
+				return nil
+			}
+			r.several = r.several || b.Step != ""
+			return once.each(&b, show)
+		})
+		return quietEnd(ctx, err)
 	})
 	return c
+}
+
+// showRecord prints a record on a line of its own: with where it comes from if whole is set, or if it is one of several tasks'.
+func (a *app) showRecord(r shownItem, several, whole bool) error {
+	if whole {
+		return a.writeLine(r)
+	}
+	line, err := r.line(several)
+	if err != nil {
+		return err
+	}
+	return a.writeLine(line)
+}
+
+// lastRecords are the last records, at most so many, and how many of other attempts were passed over. What was seen is
+// noted in once.
+func (a *app) lastRecords(ctx context.Context, cl *client.Client, r *recordsOf, most int, all bool, once *recordsOnce) (last []shownItem, others int, err error) {
+	if len(r.members) > 1 {
+		err = a.eachRecord(ctx, cl, r, func(item shownItem, counts bool) error {
+			once.next[item.Epoch] = item.N + 1
+			if !counts && !all {
+				others++
+				return nil
+			}
+			if last = append(last, item); len(last) > most {
+				last = slices.Delete(last, 0, 1)
+			}
+			return nil
+		})
+		return last, others, err
+	}
+	lowest := map[uint64]int{} // by epoch: a batch may be there twice
+	err = cl.RecordsBack(ctx, r.members[0].Task.ID, func(b task.Records) bool {
+		a.noteDropped(&b)
+		once.next[b.Epoch] = max(once.next[b.Epoch], b.First+len(b.Items))
+		if !all && !r.counts(&b) {
+			others += len(b.Items)
+			return len(last) < most
+		}
+		for i := len(b.Items) - 1; i >= 0 && len(last) < most; i-- {
+			n := b.First + i
+			if low, known := lowest[b.Epoch]; known && n >= low {
+				continue
+			}
+			lowest[b.Epoch] = n
+			last = append(last, shownItem{Task: b.Task, Attempt: b.Attempt, Epoch: b.Epoch, N: n, Item: b.Items[i]})
+		}
+		return len(last) < most
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("records of %s: %w", r.about, err)
+	}
+	slices.Reverse(last)
+	return last, others, nil
 }
 
 func allEpochs(c *cobra.Command, all *bool) {
 	c.Flags().BoolVar(all, "all-epochs", false, "also of attempts that failed or lost the task")
 }
-
-// withOrigin is a record with where it comes from, as an export of all epochs has it.
-func (r *shownItem) withOrigin() (json.RawMessage, error) { return json.Marshal(r) }

@@ -2,91 +2,197 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
 	"millrace/cmd/millrace/export"
-	"millrace/task"
 )
 
 func (a *app) dataExport() *cobra.Command {
 	var to string
+	var f listFlags // for its times
+	var jobs latestFlags
 	var all, resume bool
-	format := choice{of: []string{"jsonl", "csv"}}
+	format := choice{of: []string{"jsonl", "csv", "json"}}
 	c := &cobra.Command{
-		Use: "export ID", Short: "Write the records of a task to a file, as lines of JSON or as CSV",
-		Long: `Writes the records of the current or last attempt of a task, each once and in order.
-In CSV each field of the records is a column; what is no text or number stands as JSON.
-With --all-epochs each record is put into an object that names its attempt, epoch and number.
+		Use: "export ID | --job NAME | --schedule NAME", Short: "Write the records of a task, or of all tasks of a job, to a file",
+		Long: `Writes the records of the current or last attempt of a task, each once and in order, as lines of JSON, as an
+array of JSON, or as CSV. Of a task with steps or other children it writes those of all of them, of
+--job or --schedule those of all its tasks; then each record begins with the fields _task and _step. In CSV each
+field of the records is a column; what is no text or number stands as JSON. A CSV without records has
+the columns of those that other attempts have produced. With --all-epochs each record is put into an object
+that names its task, step, attempt, epoch and number.
 
 --resume goes on with a file that was written partly, after its last complete record;
 it looks whether that is the one that the task has produced.`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Example: `  millrace data export ID --to pages.csv
+  millrace data export --job crawl --since 7d --to week.csv`,
+		Args: takes(0, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		DisableFlagsInUseLine: true,
 	}
 	fs := c.Flags()
 	fs.StringVar(&to, "to", "-", "the `file` to write, - for stdout")
-	fs.Var(&format, "format", "jsonl or csv (default: what the file's name ends with, else jsonl)")
+	fs.Var(&format, "format", "jsonl, csv or json (default: what the file's name ends with, else jsonl)")
 	fs.BoolVar(&resume, "resume", false, "go on with a file that was written partly")
+	fs.StringVar(&jobs.job, "job", "", "of all tasks of this job")
+	fs.StringVar(&jobs.schedule, "schedule", "", "of all tasks of this schedule")
+	fs.StringVar(&f.since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
+	fs.StringVar(&f.until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
-	run := a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) (err error) {
-		p := a.progress()
-		defer p.stop()
-		// The records in order, once for each call.
-		records := func(each func(record []byte) error) error {
-			return a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
-				switch {
-				case all:
-					whole, err := r.withOrigin()
-					if err != nil {
-						return err
-					}
-					return each(whole)
-				case counts:
-					return each(r.Item)
-				}
-				return nil
-			})
-		}
-		kind := export.JSONL
-		if format.value == "csv" || format.value == "" && strings.EqualFold(filepath.Ext(to), ".csv") {
-			kind = export.CSV
-		}
-		tell := func(n int) { p.more(fmt.Sprintf("%s exported", plural(n, "record"))) }
-		if to == "-" {
-			_, err := export.Write(a.out, kind, records, tell)
-			return err
-		}
-		flags := os.O_RDWR | os.O_CREATE
-		if !resume {
-			flags |= os.O_EXCL
-		}
-		f, err := os.OpenFile(to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
-		if errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", to)
-		}
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		n, err := export.Resume(f, kind, records, tell)
-		if err != nil {
-			return fmt.Errorf("%s: %w", to, err)
-		}
-		p.stop()
-		a.note("%s in %s", plural(n, "record"), to)
-		return nil
-	})
+	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
+	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(format.of, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if resume && to == "-" {
+		kind := export.KindOf(format.value, to)
+		switch {
+		case resume && to == "-":
 			return misuse(c, "--resume needs a file: add --to FILE")
+		case resume && kind == export.JSON:
+			return misuse(c, "an array cannot be resumed: choose --format jsonl or csv")
+		case jobs.given() == (len(args) > 0):
+			return misuse(c, "name a task, or say --job NAME or --schedule NAME")
 		}
-		return run(c, args)
+		write := func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+			return a.export(ctx, cl, r, &exporting{to: to, kind: kind, all: all, resume: resume})
+		}
+		if len(args) > 0 {
+			return a.withRecords(write)(c, args)
+		}
+		if err := f.times(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		return a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+			if err := f.times(c, a.now()); err != nil {
+				return misuse(c, "%w", err)
+			}
+			request := client.ListRequest{Job: jobs.job, Schedule: jobs.schedule, Since: f.request.Since, Until: f.request.Until, OldestFirst: true, Limit: 1000}
+			members, err := a.membersOf(ctx, cl, request)
+			if err != nil {
+				return err
+			}
+			about := "job " + jobs.job
+			if jobs.schedule != "" {
+				about = "schedule " + jobs.schedule
+			}
+			return write(ctx, cl, newRecordsOf(about, members, true))
+		})(c, nil)
 	}
 	return c
+}
+
+// membersOf are the tasks that a list has, of all pages.
+func (a *app) membersOf(ctx context.Context, cl *client.Client, r client.ListRequest) ([]client.Member, error) {
+	asking, cancel := a.asking(ctx)
+	last, err := cl.Last(asking)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	r.AtLeast = last
+	var members []client.Member
+	for {
+		asking, cancel := a.asking(ctx)
+		page, err := cl.List(asking, r)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Tasks {
+			members = append(members, client.Member{Step: page.Tasks[i].Step, Task: page.Tasks[i]})
+		}
+		if r.Cursor = page.Next; r.Cursor == "" {
+			return members, nil
+		}
+	}
+}
+
+// exporting is how records are written.
+type exporting struct {
+	to          string
+	kind        export.Kind
+	all, resume bool
+}
+
+func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *exporting) (err error) {
+	p := a.progress()
+	defer p.stop()
+	others := 0
+	// The records in order, once for each call.
+	records := func(each func(record []byte) error) error {
+		others = 0
+		return a.eachRecord(ctx, cl, r, func(item shownItem, counts bool) error {
+			var line json.RawMessage
+			var err error
+			switch {
+			case e.all:
+				line, err = json.Marshal(item)
+			case counts:
+				line, err = item.line(r.several)
+			default:
+				others++
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return each(line)
+		})
+	}
+	source := export.Source{Records: records, Known: func() ([]string, error) { return a.knownFields(ctx, cl, r) }}
+	tell := func(n int) { p.more(fmt.Sprintf("%s exported", plural(n, "record"))) }
+	if e.to == "-" {
+		n, err := export.Write(a.out, e.kind, source, tell)
+		if n == 0 && err == nil {
+			a.noteNone(r, others)
+		}
+		return err
+	}
+	flags := os.O_RDWR | os.O_CREATE
+	if !e.resume {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(e.to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", e.to)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	n := 0
+	if e.resume {
+		n, err = export.Resume(f, e.kind, source, tell)
+	} else {
+		n, err = export.Write(f, e.kind, source, tell)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.to, err)
+	}
+	p.stop()
+	if n == 0 {
+		a.noteNone(r, others)
+	}
+	a.note("%s in %s", plural(n, "record"), e.to)
+	return nil
+}
+
+// knownFields are the fields of records where none counts: of those that other attempts have produced.
+func (a *app) knownFields(ctx context.Context, cl *client.Client, r *recordsOf) ([]string, error) {
+	var fields []string
+	if r.several {
+		fields = []string{fieldTask, fieldStep}
+	}
+	quiet := *a
+	quiet.errs = io.Discard // what was dropped has been said
+	err := quiet.eachRecord(ctx, cl, r, func(item shownItem, _ bool) error {
+		fields = export.AddFields(fields, item.Item)
+		return nil
+	})
+	return fields, err
 }

@@ -99,7 +99,7 @@ func (a *app) showCrawl(ctx context.Context, server *jet.Server, url string) err
 		return err
 	}
 	defer nc.Close()
-	store, err := jet.Open(ctx, nc, jet.Layout{})
+	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(a.clock))
 	if err != nil {
 		return err
 	}

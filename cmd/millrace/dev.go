@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"millrace/jet"
+	"millrace/local"
 )
 
 func (a *app) devCommand() *cobra.Command {
@@ -40,7 +45,17 @@ ready, the server's URL stands in DIR/nats.url.`,
 // embeddedServer runs a server with everything behind it, and a worker if w is
 // not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
 func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig, ready func(*jet.Server)) error {
+	conceal()
+	if w != nil {
+		if err := w.makeFolders(&s); err != nil {
+			return err
+		}
+	}
 	log := a.processLogger()
+	role := roleServer
+	if w != nil {
+		role, e.another = roleDev, true
+	}
 	server, err := e.start(s, log)
 	if err != nil {
 		return err
@@ -48,13 +63,11 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 	defer server.Stop()
 	p := a.newParts(ctx, dialEmbedded(server, log), s, log)
 	defer p.close()
-	role := "server"
-	if w != nil {
-		role = "dev"
-	}
+	p.own = server
 	if err := p.listen(role); err != nil {
 		return err
 	}
+	p.start(func(ctx context.Context) error { return guard(ctx, server) })
 	view, err := p.serve(e.data)
 	if err != nil {
 		return err
@@ -73,25 +86,59 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 		return err
 	}
 	defer remove()
-	if w != nil {
-		forget, err := announceDev(server.URL(), e.data)
-		if err != nil {
-			log.Warn().Err(err).Msg("other commands do not find this server by themselves; use --server")
-		} else {
-			defer forget()
-		}
+	forget, err := local.Announce(server.URL(), role, e.data)
+	if err != nil {
+		log.Warn().Err(err).Msg("other commands do not find this server by themselves; use --server")
+	} else {
+		defer forget()
 	}
 	a.sayReady(server, e.data, w)
-	if ready != nil {
+	if ready == nil { // else it lives too briefly for that
+		defer a.lendContext(server, role)()
+	} else {
 		ready(server)
 	}
 	p.start(a.activity(view))
 	return p.wait()
 }
 
+// What a process with a server of its own is called: in metrics, in its record, and, after
+// "millrace-", as a context of the nats command line.
+const (
+	roleDev    = "dev"
+	roleServer = "server"
+)
+
+// guard looks after the embedded server, and says what to do if that is in vain.
+func guard(ctx context.Context, server *jet.Server) error {
+	// A file that may not grow (ulimit -f) is then an error, as on a full disk, and does not end the
+	// process. Heard of and not ignored, for what is ignored is so in tasks, too.
+	tooLarge := make(chan os.Signal, 1)
+	signal.Notify(tooLarge, syscall.SIGXFSZ)
+	defer signal.Stop(tooLarge)
+	err := server.Guard(ctx)
+	if errors.Is(err, jet.ErrNotBack) {
+		return &fault{code: exitMute, err: err, hint: hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
+	}
+	return err
+}
+
 func (a *app) sayReady(server *jet.Server, data string, w *workerConfig) {
-	fmt.Fprintf(a.errs, "Millrace is ready at %s, its data in %s.\n", server.URL(), data)
+	fmt.Fprintf(a.errs, "Millrace is ready at %s, its data in %s.\n", server.Address(), data)
 	if w != nil {
 		fmt.Fprint(a.errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")
 	}
+}
+
+// lendContext leaves a context with which the nats command line reaches the server, and says so;
+// takeBack removes it.
+func (a *app) lendContext(server *jet.Server, role string) (takeBack func()) {
+	name := "millrace-" + role
+	takeBack, err := server.LendContext(name)
+	if err != nil {
+		a.note("the nats command line has to be told: NATS_URL is what DIR/nats.url says (%v)", err)
+		return func() {}
+	}
+	fmt.Fprintf(a.errs, "The nats command line gets there by `nats --context %s`.\n", name)
+	return takeBack
 }

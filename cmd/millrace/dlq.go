@@ -38,7 +38,7 @@ dismissed ("dlq rm"); filters choose tasks.`,
 		Args: takes(0, 0, ""),
 	}
 	a.filterFlags(c, &f)
-	c.Flags().StringVar(&f.request.Cursor, "cursor", "", "go on after the page that named this `cursor`")
+	f.pageFlags(c.Flags())
 	f.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.read(c, a.now()); err != nil {
@@ -49,6 +49,12 @@ dismissed ("dlq rm"); filters choose tasks.`,
 			return err
 		}
 		defer cl.Close()
+		if err := a.goOn(c.Context(), cl, &f); err != nil {
+			return err
+		}
+		if err := f.times(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
 		asking, cancel := a.asking(c.Context())
 		defer cancel()
 		f.request.Dead = true
@@ -136,7 +142,10 @@ only says which these are.`,
 		}
 		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if all {
-				var err error
+				err := f.times(c, a.now())
+				if err != nil {
+					return misuse(c, "%w", err)
+				}
 				if ids, err = a.dead(ctx, cl, f.request); err != nil {
 					return err
 				}

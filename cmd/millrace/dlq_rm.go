@@ -68,8 +68,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 		if (all || messages) == (len(args) > 0) {
 			return misuse(c, "name tasks or sequences of messages, or say --all or --messages")
 		}
-		what, err := namedLetters(args)
-		if err != nil {
+		if _, err := namedLetters(args, laterID); err != nil {
 			return err
 		}
 		cl, err := a.connect(c.Context())
@@ -77,6 +76,13 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 			return err
 		}
 		defer cl.Close()
+		if err := f.times(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+		what, err := namedLetters(args, func(part string) (task.ID, error) { return a.taskID(c.Context(), cl, part) })
+		if err != nil {
+			return err
+		}
 		if all {
 			if what.tasks, err = a.dead(c.Context(), cl, f.request); err != nil {
 				return err
@@ -97,17 +103,20 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	return c
 }
 
-// namedLetters reads ids of tasks and sequences of messages.
-func namedLetters(args []string) (*removal, error) {
+// namedLetters reads sequences of messages, and ids of tasks, which resolve finds.
+func namedLetters(args []string, resolve func(string) (task.ID, error)) (*removal, error) {
 	what := &removal{}
 	for _, arg := range args {
 		if seq, err := strconv.ParseUint(arg, 10, 64); err == nil && seq > 0 && len(arg) < 26 {
 			what.messages = append(what.messages, seq)
 			continue
 		}
-		id, err := task.ParseID(arg)
-		if err != nil {
+		if err := plausibleID(arg); err != nil {
 			return nil, &fault{code: exitUsage, err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
+		}
+		id, err := resolve(arg)
+		if err != nil {
+			return nil, err
 		}
 		what.tasks = append(what.tasks, id)
 	}

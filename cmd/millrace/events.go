@@ -61,8 +61,7 @@ func (a *app) eventsTail() *cobra.Command {
 	f.flags(c)
 	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		wanted, err := f.wanted()
-		if err != nil {
+		if _, err := f.wanted(""); err != nil {
 			return misuse(c, "%w", err)
 		}
 		cl, err := a.connect(c.Context())
@@ -70,17 +69,25 @@ func (a *app) eventsTail() *cobra.Command {
 			return err
 		}
 		defer cl.Close()
+		var about task.ID
+		if f.task != "" {
+			if about, err = a.taskID(c.Context(), cl, f.task); err != nil {
+				return err
+			}
+		}
+		wanted, err := f.wanted(about)
+		if err != nil {
+			return misuse(c, "%w", err)
+		}
 		return quietEnd(c.Context(), a.tail(c.Context(), cl, &f, wanted))
 	}
 	return c
 }
 
-// wanted returns the test that the flags make of a message.
-func (f *tailFlags) wanted() (func(*events.Record) bool, error) {
-	var about task.ID
+// wanted returns the test that the flags make of a message; about is the task that --task means.
+func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	if f.task != "" {
-		var err error
-		if about, err = task.ParseID(f.task); err != nil {
+		if err := plausibleID(f.task); err != nil {
 			return nil, fmt.Errorf("--task: %w", err)
 		}
 	}
@@ -190,9 +197,17 @@ func (a *app) printEvent(r *events.Record, asJSON bool) error {
 	colours := colourful(a.out)
 	kind := typeCell(r)
 	kind.text = fmt.Sprintf("%-21s", kind.text)
-	_, err := fmt.Fprintf(a.out, "%7d  %s  %s  %-26s  %s\n", r.Seq, factTime(r).Local().Format("15:04:05.000"),
-		paint(kind, colours), r.Fact.About(), printable(words(attemptAndNode(r), factDetails(r))))
+	_, err := fmt.Fprintf(a.out, "%7d  %s  %s  %-8s  %s\n", r.Seq, factTime(r).Local().Format("15:04:05.000"),
+		paint(kind, colours), shortAbout(&r.Fact), printable(words(attemptAndNode(r), factDetails(r))))
 	return err
+}
+
+// shortAbout is what a fact is about; of a task the end of its id.
+func shortAbout(f *events.Fact) string {
+	if f.Task != "" {
+		return f.Task.Short()
+	}
+	return f.About()
 }
 
 func attemptAndNode(r *events.Record) string {

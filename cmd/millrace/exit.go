@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ const (
 	exitNoServer = 4
 	exitRefused  = 5
 	exitTimeout  = 6
+	exitMute     = 7
 
 	// What a task that was waited for can come to, beside its own code; the
 	// numbers are those of timeout(1) and of a shell.
@@ -39,8 +41,11 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
   2    the command line, the settings or the input cannot be meant like that
   3    what was asked for does not exist
   4    no NATS server, or no millrace server, answered
-  5    refused: the task, node, queue, job or directory is not in a state that allows it
+  5    refused: the task, node, queue, job or directory is not in a state that allows it,
+       or this user of the NATS server may not do it
   6    the time given to wait ran out; of a node, the reason was printed
+  7    the log takes no messages, mostly because a disk or a storage limit is full; "server" and
+       "dev" end with it if their NATS server does not come back though there is room
 
 "run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
 
@@ -105,10 +110,16 @@ func faultOf(err error) *fault {
 		return f
 	case letter != nil:
 		return letter
+	case errors.As(err, new(*jet.Denied)):
+		return denied(err)
 	case errors.Is(err, context.Canceled):
 		return &fault{code: exitInterrupted}
 	case errors.As(err, &said):
 		return &fault{code: serviceCode(said.Code), err: err}
+	case full(err):
+		return &fault{code: exitMute, err: err, hint: hint("the storage limit of the stream, the account or the NATS server is reached: raise it, or make room; docs/operations.md has a section on that")}
+	case errors.Is(err, jet.ErrMute):
+		return &fault{code: exitMute, err: err, hint: hint("make room on the disk of the NATS server; docs/operations.md has a section on that")}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
 	case errors.Is(err, client.ErrInvalid):
@@ -131,24 +142,43 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
 		return &fault{code: exitRefused, err: err}
-	case errors.Is(err, task.ErrQueueFull):
+	case errors.Is(err, task.ErrQueueFull), errors.Is(err, jet.ErrManySelectors):
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, client.ErrNoQueue):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace queue ls` lists the queues there are")}
 	case errors.As(err, new(*events.Taken)):
 		return &fault{code: exitRefused, err: err, hint: hint("wait for that task, cancel it, or submit with another key")}
+	case errors.Is(err, client.ErrOther):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace task show` says what it does; choose another id, or leave --id out")}
 	case errors.Is(err, jet.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
-	case errors.Is(err, jet.ErrExposed):
-		return &fault{code: exitUsage, err: err, hint: hint("listen on 127.0.0.1, or set a user and password, or a token")}
+	case errors.Is(err, jet.ErrShared):
+		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data")}
+	case errors.Is(err, jet.ErrExposed), errors.Is(err, jet.ErrPlain):
+		return &fault{code: exitUsage, err: err, hint: hint("listen on 127.0.0.1, or set a user and password, or a token, and TLS")}
 	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
 		return &fault{code: exitNoServer, err: err}
 	case client.Denied(err):
-		return &fault{code: exitNoServer, err: err, hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+		return &fault{code: exitNoServer, err: err, hint: hint(whoYouAre)}
 	case client.Unreachable(err):
 		return &fault{code: exitNoServer, err: err, hint: hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
 	}
 	return &fault{code: exitError, err: err}
+}
+
+// denied says how the user gets a right that it lacks.
+func denied(err error) *fault {
+	lacks, _ := errors.AsType[*jet.Denied](err)
+	if lacks.Listening && strings.HasPrefix(lacks.Subject, "_INBOX") {
+		return &fault{code: exitRefused, err: err, hint: hint("this user has inboxes of its own: name them with --inbox-prefix or $NATS_INBOX_PREFIX")}
+	}
+	return &fault{code: exitRefused, err: err, hint: hint("`millrace nats permissions` prints what each role needs: grant it to this user of the NATS server, or be another one")}
+}
+
+// full tells whether an error is the NATS server's word that there is no room.
+func full(err error) bool {
+	_, is := jet.Full(err)
+	return is
 }
 
 // serviceCode is the exit code for an error code of a millrace server.
@@ -160,6 +190,8 @@ func serviceCode(code string) int {
 		return exitNotFound
 	case "409", "429":
 		return exitRefused
+	case "507":
+		return exitMute
 	}
 	return exitError
 }

@@ -146,7 +146,11 @@ func factDetails(r *events.Record) string {
 	case task.GivenUp:
 		return words(e.Reason, e.Detail)
 	case task.Reassigned:
-		return words(fmt.Sprintf("from %s to %s: %s", e.From, e.To, e.Reason), by("until", e.Until))
+		to := placeText(e.To)
+		if e.Asked != nil {
+			to = askedText(e.Asked.Queue, e.Asked.Needs, e.To.Priority())
+		}
+		return words(fmt.Sprintf("from %s to %s: %s", placeText(e.From), to, e.Reason), by("until", e.Until))
 	case task.Postponed:
 		return words(by("until", e.Due), e.Detail)
 	case task.Throttled:
@@ -198,7 +202,7 @@ func factDetails(r *events.Record) string {
 	case task.ScheduleEvent:
 		return scheduleDetails(e)
 	case node.Changed:
-		return words(e.Order.String(), e.Reason, graceText(e.Grace))
+		return words(orderWords[e.Order], e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
 		return words(e.Reason, by("until", e.Until))
 	case node.WasReleased:
@@ -212,6 +216,11 @@ func factDetails(r *events.Record) string {
 		return r.Place
 	}
 	return ""
+}
+
+// orderWords say what an operator has told a node.
+var orderWords = map[node.Order]string{
+	node.OrderServe: "takes work again", node.OrderCordon: "cordoned: no new work", node.OrderDrain: "drained: no new work, and what runs ends or is given back",
 }
 
 func tookText(d task.Duration) string {
@@ -240,17 +249,52 @@ func workDetails(w *task.Work) string {
 	if w.Job != "" {
 		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
 	}
-	return words(text, routeText(w.Route), originText(w.Origin))
+	return words(stepText(w), text, workRouteText(w), originText(w.Origin))
+}
+
+func stepText(w *task.Work) string {
+	if w.Step == "" {
+		return ""
+	}
+	return "step " + w.Step
+}
+
+// workRouteText says where a task waits, and of one that asks for labels for which.
+func workRouteText(w *task.Work) string {
+	if !w.Route.Selected() || w.Spec == nil {
+		return routeText(w.Route)
+	}
+	queue, needs := w.Asks()
+	return askedText(queue, needs, w.Route.Priority())
+}
+
+// askedText says what a route of a selector asks of nodes; one of nodes that are named asks for no queue.
+func askedText(queue string, needs task.Selector, priority int) string {
+	text := "nodes with " + needs.String()
+	if queue == "" {
+		return text
+	}
+	return routeText(task.QueueRoute(queue, priority)) + ", " + text
 }
 
 // routeText is a route in words.
 func routeText(r task.Route) string {
+	if _, own := r.Node(); own {
+		return "for " + placeText(r)
+	}
+	return placeText(r)
+}
+
+func placeText(r task.Route) string {
 	if on, own := r.Node(); own {
-		return "for node " + on
+		return "node " + on
 	}
 	text := "queue " + r.Queue()
+	if r.Selected() { // the route does not say which
+		text = "nodes with certain labels"
+	}
 	if p := r.Priority(); p != task.DefaultPriority {
-		text += fmt.Sprintf(", priority %d", p)
+		text += fmt.Sprintf(" (priority %d)", p)
 	}
 	return text
 }

@@ -120,7 +120,7 @@ func (a *app) filesList() *cobra.Command {
 			}
 			return nil
 		}
-		t := table{header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}}
+		t := table{header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, spare: []string{"BY", "FILES"}}
 		for _, n := range all {
 			t.add(plain(n.Name), plain(n.Digest.Short()), plain(fmt.Sprint(n.Files)), plain(byteCount(n.Bytes)), plain(age(n.At, a.now())), plain(printable(n.By)))
 		}
@@ -386,7 +386,7 @@ type moving struct {
 func (a *app) moving(verb string) *moving {
 	m := &moving{verb: verb}
 	if terminal(a.errs) {
-		m.w = a.errs
+		m.w = unfiltered(a.errs)
 	}
 	return m
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -21,7 +19,7 @@ type filesFlags struct {
 }
 
 func (f *filesFlags) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.dir, "files-cache", "", "`folder` for the files of tasks, which workers of a machine may share (default millrace/files in the user's cache folder)")
+	fs.StringVar(&f.dir, "files-cache", "", "`folder` for the files of tasks, which workers of a machine may share (default files in $CACHE_DIRECTORY, or millrace/files in the user's cache folder)")
 	f.limit, f.artifacts = filecache.DefaultLimit, filecache.DefaultArtifacts
 	fs.Var(&f.limit, "files-limit", "how large that folder may grow, but for what is in use")
 	fs.Var(&f.artifacts, "artifacts-limit", "how much a task may leave as artifacts; one that leaves more fails")
@@ -65,17 +63,9 @@ func (p *parts) surroundings(c workerConfig) (process.Surroundings, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := c.files.dir
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			cache = os.TempDir()
-		}
-		dir = filepath.Join(cache, "millrace", "files")
-	}
-	cache, err := filecache.New(store, filecache.Config{Dir: dir, Limit: int64(c.files.limit), Log: p.log})
+	cache, err := filecache.New(store, filecache.Config{Dir: c.own.cache, Limit: int64(c.files.limit), Log: p.log})
 	if err != nil {
 		return nil, err
 	}
-	return &filecache.Surroundings{Cache: cache, Store: store, Node: c.name, Limit: int64(c.files.artifacts)}, nil
+	return &filecache.Surroundings{Cache: cache, Store: store, Node: c.name, Limit: int64(c.files.artifacts), Now: p.clock.Now}, nil
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"millrace/client"
 	"millrace/task"
 )
 
-// follow shows what a task prints until it has ended, and ends with its exit code.
+// follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
 func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
 	p := a.progress()
 	defer p.stop()
@@ -23,39 +21,49 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 		return err
 	}
 	defer unwatch()
+	var names labels
+	var marks attemptMarks
 	lines := &lineWriter{out: a.out, errs: a.errs}
-	var ended task.Task
-	g, following := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		ended, err = c.Watch(following, id, func(t task.Task) { p.say(brief(&t), t) })
-		return err
-	})
-	g.Go(func() error {
-		return c.Output(following, id, true, func(b task.Lines) error {
-			for _, l := range b.Lines {
-				if asJSON {
-					if err := a.writeLine(outputLine{b.Task, b.Attempt, b.Epoch, l}); err != nil {
-						return err
-					}
-					continue
-				}
-				if l.Stream == task.Status {
-					continue // the standing has said it
-				}
-				if err := p.around(func() (bool, error) { return lines.write(b.Epoch, l) }); err != nil {
-					return err
+	show := func(l outputLine) error {
+		if asJSON {
+			return a.writeLine(l)
+		}
+		if l.Stream == task.Status {
+			return nil // the standing has said it
+		}
+		lines.before = names.of(l.Step)
+		mark := marks.before(l.Task, l.Attempt)
+		return p.around(func() (bool, error) {
+			if mark != "" {
+				if err := lines.mark(mark); err != nil {
+					return true, err
 				}
 			}
-			return nil
+			return lines.write(l.Epoch, l.Line)
 		})
+	}
+	ended, err := c.FollowWhole(ctx, id, func(members []client.Member) {
+		root := &members[0].Task
+		names.know(members[1:])
+		if len(members) == 1 {
+			p.say(brief(root), *root)
+		} else {
+			p.say(wholeText(members), *root)
+		}
+	}, func(b client.StepLines) error {
+		for _, l := range b.Lines.Lines {
+			if err := show(outputLine{b.Task, b.Step, b.Attempt, b.Epoch, l}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	err = g.Wait()
 	p.stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err() // the one of the two that noticed first may call it otherwise
 		}
-		return a.stillRunning(err, []task.ID{id})
+		return a.stillRunning(ctx, c, err, []task.ID{id})
 	}
 	switch {
 	case asJSON:

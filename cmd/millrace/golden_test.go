@@ -15,6 +15,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // golden compares a table with testdata/golden/<name>.txt; go test -update writes it.
@@ -94,8 +95,31 @@ func TestTaskTables(t *testing.T) {
 	golden(t, "task_ls", taskTable(&page, now), 0, false)
 	golden(t, "task_ls_narrow_coloured", taskTable(&page, now), 130, true)
 	golden(t, "task_ls_none", taskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
+	golden(t, "task_ls_80", taskTable(&page, now), 80, false)
+	golden(t, "task_ls_steps", taskTable(steps(now), now), 100, false)
+	golden(t, "task_ls_steps_80", taskTable(steps(now), now), 80, false)
 	golden(t, "task_show", taskDetails(&running, now), 0, false)
 	golden(t, "task_events", historyTable(records), 0, false)
+}
+
+// steps is a page of a whole that runs, with its steps in the order of their ids.
+func steps(now time.Time) *client.ListPage {
+	spec := &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}
+	whole := task.Task{ID: id1, State: task.Running, SubmittedAt: now.Add(-time.Minute), StartedAt: now.Add(-time.Minute),
+		Work: task.Work{Job: "etl", Spec: spec, Route: "default.5"}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
+	child := func(name string) task.Task {
+		return task.Task{ID: task.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &task.Spec{}}}
+	}
+	extract, transform, load := child("extract"), child("transform"), child("load")
+	extract.State, extract.Ran, extract.Node, extract.Attempt = task.Finished, task.Duration(1500*time.Millisecond), "node-a", 1
+	transform.State, transform.StartedAt, transform.Node, transform.Attempt = task.Running, now.Add(-20*time.Second), "node-b", 2
+	load.State, load.Reason, load.Route = task.Held, task.HoldNeeds, task.NodeRoute("node-c", 5)
+	half := 0.4
+	return &client.ListPage{
+		Tasks: []task.Task{load, whole, transform, extract}, Seq: 30,
+		Live:   map[task.ID]*task.Live{transform.ID: {Progress: &half, Message: "page 40 of 100"}},
+		Wholes: map[task.ID]*client.Whole{id1: {Ended: 1, Total: 3, Running: []string{"transform"}}},
+	}
 }
 
 func TestWhyTables(t *testing.T) {
@@ -117,6 +141,18 @@ func TestWhyTables(t *testing.T) {
 		e := explainTask(&k, decisive, around(&k, c.nodes, task.Queue{}, c.now), rules, c.enforced, c.now)
 		golden(t, name, whyTable(e, c.now), 0, false)
 	}
+	whole := task.Task{ID: id1, State: task.Error, Reason: task.ReasonTask, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
+		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
+	children := []task.Task{
+		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: task.ReasonSkipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
+		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: task.ReasonExit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
+	}
+	e := explainTask(&whole, nil, task.Surroundings{}, rules, true, noon)
+	e.Parts = client.PartsOf(&whole, children)
+	golden(t, "why_whole", whyTable(e, noon), 80, false)
+	children[2].State = task.Running
+	e.Parts = client.PartsOf(&whole, children)
+	golden(t, "why_whole_running", whyTable(e, noon), 80, false)
 }
 
 func TestNodeTables(t *testing.T) {
@@ -135,7 +171,15 @@ func TestNodeTables(t *testing.T) {
 	for _, v := range []*client.NodeView{&a, &b} {
 		v.Next = node.Owes(v.Node, node.Settings{TTL: 15 * time.Second})
 	}
-	golden(t, "node_ls", nodeTable(&client.NodePage{Nodes: []client.NodeView{a, b}, Seq: 9}, now), 0, false)
+	c := client.NodeView{Node: node.Node{ID: "node-c", State: node.Draining, Reason: "drained by ada@desk: new disk", Since: noon, Standing: node.Standing{Order: node.OrderDrain}}}
+	c.Runs(1)
+	d := c
+	d.ID = "node-d"
+	d.Runs(0)
+	a.Version = "v0.3.1-0.20261122101500-ff0781f2b3c4"
+	nodes := client.NodePage{Nodes: []client.NodeView{a, b, c, d}, Seq: 9}
+	golden(t, "node_ls", nodeTable(&nodes, now), 0, false)
+	golden(t, "node_ls_80", nodeTable(&nodes, now), 80, false)
 	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
 	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
 	golden(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
@@ -153,14 +197,38 @@ func TestNodeTables(t *testing.T) {
 }
 
 func TestJobTable(t *testing.T) {
-	a := app{now: func() time.Time { return noon }}
-	jobs := []jet.StoredJob{{
-		Job:      task.Job{Name: "hello", Labels: map[string]string{"team": "a"}, Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}}},
-		Revision: 3, Changed: noon.Add(-5 * time.Minute),
+	jobs := []client.JobRow{{
+		StoredJob: jet.StoredJob{
+			Job:      task.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}}},
+			Revision: 3, Changed: noon.Add(-5 * time.Minute),
+		},
+		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-2 * time.Hour)},
 	}, {
-		Job: task.Job{Name: "resize", Queue: "images", Spec: task.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9),
+		StoredJob: jet.StoredJob{Job: task.Job{Name: "resize", Queue: "images", Spec: task.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
+		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
 	}}
-	golden(t, "job_ls", a.jobTable(jobs), 0, false)
+	golden(t, "job_ls", jobTable(jobs, noon), 0, false)
+	golden(t, "job_ls_80", jobTable(jobs, noon), 80, false)
+}
+
+func TestScheduleTable(t *testing.T) {
+	row := func(name string, when task.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
+		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: task.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
+		return client.NewScheduleRow(stored, last, decided, skipped, noon)
+	}
+	paused := row("tidy", task.Schedule{Every: task.Duration(time.Minute)}, nil, noon, nil)
+	paused.Paused, paused.Next = &schedule.Pause{Reason: "enough of it"}, nil
+	rows := []client.ScheduleRow{
+		row("late", task.Schedule{Every: task.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
+		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-9 * time.Hour)},
+			noon, map[string]int{task.SkipOverlap: 2, task.SkipMissed: 1}),
+		paused,
+	}
+	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time
+		t.Errorf("%d ticks are undecided, want 4", got)
+	}
+	golden(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
+	golden(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
 }
 
 func TestAround(t *testing.T) {

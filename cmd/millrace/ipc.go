@@ -323,19 +323,36 @@ func (a *app) ipcSpawn() *cobra.Command {
 func (a *app) ipcVariable(use, name, short string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			if text := os.Getenv(name); text != "" {
-				_, err := fmt.Fprintln(a.out, text)
-				return err
+			text, err := told(name)
+			if err == nil && text != "" {
+				_, err = fmt.Fprintln(a.out, text)
 			}
-			return nil
+			return err
 		}}
+}
+
+// told is what Millrace has told a program in a variable: in a file if it is too long for one.
+func told(name string) (string, error) {
+	text, path := os.Getenv(name), os.Getenv(name+"_FILE")
+	if text != "" || path == "" {
+		return text, nil
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("$%s_FILE: %w", name, err)
+	}
+	return string(whole), nil
 }
 
 func (a *app) ipcParam() *cobra.Command {
 	return &cobra.Command{Use: "param NAME", Short: "Print a parameter of the task: text as it is, anything else as JSON", Args: takes(1, 1, "parameter"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			params := map[string]json.RawMessage{}
-			if text := os.Getenv("MILLRACE_PARAMS"); text != "" {
+			text, err := told("MILLRACE_PARAMS")
+			if err != nil {
+				return err
+			}
+			if text != "" {
 				if err := json.Unmarshal([]byte(text), &params); err != nil {
 					return fmt.Errorf("$MILLRACE_PARAMS: %w", err)
 				}
@@ -344,11 +361,10 @@ func (a *app) ipcParam() *cobra.Command {
 			if !ok {
 				return &fault{code: exitNotFound, err: fmt.Errorf("the task has no parameter %q", args[0])}
 			}
-			var text string
 			if json.Unmarshal(value, &text) != nil {
 				text = string(value)
 			}
-			_, err := fmt.Fprintln(a.out, text)
+			_, err = fmt.Fprintln(a.out, text)
 			return err
 		}}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,40 +96,48 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 func (a *app) jobList() *cobra.Command {
 	var o output
 	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs", Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	o.flags(c)
 	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
-		jobs, broken := cl.Jobs(ctx)
-		if jobs == nil {
-			jobs = []jet.StoredJob{}
+		rows, broken := cl.JobRows(ctx)
+		if rows == nil {
+			rows = []client.JobRow{}
 		}
+		alone := errors.Is(broken, jet.ErrNoService)
 		var err error
 		switch {
-		case broken != nil && len(jobs) == 0:
+		case broken != nil && !alone && len(rows) == 0:
 			return broken
 		case o.json():
-			err = a.writeJSON(jobs)
+			err = a.writeJSON(rows)
 		case names:
-			for _, j := range jobs {
-				fmt.Fprintln(a.out, j.Name)
+			for i := range rows {
+				fmt.Fprintln(a.out, rows[i].Name)
 			}
 		default:
-			err = a.print(a.jobTable(jobs))
+			if err = a.print(jobTable(rows, a.now())); alone {
+				a.note("no millrace server answers, so the latest tasks are not known")
+			}
+		}
+		if alone {
+			return err
 		}
 		return errors.Join(err, broken)
 	})
 	return c
 }
 
-func (a *app) jobTable(jobs []jet.StoredJob) table {
-	t := table{header: []string{"JOB", "REVISION", "QUEUE", "CHANGED", "LABELS", "RUNS"}, foot: []string{plural(len(jobs), "job")}}
-	for _, j := range jobs {
-		queue := j.Queue
-		if queue == "" {
-			queue = "default"
-		}
-		t.add(plain(j.Name), plain(fmt.Sprint(j.Revision)), plain(queue), plain(age(j.Changed, a.now())), plain(pairs(j.Labels)), plain(cut(j.Text(), 80)))
+func jobTable(rows []client.JobRow, now time.Time) table {
+	t := table{
+		header: []string{"JOB", "TITLE", "QUEUE", "SCHEDULE", "LAST", "REVISION", "CHANGED", "LABELS", "RUNS"},
+		spare:  []string{"LABELS", "REVISION", "CHANGED", "QUEUE"},
+		foot:   []string{plural(len(rows), "job")},
+	}
+	for i := range rows {
+		j := &rows[i]
+		t.add(plain(j.Name), plain(cut(j.Title, 40)), plain(cmp.Or(j.Queue, task.DefaultQueue)), plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
+			plain(fmt.Sprint(j.Revision)), plain(age(j.Changed, now)), plain(pairs(j.Labels)), plain(cut(j.Text(), 80)))
 	}
 	return t
 }

@@ -168,7 +168,7 @@ func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*
 }
 
 func limitTable(page *client.LimitPage, now time.Time) table {
-	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT"}}
+	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT"}, spare: []string{"RATE"}}
 	for i := range page.Counters {
 		c := &page.Counters[i]
 		rate, next := rateText(c.Rate, now)

@@ -9,9 +9,11 @@ import (
 
 // outputLine is a line of a task's output as JSON shows it.
 type outputLine struct {
-	Task    task.ID `json:"task"`
-	Attempt int     `json:"attempt"`
-	Epoch   uint64  `json:"epoch"`
+	Task task.ID `json:"task"`
+	// Step is that of the whole that was asked for; "" if it was one task.
+	Step    string `json:"step,omitempty"`
+	Attempt int    `json:"attempt"`
+	Epoch   uint64 `json:"epoch"`
 	task.Line
 }
 
@@ -56,6 +58,16 @@ func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error)
 	}
 	_, err = io.WriteString(to, text)
 	return !l.More, err
+}
+
+// mark prints a line that parts what stands above from what follows, to where errors go.
+func (w *lineWriter) mark(text string) error {
+	if _, goesOn := w.open[w.errs]; goesOn {
+		delete(w.open, w.errs)
+		text = "\n" + text
+	}
+	_, err := io.WriteString(w.errs, w.before+text+"\n")
+	return err
 }
 
 // lineText is a line as people read it: an entry of a log begins with its level.

@@ -11,6 +11,9 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"millrace/client"
+	"millrace/logclock"
 )
 
 func main() {
@@ -25,9 +28,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errs)
-	return a.report(root.ExecuteContext(ctx))
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
+	return a.report(a.blame(ctx, root.ExecuteContext(ctx)))
 }
 
 // app is one run of the command: its streams and what the flags of all commands say.
@@ -35,7 +38,9 @@ type app struct {
 	in   io.Reader
 	out  io.Writer
 	errs io.Writer
-	now  func() time.Time
+	// clock is this process's, and now the time by it: the log's, once the command is connected.
+	clock *logclock.Clock
+	now   func() time.Time
 	// hurry is what a second signal asks for.
 	hurry *hurry
 
@@ -44,10 +49,13 @@ type app struct {
 	// demonstrating is whether progress is worth lines even where no terminal is.
 	demonstrating bool
 	dev           bool // what was connected to is a `millrace dev` of this machine
+	// reached is what was connected to; nil if nothing was.
+	reached *client.Options
 }
 
 func newApp(in io.Reader, out, errs io.Writer) *app {
-	return &app{in: in, out: out, errs: errs, now: time.Now, hurry: &hurry{now: make(chan struct{})}}
+	clock := logclock.New(machineClock())
+	return &app{in: in, out: onScreen(out), errs: onScreen(errs), clock: clock, now: clock.Now, hurry: &hurry{now: make(chan struct{})}}
 }
 
 // report prints an error for people and returns the exit code it stands for.

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"millrace/jet"
+	"millrace/local"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -83,12 +84,16 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	log.Close()
 	ts.Setenv("URL", s.URL())
+	ts.Setenv("ADDRESS", s.Address())
+	user, password, _ := s.Own()
+	ts.Setenv("OWN_USER", user)
+	ts.Setenv("OWN_PASSWORD", password)
 	if len(args) == 0 || args[0] == "token" {
 		ts.Setenv("NATS_URL", s.URL())
 		return
 	}
-	// announceDev reads the environment of its own process, not that of the script.
-	body, err := devRecord{URL: s.URL(), PID: os.Getpid(), Data: dir, Started: time.Now()}.write(ts.Getenv("MILLRACE_DEV_DIR"))
+	// Announce reads the environment of its own process, not that of the script.
+	body, err := local.Server{URL: s.URL(), Role: roleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
 	ts.Check(err)
 	ts.Logf("announced in %s", body)
 }

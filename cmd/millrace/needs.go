@@ -9,8 +9,8 @@ import (
 	"millrace/task"
 )
 
-// parseNeeds reads what --needs and --needs-rule say.
-func parseNeeds(texts []string, rule string) (*task.Needs, error) {
+// parseNeeds reads what --needs and --needs-rule say; resolve finds the task that an id, or a part of one, means.
+func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, error)) (*task.Needs, error) {
 	if len(texts) == 0 {
 		if rule != "" {
 			return nil, errors.New("--needs-rule says how to count --needs, and there is none")
@@ -20,7 +20,7 @@ func parseNeeds(texts []string, rule string) (*task.Needs, error) {
 	needs := &task.Needs{Rule: rule}
 	for _, text := range texts {
 		name, when, _ := strings.Cut(text, ":")
-		id, err := task.ParseID(name)
+		id, err := resolve(name)
 		if err != nil {
 			return nil, fmt.Errorf("--needs: %w", err)
 		}
@@ -33,6 +33,14 @@ func parseNeeds(texts []string, rule string) (*task.Needs, error) {
 		return nil, fmt.Errorf("--%w", err)
 	}
 	return needs, nil
+}
+
+// laterID stands for the task that a part of an id means, before there is anybody who could be asked.
+func laterID(text string) (task.ID, error) {
+	if err := plausibleID(text); err != nil {
+		return "", err
+	}
+	return task.ID(strings.Repeat("0", 26-len(text)) + strings.ToUpper(text)), nil
 }
 
 // wantedSignal is what --signal and --signal-timeout say.

@@ -29,35 +29,42 @@ func (a *app) nodeCommand() *cobra.Command {
 
 func (a *app) nodeList() *cobra.Command {
 	var o output
-	var names bool
+	var names, watch bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	watchFlag(c, &watch)
 	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
-		page, err := cl.Nodes(ctx, client.NodeListRequest{})
-		if err != nil {
-			return err
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		look := func(ctx context.Context) (client.NodePage, error) {
+			page, err := cl.Nodes(ctx, client.NodeListRequest{})
+			if page.Nodes == nil {
+				page.Nodes = []client.NodeView{}
+			}
+			return page, err
 		}
-		if page.Nodes == nil {
-			page.Nodes = []client.NodeView{}
-		}
-		switch {
-		case o.json():
-			return a.writeJSON(page)
-		case names:
+		if names {
+			asking, cancel := a.asking(ctx)
+			defer cancel()
+			page, err := look(asking)
 			for _, n := range page.Nodes {
 				fmt.Fprintln(a.out, n.ID)
 			}
-			return nil
+			return err
 		}
-		return a.print(nodeTable(&page, a.now()))
+		return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+			page, err := look(ctx)
+			return view{table: nodeTable(&page, a.now()), json: page}, err
+		})
 	})
 	return c
 }
 
 // nodeTable lays the nodes out.
 func nodeTable(page *client.NodePage, now time.Time) table {
-	t := table{header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"}}
+	t := table{
+		header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
+		spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
+	}
 	for i := range page.Nodes {
 		n := &page.Nodes[i]
 		beat := "none"
@@ -72,9 +79,13 @@ func nodeTable(page *client.NodePage, now time.Time) table {
 		if n.Standing.Order == node.OrderCordon {
 			reason = words(n.Standing.Words(), reason)
 		}
-		t.add(plain(string(n.ID)), nodeCell(&n.Node), plain(age(n.Since, now)), plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
+		flap := ""
+		if n.Score > 0 {
+			flap = fmt.Sprintf("%.1f", n.Score)
+		}
+		t.add(plain(string(n.ID)), stateOf(n), plain(age(n.Since, now)), plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
 			plain(strings.Join(n.Queues, ",")), plain(beat), plain(age(n.OnlineSince, now)), plain(age(n.ReadySince, now)),
-			plain(fmt.Sprint(n.Sessions)), plain(mean), plain(fmt.Sprintf("%.1f", n.Score)), plain(n.Version), plain(pairs(n.Labels)), plain(reason))
+			plain(fmt.Sprint(n.Sessions)), plain(mean), plain(flap), plain(n.Version), plain(pairs(n.Labels)), plain(reason))
 	}
 	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Nodes), "node"), page.Seq)}
 	return t
@@ -133,7 +144,8 @@ func (a *app) nodeShow() *cobra.Command {
 		}
 		for _, n := range page.Nodes {
 			if n.ID == id {
-				v.Running, v.LastBeat = n.Running, n.LastBeat
+				v.Runs(n.Running)
+				v.LastBeat, v.Silent = n.LastBeat, n.Silent
 			}
 		}
 		if o.json() {
@@ -158,7 +170,7 @@ const maxNodeFacts = 10
 
 func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) table {
 	t := table{title: "Node " + string(n.ID), foot: []string{fmt.Sprintf("as of sequence %d", n.Head)}}
-	t.add(dim("state"), nodeCell(&n.Node))
+	t.add(dim("state"), stateOf(n))
 	t.field("reason", n.Reason)
 	t.field("since", moment(n.Since, now))
 	t.field("next", n.Next.Who+": "+n.Next.What)
@@ -214,7 +226,7 @@ func (a *app) nodeEvents() *cobra.Command {
 		if o.json() {
 			return a.writeJSON(showFacts(records))
 		}
-		t := table{header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}}
+		t := table{header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, spare: []string{"BY", "SEQ"}}
 		for i := range records {
 			r := &records[i]
 			t.add(plain(fmt.Sprint(r.Seq)), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)), plain(factDetails(r)))

@@ -67,21 +67,23 @@ the worker, until "millrace node uncordon".`
 // sayNode prints what has become of a node; running is how much it runs, -1 if
 // nobody looked.
 func (a *app) sayNode(n node.Node, running int, o *output) error {
+	rules, err := a.nodeRules()
+	if err != nil {
+		return err
+	}
+	v := client.ViewNode(n, a.now(), rules)
+	if running >= 0 {
+		v.Runs(running)
+	}
 	if o.json() {
-		rules, err := a.nodeRules()
-		if err != nil {
-			return err
-		}
-		v := client.ViewNode(n, a.now(), rules)
-		v.Running = max(running, 0)
 		return a.writeJSON(v)
 	}
-	c := nodeCell(&n)
+	c := nodeCell(&v)
 	text := fmt.Sprintf("%s %s", n.ID, c.text)
 	if running >= 0 {
 		text += fmt.Sprintf(", %s", plural(running, "task")+" left")
 	}
-	_, err := fmt.Fprintln(a.out, text)
+	_, err = fmt.Fprintln(a.out, text)
 	return err
 }
 

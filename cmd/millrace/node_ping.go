@@ -108,7 +108,7 @@ func pingAll(ctx context.Context, cl *client.Client, ids []node.ID, patience tim
 // sayPinged prints the answers; the error says how many are missing.
 func (a *app) sayPinged(all []pinged, o *output) error {
 	missing := 0
-	t := table{header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}}
+	t := table{header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}, spare: []string{"BEAT"}}
 	for i := range all {
 		p := &all[i]
 		if p.Error != "" {

@@ -6,10 +6,14 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"millrace/cmd/millrace/screen"
 )
 
 // output is the form that a command was asked to print.
@@ -62,8 +66,46 @@ func (a *app) writeLine(v any) error {
 	return e.Encode(v)
 }
 
+// screenWriter is a terminal that a person looks at. Files and pipes are none: they get what there
+// is, byte by byte.
+type screenWriter struct {
+	file *os.File
+
+	mu     sync.Mutex
+	filter screen.Filter // guarded by mu
+}
+
+// onScreen is w with a filter before it, if it is a terminal.
+func onScreen(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok && terminal(f) {
+		return &screenWriter{file: f, filter: screen.Filter{Colours: colourful(f)}}
+	}
+	return w
+}
+
+// unfiltered is the terminal itself, for what this program alone says to it; w, if that is none.
+func unfiltered(w io.Writer) io.Writer {
+	if s, ok := w.(*screenWriter); ok {
+		return s.file
+	}
+	return w
+}
+
+// Write implements [io.Writer].
+func (s *screenWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.file.Write(s.filter.Pass(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 // terminal tells whether a person looks at w.
 func terminal(w any) bool {
+	if _, ok := w.(*screenWriter); ok {
+		return true
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -73,15 +115,13 @@ func colourful(w any) bool {
 	return terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// width is how many columns w shows, or 0 if there is no bound.
+// width is how many columns w shows: those of its terminal, else what COLUMNS says, or 0 if there is no bound.
 func width(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
+	if f, ok := unfiltered(w).(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
 	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
+	columns, _ := strconv.Atoi(os.Getenv("COLUMNS")) // what is no number is no bound
+	return max(columns, 0)
 }

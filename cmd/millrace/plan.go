@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ quarantined, cordoned or unproved. Nothing is submitted.`,
 	fs.StringVarP(&file, "file", "f", "", "job `file`; - is stdin")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in (default that of the job)")
 	fs.StringSliceVar(&nodes, "node", nil, "only on this `node` (repeat it)")
-	place.flags(fs)
+	place.flags(fs, "spread")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := task.Submission{Queue: queue, Nodes: nodes}
@@ -82,7 +83,11 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 		return err
 	}
 	var plans []client.Plan
-	if id, err := task.ParseID(name); err == nil && len(jobs) == 0 {
+	id, isTask, err := a.jobOrTask(asking, cl, name, len(jobs) > 0)
+	if err != nil {
+		return err
+	}
+	if isTask {
 		t, err := cl.Task(asking, id)
 		if err != nil {
 			return err
@@ -118,13 +123,36 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	return nil
 }
 
+// jobOrTask tells whether a name is a task's id or a part of one, and which. A job of that name goes before a part.
+func (a *app) jobOrTask(ctx context.Context, cl *client.Client, name string, given bool) (task.ID, bool, error) {
+	if given {
+		return "", false, nil
+	}
+	if id, err := task.ParseID(name); err == nil {
+		return id, true, nil
+	}
+	if _, ok := task.Part(name); !ok {
+		return "", false, nil
+	}
+	if _, err := cl.Job(ctx, name); err == nil {
+		return "", false, nil
+	}
+	id, err := a.taskID(ctx, cl, name)
+	if errors.Is(err, task.ErrUnknown) {
+		return "", false, nil
+	}
+	return id, err == nil, err
+}
+
 func planTable(p *client.Plan) table {
 	title := "Job " + p.Job
 	if p.Job == "" {
 		title = "Task " + string(p.Task)
 	}
 	t := table{title: title, foot: []string{fmt.Sprintf("%s, as of sequence %d", plural(len(p.Nodes), "node"), p.Seq)}}
-	t.field("offered on", string(p.Route))
+	if on, own := p.Route.Node(); own {
+		t.field("offered to", "node "+on+" alone")
+	}
 	t.field("queue", p.Queue)
 	t.field("nodes with", p.Needs.String())
 	t.field("if there is none", p.NoNode)

@@ -23,6 +23,8 @@ type progress struct {
 	text  string
 	since time.Time
 	drawn bool
+	line  string    // what was drawn last
+	drew  time.Time // when
 	hold  bool      // a line of output is not complete: nothing may be drawn
 	told  time.Time // when the last line was written
 }
@@ -36,9 +38,9 @@ func (a *app) progress() *progress {
 		}
 		return p
 	}
-	p.w, p.columns = a.errs, width(a.errs)
+	p.w, p.columns = unfiltered(a.errs), width(a.errs)
 	p.ended.Go(func() {
-		tick := time.NewTicker(time.Second)
+		tick := time.NewTicker(redrawEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -46,7 +48,7 @@ func (a *app) progress() *progress {
 				return
 			case <-tick.C:
 				p.mu.Lock()
-				p.draw()
+				p.redraw()
 				p.mu.Unlock()
 			}
 		}
@@ -81,26 +83,43 @@ func (p *progress) more(text string) {
 // toldEvery is how far lines about progress are apart.
 const toldEvery = 300 * time.Millisecond
 
-func (p *progress) draw() {
-	if p.w == nil || p.hold || p.text == "" {
-		return
+// redrawEvery is how soon the line is back after output that came too fast to draw it between lines.
+const redrawEvery = 100 * time.Millisecond
+
+// redraw draws the line if it is not there, or no longer as it was.
+func (p *progress) redraw() {
+	if !p.drawn || p.words() != p.line {
+		p.draw()
 	}
+}
+
+func (p *progress) words() string {
 	line := fmt.Sprintf("%s · %s", printable(p.text), max(time.Since(p.since), 0).Truncate(time.Second))
 	if p.columns > 0 {
 		line = cut(line, p.columns-1)
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K\x1b[2m%s\x1b[0m", line)
-	p.drawn = true
+	return line
+}
+
+func (p *progress) draw() {
+	if p.w == nil || p.hold || p.text == "" {
+		return
+	}
+	p.line, p.drew, p.drawn = p.words(), time.Now(), true
+	fmt.Fprintf(p.w, "\r\x1b[K\x1b[2m%s\x1b[0m", p.line)
 }
 
 // around makes room, calls write, which prints to the same terminal, and tells
-// from its result whether the line that it printed is complete.
+// from its result whether the line that it printed is complete. Then the line of progress is drawn again, unless
+// it was just now: while much is printed it would only flicker.
 func (p *progress) around(write func() (complete bool, err error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
 	complete, err := write()
-	p.hold = !complete
+	if p.hold = !complete; time.Since(p.drew) >= redrawEvery {
+		p.draw()
+	}
 	return err
 }
 

@@ -37,32 +37,32 @@ started one is of a lower priority, if there are any. Tasks with fair keys
 
 func (a *app) queueList() *cobra.Command {
 	var o output
-	var names, rates bool
+	var names, rates, watch bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	c.Flags().BoolVar(&rates, "rates", false, "also how many come and go in a second, which takes half of one")
+	watchFlag(c, &watch)
 	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
-		page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
-		if err != nil {
-			return err
-		}
-		switch {
-		case o.json():
-			return a.writeJSON(page)
-		case names:
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if names {
+			asking, cancel := a.asking(ctx)
+			defer cancel()
+			page, err := cl.Queues(asking, client.QueueListRequest{})
 			for _, q := range page.Queues {
 				fmt.Fprintln(a.out, q.Name)
 			}
-			return nil
+			return err
 		}
-		return a.print(queueTable(&page, a.now()))
+		return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+			page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
+			return view{table: queueTable(&page, a.now()), json: page}, err
+		})
 	})
 	return c
 }
 
 func queueTable(page *client.QueuePage, now time.Time) table {
-	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}}
+	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		t.add(plain(q.Name), queueCell(&q.Queue), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),

@@ -318,7 +318,7 @@ func (a *app) taskEdit() *cobra.Command {
 					continue
 				}
 				if done = append(done, t); !o.json() {
-					if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.ID, t.State, routeText(t.Route)); err != nil {
+					if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.ID, t.State, workRouteText(&t.Work)); err != nil {
 						return err
 					}
 				}

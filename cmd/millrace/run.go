@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -72,43 +73,18 @@ output and the task at the end.`,
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     a.completeJobs,
 	}
+	f.taskFlags(c, "spread")
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
-	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
-	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
-	fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
-	fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
-	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
-	f.place.flags(fs)
 	fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
 	fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
-	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
-	fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
-	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
-	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
-	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
-	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
-	f.limits.flags(c)
-	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting it again makes no second task")
-	fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
-	fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
-	fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
-	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
-	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
-	fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
-	f.stdin.of = []string{task.StdinNone, task.StdinOpen}
-	fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
-	fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
+	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
 	f.flags(c)
 	_ = c.RegisterFlagCompletionFunc("needs-rule", cobra.FixedCompletions(task.NeedRules, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -119,6 +95,38 @@ output and the task at the end.`,
 	return c
 }
 
+// taskFlags are the flags that say what a task is to be, whoever submits it. Spread is under which name the
+// label goes over whose values the tasks are spread.
+func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
+	fs := c.Flags()
+	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
+	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+	fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
+	fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
+	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
+	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+	f.place.flags(fs, spread)
+	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
+	fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
+	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
+	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
+	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
+	f.limits.flags(c)
+	fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
+	fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
+	fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
+	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
+	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
+	fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
+	f.stdin.of = []string{task.StdinNone, task.StdinOpen}
+	fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
+	fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
+	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // submission makes what to submit of the command line.
 func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Submission, error) {
 	var s task.Submission
@@ -127,13 +135,7 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	if err != nil {
 		return s, err
 	}
-	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
-		return refuse(err)
-	}
-	if s.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
-		return refuse(err)
-	}
-	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+	if s, err = f.wanted(c, job, argv, a.in); err != nil {
 		return refuse(err)
 	}
 	if f.id != "" {
@@ -141,38 +143,14 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 			return refuse(fmt.Errorf("--id: %w", err))
 		}
 	}
-	if f.at != "" {
-		if s.At, err = parseFuture(f.at, a.now()); err != nil {
-			return refuse(fmt.Errorf("--at: %w", err))
-		}
-	}
-	if c.Flags().Changed("retries") {
-		s.Retries = &f.retries
-	}
-	if err := f.limits.set(c, &s); err != nil {
+	if s.At, err = f.due(a.now()); err != nil {
 		return refuse(err)
 	}
-	if s.Needs, err = parseNeeds(f.needs, f.rule); err != nil {
+	if s.Needs, err = parseNeeds(f.needs, f.rule, laterID); err != nil {
 		return refuse(err)
 	}
-	if s.Signal, err = f.wantedSignal(); err != nil {
-		return refuse(err)
-	}
-	s.Nodes, s.NoNode = f.nodes, f.noNode
-	if c.Flags().Changed("priority") {
-		if err := task.ValidPriority(f.priority); err != nil {
-			return refuse(fmt.Errorf("--priority: %w", err))
-		}
-	}
-	s.Priority, s.FairKey = f.priority, f.fairKey
-	if err := f.place.put(&s); err != nil {
-		return refuse(err)
-	}
-	s.Queue, s.Group, s.Delay = f.queue, f.group, task.Duration(f.delay.d)
-	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
+	s.Delay = task.Duration(f.delay.d)
 	switch {
-	case f.retries < 0:
-		return s, misuse(c, "--retries is %d, want 0 or more", f.retries)
 	case f.delay.set && f.at != "":
 		return s, misuse(c, "--delay and --at are both given; choose one")
 	case f.count < 1:
@@ -182,12 +160,62 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	case f.count > 1 && s.ID != "":
 		return s, misuse(c, "--count: many tasks cannot have one --id")
 	}
+	return s, nil
+}
+
+// wanted is what the flags of [runFlags.taskFlags] say of a task that runs a job or a command.
+func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s task.Submission, err error) {
+	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
+		return s, err
+	}
+	if s.Params, err = parseParams(f.paramsIn, f.params, in); err != nil {
+		return s, err
+	}
+	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+		return s, err
+	}
+	if c.Flags().Changed("retries") {
+		s.Retries = &f.retries
+	}
+	if err := f.limits.set(c, &s); err != nil {
+		return s, err
+	}
+	if s.Signal, err = f.wantedSignal(); err != nil {
+		return s, err
+	}
+	s.Nodes, s.NoNode = f.nodes, f.noNode
+	if c.Flags().Changed("priority") {
+		if err := task.ValidPriority(f.priority); err != nil {
+			return s, fmt.Errorf("--priority: %w", err)
+		}
+	}
+	s.Priority, s.FairKey = f.priority, f.fairKey
+	if err := f.place.put(&s); err != nil {
+		return s, err
+	}
+	s.Queue, s.Group = f.queue, f.group
+	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
+	if f.retries < 0 {
+		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
+	}
 	if s.Queue != "" {
 		if err := task.ValidName("queue", s.Queue); err != nil {
-			return refuse(fmt.Errorf("--queue: %w", err))
+			return s, fmt.Errorf("--queue: %w", err)
 		}
 	}
 	return s, nil
+}
+
+// due is the time of --at; zero if there is none. What it means depends on the present: a time
+// of day that has passed is tomorrow's.
+func (f *runFlags) due(now time.Time) (at time.Time, err error) {
+	if f.at == "" {
+		return at, nil
+	}
+	if at, err = parseFuture(f.at, now); err != nil {
+		err = fmt.Errorf("--at: %w", err)
+	}
+	return at, err
 }
 
 // splitCommand parts the arguments into a job before "--" and a command after it.
@@ -249,6 +277,13 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 		return err
 	}
 	defer c.Close()
+	if s.At, err = f.due(a.now()); err != nil { // once more, by the log's time
+		return misuse(cmd, "%w", err)
+	}
+	resolve := func(part string) (task.ID, error) { return a.taskID(ctx, c, part) }
+	if s.Needs, err = parseNeeds(f.needs, f.rule, resolve); err != nil {
+		return err
+	}
 	if f.files != "" {
 		if s.Files, err = a.filesFor(cmd, c, f.files); err != nil {
 			return err
@@ -262,6 +297,9 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	receipt, err := c.Submit(asking, s)
 	if err != nil {
 		return err
+	}
+	if receipt.Again {
+		a.note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
 	switch {
 	case f.follow:

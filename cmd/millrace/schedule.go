@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/jet"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -89,6 +91,7 @@ stored job, which is looked up at each tick, or of a command after "--". One of 
 With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
 		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin --overlap skip backup
   millrace schedule add pulse --every 10s -- /bin/true
+  millrace schedule add dump --cron @daily --node db1 --retries 3 --timeout 2h --unique dump -- pg_dump shop
   millrace schedule add once --delay 2h backup -p full=true`,
 		DisableFlagsInUseLine: true,
 	}
@@ -96,11 +99,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 	w.policyFlags(c)
 	fs := c.Flags()
 	fs.Var(&delay, "delay", "once, so much later than now")
-	fs.StringArrayVarP(&run.params, "param", "p", nil, "parameter `name=value` of the tasks (repeat it)")
-	fs.StringVar(&run.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
-	fs.StringArrayVarP(&run.labels, "label", "l", nil, "label `name=value` of the tasks (repeat it)")
-	fs.StringVarP(&run.queue, "queue", "q", "", "`queue` in which the tasks wait")
-	fs.StringVar(&run.shell, "shell", "", "run this `line` with sh instead of a job")
+	run.taskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
 	o.flags(c)
@@ -118,15 +117,23 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 			return misuse(c, "%w", err)
 		}
 		if dry {
-			return a.printNext(plan, d.Name, a.now(), 5, o.json())
+			return a.printNext(plan, d.Name, a.now(), time.Time{}, 5, o.json())
 		}
 		cl, err := a.connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
+		if delay.set { // once more, by the log's time
+			d.When.At = a.hence(delay.d)
+		}
 		asking, cancel := a.asking(c.Context())
 		defer cancel()
+		if run.files != "" {
+			if d.Make.Files, err = a.filesFor(c, cl, run.files); err != nil {
+				return err
+			}
+		}
 		revision, changed, err := cl.PutSchedule(asking, *d)
 		if err != nil {
 			return err
@@ -165,24 +172,20 @@ func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *s
 	if err != nil {
 		return nil, err
 	}
-	if d.Make.Job, d.Make.Spec, err = run.what(job, argv); err != nil {
+	if d.Make, err = run.wanted(c, job, argv, a.in); err != nil {
 		return nil, misuse(c, "%w", err)
 	}
-	if d.Make.Params, err = parseParams(run.paramsIn, run.params, a.in); err != nil {
-		return nil, misuse(c, "%w", err)
-	}
-	if d.Make.Labels, err = parsePairs("label", run.labels); err != nil {
-		return nil, misuse(c, "%w", err)
-	}
-	d.Make.Queue = run.queue
 	if delay.set {
 		if d.When.At != "" {
 			return nil, misuse(c, "--at and --delay are both given; choose one")
 		}
-		d.When.At = a.now().Add(delay.d).UTC().Format(time.RFC3339)
+		d.When.At = a.hence(delay.d)
 	}
 	return d, nil
 }
+
+// hence is the time that is so long from now, as a schedule says it.
+func (a *app) hence(d time.Duration) string { return a.now().Add(d).UTC().Format(time.RFC3339) }
 
 // splitWords takes at most one word.
 func splitWords(c *cobra.Command, args []string) (word string, rest []string, err error) {
@@ -242,58 +245,88 @@ func whatText(d *schedule.Definition) string {
 
 func (a *app) scheduleList() *cobra.Command {
 	var o output
-	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the schedules, and when each fires next", Args: takes(0, 0, "")}
+	var names, watch bool
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and when each fires next",
+		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
+on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
+		Args: takes(0, 0, ""),
+	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	watchFlag(c, &watch)
 	o.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
-		defer cancel()
-		all, broken := cl.Schedules(asking)
-		if all == nil {
-			all = []schedule.Stored{}
-		}
-		switch {
-		case broken != nil && len(all) == 0:
-			return broken
-		case o.json():
-			err = a.writeJSON(all)
-		case names:
+	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if names {
+			asking, cancel := a.asking(ctx)
+			defer cancel()
+			all, broken := cl.Schedules(asking)
 			for i := range all {
 				fmt.Fprintln(a.out, all[i].Name)
 			}
-		default:
-			err = a.print(a.scheduleTable(all))
+			return broken
+		}
+		var broken error
+		err := a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+			var rows []client.ScheduleRow
+			rows, broken = cl.ScheduleRows(ctx)
+			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
+				return view{}, broken
+			}
+			if rows == nil {
+				rows = []client.ScheduleRow{}
+			}
+			return view{table: scheduleTable(rows, a.now()), json: rows}, nil
+		})
+		if errors.Is(broken, jet.ErrNoService) {
+			a.note("no millrace server answers, so latest tasks and missed ticks are not known")
+			broken = nil
 		}
 		return errors.Join(err, broken)
-	}
+	})
 	return c
 }
 
-func (a *app) scheduleTable(all []schedule.Stored) table {
-	t := table{header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "NEXT", "RUNS"}, foot: []string{plural(len(all), "schedule")}}
-	for i := range all {
-		s := &all[i]
-		dst := s.When.DST
-		next := "never"
+func scheduleTable(rows []client.ScheduleRow, now time.Time) table {
+	t := table{
+		header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
+		spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
+		foot:   []string{plural(len(rows), "schedule")},
+	}
+	for i := range rows {
+		s := &rows[i]
+		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, plain("never")
 		if plan, err := s.Plan(); err == nil {
 			dst = plan.Policy()
-			if tick, ok := plan.Next(a.now()); ok {
-				next = moment(tick.Due, a.now())
+			if s.Next != nil {
+				next.text = fmt.Sprintf("%s (in %s)", s.Next.Due.In(plan.Zone()).Format(time.DateTime), span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
 			}
 		}
 		if s.Paused != nil {
-			next = "paused: " + s.Paused.Reason
+			next = cell{strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), yellow}
 		}
-		t.add(plain(s.Name), plain(whenText(&s.When)), plain(cmp.Or(s.When.Timezone, "UTC")), plain(dst),
-			plain(cmp.Or(s.When.Overlap, task.OverlapAllow)), plain(next), plain(cut(whatText(&s.Definition), 60)))
+		missed := plain("")
+		if n := s.Missed(); n > 0 {
+			missed = cell{fmt.Sprint(n), red}
+		}
+		t.add(plain(s.Name), plain(whenText(&s.When)), plain(zone), plain(dst), plain(cmp.Or(s.When.Overlap, task.OverlapAllow)),
+			runCell(s.Last, now), missed, next, plain(cut(whatText(&s.Definition), 60)))
 	}
 	return t
+}
+
+// runCell says how the latest task stands, and since when.
+func runCell(r *client.Run, now time.Time) cell {
+	if r == nil {
+		return cell{}
+	}
+	c := stateCell(r.State)
+	c.text = stateText(r.State, r.Reason)
+	if since := age(r.Since, now); r.State.Terminal() {
+		c.text += " " + since + " ago"
+	} else {
+		c.text += " for " + since
+	}
+	return c
 }
 
 // shownSchedule is a schedule as `schedule show` has it in JSON.
@@ -329,6 +362,9 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 			return err
 		}
 		defer cl.Close()
+		if from, err = parsePast(since, a.now()); err != nil { // once more, by the log's time
+			return misuse(c, "--since: %w", err)
+		}
 		asking, cancel := a.asking(c.Context())
 		defer cancel()
 		var shown shownSchedule
@@ -394,7 +430,7 @@ func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) table {
 
 // tickTable lays out what became of ticks, and the next ones.
 func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) table {
-	t := table{header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"},
+	t := table{header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, spare: []string{"TRIGGER", "TASK"},
 		foot: []string{fmt.Sprintf("%s, %s", plural(len(s.Ticks), "tick"), plural(s.Holes, "hole"))}}
 	for _, k := range s.Ticks {
 		became := plain(k.Outcome)
@@ -405,7 +441,7 @@ func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) table {
 		if k.Task != "" {
 			state = stateCell(k.State)
 		}
-		t.add(plain(zoned(k.Tick, plan)), became, plain(string(k.Task)), state, plain(k.Trigger), plain(k.Why))
+		t.add(plain(zoned(k.Tick, plan)), became, plain(k.Task.Short()), state, plain(k.Trigger), plain(k.Why))
 	}
 	for _, n := range s.Next {
 		became := "to come"
@@ -452,5 +488,9 @@ func originText(o task.Origin) string {
 	if o.Schedule == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s of schedule %s, tick %s", o.Trigger, o.Schedule, clock(o.Tick))
+	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, clock(o.Tick))
+	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {
+		return text
+	}
+	return o.Trigger + " of " + text
 }

@@ -2,25 +2,30 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"millrace/client"
 	"millrace/task/schedule"
 )
 
 func (a *app) scheduleNext() *cobra.Command {
 	var o output
 	var w whenFlags
-	var from, name string
+	var from, until, name string
 	var n int
 	c := &cobra.Command{
 		Use: "next [NAME | --cron EXPR | --every D | --at TIME] [flags]", Aliases: []string{"preview"},
-		Short: "Show the next ticks of a schedule, or of an expression without any server",
-		Long: `Shows the ticks that come next, with what the change of clocks, delays and the calendar have to do with them: of a stored schedule,
-or of what the flags say; that needs no server. --from without a zone of its own is a time of --timezone.`,
-		Example: `  millrace schedule next nightly -n 10
+		Short: "Show the next ticks of all schedules, of one, or of an expression without any server",
+		Long: `Shows the ticks that come next, with what the change of clocks, delays and the calendar have to do with them: of all stored
+schedules in the order in which they fire, of one of them, or of what the flags say; that needs no server. --from
+and --until without a zone of their own are times of --timezone.`,
+		Example: `  millrace schedule next --until 18:00
+  millrace schedule next nightly -n 10
   millrace schedule next --cron "30 2 * * *" --timezone Europe/Berlin --dst twice --from 2026-10-24 -n 3`,
 		Args: takes(0, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
 		DisableFlagsInUseLine: true,
@@ -28,16 +33,32 @@ or of what the flags say; that needs no server. --from without a zone of its own
 	w.flags(c)
 	fs := c.Flags()
 	fs.StringVar(&from, "from", "", "ticks from this `time` on (default now)")
-	fs.IntVarP(&n, "count", "n", 5, "how many, at most 10000")
+	fs.StringVar(&until, "until", "", "ticks until this `time`; then as many as there are, up to 10000")
+	fs.IntVarP(&n, "count", "n", 0, "how many, at most 10000 (default 5, of all schedules 20)")
+	fs.IntVar(&n, "limit", 0, "the same as --count")
 	fs.StringVar(&name, "name", "preview", "the `name` that decides H, --spread and --jitter")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if n < 1 || n > 10_000 {
-			return misuse(c, "--count is %d, want 1 to 10000", n)
+		chosen := w.Cron != "" || w.every.set || w.At != ""
+		everything := len(args) == 0 && !chosen
+		switch {
+		case c.Flags().Changed("count") || c.Flags().Changed("limit"):
+		case until != "":
+			n = maxNext
+		case everything:
+			n = 20
+		default:
+			n = 5
+		}
+		if n < 1 || n > maxNext {
+			return misuse(c, "--count is %d, want 1 to %d", n, maxNext)
+		}
+		if everything {
+			return a.allNext(c, from, until, cmp.Or(w.Timezone, "UTC"), n, &o)
 		}
 		var plan *schedule.Plan
 		if len(args) == 1 {
-			if w.Cron != "" || w.every.set || w.At != "" {
+			if chosen {
 				return misuse(c, "a schedule's name and --cron, --every or --at: choose one")
 			}
 			name = args[0]
@@ -78,9 +99,80 @@ or of what the flags say; that needs no server. --from without a zone of its own
 				}
 			}
 		}
-		return a.printNext(plan, name, after, n, o.json())
+		var last time.Time
+		if until != "" {
+			var err error
+			if last, err = parseAbsolute(until, a.now().In(plan.Zone())); err != nil {
+				return misuse(c, "--until: %w", err)
+			}
+		}
+		return a.printNext(plan, name, after, last, n, o.json())
 	}
 	return c
+}
+
+// maxNext bounds how many ticks are shown.
+const maxNext = 10_000
+
+// allNext shows what comes next of all schedules.
+func (a *app) allNext(c *cobra.Command, from, until, zone string, n int, o *output) error {
+	place, err := time.LoadLocation(zone)
+	if err != nil {
+		return misuse(c, "--timezone: %w", err)
+	}
+	after, last := a.now(), time.Time{}
+	if from != "" {
+		if after, err = parseAbsolute(from, a.now().In(place)); err != nil {
+			return misuse(c, "--from: %w", err)
+		}
+		after = after.Add(-time.Nanosecond) // from then on
+	}
+	if until != "" {
+		if last, err = parseAbsolute(until, a.now().In(place)); err != nil {
+			return misuse(c, "--until: %w", err)
+		}
+	}
+	return a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		stored, broken := cl.Schedules(ctx)
+		if broken != nil && len(stored) == 0 {
+			return broken
+		}
+		plans, byName, paused := map[string]*schedule.Plan{}, map[string]*schedule.Stored{}, 0
+		for i := range stored {
+			s := &stored[i]
+			plan, err := s.Plan()
+			if err != nil {
+				broken = errors.Join(broken, fmt.Errorf("schedule %s: %w", s.Name, err))
+				continue
+			}
+			if s.Paused != nil {
+				paused++
+				continue
+			}
+			plans[s.Name], byName[s.Name] = plan, s
+		}
+		ticks := schedule.Timeline(plans, after, last, n)
+		if paused > 0 {
+			a.note("%s paused: left out", plural(paused, "schedule"))
+		}
+		if o.json() {
+			return errors.Join(a.writeJSON(ticks), broken)
+		}
+		return errors.Join(a.print(timelineTable(ticks, byName, plans, a.now())), broken)
+	})(c, nil)
+}
+
+func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) table {
+	t := table{header: []string{"FIRES", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, spare: []string{"NOTE", "ZONE"}, foot: []string{plural(len(ticks), "tick")}}
+	if len(ticks) == 0 {
+		t.foot = []string{"nothing comes"}
+	}
+	for i := range ticks {
+		k := &ticks[i]
+		t.add(plain(k.Due.In(plans[k.Name].Zone()).Format(time.DateTime)), plain(span(max(k.Due.Sub(now), 0).Truncate(time.Second))), plain(k.Name),
+			plain(plans[k.Name].Zone().String()), plain(cut(whatText(&stored[k.Name].Definition), 40)), plain(k.Note))
+	}
+	return t
 }
 
 // shownTick is a tick as JSON shows it.
@@ -91,11 +183,11 @@ type shownTick struct {
 }
 
 // printNext prints the ticks after a time.
-func (a *app) printNext(plan *schedule.Plan, name string, after time.Time, n int, asJSON bool) error {
+func (a *app) printNext(plan *schedule.Plan, name string, after, until time.Time, n int, asJSON bool) error {
 	ticks := []shownTick{}
 	for len(ticks) < n {
 		t, ok := plan.Next(after)
-		if !ok {
+		if !ok || !until.IsZero() && t.At.After(until) {
 			break
 		}
 		ticks = append(ticks, shownTick{t, zoned(t.At, plan)})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -19,9 +21,11 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/logclock"
+	"millrace/monitor"
 	"millrace/node"
 	"millrace/projections"
 	"millrace/scheduler"
+	"millrace/task"
 	"millrace/worker"
 	"millrace/worker/process"
 )
@@ -37,16 +41,21 @@ type parts struct {
 	log      zerolog.Logger
 
 	hurry    *hurry
-	clock    *logclock.Clock // of the process; nil before a store is open
+	clock    *logclock.Clock // of the process; all its stores share it
+	keeping  bool            // the clock follows the log
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails
 	starting sync.WaitGroup  // parts that were started and are not ready
+	workers  sync.WaitGroup  // workers that have not ended
 	figures  *figures        // nil if no metrics are served
+	own      *jet.Server     // the NATS server of this process; nil for one that is given
+	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 
 func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
-	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry}
+	forgetEnvironment()
+	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
 	p.start(easeCollection)
 	return p
@@ -59,13 +68,20 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 		return nil, nil, err
 	}
 	p.closers = append(p.closers, nc.Close)
-	store, err := jet.Open(p.ctx, nc, p.settings.Layout())
+	store, err := jet.Open(p.ctx, nc, p.settings.Layout(), jet.WithClock(p.clock), jet.WithPatience(p.patience()))
 	if err != nil {
 		return nil, nil, err
 	}
 	p.closers = append(p.closers, store.Close)
 	p.figures.connected(name, store)
 	return store, nc, nil
+}
+
+// patience is how a process waits for a cluster when it starts.
+func (p *parts) patience() jet.Patience {
+	return jet.Patience{For: formingPatience, Say: func(waiting error) {
+		p.log.Warn().Err(waiting).Dur("for", formingPatience).Msg("waiting for the NATS cluster; the work begins when it has a leader")
+	}}
 }
 
 // serve starts what a server process does besides holding the log: it keeps
@@ -90,12 +106,20 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	for _, difference := range deciding.Differences(p.settings.Layout()) {
 		p.log.Warn().Msg(difference)
 	}
+	if err := deciding.BoundSelectors(p.ctx, p.settings.MaxSelectors); err != nil {
+		return nil, err
+	}
 	p.keepTime(deciding)
+	p.watchLog(deciding)
+	if err := p.size(deciding); err != nil {
+		p.log.Warn().Err(err).Msg("the streams keep the sizes that they have")
+	}
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
 	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding}, Selectors: deciding,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding, client.New(deciding, "scheduler").DeskStore()}, Selectors: deciding,
+		Lanes: deciding, Idle: p.settings.LaneIdle,
 		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
@@ -106,6 +130,14 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	decider := scheduler.New(deciding, view, beats, config)
 	projector.Observers = append(projector.Observers, decider)
 	p.figures.watchScheduler(decider)
+	p.start(func(ctx context.Context) error {
+		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
+			p.log.Error().Str("stream", name).Msg("a stream was deleted and is made again; what it held is lost")
+		}, func(err error) {
+			p.log.Warn().Err(err).Msg("a stream that was deleted could not be made again; trying again")
+		})
+		return nil
+	})
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(relief)
@@ -113,7 +145,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keep(deciding, view)
 	p.starting.Add(1)
 	p.start((&api.Service{
-		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), View: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}).Run)
 	return view, nil
 }
@@ -123,22 +155,28 @@ type workerConfig struct {
 	name   string
 	queues []string
 	slots  int
-	labels map[string]string
-	files  filesFlags
+	// spawning bounds what tasks may ask for.
+	spawning task.Spawning
+	labels   map[string]string
+	files    filesFlags
+	own      folders
 }
 
-// work starts a worker.
+// work starts a worker, whose folders are made.
 func (p *parts) work(c workerConfig) error {
 	store, _, err := p.store("millrace worker")
 	if err != nil {
 		return err
 	}
 	p.keepTime(store)
+	if p.figures != nil { // who else would ask?
+		p.watchLog(store)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Orphans: true, Groups: true, Log: p.log})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -154,22 +192,12 @@ func (p *parts) work(c workerConfig) error {
 	if c.slots == 0 {
 		c.slots = max(4, 2*runtime.NumCPU())
 	}
-	tasks := &process.Tasks{Runner: runner, Node: c.name}
+	tasks := &process.Tasks{Runner: runner, Node: c.name, Folder: c.own.spool, Work: c.own.work}
 	if tasks.Surroundings, err = p.surroundings(c); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, tasks.Close)
 	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, guardName}
-	spool := p.settings.Spool
-	if own, err := devFolder(); spool == "" && err == nil { // else the worker chooses a place
-		spool = filepath.Join(own, "spool")
-	}
-	if spool == "" {
-		spool = worker.DefaultSpool()
-	}
-	if tasks.Folder, err = filepath.Abs(spool); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
 	queues, weights, err := parseWeights(c.queues)
 	if err != nil {
 		return misuseOf(err)
@@ -177,8 +205,9 @@ func (p *parts) work(c workerConfig) error {
 	w, err := worker.New(store, worker.Config{
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
-		Submit: submitter(client.New(store, c.name)),
-		Spool:  spool, SpoolLimit: p.settings.SpoolLimit, Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
+		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,
+		Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return misuseOf(err)
@@ -186,7 +215,11 @@ func (p *parts) work(c workerConfig) error {
 	p.figures.watchWorker(w, p.settings.NodeTTL)
 	p.hurry.working.Store(true)
 	p.starting.Add(1)
-	p.start(w.Run)
+	p.workers.Add(1)
+	p.start(func(ctx context.Context) error {
+		defer p.workers.Done()
+		return w.Run(ctx)
+	})
 	return nil
 }
 
@@ -217,11 +250,43 @@ func (p *parts) ready() bool {
 	}
 }
 
-// wait returns when all parts have ended, and gives back what they held.
+// lastRound is how long the parts may take to end once the worker among them has, whose own end has
+// a bound of its own.
+const lastRound = 5 * time.Second
+
+var errLeftBehind = errors.New("some part of this process did not end when it was asked to, and is left behind")
+
+// wait returns when all parts have ended, and gives back what they held. Whatever a part waits
+// for, it has no more than lastRound from the moment at which all are to end.
 func (p *parts) wait() error {
-	err := p.group.Wait()
-	p.close()
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		err := p.group.Wait()
+		p.close()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-p.ctx.Done():
+	}
+	p.workers.Wait()
+	late := time.NewTimer(lastRound)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return cmp.Or(cause(p.ctx), errLeftBehind)
+	}
+}
+
+// cause is why the parts are to end, if one of them has failed.
+func cause(ctx context.Context) error {
+	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) {
+		return why
+	}
+	return nil
 }
 
 func (p *parts) close() {

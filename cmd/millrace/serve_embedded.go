@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"millrace/jet"
+	"millrace/local"
 )
 
 // embedded are the flags of an embedded server.
@@ -23,7 +23,11 @@ type embedded struct {
 	passwordFile    string
 	tokenFile       string
 	tlsCert, tlsKey string
-	set             *pflag.FlagSet
+	insecure        bool
+	connections     int
+	// another is whether another port is as good if the usual one is taken.
+	another bool
+	set     *pflag.FlagSet
 }
 
 // defaultPort is that of NATS, so that the nats command line finds it.
@@ -31,13 +35,15 @@ const defaultPort = 4222
 
 func (e *embedded) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.data, "data", "", "`directory` of the data (default "+defaultData()+")")
-	fs.StringVar(&e.host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication")
+	fs.StringVar(&e.host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication and TLS")
 	fs.IntVar(&e.port, "port", defaultPort, "`port` to listen on, 0 for a free one")
 	fs.StringVar(&e.tokenFile, "auth-token-file", "", "`file` with the token that clients must present")
 	fs.StringVar(&e.user, "auth-user", "", "`name` of the user that clients must be")
 	fs.StringVar(&e.passwordFile, "auth-password-file", "", "`file` with that user's password")
 	fs.StringVar(&e.tlsCert, "listen-cert", "", "`file` with the TLS certificate of the server")
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
+	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go in the clear")
+	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
 	e.set = fs
 }
 
@@ -64,16 +70,20 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
 	if e.port < 0 || e.port > 65535 {
 		return nil, misuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.port))
 	}
+	if e.connections < 0 {
+		return nil, misuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
+	}
 	auth, err := e.auth()
 	if err != nil {
 		return nil, err
 	}
 	cfg := jet.ServerConfig{
 		Dir: e.data, Host: e.host, Port: e.port, SyncAlways: s.SyncAlways, SyncInterval: s.SyncInterval,
-		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Log: log,
+		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Insecure: e.insecure, Connections: e.connections, Store: s.Store, Log: log,
 	}
 	server, err := jet.StartServer(cfg)
-	if errors.Is(err, jet.ErrPort) && !e.set.Changed("port") {
+	// Where workers of other machines know the address, another one would be that of nobody.
+	if errors.Is(err, jet.ErrPort) && e.another && !e.set.Changed("port") {
 		log.Warn().Int("port", e.port).Msg("the usual port is taken; using a free one")
 		cfg.Port = 0
 		server, err = jet.StartServer(cfg)
@@ -83,11 +93,19 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
 		return nil, &fault{code: exitRefused, err: err, hint: hint("stop the other one, or choose another directory with --data")}
 	case errors.Is(err, jet.ErrExposed):
 		return nil, &fault{code: exitUsage, err: err,
-			hint: hint("write a secret into a file and pass --auth-token-file FILE (clients: --user TOKEN), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
+			hint: hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
+	case errors.Is(err, jet.ErrPlain):
+		return nil, &fault{code: exitUsage, err: err,
+			hint: hint("pass --listen-cert and --listen-key; or --insecure, if nobody else can see the packets: passwords and all data then go in the clear")}
+	case errors.Is(err, jet.ErrShared):
+		return nil, &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	case errors.Is(err, jet.ErrPort):
 		return nil, &fault{code: exitRefused, err: err, hint: hint("stop who listens there, or choose another port with --port, 0 for a free one")}
 	}
 	if err == nil {
+		if e.insecure && e.tlsCert == "" && server.Exposed() {
+			log.Warn().Str("address", server.Address()).Msg("this server listens beyond this machine without TLS: whoever sees the packets reads passwords and all data")
+		}
 		_ = os.Remove(e.urlFile()) // of a process that was killed; it is written anew when all is ready
 	}
 	return server, err
@@ -109,23 +127,12 @@ func (e *embedded) auth() (a jet.Auth, err error) {
 	return a, err
 }
 
-func readSecret(path string) (string, error) {
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return "", misuseOf(fmt.Errorf("secret: %w", err))
-	}
-	secret := strings.TrimSpace(string(body))
-	if secret == "" {
-		return "", misuseOf(fmt.Errorf("secret: %s is empty", path))
-	}
-	return secret, nil
-}
-
 func (e *embedded) urlFile() string { return filepath.Join(e.data, "nats.url") }
 
-// publish writes the server's URL to DIR/nats.url; remove takes it away again.
+// publish writes the server's URL to DIR/nats.url, with the credential that it has made itself, for
+// its user alone; remove takes it away again.
 func (e *embedded) publish(server *jet.Server) (remove func(), err error) {
-	if err := replaceFile(e.urlFile(), []byte(server.URL())); err != nil {
+	if err := local.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
 	}
 	return func() { _ = os.Remove(e.urlFile()) }, nil // it would only lead to a server that does not answer

@@ -21,8 +21,10 @@ func (a *app) unusable(t target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):
 		return &fault{code: exitRefused, err: err}
+	case errors.Is(err, jet.ErrElecting):
+		return electing(t.name, err)
 	case client.Denied(err):
-		return &fault{code: exitNoServer, err: err, hint: hint("say who you are with --creds, --nkey, --user and --password, or --context")}
+		return &fault{code: exitNoServer, err: err, hint: hint(whoYouAre)}
 	case client.Unreachable(err):
 		return noServer(t.name, err)
 	}

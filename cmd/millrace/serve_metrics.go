@@ -77,6 +77,14 @@ func (f *figures) connected(name string, store *jet.Store) {
 	}
 }
 
+// watchLog has it told whether the log takes messages.
+func (f *figures) watchLog(l *monitor.Log) {
+	if f != nil {
+		f.monitor.Add(l)
+		f.monitor.Expect(l.Check())
+	}
+}
+
 // Patience of the checks: how many rounds of a loop may be missing, and what a
 // round may take.
 const (
@@ -108,8 +116,9 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	patience := missedRounds*config.Sweep + slowRound
 	f.server = &monitor.Server{
 		View: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
-		Names: names, Failed: f.monitor.Failed,
+		Names: names, Now: p.clock.Now, Failed: f.monitor.Failed,
 	}
+	p.watchStore(store)
 	lag, limits := &metrics.Lag{}, metrics.NewLimits()
 	f.limits = limits
 	f.monitor.Add(fold, beats, loops, lag, f.server, limits)
@@ -119,7 +128,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	p.start(func(ctx context.Context) error {
 		return monitor.FollowLag(ctx, lag, store.Last, projector.Store.Reached, f.monitor.Failed)
 	})
-	return monitor.Watched{Heartbeats: store, Beats: beats}, nil
+	return monitor.Watched{Heartbeats: store, Beats: beats, Now: p.clock.Now}, nil
 }
 
 // watchScheduler has the scheduler's repairs counted, by kind, and what stands under its limits.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/gofrs/flock"
@@ -18,13 +17,9 @@ const maxLocalNodes = 64
 // workers gets the same names at each start, so nodes stay the same over
 // restarts. Release frees it.
 func freeNodeName() (name string, release func(), err error) {
-	folder, err := devFolder()
+	folder, err := stateFolder("nodes")
 	if err != nil {
-		return "", nil, err
-	}
-	folder = filepath.Join(folder, "nodes")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", nil, fmt.Errorf("find a free node name: %w; choose one with --name", err)
+		return "", nil, &fault{code: exitUsage, err: fmt.Errorf("find a free node name: %w", err), hint: hint("--name chooses one")}
 	}
 	host := string(worker.HostNode())
 	for i := 1; i <= maxLocalNodes; i++ {

@@ -27,6 +27,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 	e.flags(c.Flags())
 	flags := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		conceal()
 		s, _, err := a.loadSettings(flags, profileProd)
 		if err != nil {
 			return err
@@ -52,6 +53,9 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	if errors.Is(err, jet.ErrLocked) {
 		return &fault{code: exitRefused, err: err, hint: hint("each server process has a data directory of its own: choose one with --data")}
 	}
+	if errors.Is(err, jet.ErrShared) {
+		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
+	}
 	if err != nil {
 		return err
 	}
@@ -62,7 +66,7 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 		return err
 	}
 	view, err := p.serve(e.data)
-	if client.Unreachable(err) {
+	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
 		return &fault{code: exitNoServer, err: nothingAt(t.name, err),
 			hint: hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/retention"
+	"millrace/scheduler"
 	"millrace/task"
 )
 
@@ -62,6 +64,20 @@ type Settings struct {
 	// bytes of output they may keep there together; see worker.Config.
 	Spool      string
 	SpoolLimit int64
+	// LaneIdle is how long the server keeps a consumer for tasks with a priority, a key or labels that
+	// nobody uses any more. At least 2h.
+	LaneIdle time.Duration
+	// MaxSelectors is how many different requirements of labels tasks may ask for at the same time.
+	MaxSelectors int
+	// TaskOutput and TaskRecords are how many bytes of output of an attempt a worker keeps, and
+	// of records it may produce; worker.NoBound for no bound. See worker.Config.
+	TaskOutput, TaskRecords int64
+	// Store is how many bytes the streams may hold together, 0 for what the server has room for; Sizes
+	// is how many of these each has beside the log. See jet.Sizes.
+	Store int64
+	Sizes jet.Sizes
+	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
+	NewPrivileges bool
 	// LogKeep is how long a server keeps what tasks have printed after they have ended.
 	LogKeep retention.Policy
 	// DataKeep is the same for their records.
@@ -140,6 +156,48 @@ var settings = []setting{
 		name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, text: spoolLimitText,
 	},
+	{
+		name: "lane_idle", usage: "how long a server keeps the consumer of a priority, key or selector that nobody uses", dev: "24h", prod: "24h",
+		read: func(s *Settings, text string) error {
+			if readPeriod(&s.LaneIdle, text) != nil || s.LaneIdle < scheduler.MinIdle {
+				return fmt.Errorf("want a duration of at least %v with a unit, such as 24h", scheduler.MinIdle)
+			}
+			return nil
+		},
+		text: func(s *Settings) string { return s.LaneIdle.String() },
+	},
+	{
+		name: "max_selectors", usage: "how many different requirements of labels tasks may ask for at the same time; others are refused", dev: "1000", prod: "1000",
+		read: func(s *Settings, text string) (err error) {
+			if s.MaxSelectors, err = strconv.Atoi(text); err != nil || s.MaxSelectors < 1 || s.MaxSelectors > 100_000 {
+				return errors.New("want a number from 1 to 100000")
+			}
+			return nil
+		},
+		text: func(s *Settings) string { return strconv.Itoa(s.MaxSelectors) },
+	},
+	size("task_output", "how many bytes of what an attempt prints are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskOutput }),
+	size("task_records", "how many bytes of records an attempt may produce before it fails, or off for any number", "1GiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskRecords }),
+	size("store", "how many bytes all streams may hold together, or auto for what the disk or the NATS server has", autoSize, []string{autoSize}, func(s *Settings) *int64 { return &s.Store }),
+	size("store_output", "how many bytes of output of all tasks are kept, then the oldest goes; auto is a quarter of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Output }),
+	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Records }),
+	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Files }),
+	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.State }),
+	{
+		name: "new_privileges", usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
+		read: func(s *Settings, text string) error {
+			if s.NewPrivileges = text == "on"; text != "on" && text != "off" {
+				return errors.New("want on or off")
+			}
+			return nil
+		},
+		text: func(s *Settings) string {
+			if s.NewPrivileges {
+				return "on"
+			}
+			return "off"
+		},
+	},
 	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }),
 	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.LogKeep.Failed }),
 	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Settings) *time.Duration { return &s.DataKeep.Done }),
@@ -183,23 +241,66 @@ func readSpool(s *Settings, text string) (err error) {
 	return err
 }
 
-func readSpoolLimit(s *Settings, text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n == 0 || n > 1<<50 {
-		return errors.New("want a number of bytes from 1 to 1 PiB, such as 64MiB or 2GB")
-	}
-	s.SpoolLimit = int64(n)
-	return nil
+func readSpoolLimit(s *Settings, text string) (err error) {
+	s.SpoolLimit, err = readBytes(text)
+	return err
 }
 
-// spoolLimitText is a number of bytes as it is best read, without losing any.
-func spoolLimitText(s *Settings) string {
-	n := uint64(s.SpoolLimit)
+// readBytes reads a number of bytes.
+func readBytes(text string) (int64, error) {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n == 0 || n > 1<<50 {
+		return 0, errors.New("want a number of bytes from 1 to 1 PiB, such as 64MiB or 2GB")
+	}
+	return int64(n), nil
+}
+
+func spoolLimitText(s *Settings) string { return bytesText(s.SpoolLimit) }
+
+// bytesText is a number of bytes as it is best read, without losing any.
+func bytesText(size int64) string {
+	n := uint64(size) // #nosec G115 -- never below zero
 	text := strings.ReplaceAll(humanize.IBytes(n), " ", "")
 	if read, err := humanize.ParseBytes(text); err != nil || read != n {
 		return strconv.FormatUint(n, 10)
 	}
 	return text
+}
+
+// Values of a size that are no numbers.
+const (
+	autoSize = "auto" // what there is
+	noSize   = "off"  // no bound
+)
+
+// size makes a setting that is a number of bytes, or one of some words.
+func size(name, usage, value string, words []string, field func(*Settings) *int64) setting {
+	return setting{
+		name: name, usage: usage, dev: value, prod: value,
+		read: func(s *Settings, text string) (err error) {
+			switch {
+			case !slices.Contains(words, text):
+				if *field(s), err = readBytes(text); err != nil {
+					return fmt.Errorf("%w, or %s", err, strings.Join(words, ", or "))
+				}
+			case text == autoSize:
+				*field(s) = 0
+			case text == noSize:
+				*field(s) = jet.NoBound
+			}
+			return nil
+		},
+		text: func(s *Settings) string {
+			switch n := *field(s); n {
+			case 0:
+				return autoSize
+			case jet.NoBound:
+				return noSize
+			default:
+				return bytesText(n)
+			}
+		},
+	}
 }
 
 // noMetrics is the value of the setting metrics by which none are served.
@@ -291,13 +392,21 @@ func (v *settingValue) String() string        { return string(*v) }
 func (v *settingValue) Set(text string) error { *v = settingValue(text); return nil }
 func (*settingValue) Type() string            { return "value" }
 
+// defaults says which value holds if none is set: it may hang on the profile.
+func (d *setting) defaults() string {
+	if d.dev == d.prod {
+		return "default " + d.prod
+	}
+	return fmt.Sprintf("default %s in profile prod, %s in dev", d.prod, d.dev)
+}
+
 // addSettingFlags gives a command a flag for every setting.
 func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
 	f := &settingFlags{set: fs, values: map[string]*settingValue{}}
 	fs.StringVar(&f.profile, "profile", "", "which defaults hold: `dev|prod` ($MILLRACE_PROFILE)")
 	for _, d := range settings {
 		v := new(settingValue)
-		fs.Var(v, d.flag(), fmt.Sprintf("%s (default %s, prod %s; $%s)", d.usage, d.dev, d.prod, d.env()))
+		fs.Var(v, d.flag(), fmt.Sprintf("%s (%s; $%s)", d.usage, d.defaults(), d.env()))
 		f.values[d.name] = v
 	}
 	return f

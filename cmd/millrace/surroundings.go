@@ -32,7 +32,7 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return around(t, nodes, said, time.Now()), nodes, nil
+		return around(t, nodes, said, c.Now()), nodes, nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
 		return task.Surroundings{}, nil, err
@@ -45,7 +45,7 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	if found != nil {
 		return task.Surroundings{}, nil, found
 	}
-	return around(t, nodes, said, time.Now()), nodes, err
+	return around(t, nodes, said, c.Now()), nodes, err
 }
 
 // saidOf is what operators have said about the queue in which a task waits.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"millrace/client"
 	"millrace/node"
 	"millrace/task"
 )
@@ -41,15 +42,27 @@ func stateCell(s task.State) cell {
 	}[s]}
 }
 
-// nodeCell is a node's state, and that it is cordoned, which is no state.
-func nodeCell(n *node.Node) cell {
+// nodeCell is a node's state, and that it is cordoned or drained, which are no states.
+func nodeCell(n *client.NodeView) cell {
 	c := cell{n.State.String(), map[node.State]colour{
 		node.Online: yellow, node.Ready: green, node.Draining: yellow, node.Quarantined: purple, node.Offline: red, node.Retired: faint,
 	}[n.State]}
+	if n.Drained {
+		c = cell{"drained", yellow}
+	}
 	if n.Standing.Order == node.OrderCordon {
 		c = cell{c.text + ",cordoned", yellow}
 	}
 	return c
+}
+
+// stateOf is the state of a node as a server sees it: one that has fallen silent is not what the log
+// last said of it.
+func stateOf(n *client.NodeView) cell {
+	if n.Silent {
+		return cell{"silent", red}
+	}
+	return nodeCell(n)
 }
 
 // table is rows of cells below a header; a table without one is a list of
@@ -57,7 +70,9 @@ func nodeCell(n *node.Node) cell {
 type table struct {
 	title  string
 	header []string
-	rows   [][]cell
+	// spare are the columns that a narrow terminal does without, the least needed first.
+	spare []string
+	rows  [][]cell
 	// foot are lines below the rows.
 	foot []string
 }
@@ -72,65 +87,46 @@ func (t *table) field(name, value string) {
 }
 
 // print writes a table to stdout as its terminal, if it is one, wants it.
-func (a *app) print(t table) error {
-	bound := 0
-	if len(t.header) > 0 {
-		bound = width(a.out)
-	}
-	return t.write(a.out, bound, colourful(a.out))
-}
+func (a *app) print(t table) error { return t.write(a.out, width(a.out), colourful(a.out)) }
 
-// write writes the table. The last column is cut so that no row is wider than
-// bound, if that is above 0.
+// write writes the table. If bound is above 0, no line is wider than that: see [table.fit].
 func (t *table) write(w io.Writer, bound int, colours bool) error {
 	b := bufio.NewWriter(w)
-	rows := t.rows
-	if len(t.header) > 0 {
-		head := make([]cell, len(t.header))
-		for i, h := range t.header {
-			head[i] = cell{h, bold}
-		}
-		rows = append([][]cell{head}, rows...)
-	}
-	widths := columnWidths(rows)
 	if t.title != "" {
 		fmt.Fprintln(b, paint(cell{t.title, bold}, colours))
 	}
+	rows, widths := t.fit(bound)
 	for _, row := range rows {
-		var line strings.Builder
-		used := 0
-		for i, c := range row {
-			c.text = printable(c.text)
-			if i == len(row)-1 {
-				if bound > 0 {
-					c.text = cut(c.text, max(bound-used, 8))
-				}
-				line.WriteString(paint(c, colours && c.text != ""))
-				break
-			}
-			pad := widths[i] - utf8.RuneCountInString(c.text) + 2
-			used += widths[i] + 2
-			line.WriteString(paint(c, colours && c.text != "") + strings.Repeat(" ", pad))
-		}
-		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+		writeRow(b, row, widths, colours)
 	}
 	for _, line := range t.foot {
-		fmt.Fprintln(b, paint(dim(line), colours))
+		for _, part := range wrap(line, bound, 0) {
+			fmt.Fprintln(b, paint(dim(part), colours))
+		}
 	}
 	return b.Flush()
 }
 
-func columnWidths(rows [][]cell) []int {
-	var widths []int
-	for _, row := range rows {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(printable(c.text)))
-		}
+// writeRow writes a row of which the last cell may have several lines.
+func writeRow(b *bufio.Writer, row []wrapped, widths []int, colours bool) {
+	lines := 1
+	for _, c := range row {
+		lines = max(lines, len(c.lines))
 	}
-	return widths
+	for n := range lines {
+		var line strings.Builder
+		for i, c := range row {
+			text := ""
+			if n < len(c.lines) {
+				text = c.lines[n]
+			}
+			line.WriteString(paint(cell{text, c.colour}, colours && text != ""))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap))
+			}
+		}
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+	}
 }
 
 func paint(c cell, colours bool) string {

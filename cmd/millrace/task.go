@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,52 +58,29 @@ func (a *app) withTasks(do func(ctx context.Context, c *client.Client, ids []tas
 	}
 }
 
-// shortID is how many characters of an id are enough to name a task.
-const shortID = 6
-
 // plausibleID refuses what can be neither an id nor a part of one.
 func plausibleID(s string) error {
 	if len(s) == 26 {
 		_, err := task.ParseID(s)
 		return err
 	}
-	const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ" // of a ULID
-	if len(s) < shortID || len(s) > 26 || strings.Trim(strings.ToUpper(s), letters) != "" {
-		return fmt.Errorf("%q is no task id: want the 26 characters, or at least %d from its beginning or end", s, shortID)
+	if _, ok := task.Part(s); !ok {
+		return fmt.Errorf("%q is no task id: want the 26 characters, or at least %d from its beginning or end", s, task.MinPart)
 	}
 	return nil
 }
 
 // taskID finds the task that a whole or shortened id means.
 func (a *app) taskID(ctx context.Context, c *client.Client, arg string) (task.ID, error) {
-	if id, err := task.ParseID(arg); err == nil {
-		return id, nil
-	}
 	asking, cancel := a.asking(ctx)
 	defer cancel()
-	last, err := c.Last(asking)
-	if err != nil {
-		return "", err
-	}
-	part := strings.ToUpper(arg)
-	page, err := c.List(asking, client.ListRequest{Text: part, Limit: 100, AtLeast: last})
-	if errors.Is(err, jet.ErrNoService) {
+	id, err := c.Resolve(asking, arg)
+	var several *client.Ambiguous
+	switch {
+	case errors.Is(err, jet.ErrNoService):
 		return "", &fault{code: exitNoServer, err: errors.New("it takes a millrace server to find a task by a part of its id, and none answers"), hint: hint("give all 26 characters, or start `millrace server`")}
+	case errors.As(err, &several):
+		return "", &fault{code: exitUsage, err: err, hint: hint("give more characters")}
 	}
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, t := range page.Tasks {
-		if id := string(t.ID); strings.HasPrefix(id, part) || strings.HasSuffix(id, part) {
-			found = append(found, id)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return "", fmt.Errorf("task %s: %w", arg, task.ErrUnknown)
-	case 1:
-		return task.ID(found[0]), nil
-	}
-	return "", &fault{code: exitUsage, err: fmt.Errorf("%s is part of the ids of %s, %s among them", arg, plural(len(found), "task"), strings.Join(found[:2], " and ")), hint: hint("give more characters")}
+	return id, err
 }

@@ -100,6 +100,9 @@ func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task
 			if len(args) > 0 {
 				return a.actOn(ctx, c, cl, ids, &f)
 			}
+			if err := f.times(c, a.now()); err != nil {
+				return misuse(c, "%w", err)
+			}
 			return a.bulk(ctx, c, cl, &f)
 		})(c, args)
 	}

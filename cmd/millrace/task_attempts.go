@@ -70,7 +70,7 @@ func tries(records []events.Record) []task.Try {
 
 // triesTable lays attempts out; logs is nil if nobody has looked.
 func triesTable(tries []task.Try, logs map[uint64]jet.OutputRange, now time.Time) table {
-	t := table{header: []string{"TRY", "NODE", "STARTED", "TOOK", "OUTCOME", "EXIT", "THEN"}, foot: []string{plural(len(tries), "attempt")}}
+	t := table{header: []string{"TRY", "NODE", "STARTED", "TOOK", "OUTCOME", "EXIT", "THEN"}, spare: []string{"THEN", "LOG", "EXIT", "STARTED"}, foot: []string{plural(len(tries), "attempt")}}
 	if logs != nil {
 		t.header = append(t.header, "LOG")
 	}
@@ -119,6 +119,9 @@ func retryWords(r *task.Retry) string {
 	}
 	if r.AvoidNode {
 		text += ", elsewhere"
+		if r.AvoidWait > 0 {
+			text += " for up to " + r.AvoidWait.String()
+		}
 	}
 	if r.Budget > 0 {
 		text += ", within " + r.Budget.String()

@@ -150,7 +150,7 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 		}
 		r.Chosen = 0
 	}
-	r.Batch = events.NewID(time.Now())
+	r.Batch = events.NewID(cl.Now())
 	done, err := a.doAll(ctx, cl, f, r, only)
 	if err != nil && ctx.Err() == nil {
 		return errors.Join(err, a.reportBulk(c, f, r))

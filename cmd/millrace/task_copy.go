@@ -59,10 +59,8 @@ func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err err
 	if s.Labels, err = parsePairs("label", f.labels); err != nil {
 		return s, err
 	}
-	if f.at != "" {
-		if s.At, err = parseFuture(f.at, a.now()); err != nil {
-			return s, fmt.Errorf("--at: %w", err)
-		}
+	if s.At, err = f.due(a.now()); err != nil {
+		return s, err
 	}
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
@@ -72,7 +70,10 @@ func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err err
 	return s, nil
 }
 
-func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *runFlags) error {
+func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *runFlags) (err error) {
+	if s.At, err = f.due(a.now()); err != nil { // once more, by the log's time
+		return err
+	}
 	asking, cancel := a.asking(ctx)
 	receipt, err := cl.Copy(asking, id, s)
 	cancel()

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,10 +15,42 @@ import (
 
 // shownItem is a record that a task has produced, with where it comes from.
 type shownItem struct {
+	Task task.ID `json:"task"`
+	// Step is that of the whole that was asked for; "" if it was one task.
+	Step    string          `json:"step,omitempty"`
 	Attempt int             `json:"attempt"`
 	Epoch   uint64          `json:"epoch"`
 	N       int             `json:"n"`
 	Item    json.RawMessage `json:"item"`
+}
+
+// Fields that a record of several tasks' has before its own.
+const (
+	fieldTask = "_task"
+	fieldStep = "_step"
+)
+
+// line is the record as it was produced; one of several tasks' with the task and step before its own fields. What
+// is no object then stands as "value".
+func (r *shownItem) line(several bool) (json.RawMessage, error) {
+	if !several {
+		return r.Item, nil
+	}
+	head, err := json.Marshal(struct {
+		Task task.ID `json:"_task"`
+		Step string  `json:"_step"`
+	}{r.Task, r.Step})
+	if err != nil {
+		return nil, err
+	}
+	own := bytes.TrimSpace(r.Item)
+	if len(own) == 0 || own[0] != '{' {
+		own = slices.Concat([]byte(`{"value":`), own, []byte{'}'})
+	}
+	if own = bytes.TrimSpace(own[1:]); own[0] == '}' {
+		return append(head[:len(head)-1], own...), nil
+	}
+	return slices.Concat(head[:len(head)-1], []byte{','}, own), nil
 }
 
 func (a *app) taskData() *cobra.Command {
@@ -26,34 +60,34 @@ func (a *app) taskData() *cobra.Command {
 		Use: "data ID", Aliases: []string{"records", "results"},
 		Short: "Print the records that a task has produced, one JSON value a line",
 		Long: `Prints the records that the current or last attempt of a task has produced, one JSON
-value a line; with --all also those of attempts that failed or lost the task.
+value a line; of a task with steps or other children those of all of them, with the fields _task and _step before
+their own. With --all also those of attempts that failed or lost the task.
 -o json puts each record into an object that names its attempt.`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
 	o.flags(c, "jsonl", "json")
 	c.AddCommand(a.dataCommands()...)
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, t *task.Task) error {
+	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, records *recordsOf) error {
 		out := bufio.NewWriter(a.out)
 		lines := *a
 		lines.out = out
-		left := 0
-		err := a.eachRecord(ctx, cl, t, func(r shownItem, counts bool) error {
+		left, shown := 0, 0
+		err := a.eachRecord(ctx, cl, records, func(r shownItem, counts bool) error {
 			if !all && !counts {
 				left++
 				return nil
 			}
-			var v any = r.Item
-			if o.json() {
-				v = r
-			}
-			return lines.writeLine(v)
+			shown++
+			return lines.showRecord(r, records.several, o.json())
 		})
 		if flushed := out.Flush(); err == nil {
 			err = flushed
 		}
 		if left > 0 && err == nil {
 			a.note("%s of other attempts left out; --all prints them, too", plural(left, "record"))
+		} else if shown == 0 && err == nil {
+			a.noteNone(records, 0)
 		}
 		return err
 	})

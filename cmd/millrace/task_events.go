@@ -49,7 +49,7 @@ stored, because their worker was lost. -o json prints the facts as they were wri
 
 // historyTable lays the history of a task out.
 func historyTable(records []events.Record) table {
-	t := table{header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}}
+	t := table{header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}, spare: []string{"BY", "SEQ", "+", "TRY"}}
 	var before time.Time
 	for i := range records {
 		r := &records[i]

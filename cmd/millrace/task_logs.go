@@ -24,20 +24,26 @@ type logFlags struct {
 
 func (a *app) taskLogs() *cobra.Command {
 	f := logFlags{logFilter: newLogFilter()}
+	var latest latestFlags
 	c := &cobra.Command{
-		Use: "logs ID", Aliases: []string{"log", "output"},
-		Short: "Print what a task has printed",
+		Use: "logs ID | --job NAME | --schedule NAME", Aliases: []string{"log", "output"},
+		Short: "Print what a task has printed, and all its steps",
 		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
-will print until it has ended. -o json prints a line of JSON for each line. On a
-terminal what did not come from stdout has a colour. Where lines are missing, because a worker was
-lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.`,
+will print until it has ended. Of a task with steps or other children it is what all of them have printed, each
+line behind the name of its step. With --job or --schedule it is the latest task of that; finding
+it takes a millrace server. A line parts each attempt from the one before. -o json prints a line of JSON for
+each line. On a terminal what did not come from stdout has a colour. Where lines are missing, because a
+worker was lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.`,
 		Example: `  millrace task logs -f ID
+  millrace task logs --job backup
   millrace task logs ID --tail 20 --timestamps
   millrace task logs ID --level warn --since 1h
   millrace task logs ID --stream stderr --attempt 2 --grep '(?i)timeout'`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: takes(0, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		DisableFlagsInUseLine: true,
 	}
 	fs := c.Flags()
+	latest.flags(a, c)
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	f.logFilter.flags(fs)
@@ -45,7 +51,12 @@ lost before it had stored them, a note on stderr says so, also where that may be
 	f.output.flags(c, "text", "json")
 	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(f.stream.of, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(f.level.of, cobra.ShellCompDirectiveNoFileComp))
-	print := a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.logs(ctx, cl, id, &f) })
+	print := latest.withTask(a, func(ctx context.Context, cl *client.Client, id task.ID) error {
+		if err := f.parse(a.now()); err != nil { // once more, by the log's time
+			return misuse(c, "%w", err)
+		}
+		return a.logs(ctx, cl, id, &f)
+	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.parse(a.now()); err != nil {
 			return misuse(c, "%w", err)
@@ -57,89 +68,127 @@ lost before it had stored them, a note on stderr says so, also where that may be
 
 func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
 	asking, cancel := a.asking(ctx)
-	_, err := c.Task(asking, id) // else a task that is not there would look like a quiet one
+	members, err := c.Members(asking, id) // else a task that is not there would look like a quiet one
 	cancel()
 	if err != nil {
 		return err
 	}
+	p := a.logPrinter(f)
+	p.names.know(members[1:])
+	from, err := f.start(ctx, c, members)
+	if err != nil {
+		return quietEnd(ctx, err)
+	}
+	p.gaps.partly = from != client.OutputStart{}
+	if f.tail >= 0 {
+		var last tail
+		read := *p
+		read.show = func(l outputLine) error { last.add(l, f.tail); return nil }
+		err := c.OutputOf(ctx, members, from, read.batch)
+		for _, l := range last.inOrder() {
+			if err == nil {
+				err = p.show(l)
+			}
+		}
+		if err = errors.Join(err, p.flush()); err != nil || !f.follow {
+			return a.endLogs(ctx, c, members, f, p, err)
+		}
+	}
+	if f.follow {
+		p.skip = f.tail >= 0
+		_, err = c.FollowWhole(ctx, id, func(now []client.Member) { members = now; p.names.know(now[1:]) }, p.batch)
+	} else {
+		err = c.OutputOf(ctx, members, from, p.batch)
+	}
+	return a.endLogs(ctx, c, members, f, p, err)
+}
+
+// logPrinter prints the lines that are wanted of one task or several.
+type logPrinter struct {
+	a     *app
+	f     *logFlags
+	names *labels
+	gaps  *lineGaps
+	// shown is the last line shown or left out, of each epoch; with skip what is not beyond that is.
+	shown map[uint64]int
+	skip  bool
+	show  func(outputLine) error
+	flush func() error
+}
+
+func (a *app) logPrinter(f *logFlags) *logPrinter {
 	out := bufio.NewWriterSize(a.out, 64<<10)
 	lines := &lineWriter{out: out, errs: out}
-	colours, gaps := colourful(a.out), newLineGaps()
+	colours, marks := colourful(a.out), attemptMarks{}
 	printer := *a
 	printer.out = out
-	show := func(l outputLine) error {
-		switch {
-		case f.json():
+	p := &logPrinter{a: a, f: f, names: &labels{}, gaps: newLineGaps(), shown: map[uint64]int{}, flush: out.Flush}
+	p.show = func(l outputLine) error {
+		if f.json() {
 			return printer.writeLine(l)
-		case f.times:
-			lines.before = l.At.Local().Format("2006-01-02 15:04:05.000") + " "
 		}
-		if colours {
+		lines.before = paint(dim(p.names.of(l.Step)), colours && l.Step != "")
+		if mark := marks.before(l.Task, l.Attempt); mark != "" {
+			if err := lines.mark(paint(dim(mark), colours)); err != nil {
+				return err
+			}
+		}
+		if f.times {
+			lines.before = l.At.Local().Format("2006-01-02 15:04:05.000") + " " + lines.before
+		}
+		if lines.colour = ""; colours {
 			lines.colour = streamColour(&l.Line)
 		}
 		_, err := lines.write(l.Epoch, l.Line)
 		return err
 	}
-	from, err := f.start(ctx, c, id)
-	if err != nil {
-		return quietEnd(ctx, err)
-	}
-	gaps.partly = from != client.OutputStart{}
-	read := func(follow bool, each func(outputLine) error) error {
-		return c.OutputFrom(ctx, id, from, follow, func(b task.Lines) error {
-			for _, l := range b.Lines {
-				if n := gaps.before(b.Epoch, l.N); n > 0 && (f.attempt == 0 || f.attempt == b.Attempt) {
-					a.note("%s of attempt %d missing before line %d", plural(n, "line"), b.Attempt, l.N)
-				}
-				if !f.wants(b.Attempt, &l) {
-					continue
-				}
-				if err := each(outputLine{b.Task, b.Attempt, b.Epoch, l}); err != nil {
-					return err
-				}
-			}
-			return out.Flush() // who follows sees it at once
-		})
-	}
-	notes := func(err error) error {
-		if err == nil {
-			err = a.noteUnheard(ctx, c, id, f, gaps)
+	return p
+}
+
+// batch shows what is wanted of a batch.
+func (p *logPrinter) batch(b client.StepLines) error {
+	for _, l := range b.Lines.Lines {
+		if n := p.gaps.before(b.Epoch, l.N); n > 0 && (p.f.attempt == 0 || p.f.attempt == b.Attempt) {
+			p.a.note("%s of %sattempt %d missing before line %d", plural(n, "line"), ofStep(b.Step), b.Attempt, l.N)
 		}
-		return quietEnd(ctx, err)
-	}
-	shown := map[uint64]int{} // the last line shown or left out, of each epoch
-	if f.tail >= 0 {
-		var last tail
-		err := read(false, func(l outputLine) error {
-			shown[l.Epoch] = l.N
-			last.add(l, f.tail)
-			return nil
-		})
-		for _, l := range last.inOrder() {
-			if err == nil {
-				err = show(l)
-			}
+		if p.skip && l.N <= p.shown[b.Epoch] {
+			continue
 		}
-		if flushed := out.Flush(); err == nil {
-			err = flushed
+		p.shown[b.Epoch] = l.N
+		if !p.f.wants(b.Attempt, &l) {
+			continue
 		}
-		if err != nil || !f.follow {
-			return notes(err)
+		if err := p.show(outputLine{b.Task, b.Step, b.Attempt, b.Epoch, l}); err != nil {
+			return err
 		}
 	}
-	return notes(read(f.follow, func(l outputLine) error {
-		if l.N <= shown[l.Epoch] {
-			return nil
+	return p.flush() // who follows sees it at once
+}
+
+// ofStep begins what is said of a step.
+func ofStep(step string) string {
+	if step == "" {
+		return ""
+	}
+	return "step " + step + ", "
+}
+
+// endLogs says where output may be missing at the end of attempts.
+func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Member, f *logFlags, p *logPrinter, err error) error {
+	for i := range members {
+		m := &members[i]
+		if err == nil && (i == 0 && m.Task.Children == nil || m.Task.Losses > 0) {
+			err = a.noteUnheard(ctx, c, m, f, p.gaps)
 		}
-		return show(l)
-	}))
+	}
+	return quietEnd(ctx, err)
 }
 
 // noteUnheard says of which attempts output may be missing at their end.
-func (a *app) noteUnheard(ctx context.Context, c *client.Client, id task.ID, f *logFlags, gaps *lineGaps) error {
+func (a *app) noteUnheard(ctx context.Context, c *client.Client, m *client.Member, f *logFlags, gaps *lineGaps) error {
 	asking, cancel := a.asking(ctx)
 	defer cancel()
-	records, err := c.History(asking, id)
+	records, err := c.History(asking, m.Task.ID)
 	if err != nil {
 		return err
 	}
@@ -148,7 +197,7 @@ func (a *app) noteUnheard(ctx context.Context, c *client.Client, id task.ID, f *
 		return f.attempt != 0 && f.attempt != t.Attempt || gaps.partly && !read
 	})
 	for _, note := range unheard(found, func(epoch uint64) int { return gaps.last[epoch] }) {
-		a.note("%s", note)
+		a.note("%s%s", ofStep(m.Step), note)
 	}
 	return nil
 }
@@ -157,10 +206,10 @@ func (a *app) noteUnheard(ctx context.Context, c *client.Client, id task.ID, f *
 const clockSlack = 2 * time.Second
 
 // start says where to begin, so that little is read that is not wanted.
-func (f *logFlags) start(ctx context.Context, c *client.Client, id task.ID) (client.OutputStart, error) {
+func (f *logFlags) start(ctx context.Context, c *client.Client, members []client.Member) (client.OutputStart, error) {
 	switch {
-	case f.tail >= 0:
-		return c.OutputTail(ctx, id, f.tail, f.from, f.wants)
+	case f.tail >= 0 && len(members) == 1:
+		return c.OutputTail(ctx, members[0].Task.ID, f.tail, f.from, f.wants)
 	case !f.from.IsZero():
 		return client.OutputStart{Time: f.from.Add(-clockSlack)}, nil // lines are stored after they were printed
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millrace/client"
 	"millrace/task"
@@ -22,6 +25,7 @@ type listFlags struct {
 	labels       []string
 	since, until string
 	consistent   string
+	after        string // the last task of the page before
 	names        bool
 	all          bool // of all pages
 	watch        bool
@@ -49,7 +53,7 @@ and by when it is moved. The last line names the sequence of the log that the li
 	r, fs := &f.request, c.Flags()
 	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+stateNames()+"; active and ended stand for several")
 	a.filterFlags(c, &f)
-	fs.StringVar(&r.Cursor, "cursor", "", "go on after the page that named this `cursor`")
+	f.pageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
@@ -66,6 +70,12 @@ and by when it is moved. The last line names the sequence of the log that the li
 			return err
 		}
 		defer cl.Close()
+		if err := a.goOn(c.Context(), cl, &f); err != nil {
+			return err
+		}
+		if err := f.times(c, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
 		return a.list(c.Context(), cl, &f)
 	}
 	return c
@@ -80,6 +90,7 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
 	fs.IntSliceVar(&r.Priorities, "priority", nil, "with one of these `priorities`: 8,9,10")
 	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
+	fs.BoolVar(&r.Roots, "roots", false, "without the steps and other children of tasks")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
 	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
 	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
@@ -89,6 +100,20 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
 	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
+}
+
+// pageFlags are the flags that lead from one page to the next.
+func (f *listFlags) pageFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.after, "after", "", "go on after the page whose last task was this one, an `id`")
+	fs.StringVar(&f.request.Cursor, "cursor", "", "go on after the page whose \"next\" in JSON was this `cursor`")
+}
+
+// goOn finds the task after which a page begins.
+func (a *app) goOn(ctx context.Context, c *client.Client, f *listFlags) (err error) {
+	if f.after != "" {
+		f.request.After, err = a.taskID(ctx, c, f.after)
+	}
+	return err
 }
 
 func stateNames() string {
@@ -108,19 +133,23 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 	if r.Labels, err = parsePairs("label", f.labels); err != nil {
 		return err
 	}
-	for flag, to := range map[string]*time.Time{"since": &r.Since, "until": &r.Until} {
-		if !c.Flags().Changed(flag) {
-			continue
-		}
-		if *to, err = parsePast(c.Flag(flag).Value.String(), now); err != nil {
-			return fmt.Errorf("--%s: %w", flag, err)
-		}
+	if err := f.times(c, now); err != nil {
+		return err
 	}
 	for _, p := range r.Priorities {
 		if err := task.ValidPriority(p); err != nil {
 			return fmt.Errorf("--priority: %w", err)
 		}
 	}
+	if f.after != "" {
+		if r.Cursor != "" {
+			return errors.New("--after and --cursor are both given; choose one")
+		}
+		if err := plausibleID(f.after); err != nil {
+			return fmt.Errorf("--after: %w", err)
+		}
+	}
+	r.Progress = !f.names
 	if r.Limit < 1 || r.Limit > 1000 {
 		return fmt.Errorf("--limit is %d, want 1 to 1000", r.Limit)
 	}
@@ -130,6 +159,20 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 	if f.consistent != "" && f.consistent != lastWrite {
 		if r.AtLeast, err = strconv.ParseUint(f.consistent, 10, 64); err != nil {
 			return fmt.Errorf("--consistent: %q is no sequence of the log", f.consistent)
+		}
+	}
+	return nil
+}
+
+// times reads the flags that are times. A command reads them twice: before it connects, so that
+// what is mistyped is refused at once, and afterwards, when it knows the log's time.
+func (f *listFlags) times(c *cobra.Command, now time.Time) (err error) {
+	for flag, to := range map[string]*time.Time{"since": &f.request.Since, "until": &f.request.Until} {
+		if !c.Flags().Changed(flag) {
+			continue
+		}
+		if *to, err = parsePast(c.Flag(flag).Value.String(), now); err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}
 	return nil
@@ -170,7 +213,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 			}
 		}
 		if f.all && page.Next != "" {
-			r.Cursor = page.Next
+			r.Cursor, r.After = page.Next, ""
 			continue
 		}
 		if !f.watch {
@@ -197,20 +240,24 @@ func (a *app) printPage(page *client.ListPage, f *listFlags) error {
 		}
 		return nil
 	}
-	if f.watch && terminal(a.out) {
-		fmt.Fprint(a.out, "\x1b[H\x1b[2J")
+	if f.watch {
+		a.repaint()
 	}
 	return a.print(taskTable(page, a.now()))
 }
 
-// taskTable lays a page of tasks out.
+// taskTable lays a page of tasks out, children below their parents.
 func taskTable(page *client.ListPage, now time.Time) table {
-	t := table{header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"}}
-	for i := range page.Tasks {
-		k := &page.Tasks[i]
+	t := table{
+		header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
+		spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
+	}
+	short := task.Shorten(idsOf(page.Tasks))
+	for _, row := range client.Arrange(page.Tasks) {
+		k := row.Task
 		state := stateCell(k.State)
 		state.text = stateAndReason(k)
-		message := k.Message
+		message := cmp.Or(standingText(page, k.ID), k.Message)
 		if doubt := page.Suspects[k.ID]; doubt != nil {
 			state = cell{state.text + ", suspect", yellow}
 			message = doubt.String()
@@ -219,37 +266,46 @@ func taskTable(page *client.ListPage, now time.Time) table {
 		if k.Attempt > 0 {
 			try = strconv.Itoa(k.Attempt)
 		}
-		t.add(plain(string(k.ID)), state, plain(cut(what(k), 32)), plain(k.QueueName()), plain(k.Node),
+		t.add(plain(short(k.ID)), state, plain(strings.Repeat("  ", row.Depth)+cut(k.What(), 40)), plain(k.WaitsIn()), plain(k.Node),
 			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(message))
 	}
 	if page.Counts != nil {
 		t.foot = append(t.foot, countsLine(page.Counts))
 	}
 	foot := fmt.Sprintf("%s, as of sequence %d", plural(len(page.Tasks), "task"), page.Seq)
-	if page.Next != "" {
-		foot += "; more with --cursor " + page.Next
+	if n := len(page.Tasks); page.Next != "" && n > 0 {
+		foot += "; more with --after " + short(page.Tasks[n-1].ID)
 	}
 	t.foot = append(t.foot, foot)
 	return t
 }
 
-// what is the job's name, or the command of a task without one.
-func what(t *task.Task) string {
-	if t.Job != "" {
-		return t.Job
+func idsOf(tasks []task.Task) []task.ID {
+	ids := make([]task.ID, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
 	}
-	return t.Spec.Text()
+	return ids
+}
+
+// standingText says how far a task is that runs; "" if nothing is known of that.
+func standingText(page *client.ListPage, id task.ID) string {
+	if l := page.Live[id]; l != nil {
+		return strings.TrimSpace(l.Text())
+	}
+	if w := page.Wholes[id]; w != nil {
+		return w.Text()
+	}
+	return ""
 }
 
 // took is how long the last attempt runs or ran.
 func took(t *task.Task, now time.Time) string {
 	switch {
-	case t.StartedAt.IsZero():
-		return ""
-	case t.Live():
+	case t.Live() && !t.StartedAt.IsZero():
 		return span(max(now.Sub(t.StartedAt), 0).Truncate(time.Second))
-	case t.State.Terminal() && !t.EndedAt.Before(t.StartedAt):
-		return span(t.EndedAt.Sub(t.StartedAt))
+	case t.Ran > 0:
+		return span(t.Ran.Std())
 	}
 	return ""
 }

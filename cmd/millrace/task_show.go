@@ -33,6 +33,10 @@ func (a *app) taskShow() *cobra.Command {
 		}
 		t, late := events.FoldTask(id, records), lateWords(records)
 		live, checkpoint := standing(asking, cl, &t)
+		parts, err := cl.Parts(asking, &t)
+		if err != nil {
+			return err
+		}
 		doubt, err := a.doubt(asking, cl, &t)
 		if err != nil {
 			return err
@@ -40,18 +44,20 @@ func (a *app) taskShow() *cobra.Command {
 		if o.json() {
 			return a.writeJSON(struct {
 				task.Task
+				Parts      *client.Parts    `json:"parts,omitempty"`
 				Suspect    *node.Doubt      `json:"suspect,omitempty"`
 				Live       *task.Live       `json:"live,omitempty"`
 				Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`
 				Attempts   []task.Try       `json:"attempts,omitempty"`
 				Evidence   []lateWord       `json:"evidence,omitempty"`
-			}{t, doubt, live, checkpoint, tries(records), late})
+			}{t, parts, doubt, live, checkpoint, tries(records), late})
 		}
 		if live != nil && !t.Live() {
 			live.Phase = "" // it is over
 		}
 		out := taskDetails(&t, a.now())
 		suspectField(&out, doubt)
+		partFields(&out, "so far", parts)
 		standingFields(&out, live, checkpoint, a.now())
 		for _, w := range late {
 			out.field("evidence", w.text())
@@ -89,12 +95,13 @@ func taskDetails(t *task.Task, now time.Time) table {
 	out.field("fair key", t.FairKey)
 	out.field("group", t.Group)
 	out.field("parent", string(t.Parent))
+	out.field("step", t.Step)
 	if t.Schedule != "" {
 		out.field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
 		out.field("tick", moment(t.Tick, now))
 	}
 	if t.Children != nil {
-		out.field("children", cut(fmt.Sprintf("%d: %s (as of sequence %d)", len(t.Children.Names), strings.Join(t.Children.Names, ", "), t.Children.AtSeq), 200))
+		out.field("children", childrenText(t.Children))
 	}
 	out.field("copy of", string(t.RetryOf))
 	out.field("batch", t.Batch)
@@ -112,6 +119,15 @@ func taskDetails(t *task.Task, now time.Time) table {
 	}
 	attemptFields(&out, t, now)
 	return out
+}
+
+// childrenText names the children of a task, and when their nodes were looked at, if that matters.
+func childrenText(c *task.Children) string {
+	text := cut(fmt.Sprintf("%d: %s", len(c.Names), strings.Join(c.Names, ", ")), 200)
+	if c.AtSeq > 0 {
+		text += fmt.Sprintf(" (nodes as of sequence %d)", c.AtSeq)
+	}
+	return text
 }
 
 func specFields(out *table, s *task.Spec) {

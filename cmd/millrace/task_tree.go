@@ -16,13 +16,15 @@ import (
 // leaf is a task in the tree of those into which another was expanded.
 type leaf struct {
 	// Name is that of its step, its node, or the number of its value of a list.
-	Name   string        `json:"name,omitempty"`
-	Task   task.ID       `json:"task"`
-	State  task.State    `json:"state"`
-	Reason string        `json:"reason,omitempty"`
-	Times  int           `json:"attempt,omitempty"`
-	Took   task.Duration `json:"took,omitempty"`
-	Node   string        `json:"node,omitempty"`
+	Name   string     `json:"name,omitempty"`
+	Task   task.ID    `json:"task"`
+	State  task.State `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+	// Message says why it failed; "" if it did not.
+	Message string        `json:"message,omitempty"`
+	Times   int           `json:"attempt,omitempty"`
+	Took    task.Duration `json:"took,omitempty"`
+	Node    string        `json:"node,omitempty"`
 	// Needs are those that it waits for; their names are those of steps beside it.
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
@@ -30,7 +32,7 @@ type leaf struct {
 
 func (a *app) taskTree() *cobra.Command {
 	var o output
-	var dot bool
+	var dot, watch bool
 	var step string
 	c := &cobra.Command{
 		Use: "tree ID", Aliases: []string{"graph"},
@@ -46,9 +48,18 @@ list is named by its path, such as sum/0.`,
 	}
 	c.Flags().BoolVar(&dot, "dot", false, "print a graph in the language of Graphviz")
 	c.Flags().StringVar(&step, "id", "", "print the id of this `step` only")
+	watchFlag(c, &watch)
 	o.flags(c)
+	c.MarkFlagsMutuallyExclusive("watch", "dot", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "id", "json", "output")
 	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		if !dot && step == "" {
+			return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+				b, err := cl.Tree(ctx, id)
+				root := leafOf(&b, a.now())
+				return view{table: root.table(), json: root, over: root.State.Terminal()}, err
+			})
+		}
 		asking, cancel := a.asking(ctx)
 		defer cancel()
 		b, err := cl.Tree(asking, id)
@@ -56,34 +67,25 @@ list is named by its path, such as sum/0.`,
 			return err
 		}
 		root := leafOf(&b, a.now())
-		switch {
-		case step != "":
+		if step != "" {
 			found := root.find(strings.Split(step, "/"))
 			if found == nil {
 				return fmt.Errorf("task %s has no step %q: `millrace task tree %s` shows those that it has", id, step, id)
 			}
 			_, err := fmt.Fprintln(a.out, found.Task)
 			return err
-		case dot:
-			_, err := fmt.Fprint(a.out, root.dot())
-			return err
-		case o.json():
-			return a.writeJSON(root)
 		}
-		return a.print(root.table())
+		_, err = fmt.Fprint(a.out, root.dot())
+		return err
 	})
 	return c
 }
 
 func leafOf(b *client.Branch, now time.Time) leaf {
 	t := &b.Task
-	l := leaf{Name: b.Name, Task: t.ID, State: t.State, Reason: t.Reason, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
-	switch {
-	case t.StartedAt.IsZero():
-	case t.State.Terminal():
-		l.Took = task.Duration(t.EndedAt.Sub(t.StartedAt))
-	case t.Live():
-		l.Took = task.Duration(now.Sub(t.StartedAt))
+	l := leaf{Name: b.Name, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
+	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {
+		l.Took = task.Duration(max(now.Sub(t.StartedAt), 0))
 	}
 	for i := range b.Branches {
 		l.Children = append(l.Children, leafOf(&b.Branches[i], now))
@@ -106,23 +108,29 @@ func (l *leaf) find(path []string) *leaf {
 
 // table has a row for each leaf.
 func (l *leaf) table() table {
-	t := table{header: []string{"step", "task", "state", "attempt", "took", "needs"}}
-	l.rows(&t, "", "")
+	t := table{header: []string{"STEP", "ID", "STATE", "TRY", "NODE", "TOOK", "NEEDS", "MESSAGE"}, spare: []string{"NEEDS", "TRY", "NODE"}}
+	l.rows(&t, task.Shorten(l.ids(nil)), "", "")
 	return t
 }
 
+// ids adds those of the leaf and of all below it.
+func (l *leaf) ids(all []task.ID) []task.ID {
+	all = append(all, l.Task)
+	for i := range l.Children {
+		all = l.Children[i].ids(all)
+	}
+	return all
+}
+
 // rows adds the leaf and those below it; lead stands before its name, and below before theirs.
-func (l *leaf) rows(t *table, lead, below string) {
+func (l *leaf) rows(t *table, short func(task.ID) string, lead, below string) {
 	name := l.Name
 	if lead == "" {
 		name = "."
 	}
 	state := stateCell(l.State)
-	switch {
-	case l.State == task.Unknown:
+	if state.text = stateText(l.State, l.Reason); l.State == task.Unknown {
 		state.text = "not made yet"
-	case l.Reason != "":
-		state.text += " (" + l.Reason + ")"
 	}
 	attempt, took, needs := "", "", ""
 	if l.Times > 0 {
@@ -134,13 +142,13 @@ func (l *leaf) rows(t *table, lead, below string) {
 	if l.Needs != nil {
 		needs = l.Needs.String()
 	}
-	t.add(plain(lead+name), dim(string(l.Task)), state, plain(attempt), plain(took), plain(needs))
+	t.add(plain(lead+name), dim(short(l.Task)), state, plain(attempt), plain(l.Node), plain(took), plain(needs), plain(l.Message))
 	for i := range l.Children {
 		branch, trunk := "├─ ", "│  "
 		if i == len(l.Children)-1 {
 			branch, trunk = "└─ ", "   "
 		}
-		l.Children[i].rows(t, below+branch, below+trunk)
+		l.Children[i].rows(t, short, below+branch, below+trunk)
 	}
 }
 
@@ -168,10 +176,7 @@ func (l *leaf) dotNode(b *strings.Builder, indent string) {
 	if colour == "" {
 		colour = "white"
 	}
-	text := name + "\n" + l.State.String()
-	if l.Reason != "" {
-		text += " (" + l.Reason + ")"
-	}
+	text := name + "\n" + stateText(l.State, l.Reason)
 	id := strconv.Quote(string(l.Task))
 	if len(l.Children) == 0 {
 		fmt.Fprintf(b, "%s%s [label=%s, fillcolor=%s];\n", indent, id, strconv.Quote(text), colour)

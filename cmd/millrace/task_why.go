@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,8 +40,11 @@ type explanation struct {
 	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
 	// of a task that waits for one.
 	Nodes []node.Verdict `json:"nodes,omitempty"`
-	// Children counts those of a parent.
-	Children string `json:"children,omitempty"`
+	// Children counts those of a parent, and Parts are those that failed or run.
+	Children string        `json:"children,omitempty"`
+	Parts    *client.Parts `json:"parts,omitempty"`
+	// Missing are tasks that it needs and that nobody has submitted.
+	Missing []task.ID `json:"missing,omitempty"`
 	// Limits is where it stands before its limits, if they hold it.
 	Limits *task.Standing `json:"limits,omitempty"`
 	// Facts are those that led to the state.
@@ -110,14 +113,16 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 			node.Prefer(e.Nodes, nodes, &t.Spec.Place, c.RanOn(ctx, &t))
 		}
 	}
-	if t.Children != nil {
-		states, err := c.Children(ctx, &t)
-		if err != nil {
-			return nil, err
-		}
-		e.Children = t.Progress(states).String()
+	if e.Parts, err = c.Parts(ctx, &t); err != nil {
+		return nil, err
 	}
-	if t.Admissible() && err == nil {
+	if e.Parts != nil {
+		e.Children = e.Parts.Progress
+	}
+	if e.Missing, err = missingNeeds(ctx, c, &t); err != nil {
+		return nil, err
+	}
+	if t.Admissible() {
 		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: namedHolders})
 		if err != nil && !errors.Is(err, jet.ErrNoService) {
 			return nil, err
@@ -127,6 +132,26 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 		}
 	}
 	return e, nil
+}
+
+// lookedFor is how many of the tasks that one needs are looked for.
+const lookedFor = 20
+
+// missingNeeds are those of the tasks for which a task waits that are not there.
+func missingNeeds(ctx context.Context, c *client.Client, t *task.Task) (missing []task.ID, err error) {
+	if t.Needs == nil || !slices.Contains(t.Holds, task.HoldNeeds) || t.Step != "" { // steps are made with those that they need
+		return nil, nil
+	}
+	for _, need := range t.Needs.Of[:min(len(t.Needs.Of), lookedFor)] {
+		_, err := c.Task(ctx, need.Task)
+		switch {
+		case errors.Is(err, task.ErrUnknown):
+			missing = append(missing, need.Task)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return missing, nil
 }
 
 // explainTask puts together what is known.
@@ -162,14 +187,12 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 // whyTable says it in words.
 func whyTable(e *explanation, now time.Time) table {
 	state := stateCell(e.State)
-	words := []string{e.State.String()}
 	if e.Reason != "" {
-		words = append(words, "("+e.Reason+")")
+		state.text += "/" + e.Reason
 	}
 	if e.Message != "" {
-		words = append(words, "- "+e.Message)
+		state.text += ": " + e.Message
 	}
-	state.text = strings.Join(words, " ")
 	t := table{title: "Task " + string(e.Task)}
 	t.add(dim("state"), state)
 	t.field("since", moment(e.Since, now))
@@ -193,11 +216,14 @@ func whyTable(e *explanation, now time.Time) table {
 			t.field("by", moment(e.By, now))
 		}
 		t.field("otherwise", e.Else)
+		for _, id := range e.Missing {
+			t.add(dim("but"), cell{fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), yellow})
+		}
 		if !e.Enforced {
 			t.add(dim("but"), cell{"no millrace server answers, so nobody enforces deadlines: start `millrace server`", yellow})
 		}
 	}
-	t.field("children", e.Children)
+	partFields(&t, "children", e.Parts)
 	verdicts(&t, e.Nodes, string(e.Task))
 	for i := range e.decisive {
 		r := &e.decisive[i]
@@ -208,6 +234,46 @@ func whyTable(e *explanation, now time.Time) table {
 		t.add(dim(name), plain(fmt.Sprintf("#%d %s %s %s", r.Seq, clock(factTime(r)), factType(r), withNode(r))))
 	}
 	return t
+}
+
+// shownParts is how many children that failed, or run, are named.
+const shownParts = 5
+
+// partFields say under a name how the children of a task stand, and name those that failed and those that run.
+func partFields(t *table, name string, p *client.Parts) {
+	if p == nil {
+		return
+	}
+	t.field(name, p.Progress)
+	list := func(name string, parts []client.Part, colour colour, text func(*client.Part) string) {
+		for i := range parts[:min(len(parts), shownParts)] {
+			t.add(dim(name), cell{text(&parts[i]), colour})
+			name = ""
+		}
+		if more := len(parts) - shownParts; more > 0 {
+			t.add(dim(""), plain(fmt.Sprintf("and %d more", more)))
+		}
+	}
+	list("failed", p.Failed, red, func(k *client.Part) string {
+		text := fmt.Sprintf("%s (%s) %s", k.Name, k.Task.Short(), stateText(k.State, k.Reason))
+		if k.Node != "" {
+			text += " on " + k.Node
+		}
+		if k.Message != "" {
+			text += ": " + k.Message
+		}
+		return text
+	})
+	list("running", p.Running, "", func(k *client.Part) string {
+		text := fmt.Sprintf("%s (%s)", k.Name, k.Task.Short())
+		if k.Node != "" {
+			text += " on " + k.Node
+		}
+		if k.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", k.Attempt)
+		}
+		return text
+	})
 }
 
 func withNode(r *events.Record) string {

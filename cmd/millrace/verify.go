@@ -209,7 +209,12 @@ func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config,
 	}
 	s.rules(&cfg)
 	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
-	if now.IsZero() && f.to == 0 {
+	switch {
+	case f.now != "":
+		if now, err = parsePast(f.now, a.now()); err != nil { // once more, by the log's time
+			return nil, err
+		}
+	case f.to == 0:
 		now = a.now() // before the end of the log is known: what was due by then is there
 	}
 	v := verify.New(cfg)

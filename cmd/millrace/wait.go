@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"millrace/client"
 	"millrace/task"
@@ -28,7 +29,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []task.ID, asJS
 		})
 		if err != nil {
 			p.stop()
-			return a.stillRunning(err, ids[i:])
+			return a.stillRunning(ctx, c, err, ids[i:])
 		}
 		if code == exitOK {
 			code = taskExit(t)
@@ -59,7 +60,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []task.ID, asJS
 }
 
 // stillRunning explains an end of the waiting that is not the tasks' own.
-func (a *app) stillRunning(err error, ids []task.ID) error {
+func (a *app) stillRunning(ctx context.Context, c *client.Client, err error, ids []task.ID) error {
 	what := "task " + string(ids[0]) + " goes on"
 	if len(ids) > 1 {
 		what = fmt.Sprintf("%d tasks go on", len(ids))
@@ -69,10 +70,33 @@ func (a *app) stillRunning(err error, ids []task.ID) error {
 		a.note("interrupted; %s: `millrace task logs -f %s` follows it, `millrace task cancel %s` ends it", what, ids[0], ids[0])
 		return exit(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &fault{code: exitTimeout, err: fmt.Errorf("timed out waiting; %s", what),
-			hint: hint("`millrace task why %s` says what it waits for", ids[0])}
+		// The wait's own context has ended; the question has a bound of its own.
+		asking, cancel := a.asking(context.WithoutCancel(ctx))
+		defer cancel()
+		why := what
+		if e, err := a.explain(asking, c, ids[0]); err == nil {
+			why = what + ": " + unended(e, a.now())
+		}
+		return &fault{code: exitTimeout, err: fmt.Errorf("timed out waiting; %s", why),
+			hint: hint("`millrace task why %s` says more", ids[0])}
 	}
 	return err
+}
+
+// unended says why a task has not ended yet, and who must act.
+func unended(e *explanation, now time.Time) string {
+	text := fmt.Sprintf("it is %s for %s", e.State, span(now.Sub(e.Since)))
+	if e.Message != "" {
+		text += " (" + printable(e.Message) + ")"
+	}
+	text += fmt.Sprintf("; %s must act: %s", e.Who, e.What)
+	if !e.By.IsZero() {
+		text += ", by " + clock(e.By)
+	}
+	if e.Else != "" {
+		text += "; otherwise " + e.Else
+	}
+	return text
 }
 
 // brief is where a task is, in a few words.
@@ -80,7 +104,11 @@ func brief(t *task.Task) string {
 	words := []string{t.State.String()}
 	switch t.State {
 	case task.Pending:
-		words = append(words, "in queue "+t.QueueName())
+		if on, own := t.Route.Node(); own {
+			words = append(words, "for node "+on)
+		} else {
+			words = append(words, "in queue "+t.QueueName())
+		}
 	case task.Scheduled, task.Retrying:
 		words = append(words, "until "+clock(t.Due))
 	case task.Running, task.Cancelling:
@@ -102,8 +130,8 @@ func ending(t *task.Task) string {
 	fmt.Fprintf(&b, "%s %s", t.ID, stateAndReason(t))
 	if t.Attempt > 0 {
 		fmt.Fprintf(&b, " on attempt %d at %s", t.Attempt, t.Node)
-		if took := t.EndedAt.Sub(t.StartedAt); took >= 0 {
-			fmt.Fprintf(&b, " after %s", span(took))
+		if t.Ran > 0 {
+			fmt.Fprintf(&b, " after %s", span(t.Ran.Std()))
 		}
 	}
 	if t.Message != "" {
@@ -113,10 +141,13 @@ func ending(t *task.Task) string {
 }
 
 // stateAndReason is the state with its reason code, for example error/exit.
-func stateAndReason(t *task.Task) string {
-	tells := t.State.Terminal() && t.Reason != task.ReasonUser || t.State == task.Held
-	if t.Reason == "" || !tells {
-		return t.State.String()
+func stateAndReason(t *task.Task) string { return stateText(t.State, t.Reason) }
+
+// stateText leaves out the reasons that say no more than the state.
+func stateText(s task.State, reason string) string {
+	tells := s.Terminal() && reason != task.ReasonUser || s == task.Held
+	if reason == "" || !tells {
+		return s.String()
 	}
-	return t.State.String() + "/" + t.Reason
+	return s.String() + "/" + reason
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"millrace/local"
 	"millrace/task"
 	"millrace/worker/process"
 )
@@ -22,6 +24,9 @@ func (w *workerConfig) flags(fs *pflag.FlagSet) {
 	fs.Lookup("queues").Hidden = true
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`")
+	fs.IntVar(&w.spawning.Children, "spawn-children", task.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
+	fs.IntVar(&w.spawning.Depth, "spawn-depth", task.DefaultSpawnDepth, "`number` of tasks that may be above a child: its parent, the parent's parent and so on")
+	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has")
 	w.files.flags(fs)
 }
 
@@ -42,13 +47,20 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 	w.flags(c.Flags())
 	flags := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		conceal()
 		s, _, err := a.loadSettings(flags, profileProd)
 		if err != nil {
+			return err
+		}
+		if err := w.makeFolders(&s); err != nil {
 			return err
 		}
 		t, err := a.resolve()
 		if err != nil {
 			return err
+		}
+		if !t.chosen && s.Profile == profileProd {
+			return a.whichServer(t)
 		}
 		p := a.newParts(c.Context(), a.dialTo(t), s, a.processLogger())
 		defer p.close()
@@ -66,6 +78,18 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		return p.wait()
 	}
 	return c
+}
+
+// whichServer asks a worker's operator for its server. A worker runs whatever that says, so it
+// takes none that it only happens to find: a variable that has become empty is enough for that.
+func (a *app) whichServer(t target) error {
+	found, _, err := local.Find()
+	if err != nil {
+		return &fault{code: exitUsage, err: errors.New("which server? a worker with the profile prod joins none that nobody has named"),
+			hint: hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
+	}
+	return &fault{code: exitUsage, err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.name),
+		hint: hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(found.Data, "nats.url"))}
 }
 
 func guardCommand() *cobra.Command {

@@ -277,11 +277,11 @@ func anyCommand(rng *rand.Rand, t task.Task, i int) task.Command {
 	case 3:
 		return task.Lose{Epoch: t.Epoch, Reason: "chance"}
 	}
-	return task.Claim{Node: fmt.Sprint("n", i), Offer: uint64(i + 1), After: t.Turn}
+	return task.Claim{Node: fmt.Sprint("n", i), Offer: uint64(i + 1), After: t.Turn, Account: &task.Account{Epoch: t.Epoch, Session: t.Session}}
 }
 
 func refusal(err error) bool {
-	for _, known := range []error{task.ErrUnknown, task.ErrEnded, task.ErrRunning, task.ErrStale, task.ErrFenced, task.ErrNotWaiting} {
+	for _, known := range []error{task.ErrUnknown, task.ErrEnded, task.ErrRunning, task.ErrStale, task.ErrFenced, task.ErrNotWaiting, task.ErrLeased} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -81,10 +81,10 @@ func life(s *suite) {
 		}
 		return t
 	}
-	claim := func(offer *events.Offer, node string) task.Task {
+	claim := func(offer *events.Offer, node string, over *task.Account) task.Task {
 		s.Helper()
 		t := events.FoldTask(id, []events.Record{offer.Record})
-		return do(t, task.Claim{Node: node, Session: "s1", Offer: offer.Seq, After: t.Turn}, task.Running)
+		return do(t, task.Claim{Node: node, Session: "s1", Offer: offer.Seq, After: t.Turn, Account: over}, task.Running)
 	}
 	birth := work("default")
 	birth.Spec = &task.Spec{Handler: "flaky", Retry: task.Retry{Max: 1, Min: task.Duration(soon)}}
@@ -93,7 +93,7 @@ func life(s *suite) {
 	}
 
 	first := s.next(offers)
-	t := claim(first, "n1")
+	t := claim(first, "n1", nil)
 	t = do(t, task.Fail{Epoch: t.Epoch, Class: task.ReasonTask, Message: "flaky"}, task.Retrying)
 	for range 2 { // to settle twice is harmless
 		if err := r.Settle(ctx, &t); err != nil {
@@ -104,11 +104,11 @@ func life(s *suite) {
 
 	second := s.next(offers)
 	s.onTime(second, t.Due)
-	t = claim(second, "n1")
+	t = claim(second, "n1", nil)
 	third := s.next(offers) // the lease ran out: n1 is silent
 	taking := time.Now()
 	s.delivered(third, id, 2)
-	taken := claim(third, "n2")
+	taken := claim(third, "n2", &task.Account{Epoch: t.Epoch, Session: t.Session})
 	if taken.Losses != 1 || taken.Epoch <= t.Epoch {
 		s.Fatalf("after a takeover: %d losses, epoch %d; before it %d", taken.Losses, taken.Epoch, t.Epoch)
 	}
@@ -150,6 +150,9 @@ func nodeLife(s *suite) {
 		if rest, err := s.log.NodeAfter(s.context(), "n1", after); err != nil || len(rest) != want || want > 0 && rest[want-1].Seq != records[1].Seq {
 			s.Errorf("after %d the node has the records %v, error %v; want %d", after, sequences(rest), err, want)
 		}
+	}
+	if _, err := s.log.NodeAfter(s.context(), "nobody", 7); !errors.Is(err, node.ErrUnknown) {
+		s.Errorf("what follows on a chain that is not there: %v, want ErrUnknown", err)
 	}
 	if none, err := s.log.NodeAfter(s.context(), "nobody", 0); err != nil || len(none) > 0 {
 		s.Errorf("a node that nobody knows has %d records, error %v", len(none), err)

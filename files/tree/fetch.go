@@ -26,9 +26,6 @@ type Writing struct {
 	Source Source
 	// ReadOnly leaves files that nobody may write to (0444, 0555). Default: the owner may.
 	ReadOnly bool
-	// Have, if set, is asked for a file before its chunks are: it puts the very file to
-	// path below root and returns true.
-	Have func(root *os.Root, e *files.Entry) bool
 	// Each is called after each chunk with what was written so far, and all there is; it may be nil.
 	Each func(done, of int64)
 }
@@ -86,10 +83,6 @@ func (f *fetch) entry(ctx context.Context, g *errgroup.Group, e *files.Entry) er
 	}
 	if e.Link != "" {
 		return f.link(e)
-	}
-	if f.w.Have != nil && f.w.Have(f.root, e) {
-		f.told.add(e.Size)
-		return nil
 	}
 	if e.Size <= files.ChunkSize {
 		g.Go(func() error {
@@ -182,7 +175,7 @@ func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 	fresh := true
 	if info, err := f.root.Lstat(e.Path); err == nil {
 		// A file with more names than one would change under all of them.
-		if fresh = !info.Mode().IsRegular() || linked(info) && !f.intact(e); fresh {
+		if fresh = !info.Mode().IsRegular() || linked(info) && intact(f.root, e, f.buffers) != nil; fresh {
 			if err := f.clear(e.Path); err != nil {
 				return nil, false, err
 			}
@@ -218,27 +211,6 @@ func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 		}
 		return f.root.Chtimes(e.Path, Stamp, Stamp)
 	}}, fresh, nil
-}
-
-// intact tells whether a file that is there is the one that is wanted.
-func (f *fetch) intact(e *files.Entry) bool {
-	file, err := open(f.root, e.Path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Size() != e.Size {
-		return false
-	}
-	buf := f.buffers.get()
-	defer f.buffers.put(buf)
-	for n, d := range e.Chunks {
-		part := buf[:e.ChunkBytes(n)]
-		if _, err := file.ReadAt(part, int64(n)*files.ChunkSize); err != nil && !errors.Is(err, io.EOF) || d.Check(part) != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // chunk sees to it that a chunk of a file is there.

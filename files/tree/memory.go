@@ -79,6 +79,9 @@ func (m *Memory) Protect(context.Context, Version) error { return nil }
 
 // Commit implements [Store].
 func (m *Memory) Commit(_ context.Context, v Version) error {
+	if err := v.Validate(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.versions[v.Digest] = v

@@ -31,6 +31,9 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 	for i := 0; i < len(t.text); i += files.ChunkSize {
 		v.Chunks = append(v.Chunks, files.DigestOf(t.text[i:min(i+files.ChunkSize, len(t.text))]))
 	}
+	if err := v.Validate(); err != nil {
+		return Pushed{}, err
+	}
 	// The manifest comes first, so that what is protected can be told; and again, if gc was faster
 	// than the protection.
 	if err := t.pushText(ctx, s, v.Chunks); err != nil {
@@ -62,7 +65,7 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 		p.Bytes += sizes[d]
 	}
 	p.Chunks = len(missing)
-	if err := pushChunks(ctx, s, root, t.Manifest, lacks, p.Bytes, each); err != nil {
+	if err := t.pushChunks(ctx, s, root, lacks, p.Bytes, each); err != nil {
 		return p, err
 	}
 	return p, s.Commit(ctx, v)
@@ -79,14 +82,14 @@ func (t *Tree) pushText(ctx context.Context, s Store, chunks []files.Digest) err
 }
 
 // pushChunks reads the files that hold missing chunks and stores those.
-func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, lacks map[files.Digest]bool, of int64, each func(done, of int64)) error {
+func (t *Tree) pushChunks(ctx context.Context, s Store, root *os.Root, lacks map[files.Digest]bool, of int64, each func(done, of int64)) error {
 	asked := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	buffers := newBuffers()
 	told := newTally(of, each)
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	for i := range t.Manifest.Entries {
+		e := &t.Manifest.Entries[i]
 		var f *shared
 		for n, d := range e.Chunks {
 			if !lacks[d] || ctx.Err() != nil {
@@ -94,7 +97,7 @@ func pushChunks(ctx context.Context, s Store, root *os.Root, m *files.Manifest, 
 			}
 			delete(lacks, d) // it may be there many times
 			if f == nil {
-				file, err := open(root, e.Path)
+				file, err := openAs(root, e.Path, t.as)
 				if err != nil {
 					_ = g.Wait()
 					return err

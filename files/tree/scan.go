@@ -25,6 +25,16 @@ type Options struct {
 	Only []string
 	// MaxBytes, if set, is how large all files together may be; else the error wraps [ErrTooMuch].
 	MaxBytes int64
+	// As gives the calling goroutine the rights with which files are opened, here and in [Push], and takes
+	// them back. Default: those of this program.
+	As func(do func() error) error
+}
+
+func (o *Options) as(do func() error) error {
+	if o.As == nil {
+		return do()
+	}
+	return o.As(do)
 }
 
 // ErrTooMuch refuses more than [Options.MaxBytes].
@@ -38,17 +48,35 @@ type Tree struct {
 	text   []byte
 	// Notes say what was left out because it is no file.
 	Notes []string
+
+	as func(do func() error) error // see [Options.As]
 }
 
 // Scan reads what is below a root. Devices, sockets and pipes are left out with a note.
 // The error names the first path that cannot be part of a bundle: a name that is
 // not plain text, a link that leads out.
 func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
-	t := &Tree{Manifest: &files.Manifest{}}
+	t := &Tree{Manifest: &files.Manifest{}, as: o.as}
 	holds := map[string]bool{} // directories in which something is taken
 	var dirs []string
+	err := o.as(func() error { return t.walk(ctx, root, &o, holds, &dirs) })
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Only) == 0 {
+		t.empty(dirs, holds)
+	}
+	if err := t.hash(ctx, root, o); err != nil {
+		return nil, err
+	}
+	t.text, t.Digest, err = files.Encode(t.Manifest)
+	return t, err
+}
+
+// walk lists what is below a root: its entries, and all directories. Holds gets those in which something is taken.
+func (t *Tree) walk(ctx context.Context, root *os.Root, o *Options, holds map[string]bool, dirs *[]string) error {
 	var total int64
-	err := fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -65,7 +93,7 @@ func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
 			return nil
 		}
 		if d.IsDir() {
-			dirs = append(dirs, p)
+			*dirs = append(*dirs, p)
 			return nil
 		}
 		if len(o.Only) > 0 && !files.Glob(o.Only, p) {
@@ -95,17 +123,6 @@ func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if len(o.Only) == 0 {
-		t.empty(dirs, holds)
-	}
-	if err := t.hash(ctx, root, o); err != nil {
-		return nil, err
-	}
-	t.text, t.Digest, err = files.Encode(t.Manifest)
-	return t, err
 }
 
 // empty adds the directories with nothing in them, the deepest first.
@@ -145,7 +162,7 @@ func (t *Tree) hash(ctx context.Context, root *os.Root, o Options) error {
 		g.Go(func() error {
 			buf := buffers.get()
 			defer buffers.put(buf)
-			return hashFile(ctx, root, e, buf[:files.ChunkSize])
+			return hashFile(ctx, root, e, buf[:files.ChunkSize], t.as)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -157,8 +174,8 @@ func (t *Tree) hash(ctx context.Context, root *os.Root, o Options) error {
 	return nil
 }
 
-func hashFile(ctx context.Context, root *os.Root, e *files.Entry, buf []byte) error {
-	f, err := open(root, e.Path)
+func hashFile(ctx context.Context, root *os.Root, e *files.Entry, buf []byte, as func(func() error) error) error {
+	f, err := openAs(root, e.Path, as)
 	if err != nil {
 		return err
 	}
@@ -183,6 +200,15 @@ func hashFile(ctx context.Context, root *os.Root, e *files.Entry, buf []byte) er
 		}
 	}
 	return ctx.Err()
+}
+
+// openAs is open with the rights that as gives.
+func openAs(root *os.Root, p string, as func(func() error) error) (f *os.File, err error) {
+	err = as(func() (err error) {
+		f, err = open(root, p)
+		return err
+	})
+	return f, err
 }
 
 // open opens a file that was one when its directory was listed. It does not wait for

@@ -24,7 +24,7 @@ type Store interface {
 	// Protect keeps a version, and chunks that it consists of, from being removed by
 	// gc for a day, whether they are there yet or not. What [Store.Missing] says after it stays true.
 	Protect(ctx context.Context, v Version) error
-	// Commit makes a version known. All of its chunks must be there.
+	// Commit makes a version known. All of its chunks must be there, and it must pass [Version.Validate].
 	Commit(ctx context.Context, v Version) error
 	// Version returns a version that was committed; else the error wraps [ErrNoVersion].
 	Version(ctx context.Context, d files.Digest) (Version, error)
@@ -58,6 +58,20 @@ type Version struct {
 	By string    `json:"by,omitempty"`
 }
 
+// Validate refuses a version whose list of files, or whose files, cannot be as large as it says. The store keeps
+// what clients write, so it is asked before one is stored and after it was read.
+func (v *Version) Validate() error {
+	switch {
+	case v.Size < 0 || v.Size > files.MaxManifest:
+		return fmt.Errorf("version %s: its list of files has %d bytes, more than %d", v.Digest.Short(), v.Size, files.MaxManifest)
+	case int64(len(v.Chunks)) != (v.Size+files.ChunkSize-1)/files.ChunkSize:
+		return fmt.Errorf("version %s: its list of files has %d chunks for %d bytes", v.Digest.Short(), len(v.Chunks), v.Size)
+	case v.Bytes < 0 || v.Bytes > files.MaxVersion:
+		return fmt.Errorf("version %s: its files have %d bytes together, more than %d", v.Digest.Short(), v.Bytes, int64(files.MaxVersion))
+	}
+	return nil
+}
+
 // parallel is how many chunks are on their way at once.
 const parallel = 12
 
@@ -72,8 +86,8 @@ func Manifest(ctx context.Context, s Store, d files.Digest) (*files.Manifest, er
 
 // ManifestOf is [Manifest] for a version that is at hand.
 func ManifestOf(ctx context.Context, s Source, v Version) (*files.Manifest, error) {
-	if v.Size > files.MaxManifest {
-		return nil, fmt.Errorf("version %s: its list of files has %d bytes, more than %d", v.Digest.Short(), v.Size, files.MaxManifest)
+	if err := v.Validate(); err != nil {
+		return nil, err
 	}
 	parts := make([][]byte, len(v.Chunks))
 	g, ctx := errgroup.WithContext(ctx)

@@ -37,6 +37,24 @@ func TestHousePlan(t *testing.T) {
 			t.Errorf("the house plan has a row for %s, which does not exist", row)
 		}
 	}
+	reads := map[string]bool{} // rows of clocks that say something
+	for _, p := range pkgs {
+		for _, f := range p.files {
+			if f.test || len(f.takes("time", clockReads...)) == 0 {
+				continue
+			}
+			if own := p.path + "/" + f.name; clocks[own] != "" {
+				reads[own] = true
+			} else {
+				reads[p.path] = true
+			}
+		}
+	}
+	for row := range clocks {
+		if !reads[row] {
+			t.Errorf("the table of clocks has a row for %s, which reads none", row)
+		}
+	}
 	for name := range exceptions {
 		if !there[name] {
 			t.Errorf("there is an exception for %s, which does not exist", name)
@@ -87,6 +105,10 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a timer in events", "events", "a.go", `import "time"; var _ = time.AfterFunc`, "time is an argument"},
 		{"a duration in task", "task", "a.go", `import "time"; var _ = time.Second`, ""},
 		{"a clock in a loop", "scheduler", "a.go", `import "time"; var _ = time.Now`, ""},
+		{"a clock in a client", "client", "a.go", `import "time"; var _ = time.Now`, "the log's time"},
+		{"a clock in a command", "cmd/millrace", "a.go", `import clock "time"; var _ = clock.Until`, "the log's time"},
+		{"a stopwatch in a command", "cmd/millrace", "run.go", `import "time"; var _ = time.Since`, ""},
+		{"a clock in a test", "client", "a_test.go", `import "time"; var _ = time.Now`, ""},
 		{"chance in task", "task", "a.go", `import "math/rand/v2"; var _ = rand.N[int]`, "chance is an argument"},
 		{"secret chance in node", "node", "a.go", `import "crypto/rand"; var _ = rand.Text`, "chance is an argument"},
 		{"a goroutine in task", "task", "a.go", `func f() { go f() }`, "starts a goroutine"},

@@ -22,27 +22,31 @@ var plan = map[string][]string{
 	"events":         {"task", "node"},
 	"events/logtest": {"events", "task", "node"},
 
-	"verify":      {"events", "task", "node"},
+	"verify":      {"events", "task", "task/schedule", "node"},
 	"projections": {"events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
-	"scheduler":   {"events", "task", "task/schedule", "node", "logclock"},
-	"worker":      {"events", "task", "node"},
+	"desk":        {"events", "task"},
+	"scheduler":   {"desk", "events", "task", "task/schedule", "node", "logclock"},
+	"worker":      {"events", "task", "node", "private"},
 	"ipc":         {},
+	"private":     {},
 	"retention":   {"task"},
 	"logclock":    {},
+	"local":       {"private"},
 
 	"monitor":        {"metrics", "events", "task", "node"},
-	"worker/process": {"worker", "ipc", "task"},
+	"worker/process": {"worker", "ipc", "task", "private"},
 
-	"worker/filecache": {"worker", "files", "files/tree", "task"},
-	"jet":              {"events", "files", "files/tree", "task", "task/schedule", "node"},
-	"client":           {"jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"worker/filecache": {"worker", "files", "files/tree", "task", "private"},
+	"jet":              {"local", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
+	"client":           {"desk", "jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
 	"cmd/millrace/bench":       anything,
 	"cmd/millrace/export":      {},
+	"cmd/millrace/screen":      {},
 	"cmd/millrace/chaos":       anything,
 	"cmd/millrace/chaos/proxy": {},
 
@@ -78,7 +82,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house", "jet"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -95,6 +99,52 @@ var (
 	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "metrics", "verify"}
 	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "metrics", "verify"}
 )
+
+// clockReads are the names by which a program reads its machine's clock.
+var clockReads = []string{"Now", "Since", "Until"}
+
+// Why a package or file reads the machine's clock.
+const (
+	// measures: the monotonic part of the readings tells how long something takes, or when to give
+	// it up; the wall part is neither stored nor compared with a time from elsewhere.
+	measures = "measures how long things take"
+	// otherwise: the program that starts this part gives it the log's time.
+	otherwise = "the machine's time is the default where the program gives no clock; else it measures how long things take"
+)
+
+// clocks are the packages and files that may read the machine's clock, with the reason. All others
+// take the time from the store ([jet.Store.Now]), from the client, or from what they were
+// configured with; package logclock keeps it. In client, api and the command line, where the times
+// of people are made, each file has a row of its own.
+var clocks = map[string]string{
+	"logclock": "keeps the log's time, from the machine's and what the log answers",
+
+	"desk/room.go":  measures,
+	"api/queues.go": measures,
+
+	"local/local.go":            "tells which server of this machine is the newest; the records never leave it",
+	"cmd/millrace/node_ping.go": measures,
+	"cmd/millrace/progress.go":  measures,
+	"cmd/millrace/run.go":       measures,
+	"cmd/millrace/signals.go":   measures,
+	"cmd/millrace/task_bulk.go": measures,
+	"cmd/millrace/tidy.go":      measures,
+
+	"cmd/millrace/bench":       measures,
+	"cmd/millrace/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
+	"cmd/millrace/chaos/proxy": measures,
+
+	"jet":              measures,
+	"monitor":          otherwise,
+	"projections":      measures,
+	"scheduler":        otherwise,
+	"worker":           otherwise,
+	"worker/filecache": "marks files of this machine with its time; " + otherwise,
+	"worker/process":   measures,
+	"events/logtest":   measures,
+
+	"examples/crawl/crawler": "is a program of a user",
+}
 
 // pkg is a package as the rules see it.
 type pkg struct {
@@ -212,6 +262,9 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 				say(f, "imports %s: chance is an argument here", chance)
 			}
 		}
+	}
+	if reads := f.takes("time", clockReads...); len(reads) > 0 && !slices.Contains(clockless, p.path) && clocks[p.path] == "" && clocks[p.path+"/"+f.name] == "" {
+		say(f, "%v: take the log's time from the store or the client; a file that only measures durations needs a row in clocks", reads)
 	}
 	if slices.Contains(still, p.path) {
 		if f.goroutines > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/logclock"
 	"millrace/task"
 )
 
@@ -72,6 +73,11 @@ type actor struct {
 	gone func()
 	dead bool // it is gone, and not only believed to be
 
+	clock *logclock.Clock
+	asked time.Time // when it asked for the log's time
+
+	// await has somebody choose what becomes of a call before the actor makes it.
+	await   func(*call) fate
 	fates   chan fate
 	pending *call     // what it stands before; nil while it waits for time to pass by itself
 	stopped time.Time // SIGSTOP until then
@@ -85,7 +91,11 @@ type ask struct {
 
 // start begins an actor and lets it run to its first call.
 func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
-	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate)}
+	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), clock: logclock.New(h.machine())}
+	a.await = func(c *call) fate {
+		h.asks <- ask{a, c}
+		return <-a.fates
+	}
 	h.actors = append(h.actors, a)
 	go func() {
 		defer func() {
@@ -93,6 +103,7 @@ func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
 				h.fail(fmt.Errorf("%s panics: %v\n%s", name, p, debug.Stack()))
 			}
 		}()
+		a.setClock(true)
 		body(a)
 	}()
 	h.quiet()
@@ -106,8 +117,7 @@ func (a *actor) ready(now time.Time) bool {
 
 // call stops the actor until the simulator has chosen what becomes of c.
 func (a *actor) call(c *call) error {
-	a.h.asks <- ask{a, c}
-	switch <-a.fates {
+	switch a.await(c) {
 	case requestLost:
 		return errFault(c)
 	case answerLost:

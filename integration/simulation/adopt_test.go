@@ -12,10 +12,9 @@ import (
 
 // leftover is an attempt that outlives its worker: what a shim has, and the folder beside it.
 type leftover struct {
-	task      task.Task
-	offer     *events.Offer
-	received  time.Time
-	confirmed time.Time
+	task  task.Task
+	offer *events.Offer
+	run   *run
 }
 
 // errLeft ends the work of a process on an attempt, but not the attempt.
@@ -30,17 +29,21 @@ func (w *workerProcess) takeUp(ctx context.Context) {
 	l.offer = &offer
 	var stop error = worker.ErrLeaseLost
 	t, err := w.rec.Load(ctx, l.task.ID)
-	if err == nil && time.Since(l.confirmed) < ackWait*2/3 {
-		if asked := time.Now(); offer.Extend(ctx) == nil {
-			l.confirmed = asked
-		}
+	if err == nil && time.Now().Before(l.run.stops()) {
+		_ = offer.Extend(ctx)
+		asked := time.Now()
 		switch t, _, err = w.rec.Do(ctx, t, task.Adopt{Epoch: l.task.Epoch, Node: string(w.node), Session: w.session, PID: 1}); {
 		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded):
 			stop = worker.ErrFenced
 		case err == nil:
-			l.task = t
-			stop = w.work(ctx, t, &offer, l.received)
+			l.run.confirm(asked)
+			if asked.Before(l.run.stops()) {
+				l.run.beaten = asked // the session that fell silent is not this one
+			}
+			w.h.endRun(l.run)
+			l.task, l.run.task, l.run.actor = t, t, w.actor
+			stop = w.work(ctx, l.run, &offer)
 		}
 	}
-	w.conclude(ctx, stop)
+	w.conclude(ctx, l.run, &offer, stop)
 }

@@ -23,6 +23,7 @@ func (h *history) startClient(name string) {
 		c := &client{actor: a, rec: h.recorder(a, name)}
 		for range orders {
 			a.turn("thinks", h.in(2*time.Second))
+			a.setClock(false)
 			if h.calm {
 				return
 			}
@@ -50,7 +51,7 @@ func (c *client) submit() {
 	s := c.h.submission(id)
 	for times := 1 + c.h.rng.IntN(4)/3; times > 0; times-- {
 		c.insist(func() error {
-			birth, err := task.Birth(s, nil, 0, time.Now())
+			birth, err := task.Birth(s, nil, 0, c.now())
 			if err != nil {
 				panic(err) // the simulation wrote it
 			}

@@ -20,6 +20,8 @@ type weather struct {
 	leap  float64 // share of steps in which much time passes
 	noise float64 // share of steps in which a stranger writes
 	lazy  float64 // share of attempts that do not look after their lease
+	early float64 // share of steps in which the server hands out again what is leased
+	skew  float64 // share of processes on a machine of which the clock is wrong
 	aimed float64 // share of tasks that are meant for certain nodes
 	fatal float64 // share of tasks that take down whoever runs them
 	swift float64 // share of steps in which a delayed write arrives, if there is one
@@ -44,12 +46,13 @@ func forecast(rng *rand.Rand) weather {
 		watched: rng.IntN(3) > 0,
 		pace:    fairPace,
 	}
-	w.aimed = share(0.6)
+	w.aimed, w.early = share(0.6), share(0.06)
 	if rng.IntN(10) == 0 {
 		return w
 	}
 	w.lost, w.blind, w.kill, w.stop = share(0.3), share(0.1), share(0.04), share(0.03)
 	w.leap, w.noise, w.lazy, w.fatal = share(0.06), share(0.06), share(0.3), share(0.1)
+	w.skew = share(1)
 	w.pace += time.Duration(rng.IntN(200)) * time.Millisecond
 	return w
 }
@@ -57,9 +60,24 @@ func forecast(rng *rand.Rand) weather {
 // fairPace is fast enough for everybody to do in time what they have to.
 const fairPace = 20 * time.Millisecond
 
-// fair weather is that in which nothing goes wrong.
+// fair weather is that in which nothing goes wrong, whatever the server hands out early.
 func (w *weather) fair() bool {
-	return w.pace <= fairPace && w.lost+w.blind+w.kill+w.stop+w.leap+w.noise+w.lazy+w.fatal == 0
+	return w.pace <= fairPace && w.lost+w.blind+w.kill+w.stop+w.leap+w.noise+w.lazy+w.fatal+w.skew == 0
+}
+
+// redeliver has the server hand out again what is leased: one offer, as after a restart, or all of
+// them, as when their consumers were lost. What is counted anew comes as if for the first time.
+func (h *history) redeliver() {
+	if h.rng.IntN(8) == 0 {
+		h.remark("server", "loses its consumers")
+		h.mem.LoseConsumers()
+		return
+	}
+	if out := h.mem.Out(); len(out) > 0 {
+		seq, fresh := out[h.rng.IntN(len(out))], h.rng.IntN(2) == 0
+		h.remark("server", fmt.Sprintf("hands out offer %d early", seq))
+		h.mem.Redeliver(seq, fresh)
+	}
 }
 
 // undisturbed: where nothing goes wrong, nobody has to repair anything, and no

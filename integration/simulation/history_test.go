@@ -32,7 +32,7 @@ type history struct {
 	asks         chan ask // buffered, so that nobody waits to ask
 	flying       []flight
 	replacements []replacement
-	beats        map[node.ID]node.Heartbeat
+	runs         map[task.ID][]*run
 	sessions     int
 	ids          int
 	calm         bool // faults are over: all come to an end
@@ -61,6 +61,8 @@ type history struct {
 type variant struct {
 	log      func(*port) events.Log
 	protocol func(*worker.Protocol) protocol
+	// nameless workers name nothing in their heartbeats.
+	nameless bool
 	// spared are the faults that do not happen, skipped the steps in which nothing
 	// does, and absent those of the cast who never come on.
 	spared, skipped map[int]bool
@@ -92,7 +94,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	rng := rand.New(dice)
 	h := &history{
 		seed: seed, dice: dice, rng: rng, weather: forecast(rng), variant: v,
-		beats: map[node.ID]node.Heartbeat{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, rated: map[string]*ratedUse{}, fold: newFold(),
+		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, rated: map[string]*ratedUse{}, fold: newFold(),
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
@@ -155,6 +157,12 @@ func (h *history) step() {
 	if h.chance(h.weather.noise) {
 		if h.fault() {
 			h.disturb()
+		}
+		return
+	}
+	if h.chance(h.weather.early) {
+		if h.fault() {
+			h.redeliver()
 		}
 		return
 	}
@@ -245,7 +253,7 @@ func (h *history) log(a *actor) events.Log {
 }
 
 func (h *history) recorder(a *actor, who string) *events.Recorder {
-	return &events.Recorder{Log: h.log(a), Actor: who, Now: time.Now, NewID: h.newID}
+	return &events.Recorder{Log: h.log(a), Actor: who, Now: a.now, NewID: h.newID}
 }
 
 func (h *history) newID(time.Time) string {

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 	"millrace/verify"
 	"millrace/worker"
 )
 
 // enough seeds to find any of the mutations.
-const enough = 200
+const enough = 1000
 
 // A simulation that finds nothing proves something only if it finds what is
 // there: each of these histories lacks one rule, and the promise that hangs on
@@ -28,6 +30,9 @@ func TestMutations(t *testing.T) {
 	}{
 		{"the log ignores the expected sequence", variant{log: func(p *port) events.Log { return unchecked{p} }}, errI3, verify.OneEpoch},
 		{"a fenced result is recorded all the same", variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3, verify.OneEpoch},
+		{"an offer that is delivered ends a lease", variant{protocol: func(p *worker.Protocol) protocol { return credulous(p) }}, errOverlap, verify.OneEpoch},
+		{"heartbeats name nothing", variant{nameless: true}, errOverlap, 0},
+		{"a node that beats holds all its leases", variant{protocol: func(p *worker.Protocol) protocol { return trustful(p) }}, errI2, verify.OneEnd},
 		{"any offer takes an attempt over", variant{protocol: func(p *worker.Protocol) protocol { return grabbing{p} }}, errI3, verify.OneEpoch},
 		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2, verify.OneEnd},
 		{"a birth without an answer counts as recorded", variant{log: func(p *port) events.Log { return trusting{p} }}, errI2, verify.Survival},
@@ -49,6 +54,36 @@ func TestMutations(t *testing.T) {
 			t.Errorf("%d seeds did not find that %v", enough, m.promise)
 		})
 	}
+}
+
+// credulous takes every delivery for the end of a lease: its accounts are of a day later.
+func credulous(p *worker.Protocol) *worker.Protocol {
+	p.Accounts = &events.Accounts{Log: p.Accounts.Log, Beats: pulses{p.Accounts.Beats, func(n *node.Pulse) {
+		*n = node.Pulse{Now: n.Now.Add(24 * time.Hour)}
+	}}, Lease: ackWait}
+	return p
+}
+
+// trustful takes a heartbeat for a word about everything that its node was seen to run.
+func trustful(p *worker.Protocol) *worker.Protocol {
+	p.Accounts = &events.Accounts{Log: p.Accounts.Log, Beats: pulses{p.Accounts.Beats, func(n *node.Pulse) {
+		for seq := range uint64(1000) {
+			n.Beat.Runs = append(n.Beat.Runs, seq)
+		}
+	}}, Lease: ackWait}
+	return p
+}
+
+// pulses are heartbeats as somebody sees them who is wrong about them.
+type pulses struct {
+	events.Pulses
+	seen func(*node.Pulse)
+}
+
+func (p pulses) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+	n, err := p.Pulses.Pulse(ctx, id)
+	p.seen(&n)
+	return n, err
 }
 
 // unchecked records facts wherever the chain stands.

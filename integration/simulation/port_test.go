@@ -87,6 +87,27 @@ func (p *port) NodeAfter(ctx context.Context, id node.ID, seq uint64) (records [
 	return records, err
 }
 
+func (p *port) Pulse(ctx context.Context, id node.ID) (pulse node.Pulse, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the heartbeat of " + string(id), do: func() (err error) {
+		pulse, err = p.Memory.Pulse(ctx, id)
+		return err
+	}})
+	return pulse, err
+}
+
+// beat stores a heartbeat, unless a later one of the same process is stored: what a process sends
+// over one connection arrives in order, and package jet has the server refuse what comes over an
+// earlier one.
+func (p *port) beat(id node.ID, h node.Heartbeat, last *int, number int) error {
+	return p.actor.call(&call{kind: write, op: "beat", do: func() error {
+		if number < *last {
+			return nil
+		}
+		*last = number
+		return p.Memory.Beat(context.Background(), id, h, nodeTTL)
+	}})
+}
+
 // pull takes an offer if there is one. If the answer is lost, the offer may be
 // on its way to nobody: its lease has to run out.
 func (p *port) pull(offers *events.MemoryOffers) *events.Offer {

@@ -21,10 +21,11 @@ var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Sla
 func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
-			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}})
+			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Now: a.now})
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))
+				a.setClock(false)
 				_ = look(s, context.Background()) // the next look tries again
 			}
 		})
@@ -148,6 +149,11 @@ func (v *view) Parents(_ context.Context, limit int) ([]task.ID, error) {
 	return v.those(limit, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 }), err
 }
 
+func (v *view) Spawned(_ context.Context, parent task.ID) ([]task.ID, error) {
+	err := v.ask("list children")
+	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Parent == parent && !t.State.Terminal() }), err
+}
+
 func (v *view) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
 	err := v.ask("look at states")
 	ends := map[task.ID]task.End{}
@@ -183,18 +189,18 @@ func (b beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, e
 	return h, ok, err
 }
 
+// Pulse reads one with the times of the log.
+func (b beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+	return (&port{b.actor.h.mem, b.actor}).Pulse(ctx, id)
+}
+
 // WatchBeats is not part of a history: its schedulers look when it is their turn.
 func (b beats) WatchBeats(context.Context, func(node.ID), func()) error { return nil }
 
-func (b beats) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
-	alive := map[node.ID]node.Heartbeat{}
-	err := b.actor.call(&call{kind: read, op: "list heartbeats", do: func() error {
-		for id, beat := range b.actor.h.beats {
-			if time.Since(beat.At) < nodeTTL {
-				alive[id] = beat
-			}
-		}
-		return nil
+func (b beats) Alive(ctx context.Context) (alive map[node.ID]node.Heartbeat, err error) {
+	err = b.actor.call(&call{kind: read, op: "list heartbeats", do: func() (err error) {
+		alive, err = b.actor.h.mem.Alive(ctx)
+		return err
 	}})
 	return alive, err
 }

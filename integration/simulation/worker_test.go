@@ -39,7 +39,10 @@ type workerProcess struct {
 	node     node.ID
 	session  string
 	beaten   time.Time
+	beats    int // how many were sent
+	stored   int // the latest that was stored
 	leaving  bool
+	runs     *run      // the attempt that runs, or reports; nil for none
 	has      *leftover // the attempt that runs, if it outlives the process
 }
 
@@ -52,7 +55,10 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 	a := h.start(session, mortal, func(a *actor) {
 		w.actor, w.port = a, &port{h.mem, a}
 		w.rec = h.recorder(a, "")
-		honest := &worker.Protocol{Recorder: w.rec, Node: id, Session: session}
+		honest := &worker.Protocol{
+			Recorder: w.rec, Node: id, Session: session, Labels: w.self().Selectable,
+			Accounts: &events.Accounts{Log: w.port, Beats: w.port, Lease: ackWait},
+		}
 		w.protocol = honest
 		if h.variant.protocol != nil {
 			w.protocol = h.variant.protocol(honest)
@@ -75,10 +81,34 @@ type replacement struct {
 	left *leftover // what the process before has left; nil for nothing
 }
 
+// self is what the node says of itself.
+func (w *workerProcess) self() *node.Node {
+	return &node.Node{ID: w.node, State: node.Ready, Profile: node.Profile{Slots: 1, Queues: queues}}
+}
+
+// choose has the node pull from the routes of selectors that it matches, as it finds them at this moment.
+func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
+	declared, err := w.h.mem.Declared(ctx)
+	var names []string
+	for _, d := range declared {
+		if rule, _ := w.self().Excluded(node.Want{Queue: d.Queue, Needs: d.Needs}); rule == "" || rule.Passing() {
+			names = append(names, d.Route())
+		}
+	}
+	if err == nil {
+		err = offers.Also(ctx, names)
+	}
+	if err != nil {
+		panic(err) // a log in memory always has them
+	}
+}
+
 func (w *workerProcess) run() {
 	ctx := context.Background()
 	for {
-		_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: node.Profile{Slots: 1, Queues: queues}})
+		profile := w.self().Profile
+		profile.TTL = task.Duration(nodeTTL)
+		_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
 		if err == nil {
 			break
 		}
@@ -87,12 +117,21 @@ func (w *workerProcess) run() {
 	if err != nil {
 		panic(err) // a log in memory always has them
 	}
+	for w.beaten.IsZero() && !w.leaving { // a session that is not online is over, to the others
+		if w.keepBeating(); w.beaten.IsZero() {
+			w.turn("is not online", w.h.in(time.Second/2))
+		}
+	}
 	if w.has != nil {
 		w.takeUp(ctx)
 	}
 	for !w.leaving {
 		w.keepBeating()
-		offer := w.port.pull(offers.(*events.MemoryOffers))
+		w.choose(ctx, offers)
+		var offer *events.Offer
+		if time.Since(w.beaten) < stopAfter { // else nothing that it runs would be safe
+			offer = w.port.pull(offers.(*events.MemoryOffers))
+		}
 		switch {
 		case offer == nil:
 			w.turn("idles", w.h.in(time.Second/2))
@@ -113,11 +152,14 @@ func (w *workerProcess) run() {
 
 func (w *workerProcess) leave(ctx context.Context) {
 	w.leaving = true
+	if w.runs != nil {
+		w.beat() // the last word about what it leaves
+	}
 	_, _, _ = w.rec.DoNode(ctx, w.node, node.Drain{Session: w.session, Reason: "asked to end"})
 	_, _, _ = w.rec.DoNode(ctx, w.node, node.Leave{Session: w.session, Reason: "the worker has ended"})
 	_ = w.call(&call{kind: write, op: "forget", do: func() error {
-		if w.h.beats[w.node].Session == w.session {
-			delete(w.h.beats, w.node)
+		if p, _ := w.h.mem.Pulse(ctx, w.node); p.Beat.Session == w.session {
+			return w.h.mem.Forget(ctx, w.node)
 		}
 		return nil
 	}})
@@ -128,13 +170,34 @@ func (w *workerProcess) keepBeating() {
 	if time.Since(w.beaten) < beat {
 		return
 	}
-	h := node.Heartbeat{Session: w.session, At: time.Now()}
-	if w.call(&call{kind: write, op: "beat", do: func() error { w.h.beats[w.node] = h; return nil }}) != nil {
+	w.setClock(false)
+	w.beat()
+}
+
+// beat says that the node lives, and what it has run for a while.
+func (w *workerProcess) beat() {
+	asked := time.Now()
+	h := node.Heartbeat{Session: w.session, At: w.now()}
+	named := w.runs != nil && !w.runs.lazy && asked.Sub(w.runs.began) >= nameAfter
+	claimed := named // as the worker believes
+	named = named && !w.h.variant.nameless
+	if named {
+		h.Runs = []uint64{w.runs.task.Epoch}
+	}
+	w.beats++
+	if w.port.beat(w.node, h, &w.stored, w.beats) != nil {
 		return
 	}
-	w.beaten = h.At
-	if _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); errors.Is(err, node.ErrSuperseded) {
+	if claimed {
+		w.runs.confirm(asked)
+	}
+	switch _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); {
+	case errors.Is(err, node.ErrSuperseded):
 		w.leaving = true
+	case err == nil:
+		if w.beaten = asked; w.runs != nil && asked.Before(w.runs.stops()) {
+			w.runs.beaten = asked
+		}
 	}
 }
 
@@ -145,45 +208,50 @@ func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	if err != nil || !mine {
 		return
 	}
+	r := &run{task: t, actor: w.actor, began: received, confirmed: received, beaten: w.beaten, lazy: w.h.chance(w.h.weather.lazy) && !w.h.calm, outlives: t.Spec.Adopts()}
 	if t.Spec.Adopts() {
-		w.has = &leftover{task: t, offer: offer, received: received, confirmed: received}
-		w.conclude(ctx, w.work(ctx, t, offer, received))
+		w.has = &leftover{task: t, offer: offer, run: r}
+	}
+	w.conclude(ctx, r, offer, w.work(ctx, r, offer))
+}
+
+// conclude ends an attempt, unless the process leaves it to the next one.
+func (w *workerProcess) conclude(ctx context.Context, r *run, offer *events.Offer, stop error) {
+	if errors.Is(stop, errLeft) {
 		return
 	}
-	w.end(ctx, t, offer, w.work(ctx, t, offer, received))
-}
-
-// conclude ends an attempt that outlives the process, unless that is what it does.
-func (w *workerProcess) conclude(ctx context.Context, stop error) {
-	if !errors.Is(stop, errLeft) {
-		w.end(ctx, w.has.task, w.has.offer, stop)
-		w.has = nil
-	}
-}
-
-func (w *workerProcess) end(ctx context.Context, t task.Task, offer *events.Offer, stop error) {
 	if stop != nil && w.h.rng.IntN(2) == 0 {
 		w.turn("stops", w.h.in(time.Second))
 	}
-	w.report(ctx, t, offer, w.command(t, stop))
+	w.h.endRun(r)
+	w.report(ctx, r.task, offer, w.command(r.task, stop))
+	w.runs, w.has = nil, nil
 }
 
 // fatal is the handler that takes its process down.
 const fatal = "fatal"
 
 // work runs an attempt. It returns why it was stopped, nil if it came to its end.
-func (w *workerProcess) work(ctx context.Context, t task.Task, offer *events.Offer, confirmed time.Time) error {
-	lazy := w.h.chance(w.h.weather.lazy) && !w.h.calm
+func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) error {
+	w.runs = r
+	if !r.lazy && !time.Now().Before(r.stops()) {
+		return worker.ErrLeaseLost // the answer to the claim came too late
+	}
+	w.h.begin(r)
+	extended := r.confirmed
 	for range w.h.rng.IntN(7) {
 		w.turn("works", w.h.in(ackWait/6))
-		if t.Spec.Handler == fatal {
+		if r.task.Spec.Handler == fatal {
 			w.die()
 		}
-		w.keepBeating()
 		now := time.Now()
-		if run := t.Spec.Timeout.Run.Std(); run > 0 && now.After(t.StartedAt.Add(run)) {
+		if run := r.task.Spec.Timeout.Run.Std(); run > 0 && w.now().After(r.task.StartedAt.Add(run)) {
 			return worker.ErrTimeout
 		}
+		if !r.lazy && !now.Before(r.stops()) {
+			return worker.ErrLeaseLost
+		}
+		w.keepBeating()
 		if w.leaving || w.mortal && !w.h.calm && w.h.chance(w.h.weather.stop) {
 			w.leaving = true
 			if w.has != nil {
@@ -192,20 +260,13 @@ func (w *workerProcess) work(ctx context.Context, t task.Task, offer *events.Off
 			}
 			return worker.ErrShutdown
 		}
-		if lazy || now.Sub(confirmed) < ackWait/3 {
+		if r.lazy || now.Sub(extended) < ackWait/3 {
 			continue
 		}
-		if now.Sub(confirmed) >= ackWait*2/3 {
-			return worker.ErrLeaseLost
+		if offer.Extend(ctx) == nil {
+			extended = now
 		}
-		if offer.Extend(ctx) != nil {
-			continue
-		}
-		confirmed = now
-		if w.has != nil {
-			w.has.confirmed = now
-		}
-		if stop := w.look(ctx, t); stop != nil {
+		if stop := w.look(ctx, r.task); stop != nil {
 			return stop
 		}
 	}

@@ -13,7 +13,7 @@ var vocabulary = map[string][]string{
 	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":          {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
 	"timeout":      {"pending", "run", "total", "extend", "idle", "heartbeat", "stop", "setup"},
-	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "budget"},
+	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "avoid_wait", "budget"},
 	"signal":       {"name", "timeout", "on_timeout"},
 	"breaker":      {"failures", "within", "cooldown", "half_open", "on_open"},
 	"place":        {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "sticky", "prefer", "prefer_wait", "no_node", "queue"},

@@ -225,6 +225,7 @@ func (r *reader) retry(v value) (t task.Retry) {
 		"budget":    func(v value) { t.Budget = r.duration(v) },
 
 		"avoid_node": func(v value) { t.AvoidNode = r.yes(v) },
+		"avoid_wait": func(v value) { t.AvoidWait = r.duration(v) },
 	})
 	return t
 }

@@ -196,12 +196,12 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
 }
 
-// Refuse is the fact that no task can be made for a tick, and why.
-func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, why string) task.ScheduleSkipped {
+// Refuse is the fact that no task can be made for a tick, and why: a reason, and words.
+func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, reason, why string) task.ScheduleSkipped {
 	if o.Tick.After(l.Last) {
 		l.Last = o.Tick
 	}
-	return skipped(revision, o, l, task.SkipInvalid, why)
+	return skipped(revision, o, l, reason, why)
 }
 
 // Release says whether a tick that waited gets its task now; nil if not.

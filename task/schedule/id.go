@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"crypto/sha256"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -13,9 +12,7 @@ import (
 // asked for, so that a tick has one task. Its time is the tick's.
 func TaskID(name string, tick time.Time) task.ID {
 	tick = tick.UTC()
-	sum := sha256.Sum256([]byte(name + "\x00" + tick.Format(time.RFC3339Nano)))
-	var id ulid.ULID
-	copy(id[6:], sum[:])
-	_ = id.SetTime(uint64(min(max(tick.UnixMilli(), 0), int64(ulid.MaxTime())))) // it is in bounds
-	return task.ID(id.String())
+	var at ulid.ULID
+	_ = at.SetTime(uint64(min(max(tick.UnixMilli(), 0), int64(ulid.MaxTime())))) // it is in bounds
+	return task.DerivedID(task.ID(at.String()), name+"\x00"+tick.Format(time.RFC3339Nano))
 }

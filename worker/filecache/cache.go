@@ -9,13 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/singleflight"
 
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/private"
 )
 
 // Config says where a cache lies and what it may hold.
@@ -33,8 +37,13 @@ const DefaultLimit = 10 << 30
 
 // Cache keeps versions on disk. It is safe for concurrent use, by several processes as well.
 type Cache struct {
-	cfg   Config
-	store tree.Store
+	cfg     Config
+	store   tree.Store
+	studies singleflight.Group
+	free    func(dir string) (int64, bool) // what may still be written there
+
+	mu    sync.Mutex
+	knows map[string]known // guarded by mu; by key
 }
 
 // New returns the cache in a directory. The error says why that cannot be used.
@@ -42,23 +51,26 @@ func New(store tree.Store, cfg Config) (*Cache, error) {
 	if cfg.Limit == 0 {
 		cfg.Limit = DefaultLimit
 	}
-	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("cache of files: %w", err)
-	}
-	cfg.Dir = dir
+	above, name := filepath.Split(filepath.Clean(cfg.Dir))
+	dir, err := private.Passage(above, name) // to where another user makes a setup
 	for _, sub := range []string{"trees", "locks"} {
-		if err := os.MkdirAll(filepath.Join(cfg.Dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("cache of files: %w; choose another directory with --files-cache", err)
+		if err == nil {
+			_, err = private.Passage(above, name, sub)
 		}
 	}
-	return &Cache{cfg: cfg, store: store}, nil
+	if err != nil {
+		return nil, fmt.Errorf("cache of files: %w; choose another directory with --files-cache", err)
+	}
+	cfg.Dir = dir
+	return &Cache{cfg: cfg, store: store, free: freeBytes, knows: map[string]known{}}, nil
 }
 
 // Setup is what is to be made of a version.
 type Setup struct {
 	// Lines tell one setup from another.
 	Lines []string
+	// User is the user that makes it, "" for this program's own. What one has made no other gets.
+	User string
 	// Run makes it in a directory that holds the version.
 	Run func(ctx context.Context, dir string) error
 }
@@ -68,6 +80,9 @@ type Use struct {
 	// Version is "" for no files at all, which a setup may add to.
 	Version files.Digest
 	Setup   *Setup
+	// Shared says that the directory is used where it is, so that there must be nothing in it that is not of
+	// the version. Those that have a copy or links get nothing else anyway.
+	Shared bool
 	// Fetched hears what was done to get the version, if it was not there; Progress hears now and
 	// then how far that is. Both may be nil.
 	Fetched  func(tree.Fetched, time.Duration)
@@ -101,14 +116,13 @@ func (s slot) markFile() string { return filepath.Join(s.dir, "ready") }
 type mark struct {
 	Version files.Digest `json:"version,omitempty"`
 	Setup   []string     `json:"setup,omitempty"`
-	// Boot is that of the machine. What was written during an earlier one may not have
-	// reached the disk before that ended.
-	Boot string    `json:"boot,omitempty"`
-	Made time.Time `json:"made"`
+	// Contents are what setup commands have made. What a version holds its own digest says.
+	Contents files.Digest `json:"contents,omitempty"`
+	Made     time.Time    `json:"made"`
 }
 
 // Checkout returns a directory with a version. The first that wants it makes it, others wait
-// for that. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk] or what Setup.Run returned.
+// for that. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk], [ErrTooLarge] or what Setup.Run returned.
 func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
 	key, how := string(u.Version), c.fetch
 	switch {
@@ -117,21 +131,25 @@ func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
 		if err != nil {
 			return nil, err
 		}
-		key = string(files.DigestOf([]byte("setup\n"+string(u.Version)+"\n"+string(text)))) + "-setup"
+		text = fmt.Appendf(nil, "setup\n%s\n%s", u.Version, text)
+		if u.Setup.User != "" {
+			text = fmt.Appendf(text, "\nuser\n%q", u.Setup.User)
+		}
+		key = string(files.DigestOf(text)) + "-setup"
 		how = c.prepare
 	case u.Version == "":
 		return nil, errors.New("nothing is asked of the cache")
 	}
 	s := c.slot(key)
 	for range maxMakes {
-		held, err := c.hold(ctx, s)
+		held, err := c.hold(ctx, s, u)
 		if held != nil || err != nil {
 			return held, err
 		}
 		if err := c.make(ctx, s, u, how); err != nil {
 			return nil, err
 		}
-		if held, err := c.hold(ctx, s); held != nil || err != nil {
+		if held, err := c.hold(ctx, s, u); held != nil || err != nil {
 			c.trim(c.cfg.Limit)
 			return held, err
 		}
@@ -154,12 +172,12 @@ func (c *Cache) lock(key string) *flock.Flock {
 }
 
 // hold returns the directory if it is whole and sound, else nil.
-func (c *Cache) hold(ctx context.Context, s slot) (*Held, error) {
+func (c *Cache) hold(ctx context.Context, s slot, u Use) (*Held, error) {
 	l := c.lock(s.key)
 	if _, err := l.TryRLockContext(ctx, lockPoll); err != nil {
 		return nil, fmt.Errorf("wait for files: %w", err)
 	}
-	if !s.sound() {
+	if !c.sound(s, u) {
 		_ = l.Close()
 		return nil, nil
 	}
@@ -175,9 +193,10 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 		return fmt.Errorf("wait for files: %w", err)
 	}
 	defer l.Close()
-	if s.sound() {
+	if c.sound(s, u) {
 		return nil
 	}
+	c.forget(s)
 	// From here on it does not count until it has a mark again.
 	if err := os.Remove(s.markFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -193,7 +212,12 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 	if err != nil {
 		return err
 	}
-	m := mark{Version: u.Version, Boot: bootID(), Made: time.Now().UTC()}
+	made, err := c.study(s)
+	if err != nil {
+		return fmt.Errorf("%w: %w", c.unsteady(), err)
+	}
+	c.learn(s, made)
+	m := mark{Version: u.Version, Contents: made.contents, Made: time.Now().UTC()}
 	if u.Setup != nil {
 		m.Setup = u.Setup.Lines
 	}
@@ -212,25 +236,13 @@ func writeWhole(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
+// openPlain opens a file that is one, and no link to one.
+func openPlain(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+}
+
 // setUp tells whether setup commands have been there.
 func (s slot) setUp() bool { return strings.HasSuffix(s.key, "-setup") }
-
-// sound tells whether the directory is whole and nobody has written to its files.
-func (s slot) sound() bool {
-	text, err := os.ReadFile(s.markFile())
-	var m mark
-	if err != nil || json.Unmarshal(text, &m) != nil {
-		return false
-	}
-	if s.setUp() {
-		return true // it was brought to disk, and nobody knows how it must look
-	}
-	if m.Boot != bootID() {
-		return false // is read and compared again
-	}
-	manifest, err := s.readManifest()
-	return err == nil && unchanged(s.tree(), manifest)
-}
 
 func (s slot) readManifest() (*files.Manifest, error) {
 	text, err := os.ReadFile(s.manifest())
@@ -241,42 +253,4 @@ func (s slot) readManifest() (*files.Manifest, error) {
 		return nil, err
 	}
 	return files.Parse(text)
-}
-
-// unchanged looks at size, mode and time of each file. Every write moves the time, and
-// only who means to can put it back.
-func unchanged(dir string, m *files.Manifest) bool {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	for i := range m.Entries {
-		e := &m.Entries[i]
-		info, err := root.Lstat(filepath.FromSlash(e.Path))
-		if err != nil {
-			return false
-		}
-		switch {
-		case e.Dir:
-			if !info.IsDir() {
-				return false
-			}
-		case e.Link != "":
-			if now, err := root.Readlink(e.Path); err != nil || now != e.Link {
-				return false
-			}
-		case !sameFile(info, e):
-			return false
-		}
-	}
-	return true
-}
-
-func sameFile(info fs.FileInfo, e *files.Entry) bool {
-	mode := fs.FileMode(0o444)
-	if e.Exec {
-		mode = 0o555
-	}
-	return info.Mode() == mode && info.Size() == e.Size && info.ModTime().Equal(tree.Stamp)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,8 +140,8 @@ func TestVersionsShareFiles(t *testing.T) {
 	defer two.Release()
 	a, errA := os.Stat(one.Dir + "/same")
 	b, errB := os.Stat(two.Dir + "/renamed")
-	if errA != nil || errB != nil || !os.SameFile(a, b) {
-		t.Error("a file that two versions have in common is there twice", errA, errB)
+	if errA != nil || errB != nil || os.SameFile(a, b) {
+		t.Error("who spoils a file of one version spoils that of another", errA, errB)
 	}
 	if got := w.store.Gets() - before; got != 2 { // the end of big, and the list
 		t.Errorf("%d chunks were fetched, want 2", got)
@@ -150,7 +151,7 @@ func TestVersionsShareFiles(t *testing.T) {
 	}
 }
 
-// TestSpoiledFilesAreMended writes to the cache as a task of the superuser could.
+// TestSpoiledFilesAreMended writes to the cache as a task of the worker's user can.
 func TestSpoiledFilesAreMended(t *testing.T) {
 	w := newWorld(t, 0)
 	v := w.push(map[string]string{"a": "A", "b": "B"})
@@ -176,7 +177,111 @@ func TestSpoiledFilesAreMended(t *testing.T) {
 		return errors.Join(os.Remove(dir+"/b"), os.Symlink("/etc/passwd", dir+"/b"))
 	})
 	spoil(func(dir string) error { return os.Chmod(dir+"/b", 0o600) })
+	spoil(func(dir string) error { return overwrite(dir+"/a", "Z") })
+	spoil(func(dir string) error { return errors.Join(overwrite(dir+"/a", "Z"), os.Chmod(dir, 0o555)) })
 	h.Release()
+	// Another process knows nothing of what this one has read, and reads it itself.
+	if err := overwrite(h.Dir+"/a", "Z"); err != nil {
+		t.Fatal(err)
+	}
+	w.cache = w.another(0)
+	h = w.checkout(filecache.Use{Version: v})
+	defer h.Release()
+	if a := w.read(h.Dir + "/a"); a != "A" {
+		t.Errorf("another process finds %q", a)
+	}
+}
+
+// overwrite writes to a file and leaves size, mode and time as they were.
+func overwrite(name, text string) error {
+	was, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(name, 0o644), os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, was.Mode()), os.Chtimes(name, was.ModTime(), was.ModTime()))
+}
+
+// TestSpoiledSetupIsMadeAgain: what setup commands have left is held against what it was, too.
+func TestSpoiledSetupIsMadeAgain(t *testing.T) {
+	w := newWorld(t, 0)
+	runs := 0
+	use := filecache.Use{Setup: &filecache.Setup{Lines: []string{"make"}, Run: func(_ context.Context, dir string) error {
+		runs++
+		return errors.Join(os.Mkdir(dir+"/bin", 0o755), os.WriteFile(dir+"/bin/tool", []byte("good"), 0o755), os.Symlink("/usr/bin", dir+"/link"))
+	}}}
+	for i, spoil := range []func(dir string) error{
+		func(dir string) error { return overwrite(dir+"/bin/tool", "EVIL") },
+		func(dir string) error {
+			return errors.Join(os.Chmod(dir+"/bin", 0o755), os.WriteFile(dir+"/bin/more", nil, 0o755), os.Chmod(dir+"/bin", 0o555))
+		},
+		func(dir string) error { return os.Chmod(dir+"/bin/tool", 0o444) },
+		func(dir string) error {
+			return errors.Join(os.Chmod(dir, 0o755), os.Remove(dir+"/link"), os.Symlink("/tmp", dir+"/link"), os.Chmod(dir, 0o555))
+		},
+		func(string) error { w.cache = w.another(0); runs--; return nil }, // who has not made it takes it as it is
+		func(dir string) error { w.cache = w.another(0); return overwrite(dir+"/bin/tool", "EVIL") },
+		nil,
+	} {
+		h := w.checkout(use)
+		if got, link := w.read(h.Dir+"/bin/tool"), ""; got != "good" {
+			t.Errorf("step %d: the tool is %q", i, got)
+		} else if link, _ = os.Readlink(h.Dir + "/link"); link != "/usr/bin" {
+			t.Errorf("step %d: the link leads to %q", i, link)
+		}
+		h.Release()
+		if again := w.checkout(use); again.Dir != h.Dir || runs != i+1 && i < 4 {
+			t.Errorf("step %d: setup ran %d times", i, runs)
+		} else {
+			again.Release()
+		}
+		if spoil != nil {
+			if err := spoil(h.Dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if runs != 5 {
+		t.Errorf("setup ran %d times, want 5: at first, and for each time that it was spoiled but those that nobody saw", runs)
+	}
+}
+
+// TestStrangersInSharedFiles: who uses the directory itself finds nothing that somebody has added.
+func TestStrangersInSharedFiles(t *testing.T) {
+	w := newWorld(t, 0)
+	v := w.push(map[string]string{"a": "A", "d/b": "B"})
+	use := filecache.Use{Version: v, Shared: true}
+	h := w.checkout(use)
+	for _, at := range []string{"/sitecustomize.py", "/d/sitecustomize.py"} {
+		dir := filepath.Dir(h.Dir + at)
+		if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(h.Dir+at, nil, 0o644), os.Chmod(dir, 0o555)); err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+		h = w.checkout(use)
+		if _, err := os.Stat(h.Dir + at); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", at, err)
+		}
+	}
+	h.Release()
+}
+
+// TestYoungFilesAreReadAgain: of two changes at nearly the same time the kernel may note one. A file that is
+// spoiled right after it was made, or read, is found all the same.
+func TestYoungFilesAreReadAgain(t *testing.T) {
+	w := newWorld(t, 0)
+	for i := range 10 {
+		v := w.push(map[string]string{"a": fmt.Sprintf("%03d", i)})
+		h := w.checkout(filecache.Use{Version: v})
+		if err := overwrite(h.Dir+"/a", "bad"); err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+		h = w.checkout(filecache.Use{Version: v})
+		if got := w.read(h.Dir + "/a"); got == "bad" {
+			t.Fatalf("file %d is spoiled", i)
+		}
+		h.Release()
+	}
 }
 
 func TestCopiesAreTheAttemptsOwn(t *testing.T) {
@@ -231,6 +336,58 @@ func TestRoomIsMade(t *testing.T) {
 	if _, err := os.Stat(dirs[4]); err != nil {
 		t.Error("the one that was used last was removed", err)
 	}
+}
+
+// TestChunkBomb: a short list may name one chunk a thousand times. It is refused before a byte is written.
+func TestChunkBomb(t *testing.T) {
+	w := newWorld(t, 50<<20)
+	chunk := []byte(strings.Repeat("x", files.ChunkSize))
+	e := files.Entry{Size: 1000 * files.ChunkSize, Chunks: make([]files.Digest, 1000)}
+	for i := range e.Chunks {
+		e.Chunks[i] = files.DigestOf(chunk)
+	}
+	commit := func(entries ...files.Entry) files.Digest {
+		text, digest, err := files.Encode(&files.Manifest{Entries: entries})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := tree.Version{Digest: digest, Size: int64(len(text)), Bytes: 10}
+		for i := 0; i < len(text); i += files.ChunkSize {
+			part := text[i:min(i+files.ChunkSize, len(text))]
+			v.Chunks = append(v.Chunks, files.DigestOf(part))
+			if err := w.store.Put(t.Context(), files.DigestOf(part), part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.store.Put(t.Context(), e.Chunks[0], chunk), w.store.Commit(t.Context(), v)); err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	var many []files.Entry // nothing but names
+	for i := range 20_000 {
+		many = append(many, files.Entry{Path: fmt.Sprintf("f%05d", i)})
+	}
+	one := e
+	one.Path = "bomb"
+	for what, v := range map[string]files.Digest{"a file": commit(one), "empty files": commit(many...)} {
+		if h, err := w.cache.Checkout(t.Context(), filecache.Use{Version: v}); !errors.Is(err, filecache.ErrTooLarge) {
+			t.Errorf("%s: %v, want ErrTooLarge", what, err)
+			h.Release()
+		}
+		if left, _ := filepath.Glob(w.dir + "/trees/" + string(v) + "/tree/*"); len(left) > 0 {
+			t.Errorf("%s: it has written %d entries", what, len(left))
+		}
+	}
+	// A cache that may hold it looks at the disk.
+	w.cache = w.another(1 << 40)
+	w.cache.SetFree(one.Size)
+	if h, err := w.cache.Checkout(t.Context(), filecache.Use{Version: commit(one)}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%v, want ENOSPC", err)
+		h.Release()
+	}
+	w.cache.SetFree(one.Size + 1<<20)
+	w.checkout(filecache.Use{Version: commit(one)}).Release()
 }
 
 func TestSetupRunsOnce(t *testing.T) {

@@ -1,9 +1,10 @@
 package filecache
 
 import (
+	"io/fs"
 	"os"
-	"strings"
-	"sync"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,14 +12,23 @@ import (
 // cloneFile lets a file share the blocks of another one, where the file system can.
 func cloneFile(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }
 
-// bootID names the time since the machine was started.
-var bootID = sync.OnceValue(func() string {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "unknown" // then what was written is trusted
+// freeBytes is how much this user may still write to the disk that a directory lies on.
+func freeBytes(dir string) (int64, bool) {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 {
+		return 0, false
 	}
-	return strings.TrimSpace(string(text))
-})
+	return int64(s.Bavail) * int64(s.Bsize), true
+}
+
+// stateOf is which file it is, and when its state last changed.
+func stateOf(info fs.FileInfo) (inode uint64, changed time.Time, ok bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, time.Time{}, false
+	}
+	return s.Ino, time.Unix(s.Ctim.Unix()), true
+}
 
 // syncDisk waits until all that was written to a file system is on its disk.
 func syncDisk(dir string) error {

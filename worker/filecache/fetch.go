@@ -34,6 +34,9 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 			return err
 		}
 	}
+	if err := c.room(s, manifest); err != nil {
+		return err
+	}
 	if err := unseal(s.tree()); err != nil {
 		return err
 	}
@@ -50,7 +53,6 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	source := &chunks{near: near, store: c.store}
 	_, err = tree.Fetch(ctx, root, manifest, tree.Writing{
 		Source: source, ReadOnly: true, Each: u.Progress,
-		Have: func(_ *os.Root, e *files.Entry) bool { return near.link(e, s.tree()) },
 	})
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -63,6 +65,35 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	}
 	return seal(s.tree())
 }
+
+// room refuses a version that is larger than the cache may be, or than what is free on its disk, before
+// anything of it is written. What is there of it already counts as free.
+func (c *Cache) room(s slot, m *files.Manifest) error {
+	need := m.Footprint()
+	if need > c.cfg.Limit {
+		return fmt.Errorf("%w: it takes %d bytes, and the cache of this node may hold %d; push less, or raise --files-limit of the worker", ErrTooLarge, need, c.cfg.Limit)
+	}
+	free, ok := c.free(s.dir)
+	if !ok {
+		return nil // whoever writes finds out
+	}
+	err := filepath.WalkDir(s.tree(), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				free += info.Size()
+			}
+		}
+		return err
+	})
+	if err != nil || need <= free {
+		return err
+	}
+	return fmt.Errorf("%w: it takes %d bytes, and %d are free; free some space on this node, or move its cache with --files-cache", errNoSpace, need, free)
+}
+
+// ErrTooLarge refuses a version that the cache could never hold.
+var ErrTooLarge = errors.New("the version is too large for this node")
 
 // tidy removes what a version does not have: somebody has put it there.
 func tidy(dir string, m *files.Manifest) error {
@@ -114,6 +145,12 @@ func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
 			return err
 		}
 		plain.Release()
+	}
+	if u.Setup.User != "" { // who has to get there
+		if err := os.Chmod(s.dir, 0o711); err != nil {
+			return err
+		}
+		defer func() { _ = os.Chmod(s.dir, 0o700) }()
 	}
 	if err := u.Setup.Run(ctx, s.tree()); err != nil {
 		return err

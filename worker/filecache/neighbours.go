@@ -21,10 +21,11 @@ import (
 // were used last.
 const maxNeighbours = 8
 
-// neighbours are the other versions here, as far as they have something in common with a new one.
+// neighbours are the other versions here, as far as they have something in common with a new one. That is
+// copied and held against its digest. A link would cost nothing, but then one that a task has
+// spoiled would spoil the others.
 type neighbours struct {
 	locks  []*flock.Flock
-	files  map[string]string // path by content
 	chunks map[files.Digest]piece
 }
 
@@ -34,27 +35,9 @@ type piece struct {
 	size   int64
 }
 
-// content tells files apart by what is in them and by whether they can be executed.
-func content(e *files.Entry) string {
-	var b strings.Builder
-	if e.Exec {
-		b.WriteByte('x')
-	}
-	for _, d := range e.Chunks {
-		b.WriteString(string(d))
-	}
-	return b.String()
-}
-
 // neighbours looks for what m needs in other versions, and holds these.
 func (c *Cache) neighbours(key string, m *files.Manifest) *neighbours {
-	n := &neighbours{files: map[string]string{}, chunks: map[files.Digest]piece{}}
-	wantedFiles, wanted := map[string]bool{}, m.Chunks()
-	for i := range m.Entries {
-		if m.Entries[i].Size > 0 {
-			wantedFiles[content(&m.Entries[i])] = true
-		}
-	}
+	n, wanted := &neighbours{chunks: map[files.Digest]piece{}}, m.Chunks()
 	looked := 0
 	for _, r := range c.residents() {
 		if looked == maxNeighbours || r.key == key || strings.HasSuffix(r.key, "-setup") || r.used.IsZero() {
@@ -73,14 +56,7 @@ func (c *Cache) neighbours(key string, m *files.Manifest) *neighbours {
 		n.locks = append(n.locks, l)
 		for i := range other.Entries {
 			e := &other.Entries[i]
-			if e.Size == 0 {
-				continue
-			}
 			at := filepath.Join(r.tree(), filepath.FromSlash(e.Path))
-			if k := content(e); wantedFiles[k] {
-				n.files[k] = at
-				continue
-			}
 			for j, d := range e.Chunks {
 				if _, ok := wanted[d]; ok {
 					n.chunks[d] = piece{at, int64(j) * files.ChunkSize, e.ChunkBytes(j)}
@@ -95,24 +71,6 @@ func (n *neighbours) close() {
 	for _, l := range n.locks {
 		_ = l.Close()
 	}
-}
-
-// link makes a file of another version part of this one, too.
-func (n *neighbours) link(e *files.Entry, dir string) bool {
-	from, ok := n.files[content(e)]
-	if !ok || e.Size == 0 {
-		return false
-	}
-	info, err := os.Lstat(from)
-	if err != nil || !sameFile(info, e) {
-		return false
-	}
-	to := filepath.Join(dir, filepath.FromSlash(e.Path))
-	if there, err := os.Lstat(to); err == nil && os.SameFile(info, there) {
-		return true
-	}
-	_ = os.Remove(to) // of an earlier try, or nothing
-	return os.Link(from, to) == nil
 }
 
 // chunks are had from other versions here, and else from the store.
@@ -138,7 +96,7 @@ func (c *chunks) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 }
 
 func (p piece) read() ([]byte, error) {
-	f, err := os.Open(p.path)
+	f, err := openPlain(p.path)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (c *Cache) Put(ctx context.Context, u Use, into string, mode Mode) (*Held, 
 			return nil, err
 		}
 		err = held.Populate(ctx, into, mode)
-		sound := held.slot.sound()
+		sound := mode == Link || c.sound(held.slot, u) // a link moves the time by which a change is seen
 		if err == nil && sound {
 			return held, nil
 		}
@@ -115,7 +115,7 @@ func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
 }
 
 func copyFile(ctx context.Context, from, to string) (err error) {
-	in, err := os.Open(from)
+	in, err := openPlain(from)
 	if err != nil {
 		return err
 	}

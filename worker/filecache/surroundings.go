@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"millrace/files"
@@ -33,6 +34,15 @@ type Surroundings struct {
 	// Limit is how many bytes of artifacts an attempt may leave; else they are refused and
 	// the attempt fails. Default [DefaultArtifacts].
 	Limit int64
+	// Now is the time, as [worker.Config.Now] has it. Default [time.Now].
+	Now func() time.Time
+}
+
+func (s *Surroundings) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 // Prepare readies the files of an attempt, as process.Surroundings wants it.
@@ -58,7 +68,7 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 	}
 	var failed error
 	if len(spec.Setup) > 0 {
-		u.Setup = &Setup{Lines: spec.Setup, Run: func(ctx context.Context, dir string) error {
+		u.Setup = &Setup{Lines: spec.Setup, User: spec.Run.User, Run: func(ctx context.Context, dir string) error {
 			failed = setup(ctx, dir)
 			return failed
 		}}
@@ -79,6 +89,7 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 
 func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held, error) {
 	if mode == task.FilesShared {
+		u.Shared = true
 		return s.Cache.Checkout(ctx, u)
 	}
 	if err := os.MkdirAll(into, 0o755); err != nil {
@@ -91,13 +102,33 @@ func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held
 	return s.Cache.Put(ctx, u, into, how)
 }
 
+// telling refuses artifacts of which a name, or what a link leads to, holds what must not be shown: names stand in
+// lists that nobody cleans.
+func telling(m *files.Manifest, clean func(string) string) error {
+	for i := range m.Entries {
+		if e := &m.Entries[i]; clean(e.Path) != e.Path || clean(e.Link) != e.Link {
+			return fmt.Errorf("refused: a secret of the task stands in the name %q", clean(e.Path))
+		}
+	}
+	return nil
+}
+
 // say tells the task's log what was fetched.
 func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration) {
 	name := "files"
 	if a.Task.Spec.Files != nil {
-		name += " " + a.Task.Spec.Files.Bundle
+		name += " " + shortBundle(a.Task.Spec.Files.Bundle)
 	}
-	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %d bytes in %v", name, f.Bytes, took.Round(time.Millisecond)))
+	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %v in %v", name, task.Size(f.Bytes), took.Round(time.Millisecond)))
+}
+
+// shortBundle is a bundle with so much of its version as people are shown.
+func shortBundle(bundle string) string {
+	name, digest, _ := strings.Cut(bundle, "@")
+	if digest == "" {
+		return bundle
+	}
+	return name + "@" + files.Digest(digest).Short()
 }
 
 // explain says which files an attempt could not get, and what to do.
@@ -115,23 +146,29 @@ func (s *Surroundings) explain(bundle string, err error) error {
 }
 
 // Keep stores the artifacts of an attempt, as process.Surroundings wants it.
-func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string) error {
+func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string, as func(do func() error) error, clean func(string) string) error {
 	limit := s.Limit
 	if limit == 0 {
 		limit = DefaultArtifacts
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	var root *os.Root
+	if err := as(func() (err error) {
+		root, err = os.OpenRoot(dir)
+		return err
+	}); err != nil {
 		return err
 	}
 	defer root.Close()
-	left := task.Left{Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, Node: s.Node, At: time.Now().UTC()}
-	t, err := tree.Scan(ctx, root, tree.Options{Only: a.Task.Spec.Artifacts.Paths, MaxBytes: limit})
+	left := task.Left{Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, Node: s.Node, At: s.now().UTC()}
+	t, err := tree.Scan(ctx, root, tree.Options{Only: a.Task.Spec.Artifacts.Paths, MaxBytes: limit, As: as})
+	if err == nil {
+		err = telling(t.Manifest, clean)
+	}
 	if err != nil && ctx.Err() == nil {
 		if errors.Is(err, tree.ErrTooMuch) {
 			err = fmt.Errorf("refused: %w; leave less, or raise the worker's --artifacts-limit", err)
 		}
-		left.Refused = err.Error()
+		left.Refused = clean(err.Error())
 		if kept := s.Store.KeepArtifacts(ctx, left); kept != nil {
 			return kept
 		}
@@ -141,7 +178,7 @@ func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string) 
 		return err
 	}
 	for _, note := range t.Notes {
-		a.Output.Line(task.System, "artifacts: "+note)
+		a.Output.Line(task.System, "artifacts: "+clean(note))
 	}
 	pushed, err := tree.Push(ctx, s.Store, root, t, s.Node, left.At, func(int64, int64) { a.Output.Alive() })
 	if err != nil {

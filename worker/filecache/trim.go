@@ -64,6 +64,7 @@ func (c *Cache) remove(s slot) bool {
 		return false
 	}
 	defer l.Close()
+	c.forget(s)
 	_ = os.Remove(s.markFile()) // from here on it does not count
 	_ = unseal(s.tree())
 	return os.RemoveAll(s.dir) == nil

@@ -2,7 +2,9 @@ package process
 
 import (
 	"errors"
+	"math"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -128,3 +130,25 @@ func unblock(fd int) {
 }
 
 func onMainThread() bool { return unix.Gettid() == os.Getpid() }
+
+// forgoPrivileges has no process that this thread starts, nor any below it, gain rights by what it
+// executes. It is a property of the thread, so to start a process costs no more. A kernel that does not know
+// it leaves things as they are.
+func forgoPrivileges() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// closeOnExec keeps every descriptor of this program from what it executes, also those that it was
+// started with, or that a library has opened. Those that a process is to have are copied for it.
+func closeOnExec() {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
+		closeOnExecOnce() // a kernel before 5.11
+	}
+}
+
+var closeOnExecOnce = sync.OnceFunc(func() {
+	files, _ := os.ReadDir("/proc/self/fd") // without it, what was inherited stays open
+	for _, f := range files {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+})

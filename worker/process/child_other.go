@@ -3,6 +3,9 @@
 package process
 
 import (
+	"os"
+	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -63,3 +66,15 @@ func (w *watch) tellOrphans([]int) {}
 func unblock(fd int) { _ = syscall.SetNonblock(fd, true) } // cannot fail for a pipe of ours
 
 func onMainThread() bool { return false }
+
+func forgoPrivileges() {} // only Linux has such a thing
+
+// closeOnExec keeps the descriptors that this program was started with from what it executes.
+var closeOnExec = sync.OnceFunc(func() {
+	files, _ := os.ReadDir("/dev/fd")
+	for _, f := range files {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+})

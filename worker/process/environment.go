@@ -19,11 +19,30 @@ import (
 	"millrace/worker"
 )
 
-// workersOwn is the worker's environment without what is meant for the worker
-// itself: settings and identity.
-var workersOwn = sync.OnceValue(func() []string {
-	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "MILLRACE_") })
-})
+// workersOwn is the worker's environment without what is meant for the worker alone. Tasks, setup
+// lines, the guard and the shims get no more of it.
+var workersOwn = sync.OnceValue(func() []string { return slices.DeleteFunc(os.Environ(), forWorker) })
+
+// forWorker tells whether a variable is meant for the worker alone: its settings and identity, how
+// it reaches NATS and as whom, and where systemd keeps its credentials.
+func forWorker(variable string) bool {
+	for _, start := range []string{"MILLRACE_", "NATS_", "CREDENTIALS_DIRECTORY="} {
+		if strings.HasPrefix(variable, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// helpersEnv is the environment of the guard and of the shims. A worker that is itself part of a
+// task leaves that task's mark on them, by which its outer worker finds them.
+func helpersEnv() []string {
+	env := slices.Clip(workersOwn())
+	if run, ok := os.LookupEnv(RunVar); ok {
+		env = append(env, RunVar+"="+run)
+	}
+	return env
+}
 
 // kept are the variables of the worker that a clean environment has.
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
@@ -44,9 +63,7 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 			}
 		}
 	}
-	if as != nil && as.credential != nil {
-		env = append(env, "HOME="+as.home, "USER="+as.name, "LOGNAME="+as.name)
-	}
+	env = append(env, as.variables()...)
 	env = append(env,
 		"MILLRACE_IPC="+strconv.Itoa(ipc.Version),
 		"MILLRACE_TASK="+string(a.Task.ID),
@@ -81,7 +98,7 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
 	}
 	for _, file := range run.EnvFiles {
-		if env, err = readEnvFile(env, inDir(dir, file)); err != nil {
+		if env, err = readEnvFile(env, inDir(dir, file), as); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -89,7 +106,7 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 		env = append(env, k+"="+v)
 	}
 	for name, s := range run.Secrets {
-		value, err := readSecret(inDir(dir, s.File))
+		value, err := readSecret(inDir(dir, s.File), as)
 		if err != nil {
 			return nil, nil, fmt.Errorf("run.secrets: %s: %w", name, err)
 		}
@@ -117,34 +134,83 @@ func inDir(dir, file string) string {
 	return filepath.Join(dir, file)
 }
 
-// maxEnvFile bounds a file of variables; the kernel takes no more of them anyway.
+// maxEnvFile bounds a file of variables, in bytes; the kernel takes no more of them anyway.
 const maxEnvFile = 1 << 20
 
-func readEnvFile(env []string, name string) ([]string, error) {
-	f, err := os.Open(name)
+// readEnvFile adds the variables of a file to env, which the task's user must be allowed to read. The error names the file and the line, and never
+// holds any of the text: that may be a password, and the error goes into the log.
+func readEnvFile(env []string, name string, as *account) ([]string, error) {
+	f, err := as.open(name)
 	if err != nil {
 		return nil, fmt.Errorf("run.env_files: %w: put the file on this node, or correct its name", err)
 	}
 	defer f.Close()
-	vars, err := godotenv.Parse(io.LimitReader(f, maxEnvFile))
-	if err != nil {
-		return nil, fmt.Errorf("run.env_files: %s: %w: want lines NAME=value", name, err)
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("run.env_files: %w", err)
+	case len(text) > maxEnvFile:
+		return nil, fmt.Errorf("run.env_files: %s has more than %d bytes", name, maxEnvFile)
+	}
+	vars, ok := variables(string(text))
+	if !ok {
+		return nil, fmt.Errorf("run.env_files: %s: line %d cannot be read: want lines NAME=value", name, badLine(string(text)))
 	}
 	for k, v := range vars {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			return nil, fmt.Errorf("run.env_files: %s: %q cannot be an environment variable", name, k)
-		}
 		env = append(env, k+"="+v)
 	}
 	return env, nil
 }
 
-// readSecret returns the text of a file, without the line end at its end. Its
+// variables reads lines NAME=value, and tells whether all of them can be variables.
+func variables(text string) (map[string]string, bool) {
+	vars, err := godotenv.Unmarshal(text)
+	if err != nil || strings.ContainsRune(text, 0) {
+		return nil, false
+	}
+	_, nameless := vars[""]
+	return vars, !nameless
+}
+
+// maxQuotedLines bounds the search for the end of a value in quotes.
+const maxQuotedLines = 256
+
+// badLine is the number of the first line that cannot be read, of a text of which one cannot. The
+// parser quotes what it cannot read instead of counting lines, so each line is read by itself, and
+// with those after it if a value in quotes may begin there.
+func badLine(text string) int {
+	lines := strings.SplitAfter(text, "\n")
+	for at := 0; at < len(lines); {
+		n := 1
+		for {
+			if _, ok := variables(strings.Join(lines[at:at+n], "")); ok {
+				break
+			}
+			if n++; !strings.ContainsAny(lines[at], `'"`) || n > maxQuotedLines || at+n > len(lines) {
+				return at + 1
+			}
+		}
+		at += n
+	}
+	return len(lines)
+}
+
+// knownSecrets are the values of a task's secrets, as far as they can be read. A relative file is meant from a directory.
+func knownSecrets(run *task.Run, dir string, as *account) (values []string) {
+	for _, s := range run.Secrets {
+		if value, err := readSecret(inDir(dir, s.File), as); err == nil {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// readSecret returns the text of a file, which the task's user must be allowed to read, without the line end at its end. Its
 // errors never hold any of it.
-func readSecret(name string) (string, error) {
-	f, err := os.Open(name)
+func readSecret(name string, as *account) (string, error) {
+	f, err := as.open(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: put the file on this node and let the worker's user read it", err)
+		return "", fmt.Errorf("%w: put the file on this node and let the user of the task read it", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, task.MaxSecret+1))

@@ -78,11 +78,7 @@ func startGuard(argv []string, marker string) (*guard, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	// The guard is none of the processes that it looks for, nor of those that
 	// an outer worker's guard looks for, or nobody would look after ours.
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, MarkerVar+"=") {
-			cmd.Env = append(cmd.Env, e)
-		}
-	}
+	cmd.Env = helpersEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -185,7 +181,7 @@ func (w *watch) keep(ctx context.Context) {
 		if time.Since(since) > maxGuardPause {
 			pause = 0
 		}
-		w.log.Warn().Int("pid", g.cmd.Process.Pid).Dur("pause", pause).Msg("the guard process has died, another one is started")
+		w.log.Warn().Int("pid", g.cmd.Process.Pid).Stringer("pause", pause).Msg("the guard process has died, another one is started")
 		for {
 			select {
 			case <-ctx.Done():
@@ -200,7 +196,7 @@ func (w *watch) keep(ctx context.Context) {
 				w.mu.Unlock()
 				break
 			}
-			w.log.Error().Err(err).Dur("pause", pause).Msg("no guard process: if the worker is killed now, what its tasks have started goes on running")
+			w.log.Error().Err(err).Stringer("pause", pause).Msg("no guard process: if the worker is killed now, what its tasks have started goes on running")
 		}
 	}
 }

@@ -26,14 +26,18 @@ const leftPatience = 500 * time.Millisecond
 
 // Left implements [worker.Keeper].
 func (t *Tasks) Left() ([]*worker.Left, error) {
-	folders, err := os.ReadDir(t.folderOf())
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(t.folderOf()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+	own, err := t.ownFolder()
+	if err != nil {
+		return nil, err
+	}
+	folders, err := os.ReadDir(own)
 	var all []*worker.Left
 	until := time.Now().Add(leftPatience)
 	for _, f := range folders {
-		k := &keeping{folder: filepath.Join(t.folderOf(), f.Name())}
+		k := &keeping{folder: filepath.Join(own, f.Name()), work: t.work()}
 		l, readErr := k.find(until)
 		if readErr != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", k.folder, readErr))

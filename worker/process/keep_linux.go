@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
+	"millrace/private"
 	"millrace/task"
 	"millrace/worker"
 )
@@ -46,6 +47,7 @@ type keepNote struct {
 // keeping is the worker's side of a process that outlives it.
 type keeping struct {
 	folder string
+	work   string // where working directories are made
 	note   keepNote
 	memo   keepMemo
 	lock   *os.File // nil while the shim has it
@@ -104,7 +106,7 @@ func (k *keeping) Close() error {
 
 // remove removes all that is left of the attempt on this machine.
 func (k *keeping) remove() {
-	if k.note.Fresh != "" {
+	if isKeptDir(k.note.Fresh, k.work) {
 		_ = os.RemoveAll(k.note.Fresh)
 	}
 	_ = os.RemoveAll(k.folder)
@@ -114,6 +116,11 @@ func (k *keeping) path(name string) string { return filepath.Join(k.folder, name
 
 // folderOf is where the attempts of a node lie.
 func (t *Tasks) folderOf() string { return filepath.Join(t.Folder, t.Node+".kept") }
+
+// ownFolder makes that, and folders in it. None of them may be another user's, for what lies there is believed.
+func (t *Tasks) ownFolder(folders ...string) (string, error) {
+	return private.Dir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
+}
 
 // shimStart bounds the start of a shim.
 const shimStart = 10 * time.Second
@@ -125,21 +132,22 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c Command, secrets []st
 	}
 	a := s.attempt
 	note, received := a.Note()
+	name := fmt.Sprintf("%s.%d", a.Task.ID, a.Task.Epoch)
 	k := &keeping{
-		folder: filepath.Join(t.folderOf(), fmt.Sprintf("%s.%d", a.Task.ID, a.Task.Epoch)),
-		note:   keepNote{Note: note, Received: monotonicOf(received), Began: monotonicOf(s.began), Boot: bootID(), Dir: p.dir, Fresh: p.fresh, Ring: ringSize},
+		folder: filepath.Join(t.folderOf(), name), work: t.work(),
+		note: keepNote{Note: note, Received: monotonicOf(received), Began: monotonicOf(s.began), Boot: bootID(), Dir: p.dir, Fresh: p.fresh, Ring: ringSize},
 	}
 	defer k.Close()
 	if ctx.Err() != nil {
 		p.leave()
 		return s.outcome(new(notStarted(ctx)))
 	}
-	if err := os.MkdirAll(k.folder, 0o700); err != nil {
+	if _, err := t.ownFolder(name); err != nil {
 		p.leave()
 		return failed("no place to keep what the task says: %v; choose another folder with --spool", err)
 	}
 	born, err := t.startShim(ctx, a, k, shimOrder{
-		Folder: k.folder, Command: c, Credential: c.credential, Secrets: secrets, Guard: t.ShimGuard, Ring: ringSize,
+		Folder: k.folder, Command: c, Credential: c.credential, Secrets: secrets, Guard: t.ShimGuard, Ring: ringSize, Elevate: t.Runner.spawner.elevate,
 	})
 	if err == nil && born.Failed == nil {
 		k.pid, k.limits = born.PID, born.Limits
@@ -185,11 +193,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	}
 	defer complaints.Close()
 	cmd := exec.Command(t.Shim[0], t.Shim[1:]...)
-	for _, e := range os.Environ() { // so that the guard of this worker spares it
-		if !strings.HasPrefix(e, MarkerVar+"=") {
-			cmd.Env = append(cmd.Env, e)
-		}
-	}
+	cmd.Env = helpersEnv() // no mark of this worker, so that its guard spares the shim
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = bytes.NewReader(order), complaints, []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	out, err := cmd.StdoutPipe()

@@ -17,10 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunVar is the variable of the environment by which a process that has left its
-// task's group is known as the task's.
-const RunVar = "MILLRACE_RUN"
-
 // orphans are processes that a task has started and that have left its group:
 // daemons. When their parent ends the kernel makes them children of this program,
 // which is a subreaper. To look whether there are any costs one small read.

@@ -1,12 +1,13 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"millrace/ipc"
@@ -22,9 +23,10 @@ type Surroundings interface {
 	// commands in a directory; Prepare decides whether that is necessary. The error is meant for
 	// people; the attempt then fails, and nothing of it is run.
 	Prepare(ctx context.Context, a *worker.Attempt, dir string, setup func(ctx context.Context, dir string) error) (files string, leave func(), err error)
-	// Keep stores the artifacts of an attempt that ran in a directory. An error that
-	// [worker.Final] made says that another attempt would fare no better.
-	Keep(ctx context.Context, a *worker.Attempt, dir string) error
+	// Keep stores the artifacts of an attempt that ran in a directory. It opens what is there within as, which gives
+	// the calling goroutine the rights of the task's user, and shows and stores no name or text that clean
+	// would change. An error that [worker.Final] made says that another attempt would fare no better.
+	Keep(ctx context.Context, a *worker.Attempt, dir string, as func(do func() error) error, clean func(string) string) error
 }
 
 // place is where an attempt runs.
@@ -46,38 +48,45 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (plac
 	if t.Keeps(&a.Task) {
 		get, put, give = keptDir, removeDir, giveDir
 	}
-	fresh, err := get()
+	fresh, err := get(t.work())
 	if err != nil {
 		return p, fmt.Errorf("no working directory: %w; free some space, or set TMPDIR of the worker", err)
 	}
-	p.fresh, p.leave = fresh.path, func() { put(fresh) }
-	if as != nil && as.credential != nil {
-		if err := give(fresh, as.uid, as.gid); err != nil {
+	p.fresh, p.leave = cmp.Or(fresh.whole, fresh.path), func() { put(fresh) }
+	if !filepath.IsAbs(p.dir) {
+		p.dir = filepath.Join(fresh.path, p.dir)
+	}
+	if spec.Surrounded() {
+		if err := t.surround(ctx, a, as, fresh.path, &p); err != nil {
+			p.leave()
+			return p, err
+		}
+	}
+	if as.other() { // last: until then the user cannot put anything in the way of what is written there
+		if err := errors.Join(ownAll(fresh.path, as.uid, as.gid), give(fresh, as.uid, as.gid)); err != nil {
 			p.leave()
 			return p, fmt.Errorf("the working directory cannot be given to user %s: %w", as.name, err)
 		}
 	}
-	if !filepath.IsAbs(p.dir) {
-		p.dir = filepath.Join(fresh.path, p.dir)
-	}
-	if !spec.Surrounded() {
-		return p, nil
-	}
+	return p, nil
+}
+
+// surround puts the files of an attempt into its fresh directory.
+func (t *Tasks) surround(ctx context.Context, a *worker.Attempt, as *account, fresh string, p *place) error {
 	if t.Surroundings == nil {
-		p.leave()
-		return p, errors.New("this worker has no cache of files: let queues with files be served by `millrace worker`")
+		return errors.New("this worker has no cache of files: let queues with files be served by `millrace worker`")
 	}
-	files, leave, err := t.Surroundings.Prepare(ctx, a, fresh.path, func(ctx context.Context, dir string) error { return t.setup(ctx, a, dir) })
+	files, leave, err := t.Surroundings.Prepare(ctx, a, fresh, func(ctx context.Context, dir string) error { return t.setupAs(ctx, a, as, dir) })
 	if err != nil {
-		p.leave()
-		return p, err
+		return err
 	}
 	p.env = []string{"MILLRACE_FILES=" + files}
+	put := p.leave
 	p.leave = func() {
-		put(fresh)
+		put()
 		leave()
 	}
-	return p, nil
+	return nil
 }
 
 // stopPatience is how long artifacts of an attempt that ran too long may take: the scheduler
@@ -100,10 +109,7 @@ func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.O
 		defer cancel()
 		ctx = short
 	}
-	err := errors.New("this worker has no cache of files: let queues with artifacts be served by `millrace worker`")
-	if t.Surroundings != nil {
-		err = t.Surroundings.Keep(ctx, a, p.dir)
-	}
+	err := t.keepArtifacts(ctx, a, p.dir)
 	switch {
 	case err == nil:
 	case success:
@@ -115,8 +121,50 @@ func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.O
 	return o
 }
 
+func (t *Tasks) keepArtifacts(ctx context.Context, a *worker.Attempt, dir string) error {
+	if t.Surroundings == nil {
+		return errors.New("this worker has no cache of files: let queues with artifacts be served by `millrace worker`")
+	}
+	run := a.Task.Spec.Run
+	as, err := accountOf(run)
+	if err != nil {
+		return err
+	}
+	redact := newRedactor(knownSecrets(run, dir, as))
+	if err = t.Surroundings.Keep(ctx, a, dir, as.act, redact.line); err == nil {
+		return nil
+	}
+	clean := errors.New(redact.line(err.Error()))
+	if worker.IsFinal(err) {
+		return worker.Final(clean)
+	}
+	return clean
+}
+
+// setupAs runs the lines of a task's setup as the user of the task, to whom the directory belongs
+// meanwhile.
+func (t *Tasks) setupAs(ctx context.Context, a *worker.Attempt, as *account, dir string) error {
+	if !as.other() {
+		return t.setup(ctx, a, as, dir)
+	}
+	err := errors.Join(ownAll(dir, as.uid, as.gid), os.Chown(dir, as.uid, as.gid))
+	if err != nil {
+		return fmt.Errorf("setup: the directory cannot be given to user %s: %w", as.name, err)
+	}
+	if d, err := as.open(dir); err != nil {
+		return fmt.Errorf("setup cannot run as %s: %w: choose with --files-cache of the worker a folder that others may pass through, such as one below /var/cache", as.name, err)
+	} else {
+		d.Close()
+	}
+	err = t.setup(ctx, a, as, dir)
+	if back := reclaim(dir); err == nil && back != nil {
+		err = fmt.Errorf("setup: %w", back)
+	}
+	return err
+}
+
 // setup runs the lines of a task's setup one after the other.
-func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, dir string) error {
+func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir string) error {
 	spec := a.Task.Spec
 	limit := spec.Timeout.Setup.Std()
 	if limit == 0 {
@@ -124,17 +172,23 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, dir string) error 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSetupTimeout)
 	defer cancel()
-	env := append(slices.Clip(workersOwn()), "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
+	env := append(slices.Clip(workersOwn()), as.variables()...)
+	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
+	sink := setupSink{a.Output, newRedactor(knownSecrets(spec.Run, dir, as))}
 	for _, line := range spec.Setup {
 		a.Output.Line(task.Setup, "+ "+line)
-		r := t.Runner.Run(ctx, Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}, setupSink{a.Output})
+		c := Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}
+		if as.other() {
+			c.credential = as.credential
+		}
+		r := t.Runner.Run(ctx, c, sink)
 		switch {
 		case errors.Is(context.Cause(ctx), errSetupTimeout):
 			return fmt.Errorf("setup took longer than timeout.setup, which is %v, and was stopped at %q: see the lines of stream setup in its log; the next attempt begins it anew", limit, line)
 		case r.Stopped:
 			return fmt.Errorf("setup was stopped: %w", context.Cause(ctx))
 		case r.Class != "":
-			return fmt.Errorf("setup failed at %q: %s: see the lines of stream setup in its log; the next attempt begins it anew", line, strings.TrimSuffix(r.Message, ": see its last output"))
+			return fmt.Errorf("setup failed at %q: %s; the lines of stream setup in its log say more, and the next attempt begins it anew", line, withLastLine(r.Message, a.Output.LastLine(task.Setup)))
 		}
 	}
 	return nil
@@ -143,8 +197,17 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, dir string) error 
 var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 
 // setupSink puts what setup commands print into the task's log. What looks like a message is a line.
-type setupSink struct{ out *worker.Output }
+type setupSink struct {
+	out    *worker.Output
+	redact *redactor
+}
 
-func (s setupSink) Line(_ Stream, line ipc.Line) { hand(s.out, task.Setup, line) }
+func (s setupSink) Line(_ Stream, line ipc.Line) { hand(s.out, task.Setup, s.redact.lines(line)) }
 
-func (s setupSink) Message(m ipc.Message) { s.out.Line(task.Setup, m.Type+" "+string(m.Payload)) }
+func (s setupSink) Message(m ipc.Message) {
+	payload, ok := s.redact.payload(m.Payload)
+	if !ok {
+		payload = []byte(Redacted)
+	}
+	s.out.Line(task.Setup, m.Type+" "+string(payload))
+}

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -83,6 +84,25 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 	return r
 }
 
+// seeOutput is the advice where nothing else is known of why a program failed.
+const seeOutput = "see its last output"
+
+// withLastLine is the message of a failure with the last line that the program printed; "" if it printed none.
+func withLastLine(message, last string) string {
+	before, vague := strings.CutSuffix(message, seeOutput)
+	switch {
+	case last == "" && vague && strings.HasSuffix(before, ": "):
+		return before + "it printed nothing"
+	case last == "":
+		return message
+	case !vague:
+		return message + "; its last line: " + last
+	case strings.HasSuffix(before, "; "):
+		return before + "its last line: " + last
+	}
+	return before + last
+}
+
 // maxMemory is the largest resident set in bytes, or 0 if that is not known.
 // The kernel counts in the memory of the process that started this one, for
 // the two share it until the exec; so a figure up to our own says nothing.
@@ -103,13 +123,13 @@ func (r *Result) advice() string {
 	case r.Signal == "SIGKILL":
 		return "not by Millrace; if memory ran out the kernel log says so, else ask who did it"
 	case r.Signal != "":
-		return "not by Millrace; see its last output"
+		return "not by Millrace; " + seeOutput
 	case *r.Exit == 126:
 		return "a shell says so of a program that may not be executed; chmod +x it"
 	case *r.Exit == 127:
 		return "a shell says so of a program that it cannot find; install it on this node, or correct its name or PATH"
 	case *r.Exit > 128 && *r.Exit < 128+65 && unix.SignalName(syscall.Signal(*r.Exit-128)) != "":
-		return fmt.Sprintf("a shell says so of a program ended by %s; see its last output", unix.SignalName(syscall.Signal(*r.Exit-128)))
+		return fmt.Sprintf("a shell says so of a program ended by %s; "+seeOutput, unix.SignalName(syscall.Signal(*r.Exit-128)))
 	}
-	return "see its last output"
+	return seeOutput
 }

@@ -318,3 +318,44 @@ func TestStdinEndsAtOnce(t *testing.T) {
 		t.Errorf("said %q: %+v", s.stdout(), res)
 	}
 }
+
+// TestNoNewRights: a process keeps the rights that it has, whatever it starts, unless the operator
+// lets it have more.
+func TestNoNewRights(t *testing.T) {
+	for elevate, want := range map[bool]string{false: "1", true: "0"} {
+		r, err := NewRunner(Config{Elevate: elevate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s record
+		r.Run(t.Context(), shell(`sed -n 's/^NoNewPrivs:[[:space:]]*//p' /proc/self/status`), &s)
+		r.Close()
+		own, err := os.ReadFile("/proc/thread-self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(own), "NoNewPrivs:\t1") {
+			want = "1" // we were started so
+		}
+		if got := strings.TrimSpace(s.stdout()); got != want {
+			t.Errorf("elevate %v: a process has NoNewPrivs %q, want %s", elevate, got, want)
+		}
+	}
+}
+
+// TestNoStrangeDescriptors: a process has its three standard streams and nothing that this program
+// was started with.
+func TestNoStrangeDescriptors(t *testing.T) {
+	r := runner(t)
+	var fds [2]int
+	if err := syscall.Pipe(fds[:]); err != nil { // as if inherited: it stays open across exec
+		t.Fatal(err)
+	}
+	defer syscall.Close(fds[0])
+	defer syscall.Close(fds[1])
+	var s record
+	r.Run(t.Context(), shell(fmt.Sprintf(`for fd in %d %d; do [ ! -e /proc/$$/fd/$fd ] || echo $fd; done; echo looked`, fds[0], fds[1])), &s)
+	if got := s.stdout(); got != "looked\n" {
+		t.Errorf("a process has our descriptors %q", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,10 @@ import (
 // processes of a worker. Its value is unique to the [Runner].
 const MarkerVar = "MILLRACE_WORKER"
 
+// RunVar is the variable of the environment by which a process that has left its
+// task's group is known as the task's.
+const RunVar = "MILLRACE_RUN"
+
 // Config is what a [Runner] needs. The zero value runs without a guard.
 type Config struct {
 	// Guard is the command that ends up in [GuardMain]: this program, and the
@@ -37,6 +42,10 @@ type Config struct {
 	// Groups lets runs with bounds have control groups, where the machine has them
 	// for us: this program then moves into one of its own.
 	Groups bool
+	// Elevate lets processes start programs that give them more rights than they have: sudo and
+	// whatever else has the bit setuid or setgid, or capabilities of its own. Default: such a
+	// program starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
+	Elevate bool
 	// Log hears of the guard and of processes that cannot be ended. The zero value is silent.
 	Log zerolog.Logger
 }
@@ -72,7 +81,7 @@ func NewRunner(c Config) (*Runner, error) {
 		var err error
 		if r.groups, err = findCgroups(); err != nil {
 			r.noGroup = err.Error()
-			r.log.Info().Str("reason", r.noGroup).Msg("no control groups: memory and processes of tasks are watched, and processor time cannot be bounded")
+			r.log.Debug().Str("reason", r.noGroup).Msg("no control groups: memory and processes of tasks are watched, and processor time cannot be bounded")
 		}
 	}
 	if len(c.Guard) > 0 {
@@ -93,7 +102,7 @@ func NewRunner(c Config) (*Runner, error) {
 			r.orphans.look(nil)
 		}
 	}
-	r.spawner = startSpawner(r.orphans)
+	r.spawner = startSpawner(r.orphans, c.Elevate)
 	return r, nil
 }
 
@@ -249,15 +258,22 @@ func (t tooMuch) Error() string {
 	return "it used more " + string(t) + " than resources." + string(t) + " allows"
 }
 
-// mark returns env with the marker. A marker that is there already is that of
-// another worker, within which this one runs.
+// mark returns env with the marker, and each variable once: of several values the last one counts.
+// Programs differ in which they take, so a value of the worker could hide that of the job. A marker
+// that is there already is that of another worker, within which this one runs.
 func (r *Runner) mark(env []string) []string {
-	marked := make([]string, 1, len(env)+1)
-	marked[0] = r.marker
-	for _, e := range env {
-		if !strings.HasPrefix(e, MarkerVar+"=") {
-			marked = append(marked, e)
+	marked := make([]string, len(env)+1, len(env)+2) // room for the mark of the run
+	seen := make(map[string]bool, len(marked))
+	seen[MarkerVar], seen[RunVar] = true, r.orphans != nil // set here
+	at := len(marked)
+	for _, e := range slices.Backward(env) {
+		name, _, _ := strings.Cut(e, "=")
+		if !seen[name] {
+			at--
+			seen[name], marked[at] = true, e
 		}
 	}
-	return marked
+	at--
+	marked[at] = r.marker
+	return marked[at:]
 }

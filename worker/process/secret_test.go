@@ -11,12 +11,12 @@ import (
 
 func TestReadSecret(t *testing.T) {
 	for text, want := range map[string]string{"s3cr\n": "s3cr", "long enough\r\n": "long enough", "": "", "\n": ""} {
-		if got, err := readSecret(secretFile(t, text)); got != want || err != nil {
+		if got, err := readSecret(secretFile(t, text), nil); got != want || err != nil {
 			t.Errorf("%q is read as %q, %v", text, got, err)
 		}
 	}
 	for text, why := range map[string]string{"123\n": "3 of the 4 bytes", "a\x00bcd": "zero byte", strings.Repeat("x", 40<<10): "more than"} {
-		if got, err := readSecret(secretFile(t, text)); err == nil || !strings.Contains(err.Error(), why) || got != "" || strings.Contains(err.Error(), strings.TrimSpace(text)+" ") {
+		if got, err := readSecret(secretFile(t, text), nil); err == nil || !strings.Contains(err.Error(), why) || got != "" || strings.Contains(err.Error(), strings.TrimSpace(text)+" ") {
 			t.Errorf("%.10q is read as %.10q, %v", text, got, err)
 		}
 	}

@@ -57,7 +57,7 @@ func (s *session) greet() {
 		return
 	}
 	p.Send(ipc.Init(ipc.Task{
-		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.Route.Queue(),
+		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.QueueName(),
 		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
 	}))
@@ -292,6 +292,12 @@ func (s *session) outcome(r *Result) worker.Outcome {
 	r.Usage.Refused = s.refusals
 	if r.Usage != (task.Usage{}) {
 		o.Usage = &r.Usage
+	}
+	if s.failure == nil && !o.Stopped && (o.Class == task.ReasonExit || o.Class == task.ReasonKilled) {
+		last := s.out.LastLine(task.Stdout, task.Stderr, task.Log)
+		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have heard one
+			o.Message = withLastLine(o.Message, last)
+		}
 	}
 	if s.dropped != nil && o.Class == "" {
 		o.Class, o.Message = task.ReasonSystem, s.dropped.Error()

@@ -41,6 +41,7 @@ type shimOrder struct {
 	Credential *syscall.Credential
 	Secrets    []string
 	Guard      []string
+	Elevate    bool // as in [Config]
 	Ring       int64
 	Hold       holdOrder
 }
@@ -191,7 +192,7 @@ func (s *shim) main(out io.Writer) error {
 		return err
 	}
 	defer listener.Close()
-	r, err := NewRunner(Config{Guard: s.order.Guard, Orphans: true, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
+	r, err := NewRunner(Config{Guard: s.order.Guard, Orphans: true, Elevate: s.order.Elevate, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
 	if err != nil {
 		return err
 	}

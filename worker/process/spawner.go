@@ -19,6 +19,7 @@ const maxThreads = 4
 // it ends, not when the program does, and Go ends threads as it likes.
 type spawner struct {
 	orphans  *orphans // nil if nobody looks after them
+	elevate  bool     // processes may gain rights by what they start
 	null     int      // an input that ends at once, or -1
 	requests chan *request
 	threads  sync.WaitGroup
@@ -42,8 +43,8 @@ type reply struct {
 	err        error
 }
 
-func startSpawner(o *orphans) *spawner {
-	s := &spawner{orphans: o, requests: make(chan *request)}
+func startSpawner(o *orphans, elevate bool) *spawner {
+	s := &spawner{orphans: o, elevate: elevate, requests: make(chan *request)}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		null = -1 // then each process gets a pipe that is closed
@@ -56,14 +57,17 @@ func startSpawner(o *orphans) *spawner {
 }
 
 func (s *spawner) serve() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	if onMainThread() {
 		// Orphans become children of this one; ours are not to be among them.
 		elsewhere := make(chan struct{})
 		go func() { defer close(elsewhere); s.serve() }()
 		<-elsewhere
+		runtime.UnlockOSThread() // nothing was done to it
 		return
+	}
+	if !s.elevate {
+		forgoPrivileges()
 	}
 	for r := range s.requests {
 		r.reply <- s.fork(r)
@@ -75,6 +79,7 @@ func (s *spawner) fork(r *request) reply {
 	sys := attributes(&pidfd)
 	sys.Credential = r.as
 	r.lim.attributes(sys)
+	closeOnExec()
 	if s.orphans != nil {
 		s.orphans.births.RLock()
 		defer s.orphans.births.RUnlock()

@@ -1,9 +1,11 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"millrace/task"
@@ -20,8 +22,12 @@ type Tasks struct {
 	// Shim is the command that ends up in [ShimMain], for tasks whose attempts outlive the
 	// worker, and ShimGuard the one for [GuardMain]. Default: such attempts end with the worker.
 	Shim, ShimGuard []string
-	// Folder is where what those have to say waits for the next worker of the node. It is made.
+	// Folder is where what those have to say waits for the next worker of the node. It is made, and
+	// no other user may write to it.
 	Folder string
+	// Work is where working directories are made. Each has a name of its own that nobody can know
+	// before, so others may write to it as well. Default: that for temporary files.
+	Work string
 
 	dirs workdirs
 }
@@ -30,6 +36,8 @@ var _ worker.Runner = (*Tasks)(nil)
 
 // Close removes what the attempts have left behind. No attempt may be running.
 func (t *Tasks) Close() { t.dirs.close() }
+
+func (t *Tasks) work() string { return cmp.Or(t.Work, os.TempDir()) }
 
 // Run implements [worker.Runner].
 func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
@@ -46,12 +54,9 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	system := func(format string, args ...any) worker.Outcome {
 		return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(format, args...)}
 	}
-	var as *account
-	if run.User != "" {
-		var err error
-		if as, err = lookUser(run.User); err != nil {
-			return system("%v", err)
-		}
+	as, err := accountOf(run)
+	if err != nil {
+		return system("%v", err)
 	}
 	surrounded := a.Task.Spec.Surrounded()
 	if surrounded {
@@ -70,9 +75,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	keeps := t.Keeps(&a.Task)
 	if !keeps {
-		defer place.leave()
+		defer func() { place.leave() }()
 	}
 	env, secrets, err := t.environment(a, place.dir, as)
+	if err == nil {
+		env, err = t.handOver(env, &place, a, as)
+	}
 	if err != nil {
 		if keeps {
 			place.leave()
@@ -84,7 +92,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == task.StdinOpen,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
-	if as != nil {
+	if as.other() {
 		c.credential = as.credential
 	}
 	if keeps {

@@ -7,6 +7,8 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"millrace/task"
 )
 
 // account is a user of this machine that processes can be run as.
@@ -14,6 +16,22 @@ type account struct {
 	credential *syscall.Credential
 	name, home string
 	uid, gid   int
+}
+
+// accountOf is the account that a task is to run as; nil for the worker's own.
+func accountOf(run *task.Run) (*account, error) {
+	if run.User == "" {
+		return nil, nil
+	}
+	return lookUser(run.User)
+}
+
+// variables are those that tell a process as whom it runs, if that is not the worker's user.
+func (a *account) variables() []string {
+	if !a.other() {
+		return nil
+	}
+	return []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name}
 }
 
 // lookUser finds a user by name or number. It returns an error that says what to

@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"millrace/private"
 )
 
 // workdirs hands out empty directories. Making and removing one costs as much as
@@ -29,6 +32,7 @@ type workdirs struct {
 // the change is too young for the kernel's clock to tell it from the next one.
 type workdir struct {
 	path    string
+	whole   string // what is to be removed with it; "" for the path
 	changed syscall.Timespec
 	young   bool // when it was handed out
 }
@@ -64,7 +68,8 @@ func empty(path string) bool {
 
 const parentPattern = "millrace-work-%d-"
 
-func (w *workdirs) get() (workdir, error) {
+// get returns an empty directory below where working directories are made.
+func (w *workdirs) get(where string) (workdir, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.free); n > 0 {
@@ -73,8 +78,8 @@ func (w *workdirs) get() (workdir, error) {
 		return dir.handedOut(), nil
 	}
 	if w.parent == "" {
-		removeAbandoned()
-		parent, err := os.MkdirTemp("", fmt.Sprintf(parentPattern, os.Getpid()))
+		removeAbandoned(where)
+		parent, err := os.MkdirTemp(where, fmt.Sprintf(parentPattern, os.Getpid()))
 		if err != nil {
 			return workdir{}, err
 		}
@@ -116,19 +121,39 @@ func (w *workdirs) close() {
 	w.parent, w.free = "", nil
 }
 
-// keptDir makes the directory of an attempt that outlives its worker.
-func keptDir() (workdir, error) {
-	path, err := os.MkdirTemp("", "millrace-kept-")
-	return workdir{path: path}, err
+const keptPattern = "millrace-kept-"
+
+// keptDir makes the directory of an attempt that outlives its worker. What lies around it stays
+// the worker's own, whoever the directory is given to: by that it is known when it is to be removed.
+func keptDir(where string) (workdir, error) {
+	whole, err := os.MkdirTemp(where, keptPattern)
+	if err != nil {
+		return workdir{}, err
+	}
+	dir := workdir{path: filepath.Join(whole, "work"), whole: whole}
+	if err := os.Mkdir(dir.path, 0o700); err != nil {
+		removeDir(dir)
+		return workdir{}, err
+	}
+	return dir, nil
 }
 
-func removeDir(dir workdir) { _ = os.RemoveAll(dir.path) }
+func removeDir(dir workdir) { _ = os.RemoveAll(dir.whole) }
 
-func giveDir(dir workdir, uid, gid int) error { return os.Chown(dir.path, uid, gid) }
+func giveDir(dir workdir, uid, gid int) error {
+	return errors.Join(os.Chmod(dir.whole, 0o711), os.Chown(dir.path, uid, gid))
+}
 
-// removeAbandoned removes what workers have left whose process is gone.
-func removeAbandoned() {
-	parents, err := filepath.Glob(filepath.Join(os.TempDir(), "millrace-work-*"))
+// isKeptDir tells whether a path is what keptDir has made there, and not what somebody else has
+// written down, or put in its place.
+func isKeptDir(path, where string) bool {
+	name, ours := strings.CutPrefix(filepath.Clean(path), filepath.Join(where, keptPattern))
+	return ours && name != "" && !strings.ContainsRune(name, filepath.Separator) && private.Owned(path)
+}
+
+// removeAbandoned removes what workers of this user have left whose process is gone.
+func removeAbandoned(where string) {
+	parents, err := filepath.Glob(filepath.Join(where, "millrace-work-*"))
 	if err != nil {
 		return // the pattern is valid; there is nothing to remove
 	}
@@ -137,8 +162,8 @@ func removeAbandoned() {
 		if n, _ := fmt.Sscanf(filepath.Base(parent), parentPattern, &pid); n != 1 || pid <= 0 {
 			continue
 		}
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			_ = os.RemoveAll(parent) // another user's cannot be removed, and need not be
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && private.Owned(parent) {
+			_ = os.RemoveAll(parent) // what is left is removed another time
 		}
 	}
 }

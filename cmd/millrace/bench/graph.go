@@ -26,7 +26,7 @@ func (b *bench) graph(ctx context.Context) error {
 	steps := make([]task.Submission, n)
 	for i := range steps {
 		s := noop
-		s.ID = task.ID(events.NewID(time.Now()))
+		s.ID, s.Fresh = task.ID(events.NewID(b.store.Now())), true
 		if layer := i / graphWidth; layer > 0 {
 			s.Needs = &task.Needs{}
 			for k := range graphNeeds {

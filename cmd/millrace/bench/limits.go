@@ -70,12 +70,12 @@ func (b *bench) limits(ctx context.Context) error {
 
 // submitLimited submits n no-op tasks with the keys that key names.
 func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func(int) string) error {
-	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: time.Now, NewID: events.NewID}
+	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: b.store.Now, NewID: events.NewID}
 	s := noop
 	s.Queue = queue
 	s.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
-	birth, err := task.Birth(s, nil, 0, time.Now())
+	birth, err := task.Birth(s, nil, 0, b.store.Now())
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 		for i := range facts {
 			e := birth
 			e.Labels = map[string]string{"key": key(from + i)}
-			facts[i] = rec.Fact(task.ID(events.NewID(time.Now())), e)
+			facts[i] = rec.Fact(task.ID(events.NewID(b.store.Now())), e)
 		}
 		var failed error
 		b.store.PlaceAll(ctx, facts, func(_ int, _ uint64, err error) {

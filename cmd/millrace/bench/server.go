@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +31,8 @@ func StartServer(ctx context.Context, self, sync, metrics string) (*Server, erro
 	s := &Server{dir: dir}
 	// Not bound to ctx: it is stopped in order, and dies with its data's use.
 	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics)
-	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1")
+	// Nobody else is to find it.
+	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	words, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -39,21 +41,24 @@ func StartServer(ctx context.Context, self, sync, metrics string) (*Server, erro
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	ready := make(chan string, 1)
+	ready := make(chan bool, 1)
 	go func() {
 		lines := bufio.NewScanner(words)
 		for lines.Scan() {
-			if _, rest, ok := strings.Cut(lines.Text(), "ready at "); ok {
-				url, _, _ := strings.Cut(rest, ",")
-				ready <- url
+			if strings.Contains(lines.Text(), "ready at ") {
+				ready <- true
 			}
 		}
 		close(ready)
 	}()
 	select {
-	case url, ok := <-ready:
+	case ok := <-ready:
+		var url []byte
 		if ok {
-			s.URL = url
+			url, err = os.ReadFile(filepath.Join(dir, "nats.url")) // which has the password, too
+		}
+		if ok && err == nil {
+			s.URL = strings.TrimSpace(string(url))
 			return s, nil
 		}
 		err = errors.New("the server under test ended at once: run `millrace server` by hand to see why")

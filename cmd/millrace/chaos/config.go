@@ -136,6 +136,27 @@ func (c *Config) files() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Pusher || s.Target == Cache })
 }
 
+// fills tells whether the disk of the server is filled.
+func (c *Config) fills() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Fault == Fill })
+}
+
+// clocks tells whether the steps are about clocks, those of callers among them.
+func (c *Config) clocks() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Callers })
+}
+
+// apart is how far the time of a submission may be from when the server stored it: where the server
+// is away, as long as a submission is tried.
+func (c *Config) apart() time.Duration {
+	for _, s := range c.Steps {
+		if s.Target == Server || s.Target == All {
+			return timesApart + s.For.Std() + tryTime
+		}
+	}
+	return timesApart
+}
+
 // Planned returns the steps that Run would do, without doing anything.
 func (c Config) Planned() ([]Step, error) {
 	c, err := c.withDefaults()
@@ -170,6 +191,10 @@ type Report struct {
 	Lost              int `json:"lost"`
 	DuplicatedResults int `json:"duplicated_results"`
 	Stuck             int `json:"stuck"`
+	// Runs is how many attempts have written down themselves when they ran, and Overlaps how many of
+	// them began while another one of the same task still ran.
+	Runs     int `json:"runs"`
+	Overlaps int `json:"overlaps"`
 	// Faults counts what was injected, by fault; one that meets several targets counts for each.
 	Faults map[Fault]int `json:"faults"`
 	// The figures of [Figures].
@@ -181,8 +206,12 @@ type Report struct {
 	Reconnect    Latency `json:"reconnect_ready_ms"`
 	Start        Latency `json:"start_ms"`
 	SweepRepairs int     `json:"sweep_repairs"`
+	// Times is what due times and ticks have shown, if the clock of those who submit was wrong.
+	Times *TimesReport `json:"times,omitempty"`
 	// Files is what tasks with files have shown, if there were any.
 	Files *FilesReport `json:"files,omitempty"`
+	// Disk says how the disk of the server was filled, if it was: what a machine allows differs.
+	Disk string `json:"disk,omitempty"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`
 	// Broken says which promises are, and where to look. Odd is what no promise

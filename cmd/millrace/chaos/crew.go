@@ -2,9 +2,10 @@ package chaos
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,12 +29,24 @@ type crew struct {
 	ours    *proxy.Proxy // of this process; nothing happens to it
 	locks   map[place]*sync.Mutex
 	spawner *spawner
+	secret  string   // password of all that are part of it
 	shelf   *shelf   // nil without files
 	spoils  *spoiler // of the cache
+	disk    *disk    // of the server
 
 	mu       sync.Mutex
 	injected []Injected // guarded by mu
 }
+
+// user is what all that are part of the installation call themselves, and passwordFile is where in
+// its directory their password lies.
+const (
+	user         = "chaos"
+	passwordFile = "password"
+)
+
+// url is where this process reaches the NATS server.
+func (c *crew) url() string { return "nats://" + user + ":" + c.secret + "@" + c.ours.Addr() }
 
 // place is where one fault is at a time.
 type place struct {
@@ -49,6 +62,11 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
+	secret := rand.Text()
+	if err := os.WriteFile(filepath.Join(dir, passwordFile), []byte(secret), 0o600); err != nil {
+		return nil, err
+	}
+	env = append(env, "NATS_USER="+user, "NATS_PASSWORD="+secret)
 	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
 	member := func(name Target, args ...string) *process {
 		for _, f := range []Fault{Kill, Clock} {
@@ -56,8 +74,14 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		}
 		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
-	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync)
+	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
+	c.secret = secret
+	if c.disk, err = newDisk(c.data(Server), cfg.fills()); err != nil {
+		c.spawner.close()
+		return nil, err
+	}
 	if c.ours, err = proxy.Listen(""); err != nil {
+		c.disk.close()
 		c.spawner.close()
 		return nil, err
 	}
@@ -70,8 +94,8 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		}
 		names = append(names, Pusher)
 	}
-	c.spoils = &spoiler{dir: c.cache(), chance: rand.New(rand.NewPCG(cfg.Seed, 3))}
-	c.locks[place{Cache, Spoil.aspect()}] = &sync.Mutex{}
+	c.spoils = &spoiler{dir: c.cache(), chance: mathrand.New(mathrand.NewPCG(cfg.Seed, 3))}
+	c.locks[place{Cache, Spoil.aspect()}], c.locks[place{Callers, Clock.aspect()}] = &sync.Mutex{}, &sync.Mutex{}
 	for _, name := range names {
 		p, err := proxy.Listen("")
 		if err != nil {
@@ -112,7 +136,7 @@ func (c *crew) data(name Target) string { return filepath.Join(c.dir, "data", st
 
 // startServer starts the NATS server and leads all proxies to it.
 func (c *crew) startServer(ctx context.Context) error {
-	if err := os.MkdirAll(c.data(Server), 0o750); err != nil {
+	if err := os.MkdirAll(c.data(Server), 0o700); err != nil {
 		return err
 	}
 	file := filepath.Join(c.data(Server), "nats.url")
@@ -198,6 +222,8 @@ func (c *crew) begin(t Target, s Step) {
 		_ = c.shift(t, s.Shift) // in a folder of our own
 	case Spoil:
 		c.spoils.begin()
+	case Fill:
+		_ = c.disk.fill(c.process(t).pid()) // what cannot be filled does no harm, and the verdict says so
 	default:
 		_ = c.proxies[t].Set(s.mode()) // the step was checked
 	}
@@ -211,6 +237,8 @@ func (c *crew) heal(ctx context.Context, t Target, s Step) error {
 		c.spoils.end()
 	case s.Fault == Clock:
 		return c.shift(t, 0)
+	case s.Fault == Fill:
+		return c.disk.empty(c.process(t).pid())
 	case !s.Fault.ofProcess():
 		return c.proxies[t].Set(proxy.Mode{})
 	case ctx.Err() != nil: // everything ends
@@ -260,4 +288,5 @@ func (c *crew) close(patience time.Duration) {
 	}
 	c.ours.Close()
 	c.spawner.close()
+	c.disk.close()
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -349,10 +351,10 @@ func (m *measure) count() {
 	}
 	m.figures.Start = latencyOf(starts)
 	for _, reason := range slices.Sorted(maps.Keys(abnormal)) {
-		m.odd("%d tasks ended as abnormal/%s: %s", len(abnormal[reason]), reason, some(abnormal[reason]))
+		m.odd("%s ended as abnormal/%s%s: %s", english.Plural(len(abnormal[reason]), "task", ""), reason, whyOdd[reason], some(abnormal[reason]))
 	}
 	if m.figures.Repairs = len(repaired); len(repaired) > 0 {
-		m.odd("a sweep placed %d offers that were missing, of %s", len(repaired), some(repaired))
+		m.odd("a sweep placed %s that whoever should have placed was killed before, of %s", english.Plural(len(repaired), "offer", ""), some(repaired))
 	}
 	for id, n := range births {
 		if n > 1 {
@@ -361,8 +363,15 @@ func (m *measure) count() {
 	}
 	if len(twice) > 0 {
 		slices.Sort(twice)
-		m.odd("%d tasks were born twice, which is harmless after a lost answer: %s", len(twice), some(twice))
+		m.odd("%s born twice, which is harmless after a lost answer: %s", english.Plural(len(twice), "task", ""), some(twice))
 	}
+}
+
+// whyOdd says of the ways in which tasks end abnormally why no promise is broken by it.
+var whyOdd = map[string]string{
+	task.ReasonLost:    ", as is promised where the end of a process that was being cancelled was not seen",
+	task.ReasonPoison:  ", as is promised where so many nodes were lost with it",
+	task.ReasonExpired: ", as is promised where nothing could start it in time",
 }
 
 func (m *measure) odd(format string, args ...any) {

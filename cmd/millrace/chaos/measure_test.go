@@ -128,7 +128,7 @@ func TestMeasure(t *testing.T) {
 				s.put(9, events.KindOffer, "t", "scheduler", task.Queued{After: failed})
 				s.put(9.1, events.KindOffer, "t", "worker-1", task.Queued{After: failed})
 			},
-			nil, Figures{Repairs: 1}, "a sweep placed 1 offers",
+			nil, Figures{Repairs: 1}, "a sweep placed 1 offer that",
 		},
 		"given up, late, born twice": {
 			func(s *story) {
@@ -137,7 +137,7 @@ func TestMeasure(t *testing.T) {
 				s.chain(2, "t", task.AttemptLate{})
 				s.chain(3, "t", task.GivenUp{Reason: task.ReasonPoison})
 			},
-			nil, Figures{Late: 1}, "abnormal/poison: t; 1 tasks were born twice",
+			nil, Figures{Late: 1}, "as is promised where so many nodes were lost with it: t; 1 task born twice",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

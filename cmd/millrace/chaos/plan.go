@@ -32,9 +32,10 @@ var Scenarios = []Scenario{
 	{"scheduler-kill", "kill -9 of schedulers, one or all, also while a worker dies", (*planner).schedulerKill},
 	{"roll", "rolling restart with SIGTERM: one worker after the other, then the schedulers", (*planner).roll},
 	{"blackout", "kill -9 of everything at once", (*planner).blackout},
-	{"clock-jump", "what workers and schedulers take for their machine's clock jumps by minutes, and back", (*planner).clockJump},
+	{"clock-jump", "what workers, schedulers and those who submit take for their machine's clock jumps by minutes, and back", (*planner).clockJump},
 	{"files", "kill -9 of who pushes folders, of the server and of workers that fetch them, caches that are spoilt", (*planner).files},
-	{"mix", "all of these but files, by chance", (*planner).mix},
+	{"full-disk", "the disk of the NATS server is full, and then has room again, also while a worker dies", (*planner).fullDisk},
+	{"mix", "all of these but files and full-disk, by chance", (*planner).mix},
 }
 
 // Frame is what a plan depends on, and all that it depends on.
@@ -315,7 +316,11 @@ func (p *planner) blackout() {
 
 func (p *planner) clockJump() {
 	for p.fits(300 * time.Millisecond) {
-		p.clockJumps()
+		if p.clockJumps(); p.one(2) {
+			s := p.clockShift()
+			s.Target = Callers
+			p.addStep(0, s)
+		}
 		p.wait(500*time.Millisecond, 2*time.Second)
 	}
 }
@@ -323,10 +328,7 @@ func (p *planner) clockJump() {
 // clockJumps has one clock jump, ahead or back, by up to ten minutes. Every other time
 // the process is killed meanwhile, and so starts with a clock that is wrong.
 func (p *planner) clockJumps() {
-	s := Step{Fault: Clock, For: task.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
-	if p.one(2) {
-		s.Shift = -s.Shift
-	}
+	s := p.clockShift()
 	if p.Schedulers > 0 && p.one(3) {
 		s.Target = Scheduler(1 + p.chance.IntN(p.Schedulers))
 	} else if w, ok := p.worker(s.For.Std()); ok {
@@ -337,6 +339,15 @@ func (p *planner) clockJumps() {
 	if p.addStep(0, s) && p.one(2) {
 		p.add(p.between(0, s.For.Std()/2), Kill, s.Target, p.between(100*time.Millisecond, s.For.Std()/4))
 	}
+}
+
+// clockShift is a jump of somebody's clock, and back.
+func (p *planner) clockShift() Step {
+	s := Step{Fault: Clock, For: task.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
+	if p.one(2) {
+		s.Shift = -s.Shift
+	}
+	return s
 }
 
 // files breaks what brings folders to tasks.
@@ -362,6 +373,25 @@ func (p *planner) files() {
 	for i := 0; p.fits(300 * time.Millisecond); i++ {
 		acts[(i+p.chance.IntN(2))%len(acts)]()
 		p.wait(300*time.Millisecond, 1500*time.Millisecond)
+	}
+}
+
+// fullDisk has the server's disk filled, for a moment or for longer than anybody keeps a lease.
+func (p *planner) fullDisk() {
+	for i := 0; p.fits(500 * time.Millisecond); i++ {
+		length := p.between(300*time.Millisecond, p.Lease)
+		if i%2 == 1 {
+			length = p.longer()
+		}
+		if p.one(3) {
+			if w, ok := p.worker(p.Lease); ok {
+				p.addStep(p.between(0, length), p.killed(w))
+			}
+		}
+		if p.add(0, Fill, Server, length) {
+			p.now += length
+		}
+		p.wait(p.Lease+time.Second, p.Lease+4*time.Second)
 	}
 }
 

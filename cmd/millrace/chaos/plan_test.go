@@ -149,6 +149,7 @@ func TestMembers(t *testing.T) {
 		"schedulers":  {"scheduler-1"},
 		"all":         {"server", "scheduler-1", "worker-1", "worker-2"},
 		"worker-2":    {"worker-2"},
+		"callers":     {"callers"},
 		"worker-3":    nil,
 		"scheduler-2": nil,
 		"worker":      nil,

@@ -133,6 +133,16 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
+// pid is the process's; 0 if it was never started.
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 func (p *process) oddities() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/logclock"
 	"millrace/task"
 )
 
@@ -34,6 +35,9 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	r := &run{cfg: cfg, dir: dir}
 	if !cfg.Keep {
 		defer func() { err = errors.Join(err, removeAll(dir)) }()
+	}
+	if r.witnesses, err = newWitnesses(dir); err != nil {
+		return Report{}, err
 	}
 	if r.crew, err = newCrew(&r.cfg, dir); err != nil {
 		return Report{}, err
@@ -69,6 +73,9 @@ type run struct {
 
 	observer  *observer
 	submitter *submitter
+	ticker    *ticker
+	ticked    time.Time // until when schedules had ticks
+	witnesses *witnesses
 	closers   []func()
 
 	began time.Time // of the load; zero before
@@ -98,7 +105,7 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.crew.startServer(ctx); err != nil {
 		return err
 	}
-	nc, err := r.cfg.Dial("nats://"+r.crew.ours.Addr(), "millrace chaos")
+	nc, err := r.cfg.Dial(r.crew.url(), "millrace chaos")
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,12 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.closers = append(r.closers, r.store.Close)
 	r.client = client.New(r.store, "chaos")
-	r.submitter = &submitter{client: r.client}
+	callers, err := r.callers(ctx)
+	if err != nil {
+		return err
+	}
+	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}}
+	r.ticker = &ticker{client: callers}
 	r.observer = newObserver(r.store)
 	r.beside(ctx, r.observer.run)
 
@@ -133,6 +145,22 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
+// callers is the client of those who submit: on a connection of its own, with a clock that a step may shift.
+func (r *run) callers(ctx context.Context) (*client.Client, error) {
+	nc, err := r.cfg.Dial(r.crew.url(), "millrace chaos callers")
+	if err != nil {
+		return nil, err
+	}
+	r.closers = append(r.closers, nc.Close)
+	clock := logclock.New(Shifted(r.crew.clockFile(Callers)))
+	store, err := jet.Open(ctx, nc, r.cfg.Layout, jet.WithClock(clock))
+	if err != nil {
+		return nil, err
+	}
+	r.closers = append(r.closers, store.Close)
+	return client.New(store, "chaos"), nil
+}
+
 // serves tells whether a scheduler answers.
 func (r *run) serves(ctx context.Context) func() bool {
 	return func() bool {
@@ -154,6 +182,9 @@ func (r *run) play(ctx context.Context) (Report, error) {
 		r.submitter.shelf = r.crew.shelf
 		r.beside(ctx, r.sweep)
 	}
+	for i := range orders {
+		r.witnesses.attend(orders[i].submission.Spec.Run)
+	}
 	r.tell.Lock()
 	r.began = time.Now()
 	r.tell.Unlock()
@@ -161,12 +192,23 @@ func (r *run) play(ctx context.Context) (Report, error) {
 	defer lose(nil)
 	r.beside(ctx, r.tick)
 
+	if r.cfg.clocks() {
+		for i := range orders {
+			if orders[i].submission.Labels["kind"] == "short" {
+				orders[i].submission.Pending = new(task.Duration(impatient))
+			}
+		}
+		r.beside(ctx, func(ctx context.Context) { r.ticker.run(ctx, r.cfg.Duration) })
+	}
 	faults, inject := errgroup.WithContext(ctx)
 	for _, s := range r.cfg.Steps {
 		faults.Go(func() error { return r.step(inject, s) })
 	}
 	r.submitter.run(inject, patient, r.began, orders)
 	err := faults.Wait()
+	if err == nil {
+		r.ticked, err = r.ticker.end(ctx)
+	}
 	if err == nil {
 		r.settle(ctx)
 	}
@@ -286,6 +328,23 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		found.Spoiled = r.crew.spoils.done()
 		report.Files, report.Broken, report.Odd = &found, append(report.Broken, broken...), append(report.Odd, odd...)
 	}
+
+	if r.cfg.fills() {
+		report.Disk = r.crew.disk.played()
+		if r.crew.disk.failures() > 0 {
+			report.Odd = append(report.Odd, fmt.Sprintf("the disk of the server could not be filled %d times", r.crew.disk.failures()))
+		}
+	}
+	if r.cfg.clocks() {
+		times, broken := judgeTimes(records, r.submitter.delayed(), r.cfg.apart())
+		missed, odd := r.ticker.judge(records, r.ticked, &times)
+		report.Times, report.Broken, report.Odd = &times, append(append(report.Broken, broken...), missed...), append(report.Odd, odd...)
+	}
+	overlapping, runs, err := r.witnesses.judge(faults)
+	if report.Runs, report.Overlaps = runs, len(overlapping); err != nil {
+		report.Odd = append(report.Odd, fmt.Sprintf("what ran cannot be asked whether it ran alone: %v", err))
+	}
+	report.Broken = append(report.Broken, overlapping...)
 
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start

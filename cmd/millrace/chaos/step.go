@@ -31,6 +31,9 @@ const (
 	// Clock shifts what a process takes for its machine's clock, and back: two jumps.
 	Clock Fault = "clock"
 
+	// Fill has the disk of the NATS server full, and makes room again.
+	Fill Fault = "fill"
+
 	Cut       Fault = "cut"       // every connection is reset, and each new one
 	Blackhole Fault = "blackhole" // nothing passes, and nobody is told
 	HalfOpen  Fault = "half-open" // the server's end is gone, the other one is not told
@@ -42,11 +45,11 @@ const (
 )
 
 // Faults lists all of them.
-var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
+var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Fill, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
 
 // ofProcess tells whether the fault is one of a process, or of what it has on disk, rather than one of its link.
 func (f Fault) ofProcess() bool {
-	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock
+	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock || f == Fill
 }
 
 // counts tells whether the fault is of every so many chunks.
@@ -80,6 +83,9 @@ const (
 	// scenario has one of them.
 	Pusher Target = "pusher"
 	Cache  Target = "cache"
+	// Callers are those who submit and cancel tasks and make schedules; all that can be wrong with
+	// them is their clock. They make schedules if a scenario has them.
+	Callers Target = "callers"
 )
 
 // Worker names the i-th worker, from 1, and Scheduler the i-th scheduler.
@@ -184,7 +190,7 @@ func (n size) members(t Target) []Target {
 		return workers
 	case Schedulers:
 		return schedulers
-	case Pusher, Cache:
+	case Pusher, Cache, Callers:
 		return []Target{t}
 	case All:
 		return slices.Concat([]Target{Server}, schedulers, workers)
@@ -197,7 +203,7 @@ func (n size) members(t Target) []Target {
 
 // names lists the targets there are, for messages.
 func (n size) names() string {
-	text := "server, pusher, cache, all"
+	text := "server, pusher, cache, callers, all"
 	if n.schedulers > 0 {
 		text += fmt.Sprintf(", schedulers, %s to %s", Scheduler(1), Scheduler(n.schedulers))
 	}
@@ -216,6 +222,10 @@ func (s Step) validate(n size) error {
 		return fmt.Errorf("%s is a fault of a link, and %s has none of its own: choose workers or schedulers", s.Fault, Server)
 	case (s.Fault == Spoil) != (s.Target == Cache):
 		return fmt.Errorf("%s is a fault of %s, which has no other", Spoil, Cache)
+	case s.Fault == Fill && s.Target != Server:
+		return fmt.Errorf("%s is a fault of %s alone: the others keep nothing that counts", Fill, Server)
+	case s.Target == Callers && s.Fault != Clock:
+		return fmt.Errorf("%s have nothing of their own but a clock: choose the fault %s", Callers, Clock)
 	case s.At < 0:
 		return fmt.Errorf("at is %v, want 0s or later", s.At)
 	case s.For <= 0:
@@ -223,7 +233,7 @@ func (s Step) validate(n size) error {
 	case s.Delay != 0 && s.Fault != Delay && s.Fault != Stall, s.Rate != 0 && s.Fault != Throttle, s.Every != 0 && !s.Fault.counts(), s.Shift != 0 && s.Fault != Clock:
 		return fmt.Errorf("delay belongs to the faults %s and %s, rate to %s, every to %s, %s and %s, and shift to %s", Delay, Stall, Throttle, Drop, Stall, Lose, Clock)
 	case s.Fault == Clock && slices.Contains(members, Server):
-		return fmt.Errorf("%s has no clock but the machine's: choose workers or schedulers", Server)
+		return fmt.Errorf("%s has no clock but the machine's: choose workers, schedulers or %s", Server, Callers)
 	case s.Delay < 0:
 		return fmt.Errorf("delay is %v, want more than 0s", s.Delay)
 	case s.Rate < 0:

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,9 +27,10 @@ type submitter struct {
 	running sync.WaitGroup
 
 	mu           sync.Mutex
-	acknowledged []task.ID // guarded by mu
-	open         int       // guarded by mu; submitted and not acknowledged
-	refused      []string  // guarded by mu
+	acknowledged []task.ID                 // guarded by mu
+	open         int                       // guarded by mu; submitted and not acknowledged
+	refused      []string                  // guarded by mu
+	delays       map[task.ID]time.Duration // guarded by mu; of those that were submitted with one
 }
 
 // run submits each order at its time after start, and returns when all have been
@@ -48,7 +50,7 @@ func (s *submitter) run(ctx, patient context.Context, start time.Time, orders []
 }
 
 func (s *submitter) play(ctx context.Context, o order) {
-	o.submission.ID = task.ID(events.NewID(time.Now()))
+	o.submission.ID = task.ID(events.NewID(s.client.Now()))
 	s.count(+1)
 	defer s.count(-1)
 	if o.version > 0 {
@@ -69,6 +71,9 @@ func (s *submitter) play(ctx context.Context, o order) {
 	}
 	s.mu.Lock()
 	s.acknowledged = append(s.acknowledged, o.submission.ID)
+	if d := o.submission.Delay.Std(); d > 0 {
+		s.delays[o.submission.ID] = d
+	}
 	s.mu.Unlock()
 	if o.cancel == 0 {
 		return
@@ -124,6 +129,13 @@ func (s *submitter) all() []task.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]task.ID(nil), s.acknowledged...)
+}
+
+// delayed are the acknowledged submissions that were to begin later, and by how much.
+func (s *submitter) delayed() map[task.ID]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.delays)
 }
 
 // waiting is how many submissions or cancels have no answer yet.

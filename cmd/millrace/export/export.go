@@ -1,4 +1,4 @@
-// Package export writes JSON records as lines of JSON or as CSV, and goes on with a
+// Package export writes JSON records as lines of JSON, as an array or as CSV, and goes on with a
 // file that was written partly. It knows nothing of where records come from.
 package export
 
@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Kind is a form of files.
@@ -20,7 +22,29 @@ type Kind int
 const (
 	JSONL Kind = iota
 	CSV
+	JSON // one array
 )
+
+// KindOf is the kind of that name, or, if it is "", the one that the end of a file's name says: JSONL if that says none.
+func KindOf(name, file string) Kind {
+	if name == "" {
+		name = strings.TrimPrefix(filepath.Ext(file), ".")
+	}
+	switch strings.ToLower(name) {
+	case "csv":
+		return CSV
+	case "json":
+		return JSON
+	}
+	return JSONL
+}
+
+// Source is what is to be written.
+type Source struct {
+	Records Records
+	// Known returns the fields that records would have, for the head of a CSV without any. Default: none is known.
+	Known func() ([]string, error)
+}
 
 // Records calls each with every record in order, the same ones each time it is
 // called, and returns the error of each, if that returned one.
@@ -33,8 +57,8 @@ var ErrOther = errors.New("it does not hold the beginning of these records: writ
 const tellEach = 1000
 
 // Write writes all records and returns how many there were.
-func Write(w io.Writer, kind Kind, records Records, tell func(n int)) (int, error) {
-	f, err := newForm(kind, records)
+func Write(w io.Writer, kind Kind, s Source, tell func(n int)) (int, error) {
+	f, err := newForm(kind, s)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +66,7 @@ func Write(w io.Writer, kind Kind, records Records, tell func(n int)) (int, erro
 	if _, err := out.Write(f.head); err != nil {
 		return 0, err
 	}
-	return f.write(out, 0, records, tell)
+	return f.write(out, 0, s.Records, tell)
 }
 
 // File is a file that may hold the beginning of an export.
@@ -53,9 +77,13 @@ type File interface {
 
 // Resume writes the records that a file lacks behind those that it holds, and returns
 // how many it then has. What stands after its last complete record is cut off. The error
-// wraps [ErrOther] if the last record in it is not the one that stands there in records.
-func Resume(file File, kind Kind, records Records, tell func(n int)) (int, error) {
-	f, err := newForm(kind, records)
+// wraps [ErrOther] if the last record in it is not the one that stands there in records. An array cannot be resumed.
+func Resume(file File, kind Kind, s Source, tell func(n int)) (int, error) {
+	if kind == JSON {
+		return 0, errors.New("an array cannot be resumed")
+	}
+	records := s.Records
+	f, err := newForm(kind, s)
 	if err != nil {
 		return 0, err
 	}
@@ -88,23 +116,37 @@ type form struct {
 	kind    Kind
 	columns []string
 	head    []byte
+	foot    []byte
 }
 
-func newForm(kind Kind, records Records) (*form, error) {
+// AddFields adds the fields of a record to those of others, in their order.
+func AddFields(all []string, record []byte) []string {
+	keys, _ := fields(record)
+	for _, k := range keys {
+		if !slices.Contains(all, k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func newForm(kind Kind, s Source) (*form, error) {
 	f := &form{kind: kind}
-	if kind == JSONL {
+	switch kind {
+	case JSONL:
+		return f, nil
+	case JSON:
+		f.head, f.foot = []byte("["), []byte("\n]\n")
 		return f, nil
 	}
 	// A first look finds the columns: those of the first record, then what others add.
-	err := records(func(record []byte) error {
-		keys, _ := fields(record)
-		for _, k := range keys {
-			if !slices.Contains(f.columns, k) {
-				f.columns = append(f.columns, k)
-			}
-		}
+	err := s.Records(func(record []byte) error {
+		f.columns = AddFields(f.columns, record)
 		return nil
 	})
+	if err == nil && len(f.columns) == 0 && s.Known != nil {
+		f.columns, err = s.Known()
+	}
 	if err == nil && len(f.columns) > 0 {
 		f.head, err = row(f.columns)
 	}
@@ -113,10 +155,12 @@ func newForm(kind Kind, records Records) (*form, error) {
 
 // encode is a record as it stands in the file, with its end.
 func (f *form) encode(record []byte) ([]byte, error) {
-	if f.kind == JSONL {
+	if f.kind != CSV {
 		var b bytes.Buffer
 		err := json.Compact(&b, record)
-		b.WriteByte('\n')
+		if f.kind == JSONL {
+			b.WriteByte('\n')
+		}
 		return b.Bytes(), err
 	}
 	_, values := fields(record)
@@ -140,9 +184,21 @@ func (f *form) write(out *bufio.Writer, skip int, records Records, tell func(n i
 		if n%tellEach == 0 {
 			tell(n)
 		}
+		if f.kind == JSON {
+			between := ",\n"
+			if n == 1 {
+				between = "\n"
+			}
+			if _, err := out.WriteString(between); err != nil {
+				return err
+			}
+		}
 		_, err = out.Write(line)
 		return err
 	})
+	if err == nil {
+		_, err = out.Write(f.foot)
+	}
 	return n, errors.Join(err, out.Flush())
 }
 

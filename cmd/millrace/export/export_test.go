@@ -27,7 +27,7 @@ func quiet(int) {}
 func written(t *testing.T, kind Kind, r Records) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := Write(&b, kind, r, quiet); err != nil {
+	if _, err := Write(&b, kind, Source{Records: r}, quiet); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -44,6 +44,30 @@ func TestWrite(t *testing.T) {
 	}
 	if got := written(t, CSV, given()); got != "" {
 		t.Errorf("without records there is %q", got)
+	}
+	var b bytes.Buffer
+	known := Source{Records: given(), Known: func() ([]string, error) { return []string{"url", "n"}, nil }}
+	if _, err := Write(&b, CSV, known, quiet); err != nil || b.String() != "url,n\n" {
+		t.Errorf("without records whose fields are known there is %q, %v", b.String(), err)
+	}
+	for _, c := range []struct {
+		r    Records
+		want string
+	}{{given(), "[\n]\n"}, {given(`{"a": 1}`), "[\n{\"a\":1}\n]\n"}, {given(`{"a": 1}`, `"x"`), "[\n{\"a\":1},\n\"x\"\n]\n"}} {
+		if got := written(t, JSON, c.r); got != c.want {
+			t.Errorf("the array is %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		want       Kind
+	}{{"", "-", JSONL}, {"", "x.CSV", CSV}, {"", "x.json", JSON}, {"", "x.jsonl", JSONL}, {"jsonl", "x.csv", JSONL}, {"csv", "-", CSV}} {
+		if got := KindOf(c.name, c.file); got != c.want {
+			t.Errorf("%q of %q is %d, want %d", c.name, c.file, got, c.want)
+		}
 	}
 }
 
@@ -95,5 +119,5 @@ func resume(t *testing.T, name string, kind Kind, r Records) (int, error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	return Resume(f, kind, r, quiet)
+	return Resume(f, kind, Source{Records: r}, quiet)
 }

@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"errors"
@@ -20,14 +20,14 @@ func lockData(t *testing.T, dir string) *flock.Flock {
 	return lock
 }
 
-func TestFindDev(t *testing.T) {
+func TestFind(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dev")
 	t.Setenv("MILLRACE_DEV_DIR", folder)
 	expect := func(when, url string, others int) {
 		t.Helper()
-		got, n, err := findDev()
+		got, n, err := Find()
 		if url == "" {
-			if !errors.Is(err, errNoDev) {
+			if !errors.Is(err, ErrNone) {
 				t.Errorf("%s: found %+v, %v, want none", when, got, err)
 			}
 			return
@@ -40,12 +40,17 @@ func TestFindDev(t *testing.T) {
 
 	first, second := t.TempDir(), t.TempDir()
 	lockFirst, lockSecond := lockData(t, first), lockData(t, second)
-	removeFirst, err := announceDev("nats://first", first)
+	removeFirst, err := Announce("nats://first", "dev", first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("one", "nats://first", 0)
-	removeSecond, err := announceDev("nats://second", second)
+	for _, record := range must(filepath.Glob(filepath.Join(folder, "*")))(t) {
+		if info := must(os.Stat(record))(t); info.Mode().Perm() != 0o600 {
+			t.Errorf("others may read %s, which holds a password: %v", record, info.Mode())
+		}
+	}
+	removeSecond, err := Announce("nats://second", "server", second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +60,7 @@ func TestFindDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("the newest has died", "nats://first", 0)
-	if _, err := announceDev("nats://first again", first); err != nil {
+	if _, err := Announce("nats://first again", "dev", first); err != nil {
 		t.Fatal(err)
 	}
 	expect("announced again", "nats://first again", 0)
@@ -71,4 +76,14 @@ func TestFindDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	lockData(t, first)
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
 }

@@ -1,0 +1,220 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
+
+	"millrace/events"
+)
+
+// Bounds of what the service has in hand.
+const (
+	// together is how many requests are answered at the same time, and idle how many more may wait for
+	// something to happen: those hold up nobody who asks for what is there.
+	together, idle = 64, 256
+	// largestRequest is how many bytes a request may have: more than the largest submission. Those that are
+	// answered have at most requestBytes together; one that waits has patientRequest at most.
+	largestRequest = 1 << 20
+	requestBytes   = 16 << 20
+	patientRequest = 64 << 10
+)
+
+// desk hands requests to goroutines, so that a slow one keeps nobody waiting:
+// the service itself calls its handlers one after the other.
+type desk struct {
+	ctx      context.Context // of the service's life
+	working  sync.WaitGroup
+	places   *semaphore.Weighted // of those that are answered; who has waited goes before who comes
+	answered share
+	waiting  share
+	bytes    share // of requests that are answered
+	limit    int   // bytes of an answer
+	wrong    func() error
+	log      zerolog.Logger
+}
+
+func newDesk(ctx context.Context, limit int, wrong func() error, log zerolog.Logger) *desk {
+	return &desk{
+		ctx: ctx, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
+		answered: share{limit: together}, waiting: share{limit: idle}, limit: limit, wrong: wrong, log: log,
+	}
+}
+
+// share counts places, or bytes, and who has them.
+type share struct {
+	limit int
+
+	mu    sync.Mutex
+	taken int            // guarded by mu
+	by    map[string]int // guarded by mu
+}
+
+// admits is the rule of fair shares, for a caller who has mine of what is taken and wants n more: as long as half
+// is free anybody gets it, and of the other half those who have no more than a quarter of all. So one
+// alone never takes more than half.
+func admits(taken, mine, n, limit int) bool {
+	return taken+n <= limit && (taken+n <= limit/2 || mine+n <= limit/4)
+}
+
+// take gives n to the caller if he may have that.
+func (s *share) take(caller string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !admits(s.taken, s.by[caller], n, s.limit) {
+		return false
+	}
+	s.add(caller, n)
+	return true
+}
+
+// add must be called with mu held.
+func (s *share) add(caller string, n int) {
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	s.taken += n
+	if s.by[caller] += n; s.by[caller] == 0 {
+		delete(s.by, caller)
+	}
+}
+
+// again gives n to who has had that before, whatever the share.
+func (s *share) again(caller string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(caller, n)
+}
+
+func (s *share) leave(caller string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(caller, -n)
+}
+
+// callerOf tells callers apart by where they want their answers: a connection has a prefix of its own there. Who
+// makes up a new one for each request is no caller that is fair to himself, but then each has less than a share.
+func callerOf(reply string) string {
+	if at := strings.LastIndexByte(reply, '.'); at > 0 {
+		return reply[:at]
+	}
+	return reply
+}
+
+// busy refuses a request because of others.
+type busy struct{ what string }
+
+func (b busy) Error() string { return b.what + ": try again" }
+
+// seat is a request's place at the desk.
+type seat struct {
+	desk   *desk
+	caller string
+	size   int
+}
+
+type seatKey struct{}
+
+// waits has a request wait for something. It gives up its place meanwhile, so that others are
+// answered, and takes one of those that are meant for waiting.
+func waits(ctx context.Context, wait func(context.Context) error) error {
+	s, ok := ctx.Value(seatKey{}).(*seat)
+	if !ok { // nobody else is there
+		return wait(ctx)
+	}
+	d := s.desk
+	if s.size > patientRequest {
+		return badRequest{fmt.Errorf("a request that waits has %d bytes at most, and this one %d", patientRequest, s.size)}
+	}
+	if !d.waiting.take(s.caller, 1) {
+		return busy{fmt.Sprintf("%d requests wait for something, or too many of this connection", idle)}
+	}
+	d.leave(s)
+	err := wait(ctx)
+	d.waiting.leave(s.caller, 1)
+	d.back(s)
+	return err
+}
+
+// enter takes a place for a request.
+func (d *desk) enter(s *seat) error {
+	if !d.bytes.take(s.caller, s.size) {
+		return busy{fmt.Sprintf("requests with %d MiB are being answered, or too many of this connection", requestBytes>>20)}
+	}
+	if d.answered.take(s.caller, 1) {
+		if d.places.TryAcquire(1) {
+			return nil
+		}
+		d.answered.leave(s.caller, 1)
+	}
+	d.bytes.leave(s.caller, s.size)
+	return busy{fmt.Sprintf("%d requests are being answered, or too many of this connection", together)}
+}
+
+// back takes the place again that a request has left. Each of the others leaves his in a moment.
+func (d *desk) back(s *seat) {
+	_ = d.places.Acquire(context.Background(), 1) // it fails only with its context
+	d.answered.again(s.caller, 1)
+	d.bytes.again(s.caller, s.size)
+}
+
+func (d *desk) leave(s *seat) {
+	d.bytes.leave(s.caller, s.size)
+	d.answered.leave(s.caller, 1)
+	d.places.Release(1)
+}
+
+func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) {
+		body := r.Data()
+		s := &seat{d, callerOf(r.Reply()), len(body)}
+		if s.size > largestRequest {
+			d.respond(r.Error("413", fmt.Sprintf("the request has %d bytes, and the service takes %d; files and records go other ways", s.size, largestRequest), nil))
+			return
+		}
+		if err := d.enter(s); err != nil {
+			d.respond(r.Error(codeOf(err), err.Error(), nil))
+			return
+		}
+		d.working.Go(func() {
+			defer d.leave(s)
+			ctx, cancel := context.WithTimeout(context.WithValue(d.ctx, seatKey{}, s), patience)
+			defer cancel()
+			result, err := answer(ctx, body)
+			if err != nil {
+				err = d.blame(err)
+				d.respond(r.Error(codeOf(err), err.Error(), nil))
+				return
+			}
+			body, err := fit(result, d.limit)
+			if err != nil {
+				d.respond(r.Error(codeOf(err), err.Error(), nil))
+				return
+			}
+			d.respond(r.Respond(body))
+		})
+	})
+}
+
+// blame puts what is wrong with the log in front of an error that may come of it.
+func (d *desk) blame(err error) error {
+	if d.wrong == nil || !errors.Is(err, events.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if why := d.wrong(); why != nil {
+		return fmt.Errorf("%w (%w)", why, err)
+	}
+	return err
+}
+
+func (d *desk) respond(err error) {
+	if err != nil {
+		d.log.Debug().Err(err).Msg("an answer could not be sent")
+	}
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+)
+
+func TestAdmits(t *testing.T) {
+	for _, c := range []struct {
+		what                  string
+		taken, mine, n, limit int
+		want                  bool
+	}{
+		{"the first", 0, 0, 1, 64, true},
+		{"one alone, up to half", 31, 31, 1, 64, true},
+		{"one alone, no more than half", 32, 32, 1, 64, false},
+		{"another one beside him", 32, 0, 1, 64, true},
+		{"up to a quarter", 47, 15, 1, 64, true},
+		{"no more than a quarter", 48, 16, 1, 64, false},
+		{"the last place", 63, 0, 1, 64, true},
+		{"none is left", 64, 0, 1, 64, false},
+		{"much at once, if there is room", 0, 0, 32, 64, true},
+		{"too much at once", 0, 0, 33, 64, false},
+		{"a quarter of what is left", 40, 0, 16, 64, true},
+	} {
+		if got := admits(c.taken, c.mine, c.n, c.limit); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+// Requests that wait hold up nobody who asks for what is there, and no connection takes all the places.
+func TestDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t.Context(), 0, nil, zerolog.Nop())
+		over := make(chan struct{})
+		refused := make(chan error, 1000)
+		wait := func(caller string, size int) {
+			s := &seat{d, caller, size}
+			if err := d.enter(s); err != nil {
+				refused <- err
+				return
+			}
+			d.working.Go(func() {
+				defer d.leave(s)
+				err := waits(context.WithValue(d.ctx, seatKey{}, s), func(context.Context) error { <-over; return nil })
+				if err != nil {
+					refused <- err
+				}
+			})
+			synctest.Wait()
+		}
+		for range 300 {
+			wait("greedy", 10)
+		}
+		if n := len(refused); n != 300-idle/2 {
+			t.Errorf("%d of 300 were refused, want %d: one connection has half of the places at most", n, 300-idle/2)
+		}
+		if err := <-refused; codeOf(err) != "503" {
+			t.Error(err)
+		}
+		before := len(refused)
+		for range idle / 4 {
+			wait("other", 10)
+		}
+		if n := len(refused); n != before {
+			t.Error("another connection may not wait")
+		}
+		quick := &seat{d, "third", 10}
+		if err := d.enter(quick); err != nil {
+			t.Errorf("one that waits for nothing: %v", err)
+		} else {
+			d.leave(quick)
+		}
+		close(over) // all come back, more than there are places
+		d.working.Wait()
+		if d.answered.taken != 0 || d.waiting.taken != 0 || d.bytes.taken != 0 || len(d.bytes.by) != 0 {
+			t.Errorf("places are left: %+v", d)
+		}
+
+		large := &seat{d, "large", patientRequest + 1}
+		if err := d.enter(large); err != nil {
+			t.Fatal(err)
+		}
+		err := waits(context.WithValue(d.ctx, seatKey{}, large), func(context.Context) error { return nil })
+		if !errors.As(err, new(badRequest)) {
+			t.Errorf("a large one waits: %v", err)
+		}
+		d.leave(large)
+		n := 0
+		for d.enter(&seat{d, "large", largestRequest}) == nil {
+			n++
+		}
+		if n != requestBytes/largestRequest/2 {
+			t.Errorf("one connection had %d of the largest requests answered at once", n)
+		}
+		if err := d.enter(&seat{d, "other", largestRequest}); err != nil {
+			t.Errorf("and nobody else: %v", err)
+		}
+	})
+}
+
+func TestCallerOf(t *testing.T) {
+	for reply, want := range map[string]string{"_INBOX.abc.7": "_INBOX.abc", "_INBOX_me.abc.def.1": "_INBOX_me.abc.def", "x": "x", "": ""} {
+		if got := callerOf(reply); got != want {
+			t.Errorf("%s: %s", reply, got)
+		}
+	}
+}

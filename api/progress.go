@@ -1,0 +1,46 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// progress says how far those of the tasks are that run: what their programs say, and what has become of the
+// children of those that run as children.
+func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]*task.Live, map[task.ID]*client.Whole, error) {
+	wholes := map[task.ID]*client.Whole{}
+	var running []task.ID
+	for i := range tasks {
+		t := &tasks[i]
+		switch {
+		case !t.Live():
+		case t.Children == nil:
+			running = append(running, t.ID)
+		default:
+			ends, _, err := s.View.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+			if err != nil {
+				return nil, nil, err
+			}
+			whole := client.WholeOf(t, ends)
+			wholes[t.ID] = &whole
+		}
+	}
+	if len(running) == 0 {
+		return nil, wholes, nil
+	}
+	said, err := s.Client.Store().LiveAll(ctx, running)
+	if err != nil {
+		return nil, nil, err
+	}
+	live := map[task.ID]*task.Live{}
+	for i := range tasks {
+		if l, ok := said[tasks[i].ID]; ok && l.Epoch == tasks[i].Epoch {
+			live[l.Task] = &l
+		}
+	}
+	return live, wholes, nil
+}

@@ -1,0 +1,22 @@
+package client
+
+import (
+	"context"
+
+	"millrace/jet"
+)
+
+// HealthSubject asks a server of Millrace how things stand. It needs nothing of the log.
+const HealthSubject = "mr.api.health"
+
+// Health is how things stand, as a server of Millrace sees them.
+type Health struct {
+	// Log says why the log takes no messages; "" if it does.
+	Log string `json:"log,omitempty"`
+}
+
+// AskHealth asks a server of Millrace how things stand, on a connection of its own: that is made
+// even if the log cannot be opened. The error wraps [jet.ErrNoService] if there is no such server.
+func AskHealth(ctx context.Context, o Options) (h Health, err error) {
+	return h, jet.AskOnce(ctx, o, HealthSubject, struct{}{}, &h)
+}

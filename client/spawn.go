@@ -1,0 +1,56 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/desk"
+	"millrace/events"
+	"millrace/task"
+)
+
+// Spawn makes a child of a running task, for the worker that runs that: s has the id and the parent
+// that [task.ChildID] gives it. To ask for the same child again makes no second one; a child that
+// was stopped with its parent gets another life when the parent, which has one, asks for it.
+//
+// Beside the errors of [Client.Submit] the error wraps [task.ErrOther] if the child is there and
+// does something else, which is no harm if it is this parent's own.
+func (c *Client) Spawn(ctx context.Context, s task.Submission) error {
+	if s.Parent == "" || !s.ID.Derived() || task.ChildID(s.Parent, "")[:10] != s.ID[:10] {
+		return fmt.Errorf("spawn: %w: id %s is not that of a child of task %q", ErrInvalid, s.ID, s.Parent)
+	}
+	n, err := c.newborn(ctx, s)
+	if err != nil {
+		return err
+	}
+	var there *events.Exists
+	if err := c.rec.Unborn(ctx, n.ID); errors.As(err, &there) {
+		return c.respawn(ctx, s, &n, there)
+	} else if err != nil {
+		return err
+	}
+	receipt, err := c.bear(ctx, s, &n)
+	if err == nil && receipt.Existing {
+		err = fmt.Errorf("spawn: %w", &events.Taken{Holder: receipt.ID})
+	}
+	return err
+}
+
+func (c *Client) respawn(ctx context.Context, s task.Submission, n *desk.Newborn, there *events.Exists) error {
+	child, err := c.rec.Load(ctx, n.ID)
+	switch {
+	case err != nil:
+		return err
+	case child.Parent != s.Parent:
+		return fmt.Errorf("spawn: task %s has the id of this child, and task %s did not make it", n.ID, s.Parent)
+	case child.StoppedWithParent():
+		if child, _, err = c.rec.Do(ctx, child, task.Reopen{Reason: "its parent has another life and asks for it again"}); err == nil {
+			err = c.rec.Settle(ctx, &child)
+		}
+		if err != nil && !errors.Is(err, task.ErrRunning) {
+			return err
+		}
+	}
+	return c.desk.SameBirth(there, n.Birth)
+}

@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// Subject of the list of jobs; see [Client.JobRows].
+const JobListSubject = "mr.api.job.list"
+
+// SkippedFor is for how long the ticks without a task are counted in a list of schedules.
+const SkippedFor = 24 * time.Hour
+
+// Run is what a list says of the latest task of a job or schedule.
+type Run struct {
+	Task    task.ID    `json:"task"`
+	State   task.State `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Node    string     `json:"node,omitempty"`
+	// Tick is that of a schedule's, and At when the task was submitted.
+	Tick time.Time `json:"tick,omitzero"`
+	At   time.Time `json:"at"`
+	// Since is when its state began, and Ran how long its last attempt ran.
+	Since time.Time     `json:"since"`
+	Ran   task.Duration `json:"ran,omitempty"`
+}
+
+// RunOf is the part of a task that a list shows; nil for a task without an ID.
+func RunOf(t *task.Task) *Run {
+	if t.ID == "" {
+		return nil
+	}
+	return &Run{t.ID, t.State, t.Reason, t.Message, t.Node, t.Tick, t.SubmittedAt, t.Since, t.Ran}
+}
+
+// ScheduleRow is a schedule in a list.
+type ScheduleRow struct {
+	schedule.Stored
+	// Next is its next tick; nil if none comes any more, or it is paused.
+	Next *schedule.Tick `json:"next,omitempty"`
+	// Last is the task of its latest tick; nil for none, or if no millrace server answers.
+	Last *Run `json:"last,omitempty"`
+	// Skipped counts by reason the ticks of the last [SkippedFor] that got no task, and Undecided those that have passed and on
+	// which nothing was decided: a scheduler is late, or none runs.
+	Skipped   map[string]int `json:"skipped,omitempty"`
+	Undecided int            `json:"undecided,omitempty"`
+}
+
+// Missed is how many ticks of late got no task.
+func (r *ScheduleRow) Missed() int {
+	n := r.Undecided
+	for _, skipped := range r.Skipped {
+		n += skipped
+	}
+	return n
+}
+
+// maxUndecided bounds how many ticks are counted on which nothing was decided.
+const maxUndecided = 1000
+
+// NewScheduleRow puts together what a list says of a schedule: its latest task, the latest tick on which anything was
+// decided, and those that were skipped.
+func NewScheduleRow(stored schedule.Stored, last *Run, decided time.Time, skipped map[string]int, now time.Time) ScheduleRow {
+	r := ScheduleRow{Stored: stored, Last: last, Skipped: skipped}
+	plan, err := stored.Plan()
+	if err != nil || stored.Paused != nil {
+		return r
+	}
+	if tick, ok := plan.Next(now); ok {
+		r.Next = &tick
+	}
+	if decided.Before(stored.Since) {
+		decided = stored.Since
+	}
+	passed, _ := plan.Between(decided, now, maxUndecided)
+	for _, tick := range passed {
+		if tick.Due.Before(now.Add(-schedule.Grace)) {
+			r.Undecided++
+		}
+	}
+	return r
+}
+
+// ScheduleRows returns all schedules by name, with their latest tasks and what became of their ticks of late. If no
+// millrace server answers, it returns what the store of definitions knows, and an error that wraps
+// [jet.ErrNoService]; beside rows an error may also say which schedules cannot be read.
+func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
+	var page ScheduleList
+	err := c.store.Ask(ctx, ScheduleListSubject, struct{}{}, &page)
+	switch {
+	case err == nil && page.Broken != "":
+		return page.Schedules, errors.New(page.Broken)
+	case err == nil || !errors.Is(err, jet.ErrNoService):
+		return page.Schedules, err
+	}
+	all, broken := c.Schedules(ctx)
+	rows := make([]ScheduleRow, len(all))
+	for i := range all {
+		rows[i] = NewScheduleRow(all[i], nil, c.Now(), nil, c.Now())
+	}
+	return rows, errors.Join(broken, err)
+}
+
+// ScheduleList is all schedules; those that cannot be read are named in words.
+type ScheduleList struct {
+	Schedules []ScheduleRow `json:"schedules"`
+	Broken    string        `json:"broken,omitempty"`
+}
+
+// JobRow is a job in a list.
+type JobRow struct {
+	jet.StoredJob
+	// Schedules are the names of those that make tasks of it.
+	Schedules []string `json:"schedules,omitempty"`
+	// Last is its latest task without a parent; nil for none, or if no millrace server answers.
+	Last *Run `json:"last,omitempty"`
+}
+
+// JobList is all jobs; those that cannot be read are named in words.
+type JobList struct {
+	Jobs   []JobRow `json:"jobs"`
+	Broken string   `json:"broken,omitempty"`
+}
+
+// JobRows is [Client.ScheduleRows] for jobs.
+func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
+	var page JobList
+	err := c.store.Ask(ctx, JobListSubject, struct{}{}, &page)
+	switch {
+	case err == nil && page.Broken != "":
+		return page.Jobs, errors.New(page.Broken)
+	case err == nil || !errors.Is(err, jet.ErrNoService):
+		return page.Jobs, err
+	}
+	rows, broken := c.NewJobRows(ctx, nil)
+	return rows, errors.Join(broken, err)
+}
+
+// NewJobRows reads the jobs and puts them together with their latest tasks, by name.
+func (c *Client) NewJobRows(ctx context.Context, last map[string]task.Task) ([]JobRow, error) {
+	jobs, broken := c.Jobs(ctx)
+	schedules, err := c.Schedules(ctx)
+	if len(schedules) > 0 {
+		err = nil // who lists the schedules is told of those that cannot be read
+	}
+	of := map[string][]string{}
+	for i := range schedules {
+		if job := schedules[i].Make.Job; job != "" {
+			of[job] = append(of[job], schedules[i].Name)
+		}
+	}
+	rows := make([]JobRow, len(jobs))
+	for i := range jobs {
+		t := last[jobs[i].Name]
+		rows[i] = JobRow{jobs[i], of[jobs[i].Name], RunOf(&t)}
+	}
+	return rows, errors.Join(broken, err)
+}

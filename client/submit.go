@@ -1,0 +1,269 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/desk"
+	"millrace/events"
+	"millrace/task"
+)
+
+// What a submission is refused with, beside the errors of [Client.Submit].
+var (
+	// ErrInvalid refuses a submission that is wrong in itself.
+	ErrInvalid = desk.ErrInvalid
+	// ErrOther refuses a submission under an id that has a task which does something else.
+	ErrOther = desk.ErrOther
+)
+
+// Receipt says where a submission went.
+type Receipt struct {
+	ID task.ID `json:"id"`
+	// Seq is the sequence of the birth; an answer that reflects it knows the task.
+	Seq uint64 `json:"seq"`
+	// Existing is whether it is another task that has the unique key of what was submitted.
+	Existing bool `json:"existing,omitempty"`
+	// Again is whether the same was submitted under this id before, so nothing new was made.
+	Again bool `json:"again,omitempty"`
+}
+
+// DeskStore is what a desk needs beside the log; a scheduler takes it.
+func (c *Client) DeskStore() desk.Store { return deskStore{c} }
+
+type deskStore struct{ *Client }
+
+func (s deskStore) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
+	return s.store.PlaceOnce(ctx, f)
+}
+
+func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
+	return s.store.JobAt(ctx, name, revision)
+}
+
+// Submit makes a task. When it returns without an error the task is in the log
+// and will come to an end.
+//
+// Under an id that is set one task is made, however many submit at once: the same submission again
+// gets the receipt of the first with [Receipt.Again], any other an error that wraps [ErrOther].
+//
+// The error wraps [ErrInvalid] if a field is wrong or not for submitters to set, [jet.ErrNoJob] if the job is not there, [events.ErrTooLarge]
+// if the parameters are too large, a [*events.Taken] if another task has its unique key, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
+// then the task may exist, and submitting again under the same ID is safe.
+func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
+	if err := desk.Outside(&s); err != nil {
+		return Receipt{}, fmt.Errorf("submit: %w", err)
+	}
+	return c.submit(ctx, s)
+}
+
+// submit makes a task of a submission that may come from inside.
+func (c *Client) submit(ctx context.Context, s task.Submission) (Receipt, error) {
+	n, err := c.newborn(ctx, s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return c.bear(ctx, s, &n)
+}
+
+// newborn makes what a submission becomes.
+func (c *Client) newborn(ctx context.Context, s task.Submission) (desk.Newborn, error) {
+	n := desk.Newborn{Named: s.ID != "" && !s.Fresh && !s.ID.Derived()}
+	var err error
+	switch {
+	case s.ID == "":
+		n.ID = task.ID(events.NewID(c.rec.Now()))
+	default:
+		if n.ID, err = task.ParseID(string(s.ID)); err != nil {
+			return n, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+		}
+	}
+	job, revision, err := c.desk.Job(ctx, &s)
+	if err != nil {
+		return n, fmt.Errorf("submit: %w", err)
+	}
+	birth, err := c.desk.Make(ctx, s, job, revision)
+	if err != nil {
+		return n, fmt.Errorf("submit: %w", err)
+	}
+	n.Birth = &birth
+	return n, nil
+}
+
+// bear records a birth and makes its children. S is what it came from.
+func (c *Client) bear(ctx context.Context, s task.Submission, n *desk.Newborn) (Receipt, error) {
+	if n.Named { // nothing has to be free for what is there already
+		if err := c.rec.Unborn(ctx, n.ID); err != nil {
+			return c.again(ctx, s, n, err)
+		}
+	}
+	seq, err := c.desk.Bear(ctx, n)
+	var taken *events.Taken
+	switch {
+	case errors.As(err, new(*events.Exists)):
+		return c.again(ctx, s, n, err)
+	case errors.As(err, &taken) && n.Birth.Spec.Unique.OnConflict == task.ConflictReturn:
+		records, err := c.store.Task(ctx, taken.Holder)
+		if i := events.Born(records); err == nil && i >= 0 {
+			return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil
+		}
+		return Receipt{}, fmt.Errorf("submit: %w", errors.Join(err, taken))
+	case err != nil:
+		return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("submit: %w", err)
+	}
+	if n.Birth.Spec.Parental() && len(n.Birth.Holds) == 0 {
+		// A scheduler may have been faster, and have ended what no node can run.
+		if err := c.raise(ctx, n.ID); err != nil && !errors.Is(err, task.ErrEnded) {
+			return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", n.ID, err)
+		}
+	}
+	return Receipt{ID: n.ID, Seq: seq}, nil
+}
+
+// raise makes the children of a parent that was just recorded.
+func (c *Client) raise(ctx context.Context, id task.ID) error {
+	born, err := c.rec.Load(ctx, id)
+	if err == nil {
+		_, err = c.expand(ctx, born)
+	}
+	return err
+}
+
+// again answers a submission under an id that has a task.
+func (c *Client) again(ctx context.Context, s task.Submission, n *desk.Newborn, err error) (Receipt, error) {
+	var there *events.Exists
+	if !errors.As(err, &there) {
+		return Receipt{}, fmt.Errorf("submit: %w", err)
+	}
+	if n.ID.Derived() {
+		err = c.desk.SameBirth(there, n.Birth)
+	} else {
+		err = c.desk.Same(ctx, s, there)
+	}
+	if err != nil {
+		return Receipt{}, fmt.Errorf("submit: %w", err)
+	}
+	return Receipt{ID: there.Task, Seq: there.Birth.Seq, Again: true}, nil
+}
+
+// SubmitMany makes n equal tasks at once, far faster than one by one, and calls
+// each with every receipt, in order. Its error is the first that occurred;
+// tasks before and after it may exist.
+func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each func(Receipt)) error {
+	if s.ID != "" {
+		return errors.New("submit: many tasks cannot have one id")
+	}
+	if err := desk.Outside(&s); err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	same, err := c.newborn(ctx, s)
+	if err != nil {
+		return err
+	}
+	if same.Birth.Spec.Parental() {
+		for ; n > 0; n-- {
+			receipt, err := c.Submit(ctx, s)
+			if err != nil {
+				return err
+			}
+			if each != nil {
+				each(receipt)
+			}
+		}
+		return nil
+	}
+	if key, err := same.Birth.UniqueKey(); err != nil {
+		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
+	} else if key != "" {
+		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
+	}
+	ids := make([]task.ID, n)
+	return c.bearAll(ctx, n, func(i int) desk.Newborn {
+		if ids[i] == "" {
+			ids[i] = task.ID(events.NewID(c.rec.Now()))
+		}
+		return desk.Newborn{ID: ids[i], Birth: same.Birth}
+	}, each)
+}
+
+func (c *Client) bearAll(ctx context.Context, n int, at func(i int) desk.Newborn, each func(Receipt)) error {
+	err := c.desk.BearAll(ctx, n, at, func(i int, seq uint64) {
+		if each != nil {
+			each(Receipt{ID: at(i).ID, Seq: seq})
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	return nil
+}
+
+// SubmitAll makes tasks at once, in this order, far faster than one by one: the steps of
+// a graph, for example, where one needs the ID of another before that exists. It
+// calls each with every receipt, in order. Nothing is submitted if one of them is
+// wrong; any other error is the first that occurred, and tasks before and after it
+// may exist.
+//
+// An ID that this process has just drawn with [events.NewID] is [task.Submission.Fresh]; any other
+// that is set is treated as by [Client.Submit], one after the other, and so is what has a unique key.
+func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func(Receipt)) error {
+	newborns := make([]desk.Newborn, len(all))
+	for i, s := range all {
+		err := desk.Outside(&s)
+		if err == nil {
+			newborns[i], err = c.newborn(ctx, s)
+		}
+		if err != nil {
+			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
+		}
+	}
+	for i := 0; i < len(all); {
+		n := 0 // how many have nothing of their own
+		for i+n < len(all) && !newborns[i+n].Named && !newborns[i+n].Birth.Spec.Parental() {
+			n++
+		}
+		if n > 0 {
+			if err := c.bearAll(ctx, n, func(k int) desk.Newborn { return newborns[i+k] }, each); err != nil {
+				return err
+			}
+			i += n
+			continue
+		}
+		receipt, err := c.bear(ctx, all[i], &newborns[i])
+		if err != nil {
+			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
+		}
+		if each != nil {
+			each(receipt)
+		}
+		i++
+	}
+	return nil
+}
+
+// Copy makes a new task that does what a task does, as far as s does not change
+// it; see [task.Copy]. The other stays as it is. The error wraps [task.ErrUnknown] if there
+// is no such task, and else is one of those of [Client.Submit].
+func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Receipt, error) {
+	if err := desk.Outside(&s); err != nil {
+		return Receipt{}, fmt.Errorf("copy: %w", err)
+	}
+	if s.ID != "" {
+		return Receipt{}, fmt.Errorf("copy: %w: a copy gets a new id; leave id out", ErrInvalid)
+	}
+	t, err := c.rec.Load(ctx, of)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if s.Files != nil {
+		if s.Files, err = c.PinFiles(ctx, s.Files); err != nil {
+			return Receipt{}, fmt.Errorf("copy: %w", err)
+		}
+	}
+	birth, err := task.Copy(t, s, c.rec.Now())
+	if err != nil {
+		return Receipt{}, fmt.Errorf("copy: %w: %w", ErrInvalid, err)
+	}
+	return c.bear(ctx, s, &desk.Newborn{ID: task.ID(events.NewID(c.rec.Now())), Birth: &birth})
+}

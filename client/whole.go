@@ -1,0 +1,342 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Member is one of the tasks that a whole consists of: the task itself, its children, theirs and so on.
+type Member struct {
+	// Step is its path below the whole; "" for the whole itself.
+	Step string
+	// Task has no more than an ID while nothing is known of it.
+	Task task.Task
+}
+
+// Members reads a task and all below it from the log, each parent before its children, these in its order. The
+// error wraps [task.ErrUnknown] if there is no such task.
+func (c *Client) Members(ctx context.Context, id task.ID) ([]Member, error) {
+	root, err := c.Tree(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var all []Member
+	var add func(b *Branch, step string)
+	add = func(b *Branch, step string) {
+		all = append(all, Member{step, b.Task})
+		for i := range b.Branches {
+			add(&b.Branches[i], join(step, b.Branches[i].Name))
+		}
+	}
+	add(&root, "")
+	return all, nil
+}
+
+func join(step, name string) string {
+	if step == "" {
+		return name
+	}
+	return step + "/" + name
+}
+
+// StepLines is a batch of lines with the step that printed them.
+type StepLines struct {
+	Step string
+	task.Lines
+}
+
+// StepRecords is a batch of records with the step that produced them.
+type StepRecords struct {
+	Step string
+	task.Records
+}
+
+// OutputOf calls each with the lines that the members of a whole have printed. They come in the order in which
+// they were stored; of more than [jet.MaxTogether] members those of the first so many come before the others.
+func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStart, each func(StepLines) error) error {
+	seen := map[uint64]int{}
+	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
+		return c.store.PrintedOf(ctx, ids, from, false, func(_ uint64, b task.Lines) error {
+			if b.Lines = unseen(seen, b); len(b.Lines) == 0 {
+				return nil
+			}
+			return each(StepLines{steps[b.Task], b})
+		})
+	})
+}
+
+// RecordsOf is [Client.OutputOf] for the records that the members have produced, those of fenced attempts
+// included. A batch may come twice.
+func (c *Client) RecordsOf(ctx context.Context, members []Member, each func(StepRecords) error) error {
+	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
+		return c.store.KeptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b task.Records) error {
+			return each(StepRecords{steps[b.Task], b})
+		})
+	})
+}
+
+// ofMembers calls read with those members that may have said anything, so many at a time as can be read together.
+func ofMembers(members []Member, read func(ids []task.ID, steps map[task.ID]string) error) error {
+	steps := map[task.ID]string{}
+	var ids []task.ID
+	for i := range members {
+		if m := &members[i]; m.Task.Children == nil && m.Task.Attempt > 0 {
+			steps[m.Task.ID] = m.Step
+			ids = append(ids, m.Task.ID)
+		}
+	}
+	for some := range slices.Chunk(ids, jet.MaxTogether) {
+		if err := read(some, steps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unseen are the lines of a batch that were not seen before; a batch may be stored twice. What stands for lines
+// that were dropped has no number.
+func unseen(seen map[uint64]int, b task.Lines) []task.Line {
+	if b.Dropped > 0 {
+		return b.Lines
+	}
+	first := 0
+	for first < len(b.Lines) && b.Lines[first].N <= seen[b.Epoch] {
+		first++
+	}
+	lines := b.Lines[first:]
+	if len(lines) > 0 {
+		seen[b.Epoch] = lines[len(lines)-1].N
+	}
+	return lines
+}
+
+// FollowWhole calls each with the lines that a task and all below it have printed and will print, until
+// the task has ended, and changed with all of them whenever something has become of one. Both are
+// called one at a time. All lines are delivered before it returns without an error, those of one member in
+// order. The error is as that of [Client.Wait].
+func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Member), each func(StepLines) error) (task.Task, error) {
+	w := newWhole(c, id)
+	seen := map[uint64]int{}
+	w.read = func(ctx context.Context, b *batch, follow bool) error {
+		return c.store.PrintedOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, l task.Lines) error {
+			w.saying.Lock()
+			defer w.saying.Unlock()
+			b.at = seq
+			if l.Lines = unseen(seen, l); len(l.Lines) == 0 {
+				return nil
+			}
+			return each(StepLines{w.steps[l.Task], l})
+		})
+	}
+	return w.run(ctx, changed)
+}
+
+// FollowRecords is [Client.FollowWhole] for records. A batch may come twice.
+func (c *Client) FollowRecords(ctx context.Context, id task.ID, each func(StepRecords) error) (task.Task, error) {
+	w := newWhole(c, id)
+	w.read = func(ctx context.Context, b *batch, follow bool) error {
+		return c.store.KeptOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, r task.Records) error {
+			w.saying.Lock()
+			defer w.saying.Unlock()
+			b.at = seq
+			return each(StepRecords{w.steps[r.Task], r})
+		})
+	}
+	return w.run(ctx, nil)
+}
+
+// whole follows a task and all below it.
+type whole struct {
+	c       *Client
+	root    task.ID
+	read    func(ctx context.Context, b *batch, follow bool) error // what its members say
+	readers *errgroup.Group
+	batches []*batch
+	members map[task.ID]*Member
+	order   []task.ID // of members, each behind its parent
+	fresh   []task.ID // members of whom nobody reads yet
+	stops   []func()
+
+	mu    sync.Mutex
+	dirty map[task.ID]struct{} // guarded by mu; of which something may have changed
+	poke  chan struct{}
+
+	saying sync.Mutex         // held while anybody is told anything
+	steps  map[task.ID]string // guarded by saying
+}
+
+func newWhole(c *Client, root task.ID) *whole {
+	return &whole{c: c, root: root, members: map[task.ID]*Member{}, dirty: map[task.ID]struct{}{}, poke: make(chan struct{}, 1), steps: map[task.ID]string{}}
+}
+
+// run follows the whole to its end.
+func (w *whole) run(ctx context.Context, changed func([]Member)) (task.Task, error) {
+	defer w.stop()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	w.readers, reading = errgroup.WithContext(reading)
+	if err := w.add(w.root, ""); err != nil {
+		return task.Task{}, err
+	}
+	t, err := w.follow(reading, changed)
+	stop()
+	if read := w.readers.Wait(); read != nil && !errors.Is(read, context.Canceled) && (err == nil || errors.Is(err, context.Canceled)) {
+		err = read
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return t, err
+	}
+	for _, b := range w.batches { // all was stored before the end was; the rest is there now
+		if err := w.read(ctx, b, false); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// batch are members whose output is read together, and how far.
+type batch struct {
+	ids []task.ID
+	at  uint64
+}
+
+func (w *whole) stop() {
+	for _, stop := range w.stops {
+		stop()
+	}
+}
+
+func (w *whole) touch(id task.ID) {
+	w.mu.Lock()
+	w.dirty[id] = struct{}{}
+	w.mu.Unlock()
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (w *whole) take() []task.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ids := make([]task.ID, 0, len(w.dirty))
+	for id := range w.dirty {
+		ids = append(ids, id)
+	}
+	clear(w.dirty)
+	return ids
+}
+
+// add makes a task a member.
+func (w *whole) add(id task.ID, step string) error {
+	stop, err := w.c.store.WatchTask(id, func() { w.touch(id) })
+	if err != nil {
+		return err
+	}
+	w.stops = append(w.stops, stop)
+	w.members[id] = &Member{Step: step, Task: task.Task{ID: id}}
+	w.order, w.fresh = append(w.order, id), append(w.fresh, id)
+	w.saying.Lock()
+	w.steps[id] = step
+	w.saying.Unlock()
+	w.touch(id)
+	return nil
+}
+
+// lookAtOnce is how many members are looked at although nothing told of them, each [lookAgain].
+const lookAtOnce = 50
+
+// follow looks at members as they change, until the whole has ended.
+func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, error) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	next := 0 // whose turn it is to be looked at
+	for {
+		root := w.members[w.root]
+		if err := w.look(ctx); err != nil {
+			return root.Task, err
+		}
+		if changed != nil {
+			all := make([]Member, len(w.order))
+			for i, id := range w.order {
+				all[i] = *w.members[id]
+			}
+			w.saying.Lock()
+			changed(all)
+			w.saying.Unlock()
+		}
+		if root.Task.State.Terminal() {
+			return root.Task, nil
+		}
+		select {
+		case <-ctx.Done():
+			return root.Task, context.Cause(ctx)
+		case <-w.poke:
+		case <-tick.C:
+			w.touch(w.root)
+			for range min(len(w.order), lookAtOnce) {
+				if m := w.members[w.order[next%len(w.order)]]; !m.Task.State.Terminal() {
+					w.touch(m.Task.ID)
+				}
+				next++
+			}
+		}
+	}
+}
+
+// look reads the members of which something may have changed, until there are none, and has the output of
+// new ones read: of those that one task was expanded into together.
+func (w *whole) look(ctx context.Context) error {
+	for ids := w.take(); len(ids) > 0; ids = w.take() {
+		tasks := make([]task.Task, len(ids))
+		var g errgroup.Group
+		g.SetLimit(atOnce)
+		for i, id := range ids {
+			g.Go(func() (err error) {
+				tasks[i], err = w.c.rec.Load(ctx, id)
+				if err != nil && (id != w.root && errors.Is(err, task.ErrUnknown) || !errors.Is(err, task.ErrUnknown) && ctx.Err() == nil) {
+					tasks[i], err = task.Task{}, nil // not made yet; or the server is away, and comes back
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for i := range tasks {
+			t := &tasks[i]
+			if t.ID == "" {
+				continue
+			}
+			m := w.members[ids[i]]
+			if m.Task = *t; t.Children == nil {
+				continue
+			}
+			for _, name := range t.Children.Names {
+				if id := task.ChildID(t.ID, name); w.members[id] == nil {
+					if err := w.add(id, join(m.Step, name)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	for some := range slices.Chunk(w.fresh, jet.MaxTogether) {
+		b := &batch{ids: slices.Clone(some)}
+		w.batches = append(w.batches, b)
+		w.readers.Go(func() error { return w.read(ctx, b, true) })
+	}
+	w.fresh = nil
+	return nil
+}

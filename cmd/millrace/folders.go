@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"millrace/private"
+)
+
+// A worker believes what lies in its folders: reports of attempts, files of tasks. So they are this
+// user's alone, and there is no default for a user who has no folder of his own: one that is shared,
+// as that for temporary files, is no place for them.
+
+// folders are those of a worker.
+type folders struct{ spool, cache, work string }
+
+// makeFolders makes them. Do it before anything is started: it may be refused.
+func (w *workerConfig) makeFolders(s *Settings) (err error) {
+	if w.own.spool, err = spoolFolder(s.Spool); err != nil {
+		return err
+	}
+	if w.own.cache, err = cacheFolder(w.files.dir); err != nil {
+		return err
+	}
+	w.own.work, err = workFolder()
+	return err
+}
+
+// stateFolder makes a folder for what a worker has to remember.
+func stateFolder(name string) (string, error) {
+	if dir := os.Getenv("MILLRACE_DEV_DIR"); dir != "" {
+		return private.Own(filepath.Join(dir, name))
+	}
+	if dir := managed("STATE_DIRECTORY"); dir != "" {
+		return private.Dir(dir, name)
+	}
+	cache, err := userCache("MILLRACE_DEV_DIR, or StateDirectory= in a unit of systemd")
+	if err != nil {
+		return "", err
+	}
+	return private.Dir(cache, "millrace", "dev", name)
+}
+
+// spoolFolder makes the folder that the setting spool names, or the one for who has not set it.
+func spoolFolder(set string) (dir string, err error) {
+	if set != "" {
+		dir, err = private.Own(set)
+	} else {
+		dir, err = stateFolder("spool")
+	}
+	return dir, unusableFolder("the spool", "--spool", err)
+}
+
+// cacheFolder makes the folder for files of tasks. Setup commands may run there as other users.
+func cacheFolder(set string) (dir string, err error) {
+	switch managed := managed("CACHE_DIRECTORY"); {
+	case set != "":
+		dir, err = private.Passage(filepath.Split(filepath.Clean(set)))
+	case managed != "":
+		dir, err = private.Passage(managed, "files")
+	default:
+		var cache string
+		if cache, err = userCache("CacheDirectory= in a unit of systemd"); err == nil {
+			dir, err = private.Passage(cache, "millrace", "files")
+		}
+	}
+	return dir, unusableFolder("the cache of files", "--files-cache", err)
+}
+
+// systemCache is where root keeps working directories, for the users as whom tasks run may not pass
+// through root's home.
+const systemCache = "/var/cache"
+
+// workFolder makes the folder in which working directories are made, each for the user of its task. What
+// TMPDIR names may be shared with others: nothing that is found there is used.
+func workFolder() (dir string, err error) {
+	switch managed := managed("CACHE_DIRECTORY"); {
+	case os.Getenv("TMPDIR") != "":
+		return os.TempDir(), nil
+	case managed != "":
+		dir, err = private.Passage(managed, "work")
+	case os.Geteuid() == 0:
+		dir, err = private.Passage(systemCache, "millrace", "work")
+	default:
+		var cache string
+		if cache, err = userCache("CacheDirectory= in a unit of systemd"); err == nil {
+			dir, err = private.Passage(cache, "millrace", "work")
+		}
+	}
+	return dir, unusableFolder("working directories", "TMPDIR", err)
+}
+
+// managed is a directory that systemd has made for this service: the first, if there are several.
+func managed(variable string) string {
+	first, _, _ := strings.Cut(os.Getenv(variable), ":")
+	return first
+}
+
+// userCache is this user's folder for caches. Instead names what else could be set.
+func userCache(instead string) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: set HOME, or %s", err, instead)
+	}
+	return dir, nil
+}
+
+// unusableFolder says for what a folder was wanted, and what chooses another one.
+func unusableFolder(what, choice string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := &fault{code: exitUsage, err: fmt.Errorf("no folder for %s: %w", what, err), hint: hint("%s chooses one", choice)}
+	if errors.Is(err, private.ErrForeign) {
+		f.code = exitRefused
+		f.hint = hint("look at what is there and who made it, or choose another folder with %s", choice)
+	}
+	return f
+}

@@ -1,0 +1,144 @@
+package desk
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Bounds of [Desk.BearAll].
+const (
+	// part is how many births are made and then placed at a time. Nothing is on its way between two
+	// parts, so a small one is slow.
+	part = 16_384
+	// settling is how many timers are armed at the same time.
+	settling = 16
+)
+
+// BearAll is [Desk.Bear] for many births, far faster than one by one. Each sequence goes to done,
+// by index and in order. Its error is the first that occurred; births before and after it may
+// be recorded. Ids that are not [Newborn.Named] were drawn.
+func (d *Desk) BearAll(ctx context.Context, n int, at func(i int) Newborn, done func(i int, seq uint64)) error {
+	for i := 0; i < n; {
+		first := at(i)
+		plain, err := first.plain()
+		if err != nil {
+			return err
+		}
+		if !plain {
+			seq, err := d.Bear(ctx, &first)
+			if err != nil {
+				return err
+			}
+			done(i, seq)
+			i++
+			continue
+		}
+		placed, err := d.bearSome(ctx, min(n-i, part), func(k int) Newborn { return at(i + k) }, func(k int, seq uint64) { done(i+k, seq) })
+		if err != nil {
+			return err
+		}
+		i += placed
+	}
+	return nil
+}
+
+// plain tells whether nothing but the queue can refuse the birth.
+func (n *Newborn) plain() (bool, error) {
+	key, err := n.Birth.UniqueKey()
+	return key == "" && !n.Named && !n.Birth.OnChain(), err
+}
+
+// bearSome places the plain births at the beginning of a list: all that wait in the queue of the
+// first if that has a bound, and no more than it has room for. It returns how many these were.
+func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, done func(i int, seq uint64)) (int, error) {
+	facts := make([]*events.Fact, 0, n)
+	ids := make([]task.ID, 0, n)
+	var queue string // with a bound
+	var last *task.Submitted
+	var event task.Event // of last, made once: it is large
+	first := at(0)
+	for i := range n {
+		b := at(i)
+		if b.Birth != last {
+			in, most, err := d.boundOf(ctx, b.Birth)
+			if err != nil {
+				return 0, err
+			}
+			if most == 0 {
+				in = ""
+			}
+			if i == 0 {
+				queue = in
+			}
+			if plain, _ := b.plain(); !plain || in != queue {
+				break
+			}
+			last, event = b.Birth, *b.Birth
+		}
+		facts, ids = append(facts, d.Rec.Fact(b.ID, event)), append(ids, b.ID)
+	}
+	n, over, err := d.reserve(ctx, first.Birth, ids)
+	if err != nil {
+		return 0, err
+	}
+	err = d.place(ctx, facts[:n], done)
+	if err == nil || !errors.Is(err, events.ErrUnknown) {
+		over(ctx, err == nil)
+	}
+	return n, err
+}
+
+// place places births, and arms the timers of those that are due later, several at once.
+func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int, seq uint64)) error {
+	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
+	var g errgroup.Group
+	g.SetLimit(settling)
+	d.Rec.Log.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
+		f := births[i]
+		birth := f.Event.(task.Submitted)
+		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
+			seq, err = d.Rec.Submit(ctx, f.Task, birth)
+		}
+		seqs[i], errs[i] = seq, err
+		if err == nil && !birth.Offers() {
+			g.Go(func() error {
+				errs[i] = d.Rec.SettleBirth(ctx, f, seq)
+				return nil
+			})
+		}
+	})
+	_ = g.Wait() // errs has what went wrong
+	for i, err := range errs {
+		if err == nil {
+			done(i, seqs[i])
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// BearChildren records the births of a parent's children, many at once. Others may do so at the same
+// time: what is there already is left as it is, and two of one birth are one.
+func (d *Desk) BearChildren(ctx context.Context, n int, at func(i int) Newborn) error {
+	var facts []*events.Fact
+	for i := range n {
+		b := at(i)
+		if !b.Birth.OnChain() {
+			facts = append(facts, d.Rec.Fact(b.ID, *b.Birth))
+			continue
+		}
+		var there *events.Exists
+		if _, err := d.Rec.Submit(ctx, b.ID, *b.Birth); err != nil && !errors.As(err, &there) {
+			return err
+		} else if there != nil {
+			if err := d.SameBirth(there, b.Birth); err != nil {
+				return err
+			}
+		}
+	}
+	return d.place(ctx, facts, func(int, uint64) {})
+}

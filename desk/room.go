@@ -1,0 +1,144 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task"
+)
+
+// boundOf returns the queue in which a birth is about to wait, and how many may; 0 for any number.
+func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string, most int, err error) {
+	queue = birth.QueueName()
+	if _, own := birth.Route.Node(); own || !birth.Offers() {
+		return queue, 0, nil // it does not wait in the queue, or not yet
+	}
+	d.mu.Lock()
+	k, known := d.bounds[queue]
+	d.mu.Unlock()
+	if known && time.Since(k.at) <= boundFor {
+		return queue, k.most, nil
+	}
+	q, err := d.Rec.LoadQueue(ctx, queue)
+	if err != nil {
+		return queue, 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bounds == nil {
+		d.bounds = map[string]bound{}
+	}
+	d.bounds[queue] = bound{q.MaxWaiting, time.Now(), d.bounds[queue].settled}
+	return queue, q.MaxWaiting, nil
+}
+
+func full(queue string, waiting, most int) error {
+	return fmt.Errorf("%w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
+		task.ErrQueueFull, waiting, queue, most, queue)
+}
+
+// How long a reservation may be without the births that are to follow it, and how often that is
+// looked at.
+const (
+	reservationPatience = 2 * time.Second
+	reservationLook     = 5 * time.Millisecond
+)
+
+// reserve makes room for births like this one in a queue that has a bound, and returns for how many
+// of the ids, from the first on. A queue without a bound costs nothing.
+//
+// Counting and placing are two steps, so several submitters could go by the same room. A ledger, the
+// chain of a key that no task can have, orders them: each entry names the last task that its writer
+// is about to place, and the next submitter counts when that one is there. It writes its own entry
+// by compare-and-set at the entry that it went by, so nobody has placed anything since it counted.
+// A submitter that stands still between its entry and its births for longer than two seconds is not
+// waited for; by as many as it then still places the bound is exceeded.
+//
+// Over is to be called when the births are placed, or are known not to be: then the entry is taken
+// back, so that nobody waits for them.
+func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
+	queue, most, err := d.boundOf(ctx, birth)
+	if err != nil || most == 0 {
+		return len(ids), func(context.Context, bool) {}, err
+	}
+	for {
+		last, err := d.settled(ctx, queue)
+		if err != nil {
+			return 0, nil, err
+		}
+		waiting, err := d.Store.Waiting(ctx, queue, most)
+		if err != nil {
+			return 0, nil, err
+		}
+		if waiting >= most {
+			return 0, nil, full(queue, waiting, most)
+		}
+		n := min(len(ids), most-waiting)
+		entry, err := d.Rec.Claim(ctx, ledger(queue), ids[n-1], last)
+		if err != nil {
+			return 0, nil, err
+		}
+		if entry > 0 {
+			return n, func(ctx context.Context, placed bool) { d.over(ctx, queue, entry, placed) }, nil
+		}
+	}
+}
+
+// over ends a reservation.
+func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
+	if !placed {
+		// If that fails it is waited for, as after the death of this process.
+		entry, _ = d.Rec.Claim(ctx, ledger(queue), "", entry)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.bounds[queue]
+	b.settled = max(b.settled, entry)
+	d.bounds[queue] = b
+}
+
+// ledger is the key of a queue's ledger. That of a task never begins like this.
+func ledger(queue string) string { return "queue:" + queue }
+
+// settled returns the last entry of a queue's ledger when what it announced is there, or is not
+// waited for any longer; 0 if there is none.
+func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
+	var at uint64
+	var since time.Time
+	for {
+		last, found, err := d.Rec.Log.Claimed(ctx, ledger(queue))
+		if err != nil || !found {
+			return 0, err
+		}
+		claim, ok := last.Fact.Event.(task.KeyClaimed)
+		if !ok || claim.Holder == "" {
+			return last.Seq, nil // rubbish, or an entry that was taken back
+		}
+		d.mu.Lock()
+		own := d.bounds[queue].settled
+		d.mu.Unlock()
+		if last.Seq == own {
+			return own, nil
+		}
+		t, err := d.Rec.Load(ctx, claim.Holder)
+		if err != nil && !errors.Is(err, task.ErrUnknown) {
+			return 0, err
+		}
+		if t.State != task.Unknown && (t.State != task.Pending || t.Offered) {
+			return last.Seq, nil
+		}
+		if last.Seq != at {
+			at, since = last.Seq, time.Now()
+		}
+		if time.Since(since) >= reservationPatience {
+			return last.Seq, nil
+		}
+		pause, over := context.WithTimeout(ctx, reservationLook)
+		<-pause.Done()
+		if over(); ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+}

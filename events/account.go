@@ -1,0 +1,143 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Heartbeats keeps the heartbeats of nodes. They are no facts: a heartbeat vanishes by itself.
+type Heartbeats interface {
+	// Beat stores the heartbeat of a node in place of the one before. It vanishes after ttl, which
+	// is rounded up to whole seconds, unless another one comes. Beat returns when it is stored.
+	// An error that wraps [ErrConflict] says that nothing was stored, because the last heartbeat of
+	// this process has run out, or another process has stored one; the next call stores it all the
+	// same. After any other error it may or may not be stored.
+	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
+	// Forget removes the heartbeat of a node at once.
+	Forget(ctx context.Context, id node.ID) error
+	Pulses
+}
+
+// Pulses reads heartbeats with the server's times.
+type Pulses interface {
+	// Pulse returns what the server says of a node's heartbeat. It holds all that was stored
+	// before the call.
+	Pulse(ctx context.Context, id node.ID) (node.Pulse, error)
+}
+
+// Accounts finds out what the log knows about the leases of live attempts. Safe for concurrent use.
+type Accounts struct {
+	// Log has the facts, and Beats the heartbeats.
+	Log   Reader
+	Beats Pulses
+	// Lease is how long a lease lasts after the log last heard of it.
+	Lease time.Duration
+
+	mu sync.Mutex
+	// nodes are as they were last read. Their times are those at which the server stored the
+	// facts, whatever the clocks of their writers said. Guarded by mu.
+	nodes map[node.ID]node.Node
+}
+
+// Of draws up the account of the live attempt of t. It reads the facts of the node, then its
+// heartbeat, and the history of the task.
+func (a *Accounts) Of(ctx context.Context, t *task.Task) (task.Account, error) {
+	account, err := a.of(ctx, t)
+	if err != nil {
+		err = fmt.Errorf("account of the lease of task %s: %w", t.ID, err)
+	}
+	return account, err
+}
+
+func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
+	n, err := a.node(ctx, node.ID(t.Node)) // first, for the heartbeat may show that it is out of date
+	if err != nil {
+		return task.Account{}, err
+	}
+	if n.Session != t.Session && n.Before.Session != t.Session {
+		// A node keeps in mind when its last two sessions were over, and of those before only that it
+		// was not later. One that begins again and again would put the end off each time.
+		if n, err = a.succeeded(ctx, n, t.Session); err != nil {
+			return task.Account{}, err
+		}
+	}
+	pulse, err := a.Beats.Pulse(ctx, n.ID)
+	if err != nil {
+		return task.Account{}, err
+	}
+	records, err := a.Log.Task(ctx, t.ID)
+	if err != nil {
+		return task.Account{}, err
+	}
+	return n.Account(t, claimed(t, records), pulse, a.Lease), nil
+}
+
+// node reads what has become of a node since it was read last.
+func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
+	a.mu.Lock()
+	n, ok := a.nodes[id]
+	a.mu.Unlock()
+	if !ok {
+		n.ID = id
+	}
+	records, err := a.Log.NodeAfter(ctx, id, n.Head)
+	if err != nil {
+		return n, err
+	}
+	for i := range records {
+		n = node.Evolve(n, stored(&records[i]))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.nodes == nil {
+		a.nodes = map[node.ID]node.Node{}
+	}
+	if n.Head > a.nodes[id].Head {
+		a.nodes[id] = n
+	}
+	return n, nil
+}
+
+// succeeded is the node as it was when the next session had taken the place of one; as it is now if
+// that is not in the log.
+func (a *Accounts) succeeded(ctx context.Context, now node.Node, session string) (node.Node, error) {
+	records, err := a.Log.Node(ctx, now.ID)
+	n := node.Node{ID: now.ID}
+	for i := range records {
+		n = node.Evolve(n, stored(&records[i]))
+		if n.Before.Session == session {
+			return n, err
+		}
+	}
+	return now, err
+}
+
+// stored is a fact about a node with the server's time in place of its writer's.
+func stored(r *Record) node.Recorded {
+	at := r.Node()
+	at.At = r.Stored
+	return at
+}
+
+// claimed is when the server stored that the session of t's live attempt has it.
+func claimed(t *task.Task, records []Record) (at time.Time) {
+	for i := range records {
+		r := &records[i]
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			if r.Seq == t.Epoch {
+				at = r.Stored
+			}
+		case task.AttemptAdopted:
+			if e.Epoch == t.Epoch && r.Kind == KindChain {
+				at = r.Stored
+			}
+		}
+	}
+	return at
+}

@@ -1,0 +1,159 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/task"
+)
+
+// Exists says that there is a task of this id already, so nothing was recorded. Whether that is the
+// same submission, Differs of its birth tells.
+type Exists struct {
+	Task task.ID
+	// Birth is the record of the birth that counts; see [task.Born].
+	Birth Record
+}
+
+func (e *Exists) Error() string { return fmt.Sprintf("task %s is there already", e.Task) }
+
+// Submit records the birth of a task under an id that was drawn for it, or follows from what
+// makes it, and arms its timer if it is due later. It returns the sequence of the birth. If the
+// task has a unique key and another one is in the way, the error wraps a [*Taken].
+func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	return r.submit(ctx, id, e, e.OnChain())
+}
+
+// SubmitNamed is [Recorder.Submit] under an id that somebody chose, so that others may choose it,
+// too. Of all births under it one is recorded: the others get an [*Exists].
+//
+// The birth lies on the task's chain, of which nobody else can write the first message as well, and
+// an offer follows that refers to it. A process that dies between the two leaves a task whose offer
+// is missing, and the sweep places that.
+func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	if err := r.Unborn(ctx, id); err != nil { // a task whose id was drawn has no chain before its claim
+		return 0, err
+	}
+	return r.submit(ctx, id, e, true)
+}
+
+// Unborn returns an [*Exists] if there is such a task.
+func (r *Recorder) Unborn(ctx context.Context, id task.ID) error {
+	records, err := r.Log.Task(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read task %s: %w", id, err)
+	}
+	if i := Born(records); i >= 0 {
+		return &Exists{id, records[i]}
+	}
+	return nil
+}
+
+func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, chain bool) (uint64, error) {
+	key, err := e.UniqueKey()
+	at := r.Now()
+	var seq uint64
+	switch {
+	case err != nil:
+	case key != "":
+		seq, err = r.submitUnique(ctx, id, key, e, chain)
+	case chain:
+		seq, err = r.bear(ctx, id, e)
+	default:
+		seq, err = r.place(ctx, r.Fact(id, e)) // a second birth dies at the claim
+	}
+	if err != nil {
+		return 0, fmt.Errorf("task %s: %w", id, err)
+	}
+	return seq, r.settleBirth(ctx, id, task.Recorded{Seq: seq, Chain: chain, At: at, Event: e})
+}
+
+// bear records a birth as the first message of the task's chain. The error is an [*Exists] if there is another.
+func (r *Recorder) bear(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	f := r.Fact(id, e)
+	var records []Record
+	seq, err := r.record(ctx, f, 0, func() (head uint64, found bool, err error) {
+		records, err = r.Log.Task(ctx, id)
+		return headOf(records), holds(records, f.ID), err
+	})
+	switch {
+	case errors.Is(err, errMoved):
+		return 0, exists(id, records)
+	case err != nil:
+		return 0, err
+	case seq == 0: // the answer was lost
+		return seqOf(records, f.ID), nil
+	}
+	return seq, nil
+}
+
+// exists is the error that a task is there; what is on its chain without a birth is a stranger's.
+func exists(id task.ID, records []Record) error {
+	if i := Born(records); i >= 0 {
+		return &Exists{id, records[i]}
+	}
+	return fmt.Errorf("%w: facts of task %s lie in the log, and no birth of it", ErrConflict, id)
+}
+
+// Born finds the birth of a task in its whole history; -1 if there is none. See [task.Born].
+func Born(records []Record) int {
+	history := make([]task.Recorded, len(records))
+	for i := range records {
+		history[i] = records[i].Task()
+	}
+	return task.Born(history)
+}
+
+// headOf is the sequence of the last message on the chain.
+func headOf(records []Record) (head uint64) {
+	for i := range records {
+		if records[i].Kind == KindChain {
+			head = records[i].Seq
+		}
+	}
+	return head
+}
+
+// seqOf is the sequence of a fact in a history, 0 if it is not there.
+func seqOf(records []Record, fact string) uint64 {
+	for i := range records {
+		if records[i].Fact.ID == fact {
+			return records[i].Seq
+		}
+	}
+	return 0
+}
+
+// SettleBirth is [Recorder.Settle] for a task of which there is only the birth, placed by f.
+func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
+	return r.settleBirth(ctx, f.Task, task.Recorded{Seq: seq, At: f.At, Event: f.Event.(task.Event)})
+}
+
+func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recorded) error {
+	t := task.Evolve(task.Task{ID: id}, birth)
+	if !t.Waiting() {
+		return nil // a parent
+	}
+	if err := r.settleNext(ctx, &t); err != nil {
+		return fmt.Errorf("task %s is recorded, and its offer is to be placed by the sweep: %w", id, err)
+	}
+	return nil
+}
+
+// place places a birth or an offer, again after a lost answer: twice is harmless.
+func (r *Recorder) place(ctx context.Context, f *Fact) (uint64, error) {
+	seq, err := r.Log.Place(ctx, f)
+	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
+		seq, err = r.Log.Place(ctx, f)
+	}
+	return seq, err
+}
+
+// birthIn finds the birth that counts, as a sequence; 0 if there is none.
+func birthIn(records []Record) uint64 {
+	if i := Born(records); i >= 0 {
+		return records[i].Seq
+	}
+	return 0
+}

@@ -1,0 +1,88 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/files"
+)
+
+// Verify reads a version that [Fetch] has written read-only below a root, and holds all of it against the
+// manifest. The error names the first path that is not as it was written. What else lies there
+// does not matter.
+func Verify(root *os.Root, m *files.Manifest) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	buffers := newBuffers()
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if e.Regular() {
+			g.Go(func() error { return verifyFile(root, e, buffers) })
+			continue
+		}
+		if err := verifyOther(root, e); err != nil {
+			return errors.Join(err, g.Wait())
+		}
+	}
+	return g.Wait()
+}
+
+// changed says of a path that it is not as it was written.
+func changed(e *files.Entry) error { return fmt.Errorf("%s has changed since it was written", e.Path) }
+
+func verifyOther(root *os.Root, e *files.Entry) error {
+	if e.Dir {
+		if info, err := root.Lstat(filepath.FromSlash(e.Path)); err != nil || !info.IsDir() {
+			return errors.Join(changed(e), err)
+		}
+		return nil
+	}
+	if to, err := root.Readlink(filepath.FromSlash(e.Path)); err != nil || to != e.Link {
+		return errors.Join(changed(e), err)
+	}
+	return nil
+}
+
+func verifyFile(root *os.Root, e *files.Entry, b *buffers) error {
+	mode := fs.FileMode(0o444)
+	if e.Exec {
+		mode = 0o555
+	}
+	// Not the file that a link leads to.
+	info, err := root.Lstat(filepath.FromSlash(e.Path))
+	if err != nil || info.Mode() != mode || !info.ModTime().Equal(Stamp) {
+		return errors.Join(changed(e), err)
+	}
+	return intact(root, e, b)
+}
+
+// intact says whether a file that is there holds what is wanted.
+func intact(root *os.Root, e *files.Entry, b *buffers) error {
+	file, err := open(root, e.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Size() != e.Size {
+		return errors.Join(changed(e), err)
+	}
+	buf := b.get()
+	defer b.put(buf)
+	for n, d := range e.Chunks {
+		part := buf[:e.ChunkBytes(n)]
+		if _, err := file.ReadAt(part, int64(n)*files.ChunkSize); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if d.Check(part) != nil {
+			return changed(e)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// Requests that wait for what may never come keep the service from nobody, one that waits for what cannot come is
+// refused, and so is one that is larger than any that makes sense.
+func TestIdleRequestsStarveNobody(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 2*time.Second)
+	p.dev("--name", "here")
+	nc := p.dial()
+	inbox := nc.NewInbox()
+	answers, err := nc.SubscribeSync(inbox + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const newer = `{"newer_than":999999999}`
+	for i := range 300 {
+		reply := inbox + "." + strings.Repeat("x", i+1)
+		if i%2 == 0 { // as if each was of another connection
+			reply = nats.NewInbox() + ".x"
+		}
+		if err := nc.PublishRequest("mr.api.task.list", reply, []byte(newer)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		if r := p.try("task", "ls"); r.code != 0 {
+			t.Fatalf("exit code %d: %s", r.code, r.errs)
+		}
+	}
+	m, err := answers.NextMsg(patience)
+	if err != nil || m.Header.Get(micro.ErrorCodeHeader) != "503" || !strings.Contains(m.Header.Get(micro.ErrorHeader), "too many of this connection") {
+		t.Errorf("%v, %v: a connection waits for all that it likes", m, err)
+	}
+
+	for request, want := range map[string]string{
+		`{"at_least":999999999}`:                                                 "400 at_least is 999999999, and the log ends at ",
+		`{"text":"` + strings.Repeat("x", 1<<20) + `"}`:                          "413 the request has 1048587 bytes, and the service takes 1048576",
+		`{"newer_than":999999999,"text":"` + strings.Repeat("x", 100<<10) + `"}`: "400 a request that waits has 65536 bytes at most",
+	} {
+		m, err := nc.Request("mr.api.task.list", []byte(request), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Header.Get(micro.ErrorCodeHeader) + " " + m.Header.Get(micro.ErrorHeader); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+)
+
+// clockError is how far a time in the log may be from when the server stored it: what the way of
+// an answer leaves open on a busy machine, and what lies between deciding and storing.
+const clockError = 5 * time.Second
+
+// Every part has another time on its clock, and none of them the log's. A task begins and expires
+// by the log's time all the same, and each time in the log is the log's.
+func TestWrongClocks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3*time.Second)
+	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nats.Stop)
+	p.url = nats.URL()
+	p.wrong("server", -10*time.Minute)
+	server := p.start("server", "--data", "server")
+	server.until("the server is ready", func() bool { return strings.Contains(server.said.String(), "Millrace serves ") })
+	setWorker := p.wrong("worker", 10*time.Minute)
+	worker := p.worker("w1", "--slots", "16")
+
+	c := p.connect()
+	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		p.wrong("caller", ahead)
+		p.tryCaller(c, fmt.Sprintf("the caller is %v ahead", ahead))
+	}
+
+	nc := p.dial()
+	r := ask[client.Receipt](p, nc, client.SubmitSubject, `{"spec":{"run":{"argv":["true"]}},"delay":"1s"}`)
+	p.wantDelayed(c, r.ID, time.Second)
+	r = ask[client.Receipt](p, nc, client.SubmitSubject, `{"spec":{"run":{"argv":["true"]}},"queue":"nobody","pending_timeout":"2s"}`)
+	p.wantExpired(c, r.ID, 2*time.Second)
+
+	setCaller := p.wrong("caller", 0)
+	waiting := p.start("run", "--timeout", "10m", "--wait", "--shell", "while ! [ -e jumped ]; do sleep 0.1; done", "--dir", p.dir)
+	p.until("a task runs", func() bool { return p.run("task", "ls", "--state", "running", "--names") != "" })
+	setWorker(-10 * time.Minute)
+	setCaller(10 * time.Minute)
+	p.tryCaller(c, "clocks jump under way")
+	p.write("jumped", "")
+	if code := waiting.wait(); code != 0 {
+		t.Errorf("a task during which clocks jump: exit code %d, want 0", code)
+	}
+	p.judgeTimes(c, "w1")
+	worker.stop()
+	server.stop()
+}
+
+// tryCaller does what depends on the time with the clock that commands have now.
+func (p *place) tryCaller(c *client.Client, what string) {
+	p.Helper()
+	p.Logf("%s", what)
+	id := func(out string) task.ID { return task.ID(strings.TrimSpace(out)) }
+
+	expires := id(p.run("run", "--queue", "nobody", "--pending-timeout", "2s", "--", "true"))
+	patient := id(p.run("run", "--queue", "nobody", "--pending-timeout", "5m", "--", "true"))
+	later := id(p.run("run", "--delay", "1h", "--", "true"))
+	delayed := id(p.run("run", "--delay", "1s", "--", "true"))
+	retried := id(p.run("run", "--retries", "1", "--shell", `[ "$MILLRACE_ATTEMPT" = 2 ]`))
+	long := id(p.run("run", "--shell", `trap "sleep 1; exit 0" TERM; echo begun; while :; do sleep 0.05; done`))
+	ticking := "ticks-" + strings.ToLower(string(long[len(long)-8:]))
+	p.run("schedule", "add", ticking, "--every", "1s", "--", "true")
+
+	p.wantDelayed(c, delayed, time.Second)
+	p.wantExpired(c, expires, 2*time.Second)
+	if got := p.run("task", "show", string(later)); !strings.Contains(got, "(in 59m") && !strings.Contains(got, "(in 1h00m") {
+		p.Errorf("a task that is due in an hour:\n%s", got)
+	}
+	if got := p.run("task", "ls", "--since", "3m", "--limit", "1000", "--names"); !strings.Contains(got, string(patient)) {
+		p.Errorf("what was submitted just now is not among what was submitted in the last 3 minutes:\n%s", got)
+	}
+
+	p.until("the task prints", func() bool { return strings.Contains(p.run("task", "logs", string(long)), "begun") })
+	p.run("task", "cancel", string(long))
+	if got := p.ends(c, long); got.State != task.Cancelled {
+		p.Errorf("a task that was cancelled while it ran, and ends a second later, is %s: %s", got.State, got.Message)
+	}
+	if got := p.ends(c, retried); got.State != task.Finished || got.Attempt != 2 {
+		p.Errorf("a task that fails once is %s after attempt %d: %s", got.State, got.Attempt, got.Message)
+	}
+	p.until("the schedule has had two ticks", func() bool {
+		return strings.Count(p.run("task", "ls", "--schedule", ticking, "--names"), "\n") >= 1
+	})
+	if got := p.run("schedule", "show", ticking); !strings.Contains(got, " 0 holes") {
+		p.Errorf("a schedule of which every tick should have a task:\n%s", got)
+	}
+	p.run("schedule", "rm", "--yes", ticking)
+	if got, err := c.Task(p.Context(), patient); err != nil || got.State != task.Pending {
+		p.Errorf("a task that may wait for 5 minutes is %s: %s (%v)", got.State, got.Message, err)
+	}
+	p.run("task", "cancel", string(patient), string(later))
+}
+
+// ends waits for the end of a task.
+func (p *place) ends(c *client.Client, id task.ID) (last task.Task) {
+	p.Helper()
+	p.until(fmt.Sprintf("task %s ends", id), func() bool {
+		var err error
+		last, err = c.Task(p.Context(), id)
+		return err == nil && last.State.Terminal()
+	})
+	return last
+}
+
+// wantDelayed wants a task to start so long after its submission, by the times of the server.
+func (p *place) wantDelayed(c *client.Client, id task.ID, delay time.Duration) {
+	p.Helper()
+	p.ends(c, id)
+	records, err := c.History(p.Context(), id)
+	if err != nil {
+		p.Fatal(err)
+	}
+	after := p.find(records, events.AttemptStarted).Stored.Sub(records[0].Stored)
+	if after < delay-clockError/10 || after > delay+2*clockError {
+		p.Errorf("a task with a delay of %v starts %v after its submission", delay, after)
+	}
+}
+
+// wantExpired wants a task that nobody takes to expire so long after its submission.
+func (p *place) wantExpired(c *client.Client, id task.ID, timeout time.Duration) {
+	p.Helper()
+	last := p.ends(c, id)
+	records, err := c.History(p.Context(), id)
+	if err != nil {
+		p.Fatal(err)
+	}
+	after := records[len(records)-1].Stored.Sub(records[0].Stored)
+	if last.State != task.Abnormal || after < timeout-clockError/10 || after > timeout+2*clockError {
+		p.Errorf("a task with a pending timeout of %v is %s %v after its submission: %s", timeout, last.State, after, last.Message)
+	}
+}
+
+// judgeTimes wants every fact to say of itself the time at which the server stored it, about, and its
+// id to be of that time, too. What the server's timers publish was written when the timer was set.
+func (p *place) judgeTimes(c *client.Client, node node.ID) {
+	p.Helper()
+	all := p.readLog(c)
+	of, err := c.Store().Node(p.Context(), node)
+	if err != nil {
+		p.Fatal(err)
+	}
+	all["of node "+task.ID(node)] = of
+	for about, records := range all {
+		for i := range records {
+			r := &records[i]
+			early := clockError
+			if r.Fact.Type == events.TaskQueued {
+				early = 2 * time.Minute
+			}
+			id, err := ulid.ParseStrict(r.Fact.ID)
+			if err != nil {
+				p.Errorf("%s of %s has the id %q: %v", r.Fact.Type, about, r.Fact.ID, err)
+			}
+			for what, at := range map[string]time.Time{"says that it is of": r.Fact.At, "has an id of": ulid.Time(id.Time())} {
+				if away := at.Sub(r.Stored); away > clockError || away < -early {
+					p.Errorf("%s of %s, stored at %v, %s %v", r.Fact.Type, about, r.Stored, what, at)
+				}
+			}
+		}
+	}
+}

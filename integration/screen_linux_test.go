@@ -1,0 +1,74 @@
+package integration
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs a command of millrace on a terminal of its own, and returns all that it was sent.
+func (p *place) onTerminal(args ...string) string {
+	p.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer screen.Close()
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		p.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		p.Fatal(err)
+	}
+	terminal, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	cmd := exec.CommandContext(p.Context(), binary(p), args...)
+	cmd.Dir, cmd.Env = p.dir, append(p.commandEnv(), "TERM=xterm")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	err = cmd.Start()
+	terminal.Close()
+	if err != nil {
+		p.Fatal(err)
+	}
+	seen, _ := io.ReadAll(screen) // it ends with an error when nobody has the terminal any more
+	_ = cmd.Wait()
+	return strings.ReplaceAll(string(seen), "\r\n", "\n")
+}
+
+// TestTerminalIsNotObeyed: what a task prints, and how it says that it failed, moves nothing on a
+// terminal but its own text and colours. Files and pipes get it as it is.
+func TestTerminalIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 20*time.Second)
+	p.dev()
+	evil := "a\x1b]52;c;ZXZpbA==\a\x1b]0;title\ab\x1b[2J\x1b[1;1Hc\x1b[31md\rX\u009b2J"
+	const shown = "abc\x1b[31md·X·2J\x1b[0m\n"
+	p.write("evil", evil+"\n")
+	shell := "cat " + p.path("evil") + `; printf '{"type":"ERROR","payload":"\u001b]0;title\u0007bad\u001b[2J"}\n'; exit 1`
+	id := p.run("run", "--shell", shell)
+	p.try("task", "wait", id)
+	if got := p.run("task", "logs", id); !strings.HasPrefix(got, evil+"\n") {
+		t.Errorf("a pipe gets %q, want %q", got, evil)
+	}
+	for _, args := range [][]string{{"task", "logs", id}, {"run", "--follow", "--shell", shell}, {"task", "show", id}, {"task", "ls"}, {"task", "wait", id}} {
+		seen := p.onTerminal(args...)
+		if args[1] != "show" && args[1] != "ls" && args[1] != "wait" && !strings.Contains(seen, shown) {
+			t.Errorf("%v: a terminal is sent %q, want %q in it", args, seen, shown)
+		}
+		seen = strings.ReplaceAll(seen, "\r\x1b[K", "") // the line about the progress
+		for _, forbidden := range []string{"\x1b]", "\a", "\x1b[2J", "\x1b[1;1H", "\r", "\u009b"} {
+			if strings.Contains(seen, forbidden) {
+				t.Errorf("%v: a terminal is sent %q in %q", args, forbidden, seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,652 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// Chance plays long histories and misses what takes three things at one moment. Small worlds can be
+// explored whole: every order of all calls that two workers and a client make on the log, and of what
+// befalls them, down to a depth. The workers run the real [worker.Protocol], [events.Recorder] and
+// [task.Decide] on [events.Memory].
+//
+// An explorer keeps no copies of worlds. It plays each one again by the choices that lead there, and
+// leaves out what leads to a state that it has seen. Two states are one if the log holds the same,
+// by each chain and not by sequences, if everybody has seen the same of it, and if as much time has passed.
+
+// small says what there is in a small world, and what may befall it.
+type small struct {
+	tasks, workers int
+	// How often each may happen.
+	restarts  int // of the first worker's process, by kill -9
+	lost      int // answers, or requests, of writes
+	blind     int // reads that fail
+	early     int // offers that are handed out early
+	cancels   int // of the first task
+	births    int // of the first task, besides the first
+	silences  int // of the heartbeats of a worker that goes on otherwise
+	passes    int // of a third of a lease each
+	depth     int // choices from the beginning at most
+	broken    func(*worker.Protocol) *worker.Protocol
+	unchecked bool // the log ignores the expected sequence
+}
+
+// passing is how much time passes at once. Then whoever is not silent beats.
+const passing = ackWait / 3
+
+// place is a small world under way.
+type place struct {
+	small
+	now    time.Time
+	mem    *events.Memory
+	actors []*resident
+	ids    int
+	runs   []*stay
+	fail   error
+}
+
+// resident is somebody in a small world: a coroutine that stops before each call.
+type resident struct {
+	*actor
+	next    func() (*call, bool)
+	stop    func()
+	pending *call
+	fate    fate
+	seen    []sight // since it had nothing to do
+	node    node.ID // of a worker
+	session string
+	beaten  time.Time
+	silent  bool
+	run     *stay // what it runs
+}
+
+// sight is what a resident has seen of the world.
+type sight struct {
+	what string
+	at   time.Time
+}
+
+// stay is an attempt that runs.
+type stay struct {
+	run
+	of *resident
+}
+
+// choice is one thing that may happen next.
+type choice struct {
+	name string
+	do   func()
+}
+
+var smallBegin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newPlace(s small) *place {
+	p := &place{small: s, now: smallBegin}
+	p.mem = events.NewMemory(func() time.Time { return p.now }, ackWait)
+	rec := p.recorder(p.mem)
+	for i := range s.tasks {
+		p.must(rec.Submit(context.Background(), taskID(i+1), p.birth()))
+	}
+	for i := range s.workers {
+		p.arrive(node.ID(fmt.Sprintf("n%d", i+1)), "a")
+	}
+	if s.cancels > 0 {
+		p.enter("canceller", p.cancel)
+	}
+	if s.births > 0 {
+		p.enter("submitter", p.submitAgain)
+	}
+	return p
+}
+
+func (p *place) must(_ any, err error) {
+	if err != nil {
+		panic(err) // a log in memory takes everything
+	}
+}
+
+func (p *place) birth() task.Submitted {
+	e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "work"}}, nil, 0, smallBegin)
+	p.must(nil, err)
+	return e
+}
+
+func (p *place) recorder(log events.Log) *events.Recorder {
+	return &events.Recorder{Log: log, Now: func() time.Time { return p.now }, NewID: func(time.Time) string {
+		p.ids++
+		return fmt.Sprintf("01JNAF%020d", p.ids)
+	}}
+}
+
+// enter brings somebody in and lets him go to his first call.
+func (p *place) enter(name string, body func(*resident)) *resident {
+	r := &resident{actor: &actor{name: name}}
+	r.next, r.stop = iter.Pull(func(yield func(*call) bool) {
+		defer func() {
+			if e := recover(); e != nil && e != errGone {
+				panic(e)
+			}
+		}()
+		r.await = func(c *call) fate {
+			if !yield(c) {
+				panic(errGone)
+			}
+			return r.fate
+		}
+		body(r)
+	})
+	p.actors = append(p.actors, r)
+	r.pending, _ = r.next()
+	return r
+}
+
+// errGone ends a coroutine whose process was killed.
+var errGone = errors.New("killed")
+
+// close ends all coroutines.
+func (p *place) close() {
+	for _, r := range p.actors {
+		r.stop()
+	}
+}
+
+// arrive brings a session of a node online and has it serve.
+func (p *place) arrive(id node.ID, session string) {
+	rec := p.recorder(p.mem)
+	session = string(id) + session
+	for _, c := range []node.Command{node.Register{Session: session, Profile: node.Profile{Slots: 1, Queues: queues, TTL: task.Duration(nodeTTL)}}, node.Beat{Session: session}} {
+		_, _, err := rec.DoNode(context.Background(), id, c)
+		p.must(nil, err)
+	}
+	p.must(nil, p.mem.Beat(context.Background(), id, node.Heartbeat{Session: session}, nodeTTL))
+	p.enter(session, func(r *resident) {
+		r.node, r.session, r.beaten = id, session, p.now
+		p.serve(r)
+	})
+}
+
+// serve is the life of a worker with one slot.
+func (p *place) serve(r *resident) {
+	port := &port{p.mem, r.actor}
+	var log events.Log = port
+	if p.unchecked {
+		log = unchecked{port}
+	}
+	protocol := &worker.Protocol{Recorder: p.recorder(log), Node: r.node, Session: r.session, Accounts: &events.Accounts{Log: port, Beats: port, Lease: ackWait}}
+	if p.broken != nil {
+		protocol = p.broken(protocol)
+	}
+	ctx := context.Background()
+	offers, err := p.mem.Offers(ctx, queues)
+	p.must(nil, err)
+	for {
+		r.seen = nil
+		offer := port.pull(offers.(*events.MemoryOffers))
+		if offer == nil {
+			continue
+		}
+		received := p.now
+		var t task.Task
+		mine, err := protocol.Claim(ctx, offer, &t)
+		if err != nil || !mine {
+			continue
+		}
+		r.run = &stay{run{task: t, began: received, confirmed: received, beaten: r.beaten}, r}
+		command := task.Command(task.Finish{Epoch: t.Epoch})
+		if p.now.Before(r.run.stops()) {
+			p.begin(r.run)
+			r.turn("ends", time.Time{})
+		}
+		if !p.now.Before(r.run.stops()) {
+			command = task.Release{Epoch: t.Epoch, Reason: "its lease is not confirmed"}
+		}
+		p.runs = slices.DeleteFunc(p.runs, func(o *stay) bool { return o == r.run })
+		for range 3 {
+			err := protocol.Report(ctx, &t, offer, command)
+			if err == nil || errors.Is(err, task.ErrFenced) || errors.Is(err, task.ErrEnded) {
+				break
+			}
+		}
+		r.run = nil
+	}
+}
+
+// begin notes that an attempt runs from now on, and holds that against those that do.
+func (p *place) begin(s *stay) {
+	for _, o := range p.runs {
+		if o.task.ID == s.task.ID && !o.of.dead && p.now.Before(o.stops().Add(goneAfter)) {
+			p.fail = fmt.Errorf("%w: %s begins %s, which %s runs", errOverlap, s.of.session, short(s.task.ID), o.of.session)
+		}
+	}
+	p.runs = append(p.runs, s)
+}
+
+// beat stores a heartbeat of a worker, which another goroutine of it does beside everything else.
+func (p *place) beat(r *resident) {
+	h := node.Heartbeat{Session: r.session}
+	named := r.run != nil && p.now.Sub(r.run.began) >= nameAfter
+	if named {
+		h.Runs = []uint64{r.run.task.Epoch}
+	}
+	p.must(nil, p.mem.Beat(context.Background(), r.node, h, nodeTTL))
+	if r.beaten = p.now; r.run != nil {
+		if named {
+			r.run.confirm(p.now)
+		}
+		if p.now.Before(r.run.stops()) {
+			r.run.beaten = p.now
+		}
+	}
+}
+
+func (p *place) cancel(r *resident) {
+	rec := p.recorder(&port{p.mem, r.actor})
+	if t, err := rec.Load(context.Background(), taskID(1)); err == nil {
+		_, _, _ = rec.Do(context.Background(), t, task.Cancel{Reason: "a whim"}) // whatever comes of it
+	}
+}
+
+func (p *place) submitAgain(r *resident) {
+	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth()) // likewise
+}
+
+// choices are what may happen next, always in the same order; nothing when all is over.
+func (p *place) choices() []choice {
+	var all []choice
+	if p.over() {
+		return nil
+	}
+	for _, r := range p.actors {
+		c := r.pending
+		if c == nil || r.dead || c.op == "pull" && !p.available(r) {
+			continue
+		}
+		all = append(all, choice{r.name + " " + c.op, func() { p.goOn(r, answered) }})
+		if p.lost > 0 && c.kind == write && c.op != "pull" {
+			all = append(all,
+				choice{r.name + " " + c.op + ", which is lost", func() { p.lost--; p.goOn(r, requestLost) }},
+				choice{r.name + " " + c.op + ", and the answer is lost", func() { p.lost--; p.goOn(r, answerLost) }})
+		}
+		if p.blind > 0 && c.kind == read {
+			all = append(all, choice{r.name + " " + c.op + ", which fails", func() { p.blind--; p.goOn(r, requestLost) }})
+		}
+		if p.restarts > 0 && r.node == "n1" {
+			all = append(all, choice{r.name + " is killed before " + c.op, func() { p.restart(r) }})
+		}
+	}
+	for _, r := range p.actors {
+		if p.silences > 0 && r.node != "" && !r.dead && !r.silent {
+			all = append(all, choice{r.name + " falls silent", func() { p.silences--; r.silent = true }})
+		}
+	}
+	if p.early > 0 {
+		for _, seq := range p.mem.Out() {
+			all = append(all, choice{fmt.Sprintf("offer %d is handed out early", seq), func() { p.early--; p.mem.Redeliver(seq, true) }})
+		}
+	}
+	if p.passes > 0 {
+		all = append(all, choice{"time passes", func() { p.passes--; p.pass() }})
+	}
+	return all
+}
+
+// pass lets time pass, and heartbeats come.
+func (p *place) pass() {
+	p.now = p.now.Add(passing)
+	for _, r := range p.actors {
+		if r.node != "" && !r.dead && !r.silent {
+			p.beat(r)
+		}
+	}
+}
+
+// over tells whether all tasks have ended, and nobody is in the middle of anything.
+func (p *place) over() bool {
+	for _, r := range p.actors {
+		if !r.dead && r.pending != nil && r.pending.op != "pull" {
+			return false
+		}
+	}
+	return p.ended()
+}
+
+// ended tells whether all tasks have.
+func (p *place) ended() bool {
+	ends := 0
+	for i := range p.tasks {
+		if ended(p.story(taskID(i+1))) > 0 {
+			ends++
+		}
+	}
+	return ends == p.tasks
+}
+
+func (p *place) story(id task.ID) story {
+	records, err := p.mem.Task(context.Background(), id)
+	p.must(nil, err)
+	return records
+}
+
+// available tells whether a worker that pulls gets something. One that has not beaten for long does not pull.
+func (p *place) available(r *resident) bool {
+	return p.now.Sub(r.beaten) < stopAfter && slices.ContainsFunc(p.mem.Leases(), func(l events.MemoryLease) bool { return l.Left == 0 })
+}
+
+// restart kills a worker and starts the next session of its node.
+func (p *place) restart(r *resident) {
+	p.restarts--
+	r.dead = true
+	r.stop()
+	p.arrive(r.node, "b")
+}
+
+// goOn lets somebody make his call, and go to the next one.
+func (p *place) goOn(r *resident, f fate) {
+	c := r.pending
+	r.fate = f
+	r.pending, _ = r.next()
+	saw := fmt.Sprint(c.op, c.task, f, c.err != nil, errors.Is(c.err, events.ErrConflict))
+	switch c.kind {
+	case read:
+		saw += fmt.Sprint(len(p.mem.All()) - p.others(c))
+	case write:
+		if c.op == "pull" && c.seq > 0 {
+			saw += p.nameOf(c.seq)
+		}
+	}
+	if r.seen != nil || c.op == "pull" || r.pending == nil || r.pending.op != "pull" {
+		at := time.Time{} // when matters only of what is received, and of the time of an account
+		if c.op == "pull" || strings.HasPrefix(c.op, "read the heartbeat") {
+			at = p.now
+		}
+		r.seen = append(r.seen, sight{saw, at})
+	}
+}
+
+// others counts the records that a read did not look at.
+func (p *place) others(c *call) int {
+	n := 0
+	for _, r := range p.mem.All() {
+		if r.Fact.Task != c.task || c.task == "" && !strings.HasSuffix(c.op, string(r.Fact.Node)) {
+			n++
+		}
+	}
+	return n
+}
+
+// nameOf names a message by its place among those about the same.
+func (p *place) nameOf(seq uint64) string {
+	if seq == 0 {
+		return "-"
+	}
+	all := p.mem.All()
+	if seq > uint64(len(all)) {
+		return "?"
+	}
+	of, n := all[seq-1].Fact, 0
+	for i := range all[:seq] {
+		if all[i].Fact.Task == of.Task && all[i].Fact.Node == of.Node {
+			n++
+		}
+	}
+	return short(of.Task) + string(of.Node) + fmt.Sprint("#", n)
+}
+
+var seed = maphash.MakeSeed()
+
+// twins has two workers change their names.
+var twins = strings.NewReplacer("n1", "n2", "n2", "n1")
+
+// state is what the future of the world depends on. Workers are alike: a world in which two of
+// them have changed places is the same.
+func (p *place) state() uint64 {
+	lines := p.lines()
+	own := strings.Join(slices.Sorted(slices.Values(lines)), "\n")
+	if p.restarts > 0 || p.workers != 2 {
+		return maphash.String(seed, own) // only the first may be killed
+	}
+	for i := range lines {
+		lines[i] = twins.Replace(lines[i])
+	}
+	return maphash.String(seed, min(own, strings.Join(slices.Sorted(slices.Values(lines)), "\n")))
+}
+
+// lines say all of it; their order means nothing.
+func (p *place) lines() []string {
+	ago := func(t time.Time) time.Duration { return min(p.now.Sub(t), ackWait) } // all that is older is old
+	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.passes)}
+	chains := map[string][]string{}
+	for _, r := range p.mem.All() {
+		about := string(r.Fact.Task) + string(r.Fact.Node)
+		said := string(r.Fact.Type)
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			said += e.Session + p.nameOf(e.Offer) + fmt.Sprint(e.TookOver != nil, ago(r.Stored))
+		case task.Queued:
+			said += p.nameOf(e.After)
+		case task.AttemptLate:
+			said += p.nameOf(e.Epoch)
+		case node.Registered:
+			said += e.Session + fmt.Sprint(ago(r.Stored))
+		}
+		chains[about] = append(chains[about], said)
+	}
+	for about, chain := range chains {
+		lines = append(lines, about+" "+strings.Join(chain, ","))
+	}
+	for i := range p.workers {
+		id := node.ID(fmt.Sprintf("n%d", i+1))
+		pulse, _ := p.mem.Pulse(context.Background(), id)
+		line := fmt.Sprint("pulse ", id, pulse.Beat.Session, ago(pulse.Stored), pulse.RanOut)
+		for _, epoch := range pulse.Beat.Runs {
+			line += p.nameOf(epoch)
+		}
+		lines = append(lines, line)
+	}
+	for _, l := range p.mem.Leases() {
+		lines = append(lines, fmt.Sprint("lease ", p.nameOf(l.Seq), " ", l.Deliveries, l.Left))
+	}
+	for _, r := range p.actors {
+		line := fmt.Sprint("actor ", r.name, r.dead, r.silent, ago(r.beaten))
+		if r.pending != nil {
+			line += fmt.Sprint(" before ", r.pending.op, r.pending.task, r.pending.last != 0)
+		}
+		for _, s := range r.seen {
+			line += fmt.Sprint(" saw ", s.what, ago(s.at))
+		}
+		if r.run != nil {
+			line += fmt.Sprint(" runs ", ago(r.run.began), ago(r.run.confirmed), ago(r.run.beaten))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// judge holds the world against the promises.
+func (p *place) judge() error {
+	if p.fail != nil {
+		return p.fail
+	}
+	for i := range p.tasks {
+		s := p.story(taskID(i + 1))
+		for _, promise := range promises {
+			if err := promise(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rest has everybody act in turn, with nothing more to befall them, until all tasks have ended. It
+// returns an error if they do not.
+func (p *place) rest() error {
+	p.restarts, p.lost, p.blind, p.early, p.silences, p.passes = 0, 0, 0, 0, 0, 0
+	for _, r := range p.actors {
+		r.silent = false
+	}
+	for range 40 {
+		for range 200 {
+			c := p.choices()
+			if len(c) == 0 {
+				break
+			}
+			c[0].do()
+			if err := p.judge(); err != nil {
+				return err
+			}
+		}
+		if p.ended() {
+			return nil
+		}
+		p.pass()
+	}
+	return broken(errI2, "a task has not ended, and nobody does anything about it")
+}
+
+// explored is what an exploration has found.
+type explored struct {
+	states, edges, ends, deepest int
+	// cut is how many states lie at the greatest depth, behind which nothing was looked at.
+	cut   int
+	err   error
+	trail []string
+}
+
+// explore plays every world that s can become, down to its depth, or to the first broken promise.
+func explore(s small) explored {
+	var found explored
+	known := map[uint64]struct{}{}
+	todo := [][]uint8{nil}
+	for len(todo) > 0 && found.err == nil {
+		path := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		p := newPlace(s)
+		for _, i := range path {
+			p.choices()[i].do()
+		}
+		for found.err == nil { // from here straight on, as far as it leads to something new
+			found.edges++
+			if found.err = p.judge(); found.err != nil {
+				break
+			}
+			state := p.state()
+			if _, seen := known[state]; seen {
+				break
+			}
+			known[state] = struct{}{}
+			found.deepest = max(found.deepest, len(path))
+			c := p.choices()
+			if len(c) == 0 {
+				found.ends++
+				found.err = p.rest()
+				break
+			}
+			if len(path) >= s.depth {
+				found.cut++
+				break
+			}
+			for i := len(c) - 1; i > 0; i-- {
+				todo = append(todo, append(path[:len(path):len(path)], uint8(i)))
+			}
+			path = append(path[:len(path):len(path)], 0)
+			c[0].do()
+		}
+		p.close()
+		if found.err != nil {
+			found.trail = trail(s, path)
+		}
+	}
+	found.states = len(known)
+	return found
+}
+
+// trail names the choices that lead to a world.
+func trail(s small, path []uint8) []string {
+	p := newPlace(s)
+	defer p.close()
+	var names []string
+	for _, i := range path {
+		c := p.choices()[i]
+		names = append(names, fmt.Sprintf("%5.1fs %s", p.now.Sub(smallBegin).Seconds(), c.name))
+		c.do()
+	}
+	return names
+}
+
+func (e explored) String() string {
+	return fmt.Sprintf("%d states by %d steps, %d deep; %d ends, %d cut off at the greatest depth", e.states, e.edges, e.deepest, e.ends, e.cut)
+}
+
+var depthFlag = flag.Int("depth", 5, "how many `steps` of the small world in which everything may happen are explored; each takes four times as long")
+
+// Every history of these worlds keeps the promises, and comes to its end.
+func TestExploration(t *testing.T) {
+	for name, s := range smallWorlds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.depth = cmp.Or(s.depth, *depthFlag)
+			began := time.Now()
+			found := explore(s)
+			if found.err != nil {
+				t.Fatalf("%v\n%s", found.err, strings.Join(found.trail, "\n"))
+			}
+			t.Logf("%v, in %v", found, time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// smallWorlds are small enough to be explored whole.
+var smallWorlds = map[string]small{
+	"early redelivery":                        {tasks: 1, workers: 2, early: 1, passes: 3, depth: whole},
+	"lost answer":                             {tasks: 1, workers: 2, lost: 1, passes: 3, depth: whole},
+	"restart":                                 {tasks: 1, workers: 2, restarts: 1, passes: 3, depth: whole},
+	"silence":                                 {tasks: 1, workers: 2, silences: 1, passes: 3, depth: whole},
+	"cancel":                                  {tasks: 1, workers: 2, cancels: 1, early: 1, passes: 1, depth: whole},
+	"second birth":                            {tasks: 1, workers: 2, births: 1, early: 1, passes: 1, depth: whole},
+	"two tasks":                               {tasks: 2, workers: 2, early: 1, passes: 1, depth: whole},
+	"two tasks and a restart":                 {tasks: 2, workers: 2, restarts: 1, passes: 1, depth: whole},
+	"a claim that nobody knows of":            {tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole},
+	"a lost answer and an early redelivery":   {tasks: 1, workers: 2, lost: 1, early: 1, passes: 2, depth: whole},
+	"a restart and an early redelivery":       {tasks: 1, workers: 2, restarts: 1, early: 1, passes: 2, depth: whole},
+	"silence and an early redelivery":         {tasks: 1, workers: 2, silences: 1, early: 1, passes: 2, depth: whole},
+	"everything, for as many steps as -depth": {tasks: 2, workers: 2, restarts: 1, lost: 1, early: 1, cancels: 1, births: 1, passes: 3},
+}
+
+// whole is deeper than any of these worlds.
+const whole = 100
+
+// An exploration that finds nothing proves something only if it finds what is there.
+func TestExplorationFindsFaults(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		world   small
+		promise error
+	}{
+		{"an offer that is delivered ends a lease", small{tasks: 1, workers: 2, early: 1, passes: 1, depth: whole, broken: credulous}, errOverlap},
+		{"the log ignores the expected sequence", small{tasks: 1, workers: 2, births: 1, depth: whole, unchecked: true}, errI2},
+		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := explore(c.world)
+			if !errors.Is(found.err, c.promise) {
+				t.Fatalf("found %v in %v, want that %v", found.err, found, c.promise)
+			}
+			t.Logf("%v after %v:\n%s", found.err, found, strings.Join(found.trail, "\n"))
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// errOverlap belongs to I-3, and the log alone cannot show it.
+var errOverlap = errors.New("I-3: no attempt starts while another one runs of a worker that keeps the rules")
+
+// run is an attempt as whoever runs it sees it.
+type run struct {
+	task  task.Task
+	actor *actor
+	began time.Time
+	// confirmed is when its worker sent what the log confirmed last: its claim, its adoption, or a
+	// heartbeat that named it.
+	confirmed time.Time
+	// beaten is when its worker sent the last heartbeat that was stored.
+	beaten time.Time
+	// lazy is one that keeps no rule, as a process does that nobody watches.
+	lazy bool
+	// outlives is whether it goes on when its actor is dead.
+	outlives bool
+}
+
+// Parts of the arithmetic in package worker.
+const (
+	stopAfter = ackWait * 2 / 3  // unconfirmed for so long, an attempt is to stop
+	goneAfter = ackWait * 3 / 12 // so much later at most nothing is left of it
+	nameAfter = ackWait / 6      // a heartbeat names what has run for so long
+)
+
+// stops is when it is to stop if nothing more is confirmed.
+func (r *run) stops() time.Time {
+	at, life := r.confirmed.Add(stopAfter), nodeTTL*2/3
+	if r.outlives {
+		life = (nodeTTL + ackWait) * 2 / 3
+	}
+	if silent := r.beaten.Add(life); silent.Before(at) {
+		return silent
+	}
+	return at
+}
+
+// confirm notes what the log has confirmed that was sent at a time. It comes too late for what was to stop by then.
+func (r *run) confirm(asked time.Time) {
+	if asked.Before(r.stops()) && asked.After(r.confirmed) {
+		r.confirmed = asked
+	}
+}
+
+// begin notes that an attempt begins to run.
+func (h *history) begin(r *run) {
+	now := time.Now()
+	for _, o := range h.runs[r.task.ID] {
+		dead := o.actor.dead && !o.outlives
+		// One whose name another process has taken ends as soon as it hears of that.
+		if n := h.fold.nodes[node.ID(o.task.Node)]; n.Session != o.task.Session {
+			continue
+		}
+		if !dead && !o.lazy && o.task.Epoch != r.task.Epoch && now.Before(o.stops().Add(goneAfter)) {
+			h.blame(r.task.ID, fmt.Errorf("%w: epoch %d begins, and epoch %d of %s has run for %v and was confirmed %v ago",
+				errOverlap, r.task.Epoch, o.task.Epoch, o.actor.name, now.Sub(o.began), now.Sub(o.confirmed)))
+		}
+	}
+	h.runs[r.task.ID] = append(h.runs[r.task.ID], r)
+}
+
+// end notes that nothing is left of an attempt.
+func (h *history) endRun(r *run) {
+	h.runs[r.task.ID] = slices.DeleteFunc(h.runs[r.task.ID], func(o *run) bool { return o == r })
+}

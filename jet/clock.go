@@ -1,0 +1,42 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// timePatience bounds how long [Store.Now] waits for the log's time.
+const timePatience = time.Second
+
+// Now is the log's time, whatever the machine's clock says; [logclock] says how it is kept.
+// Whoever writes a time into the log, or compares one with the present, takes it from here.
+//
+// The store learns the time when it is opened. Now asks again when half a minute has passed
+// since the last answer, or when the machine's clock was set, and then waits for the answer for
+// a second at most. It asks nothing while the connection is away.
+func (s *Store) Now() time.Time {
+	s.clock.Renew(s.askTime)
+	return s.clock.Now()
+}
+
+var errAway = errors.New("the connection is away")
+
+func (s *Store) timeSoon() (time.Time, error) {
+	if !s.nc.IsConnected() {
+		return time.Time{}, errAway
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timePatience)
+	defer cancel()
+	return s.Time(ctx)
+}
+
+// Time asks what time the server has which keeps the log, and fires its timers.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	stream, err := s.js.Stream(ctx, LogStream)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask the log for its time: %w", err)
+	}
+	return stream.CachedInfo().TimeStamp, nil
+}

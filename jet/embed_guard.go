@@ -1,0 +1,164 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+var (
+	// ErrMute: what is written to the log, or to a stream beside it, is not stored.
+	ErrMute = errors.New("the log takes no messages")
+	// ErrNotBack: the embedded server had to be started again, and could not be.
+	ErrNotBack = errors.New("the embedded server does not come back")
+)
+
+// How the guard of a server looks and acts.
+const (
+	guardLook = time.Second
+	// guardRest is how long a server that was started again is left alone at least, and guardMost at
+	// most: the pause doubles while starting again does not help.
+	guardRest, guardMost = 2 * time.Second, time.Minute
+	// guardTries is how often the server may fail to start before the process ends.
+	guardTries = 5
+)
+
+// Guard sees to it that the streams take messages, until ctx ends; then it returns nil.
+//
+// A stream that meets a full disk takes nothing until the NATS server is started again, even when
+// there is room again; nobody who writes to it is answered, and some failures shut all of JetStream
+// down. Guard looks for that, says so in the log and in [Server.Trouble], waits until there is room,
+// and starts the server again, within this process and at the same address. Connections come back
+// by themselves; what was acknowledged is there.
+//
+// It returns an error that wraps [ErrNotBack] if the server cannot be started although there is room.
+func (s *Server) Guard(ctx context.Context) error {
+	look := time.NewTicker(guardLook)
+	defer look.Stop()
+	rest, failed := guardRest, 0
+	var restarted time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		case <-s.look:
+		}
+		wrong := s.wrong()
+		if wrong == nil {
+			s.say(nil)
+			if time.Since(restarted) > guardMost {
+				rest = guardRest
+			}
+			continue
+		}
+		if err := s.tryRoom(); err != nil {
+			s.say(fmt.Errorf("%w: %w", ErrMute, err))
+			continue
+		}
+		s.say(fmt.Errorf("%w: %w", ErrMute, wrong))
+		if time.Since(restarted) < rest {
+			continue
+		}
+		if !restarted.IsZero() {
+			rest = min(2*rest, guardMost)
+		}
+		restarted = time.Now()
+		switch err := s.restart(); {
+		case err == nil:
+			failed = 0
+			s.cfg.Log.Warn().Dur("took", time.Since(restarted)).Msg("there is room again: the embedded NATS server was started again")
+			s.say(s.wrong())
+		case errors.Is(err, errStopped):
+			return nil
+		case failed+1 == guardTries:
+			return fmt.Errorf("%w: %w", ErrNotBack, err)
+		default:
+			failed++
+			s.cfg.Log.Error().Err(err).Msg("the embedded NATS server could not be started again; trying again")
+		}
+	}
+}
+
+// Trouble says why the streams take no messages; nil if they do, as far as [Server.Guard]
+// knows. The error wraps [ErrMute].
+func (s *Server) Trouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
+}
+
+// say sets what Trouble says, and logs it if that is new.
+func (s *Server) say(trouble error) {
+	s.mu.Lock()
+	before := s.trouble
+	s.trouble = trouble
+	s.mu.Unlock()
+	switch {
+	case trouble != nil && (before == nil || before.Error() != trouble.Error()):
+		s.cfg.Log.Error().Err(trouble).Msg("the log takes no messages; the embedded NATS server is started again when there is room")
+	case trouble == nil && before != nil:
+		s.cfg.Log.Info().Msg("the log takes messages again")
+	}
+}
+
+// wrong says what keeps any stream from being written to.
+func (s *Server) wrong() error {
+	ns := s.current()
+	if !ns.Running() {
+		return errors.New("the embedded NATS server does not run")
+	}
+	if !ns.JetStreamEnabled() {
+		return errors.New("JetStream has shut down")
+	}
+	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		// The server has no other sign of it. What else may be wrong with a stream no restart mends.
+		if e.Type == server.HealthzErrorStream && strings.Contains(e.Error, "write error") {
+			return errors.New(e.Error)
+		}
+	}
+	return nil
+}
+
+// tryRoom writes as much as the server needs to begin again, and removes it.
+func (s *Server) tryRoom() (err error) {
+	free, err := diskFree(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	// One name, so that the same trouble is said in the same words.
+	f, err := os.OpenFile(filepath.Join(s.cfg.Dir, ".room"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return noSpace(err, s.cfg.Dir)
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	const most, least = 16 << 20, 256 << 10
+	_, err = f.Write(make([]byte, min(max(free/8, least), most)))
+	if err == nil {
+		err = f.Sync()
+	}
+	return noSpace(err, s.cfg.Dir)
+}
+
+// noSpace says in plain words that a disk is full.
+func noSpace(err error, dir string) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("no space on %s", dir)
+	}
+	return err
+}
+
+// restart ends the server that runs and starts another one on the same data at the same address.
+func (s *Server) restart() error {
+	ns := s.current()
+	ns.Shutdown()
+	ns.WaitForShutdown()
+	return s.start()
+}

@@ -1,0 +1,165 @@
+package jet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	signals "os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A stream that has met a full disk takes nothing until its server is started again. The guard does
+// that, within the process: connections come back, and all that was acknowledged is there.
+func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
+	t.Parallel()
+	if inOwnProcess(t) {
+		return
+	}
+	for stream, subject := range map[string]string{
+		LogStream:    chainPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		OutputStream: outputPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		beatStream:   beatPrefix + "n1",
+	} {
+		t.Run(stream, func(t *testing.T) {
+			srv := startServer(t, ServerConfig{})
+			address := srv.URL()
+			inside := must(srv.Connect(Resilient(t.Name(), srv.cfg.Log)...))(t)
+			t.Cleanup(inside.Close)
+			s := openStore(t, connect(t, address), Layout{})
+			js := must(jetstream.New(inside))(t)
+			makeRoom := fullDisk(t)
+			stored := fillUntilMute(t, js, subject)
+			if srv.wrong() == nil {
+				t.Fatal("a stream takes no messages, and the server is said to be well")
+			}
+			ctx, end := context.WithCancel(context.Background())
+			guarded := make(chan error, 1)
+			before := srv.current()
+			go func() { guarded <- srv.Guard(ctx) }()
+			eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), ErrMute) })
+			makeRoom()
+			eventually(t, "the stream takes messages again", func() bool {
+				_, err := publishWithin(js, subject, time.Second)
+				return err == nil
+			})
+			eventually(t, "nothing is wrong", func() bool { return srv.Trouble() == nil && srv.wrong() == nil })
+			end()
+			if err := <-guarded; err != nil {
+				t.Errorf("the guard ends with %v", err)
+			}
+			if srv.current() == before {
+				t.Error("the stream takes messages again by itself: then no guard is needed")
+			}
+			if srv.URL() != address {
+				t.Errorf("the server listens at %s now, before at %s", srv.URL(), address)
+			}
+			eventually(t, "the connection from outside is back", s.Connected)
+			kept := must(js.Stream(within(t), stream))(t)
+			if kept.CachedInfo().Config.MaxMsgsPerSubject == 1 {
+				stored = nil // the last one has taken the place of all
+			}
+			for _, seq := range stored {
+				if _, err := kept.GetMsg(within(t), seq); err != nil {
+					t.Errorf("message %d was acknowledged: %v", seq, err)
+				}
+			}
+		})
+	}
+}
+
+// The guard does not start a server again as long as there is no room for it, and says why.
+func TestGuardWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	if inOwnProcess(t) {
+		return
+	}
+	srv := startServer(t, ServerConfig{})
+	nc := connect(t, srv.URL())
+	openStore(t, nc, Layout{})
+	before := srv.current()
+	fullDisk(t)
+	fillUntilMute(t, must(jetstream.New(nc))(t), chainPrefix+"01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	ctx, end := context.WithCancel(context.Background())
+	guarded := make(chan error, 1)
+	go func() { guarded <- srv.Guard(ctx) }()
+	eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), ErrMute) })
+	eventually(t, "the guard has looked again", func() bool { return len(srv.look) == 0 && srv.Trouble() != nil })
+	end()
+	if err := <-guarded; err != nil {
+		t.Error(err)
+	}
+	if srv.current() != before {
+		t.Error("the server was started again without room")
+	}
+}
+
+// ownProcess marks the process that a test has for itself.
+const ownProcess = "MILLRACE_TEST_OWN_PROCESS"
+
+// inOwnProcess has the test played in a process of its own, for what it does holds for all of a
+// process; in that it returns false.
+func inOwnProcess(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ownProcess) != "" {
+		return false
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v") // #nosec G204 -- this test
+	cmd.Env = append(os.Environ(), ownProcess+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return true
+}
+
+// fullDisk has the disk full for this process, until room is made: no file grows beyond a megabyte. To
+// who writes that is the same, and no other user of the machine is harmed.
+func fullDisk(t *testing.T) (makeRoom func()) {
+	t.Helper()
+	signals.Ignore(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	makeRoom = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(makeRoom)
+	return makeRoom
+}
+
+// fillUntilMute writes until nothing is answered any more, and returns what was.
+func fillUntilMute(t *testing.T, js jetstream.JetStream, subject string) (stored []uint64) {
+	t.Helper()
+	for range 64 {
+		seq, err := publishWithin(js, subject, 2*time.Second)
+		if err != nil {
+			return stored
+		}
+		stored = append(stored, seq)
+	}
+	t.Fatal("the stream has taken all, though its next block cannot be written")
+	return nil
+}
+
+func publishWithin(js jetstream.JetStream, subject string, d time.Duration) (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	ack, err := js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: bytes.Repeat([]byte("x"), 1<<17)}, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}

@@ -1,0 +1,280 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// A consumer costs the server far more than a message, and there is one for each lane. So whoever
+// places a task in a special lane only says that the lane is used: a word, one message for each lane. The
+// consumer is made as soon as somebody serves the queue, and removed when nobody has used the lane for long.
+//
+// A writer says the word first and then looks whether the queue has a consumer for its plain lane; who
+// serves the queue makes that one first and then reads the words. So at least one of the two sees the other,
+// and the lane is made. What is offered by a timer, later, counts as a use at that time.
+//
+// A lane is removed like this: its word is replaced, by compare-and-set, by one that says so and where
+// the next consumer begins, then the consumer goes. A writer may take its own word for granted for
+// declareAgain, which is far less than a lane is kept, and the removal fails if it says the word anew.
+
+// laneWord is what is known of a special lane.
+type laneWord struct {
+	// From is where its consumer begins if it has to be made: all before is done with. 0 is the log's beginning.
+	From uint64 `json:"from,omitempty"`
+	// Until is when the last timer is due that was set for it.
+	Until time.Time `json:"until,omitzero"`
+	// Closed is whether the lane was removed. The next one who uses it opens it again.
+	Closed bool `json:"closed,omitempty"`
+
+	seq uint64    // of the message; 0 if there is none
+	at  time.Time // when the server stored it
+}
+
+// used is since when nobody has used the lane, as far as is known.
+func (w *laneWord) used() time.Time {
+	if w.Until.After(w.at) {
+		return w.Until
+	}
+	return w.at
+}
+
+// laneSubject is where the word of a lane lies.
+func laneSubject(l task.Lane) string {
+	return laneWordPrefix + l.Queue + "." + strconv.Itoa(l.Priority) + "." + strconv.Itoa(l.Number)
+}
+
+// laneAt is the reverse of laneSubject.
+func laneAt(subject string) (l task.Lane, ok bool) {
+	tokens := strings.Split(strings.TrimPrefix(subject, laneWordPrefix), ".")
+	if len(tokens) != 3 {
+		return l, false
+	}
+	l.Queue = tokens[0]
+	l.Priority, _ = strconv.Atoi(tokens[1]) // 0 is none
+	l.Number, _ = strconv.Atoi(tokens[2])
+	return l, l.Validate() == nil && special(l) && laneSubject(l) == subject
+}
+
+// laneWord reads the word of a lane from the leader.
+func (s *Store) laneWord(ctx context.Context, l task.Lane) (w laneWord, err error) {
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": laneSubject(l)})
+	if err != nil || !found {
+		return w, err
+	}
+	if json.Unmarshal(m.Data, &w) != nil {
+		w = laneWord{} // somebody else's: it begins with the log
+	}
+	w.seq, w.at = m.Seq, m.Time
+	return w, nil
+}
+
+// sayLane replaces the word of a lane as it was read. If it is not that any more, the error wraps [events.ErrConflict].
+func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (laneWord, error) {
+	body, err := json.Marshal(w)
+	if err != nil {
+		return w, err
+	}
+	m := &nats.Msg{Subject: laneSubject(l), Data: body, Header: nats.Header{expectedHeader: {strconv.FormatUint(w.seq, 10)}}}
+	w.seq, err = s.pub.publish(ctx, m)
+	if says(err, codeWriteInFlight) || says(err, codeSameInFlight) {
+		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
+	}
+	return w, err
+}
+
+// useLane says that a lane is used, up to a time.
+func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error {
+	for {
+		w, err := s.laneWord(ctx, l)
+		if err == nil && w.seq > 0 && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
+			return nil
+		}
+		if err == nil {
+			w.Closed = false
+			if until.After(w.Until) {
+				w.Until = until
+			}
+			_, err = s.sayLane(ctx, l, w)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() == nil && (errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrUnknown)):
+			continue // somebody else has said it, or we have
+		}
+		return fmt.Errorf("say that lane %s is used: %w", laneConsumer(l), err)
+	}
+}
+
+// wordsAtOnce is of how many queues the words are asked for at once. The server answers with 1024 messages at most.
+const wordsAtOnce = 4
+
+// spoken lists the special lanes of queues that are said to be used. A replica that lags may answer.
+func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, error) {
+	var lanes []task.Lane
+	for some := range slices.Chunk(queues, wordsAtOnce) {
+		filters := make([]string, len(some))
+		for i, q := range some {
+			filters[i] = laneWordPrefix + q + ".*.*"
+		}
+		found, err := s.batchGet(ctx, StateStream, 1024, map[string]any{"multi_last": filters})
+		if err != nil {
+			return nil, fmt.Errorf("list the lanes of queues: %w", err)
+		}
+		for _, m := range found {
+			var w laneWord
+			if l, ok := laneAt(added(m, jetstream.SubjectHeader)); ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed {
+				lanes = append(lanes, l)
+			}
+		}
+	}
+	return lanes, nil
+}
+
+// errRemoved says that a lane, or the route that it belongs to, was removed on purpose.
+var errRemoved = errors.New("it was removed, for nobody used it")
+
+// UnusedLanes lists the special lanes that nobody has used since a time. One of an earlier version, of which
+// nothing is known, counts as used from now on.
+func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error) {
+	known := map[task.Lane]bool{}
+	var unused []task.Lane
+	for from := uint64(1); ; {
+		found, err := s.batchGet(ctx, StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": laneWordPrefix + ">"})
+		if err != nil {
+			return nil, fmt.Errorf("list lanes: %w", err)
+		}
+		for _, m := range found {
+			l, ok := laneAt(added(m, jetstream.SubjectHeader))
+			stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+			if from, err = nextOf(m, err); err != nil {
+				return nil, fmt.Errorf("list lanes: %w", err)
+			}
+			w := laneWord{at: stored}
+			if !ok || json.Unmarshal(m.Data, &w) != nil {
+				continue
+			}
+			known[l] = true
+			if !w.Closed && w.used().Before(since) {
+				unused = append(unused, l)
+			}
+		}
+		if len(found) < maxBatch {
+			break
+		}
+	}
+	names := s.log.ConsumerNames(ctx)
+	for name := range names.Name() {
+		l, ok := laneOf(name)
+		if _, own := task.NodeOf(l.Queue); !ok || own || known[l] {
+			continue
+		}
+		if _, err := s.sayLane(ctx, l, laneWord{}); err != nil && !errors.Is(err, events.ErrConflict) {
+			return nil, fmt.Errorf("list lanes: %w", err)
+		}
+	}
+	return unused, names.Err()
+}
+
+// nextOf is the sequence behind a message.
+func nextOf(m *nats.Msg, err error) (uint64, error) {
+	seq, err2 := sequenceOf(m)
+	return seq + 1, errors.Join(err, err2)
+}
+
+// CloseLane removes the consumer of a special lane that nobody has used since a time and in which nothing lies, and
+// tells whether it did. Nothing is lost by it: whoever uses the lane next has it made where this one ended. That
+// time must be longer ago than a writer goes by what it knows: declareTouch and declareAgain together.
+func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (closed bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("remove lane %s: %w", laneConsumer(l), err)
+		}
+	}()
+	w, err := s.laneWord(ctx, l)
+	if err != nil || w.seq == 0 || w.Closed || !w.used().Before(since) {
+		return false, err
+	}
+	c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // nobody has ever served it
+		return true, s.dropUpTo(ctx, StateStream, laneSubject(l), w.seq)
+	}
+	if err != nil {
+		return false, err
+	}
+	info := c.CachedInfo()
+	if info.NumPending > 0 || info.NumAckPending > 0 {
+		return false, nil
+	}
+	// All that it has handed out is done with, and what it has not comes later.
+	w.From, w.Until, w.Closed = max(info.Delivered.Stream+1, info.Config.OptStartSeq), time.Time{}, true
+	mine, err := s.sayLane(ctx, l, w)
+	if err != nil {
+		if errors.Is(err, events.ErrConflict) {
+			err = nil // it is used
+		}
+		return false, err
+	}
+	return true, s.removeLane(ctx, l, mine)
+}
+
+// removeLane removes the consumer of a lane that was closed by a word of ours.
+func (s *Store) removeLane(ctx context.Context, l task.Lane, mine laneWord) error {
+	s.lanes.Delete(l)
+	if err := s.log.DeleteConsumer(ctx, laneConsumer(l)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return err
+	}
+	w, err := s.laneWord(ctx, l)
+	if err == nil && w.seq != mine.seq && !w.Closed { // who opened it may have seen the old one
+		_, err = s.ensureLane(ctx, l, true)
+	}
+	return err
+}
+
+// dropUpTo removes what lies on a subject of a stream, up to a sequence: what was said since stays.
+func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint64) error {
+	of, err := s.js.Stream(ctx, stream)
+	if err != nil {
+		return err
+	}
+	return of.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
+}
+
+// served tells whether somebody serves, or has served, a queue: it has a consumer for its plain lane.
+func (s *Store) served(ctx context.Context, queue string) (bool, error) {
+	_, err := s.js.Consumer(ctx, LogStream, consumerName(queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// lanesToServe lists the lanes of queues: those that have a consumer, and those that are to have one.
+func (s *Store) lanesToServe(ctx context.Context, queues []string) ([]task.Lane, error) {
+	lanes, err := s.lanesOf(ctx, queues...)
+	if err != nil {
+		return nil, err
+	}
+	said, err := s.spoken(ctx, queues...)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[task.Lane]bool, len(lanes)+len(said))
+	for _, l := range slices.Concat(lanes, said) {
+		all[l] = true
+	}
+	return slices.Collect(maps.Keys(all)), nil
+}

@@ -1,0 +1,194 @@
+package jet
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+func TestSharesLeaveRoomForTheLog(t *testing.T) {
+	t.Parallel()
+	for _, store := range []int64{1 << 20, 100 << 20, 1 << 40} {
+		s := SharesOf(store)
+		if sum := s.Output + s.Records + s.Files + s.State; sum > store/3*2 || sum < store/2 {
+			t.Errorf("of %d the streams beside the log get %d, want more than half and at most two thirds", store, sum)
+		}
+	}
+	got := Sizes{Output: 5, State: NoBound}.or(Sizes{1, 2, 3, 4})
+	if got != (Sizes{5, 2, 3, NoBound}) {
+		t.Errorf("what is said and what is not add up to %+v", got)
+	}
+}
+
+func TestStoreLimit(t *testing.T) {
+	t.Parallel()
+	const mb, gb = 1 << 20, 1 << 30
+	for _, c := range []struct{ used, free, want int64 }{
+		{0, 100 * gb, 99 * gb},            // 1 GiB is left alone
+		{50 * gb, 50 * gb, 99 * gb},       // the same after a restart, however much is there
+		{0, 24 * mb, 24*mb - 24*mb/10},    // a tenth of a small disk
+		{99 * gb, 10 * mb, 99*gb + 5*mb},  // nearly full: it still takes something
+		{99 * gb, 0, 99 * gb},             // full: nothing more
+		{0, 0, 0},                         // what the server takes for "as much as there is"
+		{10 * gb, 1 * gb, 10*gb + gb/2},   // half of what is free
+		{1 * gb, 4 * gb, 5*gb - 5*gb/10},  // a tenth of both together
+		{0, 10 * gb, 10*gb - 1*gb},        // where a tenth is 1 GiB
+		{30 * mb, 30 * mb, 60*mb - 6*mb},  // small, half full
+		{90 * mb, 10 * mb, 100*mb - 5*mb}, // small, nearly full
+	} {
+		if got := storeLimit(c.used, c.free); got != c.want {
+			t.Errorf("with %d used and %d free the streams may hold %d, want %d", c.used, c.free, got, c.want)
+		}
+	}
+}
+
+// A task that prints without end fills the stream of output, and nothing else: whatever is
+// said about tasks and nodes still has room. Both kinds of servers: one that knows how much it may
+// hold, and one that has to be asked by trying.
+func TestAFloodOfOutputLeavesRoom(t *testing.T) {
+	t.Parallel()
+	const store = 40 << 20
+	own := startServer(t, ServerConfig{Store: store})
+	other := must(newTestServer("listen: 127.0.0.1:-1\njetstream {max_file: 40MB, store_dir: "+strconv.Quote(t.TempDir())+"}", make(chan string, 1)))(t)
+	other.Start()
+	t.Cleanup(func() { other.Shutdown(); other.WaitForShutdown() })
+	if !other.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	for _, c := range []struct {
+		name, url string
+		store     int64
+	}{{"embedded", own.URL(), own.Store()}, {"given", other.ClientURL(), 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := openStore(t, connect(t, c.url), Layout{})
+			for range 2 { // the second time it changes nothing
+				if err := s.Size(within(t), Sizes{}, c.store); err != nil {
+					t.Fatal(err)
+				}
+			}
+			running := submit(t, s, "default")
+			for i := range 2 * store >> 19 {
+				if err := s.Print(within(t), randomLines(t, running, i)); err != nil {
+					t.Fatalf("after %d half megabytes of output: %v", i, err)
+				}
+			}
+			var refused error
+			for i := 0; i < 2*store>>19 && refused == nil; i++ {
+				l := randomLines(t, running, i)
+				item := must(json.Marshal(l.Lines[0].Text))(t)
+				refused = s.Keep(within(t), task.Records{Task: running, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{item}})
+			}
+			if word, full := Full(refused); !full {
+				t.Errorf("records beyond the bound: %v (%q), want the server's word that there is no room", refused, word)
+			}
+			if err := s.Beat(within(t), "n1", node.Heartbeat{At: time.Now()}, time.Minute); err != nil {
+				t.Errorf("a heartbeat on a full store: %v", err)
+			}
+			submit(t, s, "default")
+			if _, err := s.Append(within(t), newFact(running, note("the end")), 0); err != nil {
+				t.Errorf("a result on a full store: %v", err)
+			}
+			if err := s.Takes(within(t), 0); err != nil {
+				t.Errorf("a probe on a full store: %v", err)
+			}
+			for _, u := range must(s.Usages(within(t), c.store))(t) {
+				if u.Limit > 0 && u.Bytes > u.Limit {
+					t.Errorf("%s holds %d of %d bytes", u.Stream, u.Bytes, u.Limit)
+				}
+			}
+		})
+	}
+}
+
+// randomLines are half a megabyte that cannot be compressed.
+func randomLines(t *testing.T, id task.ID, n int) task.Lines {
+	t.Helper()
+	b := make([]byte, 1<<18)
+	_, _ = rand.Read(b) // never fails
+	return task.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []task.Line{{N: n + 1, Stream: task.Stdout, At: time.Now(), Text: hex.EncodeToString(b)}}}
+}
+
+// A bound does not throw away what nobody can have again.
+func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	id := submit(t, s, "default")
+	keep := func(i int) error {
+		return s.Keep(within(t), task.Records{Task: id, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{[]byte(strconv.Itoa(i))}})
+	}
+	for i := range 10 {
+		if err := keep(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Size(within(t), Sizes{Records: 100, Output: 1 << 20, Files: 1 << 20, State: 1 << 20}, 0); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := s.Kept(within(t), id, false, func(r task.Records) error { n += len(r.Items); return nil }); err != nil || n != 10 {
+		t.Errorf("of 10 records %d are left (%v)", n, err)
+	}
+	if _, full := Full(keep(10)); !full {
+		t.Error("a record beyond the bound was taken")
+	}
+	if err := s.Size(within(t), Sizes{Records: NoBound, Output: NoBound, Files: NoBound, State: NoBound}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep(10); err != nil {
+		t.Errorf("a record without a bound: %v", err)
+	}
+}
+
+// A proof writes only if nobody has written lately, and what it writes takes no more room each time.
+func TestTakes(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	submit(t, s, "default")
+	last := func() uint64 { return must(s.Last(within(t)))(t) }
+	before := last()
+	if err := s.Takes(within(t), time.Minute); err != nil || last() != before {
+		t.Errorf("a proof beside other messages: %v, and the log has grown by %d", err, last()-before)
+	}
+	for range 5 {
+		if err := s.Takes(within(t), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info := must(s.log.Info(within(t)))(t)
+	if last() != before+5 || info.State.Msgs != before+1 {
+		t.Errorf("after five proofs the log ends at %d with %d messages, want %d and %d", last(), info.State.Msgs, before+5, before+1)
+	}
+	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": logProbe})
+	if err != nil || !found || r.Kind != events.KindProbe || r.IsFact() || r.Err != nil || r.Unreadable() != "" {
+		t.Errorf("a reader takes a probe for %+v (%v)", r, err)
+	}
+}
+
+func TestMuteReason(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&serverError{ErrCode: codeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
+		{errors.Join(events.ErrUnknown, errors.New("waited for 8s")), "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
+			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
+		{errNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},
+	} {
+		if got := muteReason(c.err); got.Error() != c.want || !errors.Is(got, ErrMute) {
+			t.Errorf("of %v it says %q", c.err, got)
+		}
+	}
+	if muteReason(nil) != nil {
+		t.Error("no error has a reason")
+	}
+}

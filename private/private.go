@@ -1,0 +1,135 @@
+//go:build unix
+
+// Package private makes folders that belong to the user of this program alone, and refuses those
+// that do not. What lies in such a folder was put there by this user, so it can be trusted; a
+// folder that another user has made in the same place can not.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrForeign refuses a folder that is not this user's alone.
+var ErrForeign = errors.New("it is not this user's alone")
+
+const (
+	ownOnly = 0o700 // nobody else may do anything
+	passing = 0o711 // others may pass through it, to what they know the name of
+)
+
+// Dir makes a folder below another one, with those between them, and returns its absolute path. Each of
+// parts, the last one included, must be a directory of this user that no other user may write to, and
+// that no other may read, or it becomes one. Base is the operator's: it is made likewise if it is
+// not there, and otherwise taken as it is.
+//
+// The error wraps [ErrForeign] if one of them is another user's, may be written to by others, or is a link that
+// another user has made.
+func Dir(base string, parts ...string) (string, error) { return open(ownOnly, base, parts) }
+
+// Passage is [Dir] for folders through which other users may pass to what is theirs in it.
+func Passage(base string, parts ...string) (string, error) { return open(passing, base, parts) }
+
+// Own is Dir for a folder that has one name: all above it is the operator's.
+func Own(path string) (string, error) {
+	return open(ownOnly, filepath.Dir(path), []string{filepath.Base(path)})
+}
+
+// Owned tells whether there is a directory, and no link to one, that belongs to this user.
+func Owned(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid()
+}
+
+func open(mode uint32, base string, parts []string) (string, error) {
+	base, err := filepath.Abs(base)
+	if err != nil {
+		return "", err
+	}
+	dir, err := openBase(base)
+	if err != nil {
+		return "", err
+	}
+	path := base
+	for _, part := range parts {
+		for name := range strings.SplitSeq(filepath.Clean(part), string(filepath.Separator)) {
+			path = filepath.Join(path, name)
+			next, err := enter(dir, name, mode)
+			unix.Close(dir)
+			if err != nil {
+				return "", &fs.PathError{Op: "use", Path: path, Err: err}
+			}
+			dir = next
+		}
+	}
+	unix.Close(dir)
+	return path, nil
+}
+
+// openBase opens a directory, and makes it if it is not there.
+func openBase(base string) (int, error) {
+	dir, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) && base != filepath.Dir(base) {
+		var above int
+		if above, err = openBase(filepath.Dir(base)); err != nil {
+			return -1, err
+		}
+		defer unix.Close(above)
+		dir, err = enter(above, filepath.Base(base), ownOnly)
+	}
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		err = &fs.PathError{Op: "open", Path: base, Err: err}
+	}
+	return dir, err
+}
+
+// enter opens a directory of this user below an open one, and makes it if it is not there.
+func enter(above int, name string, mode uint32) (int, error) {
+	if err := unix.Mkdirat(above, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	var st unix.Stat_t
+	if err := unix.Fstatat(above, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK { // the operator may have moved it to another disk
+		if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return -1, fmt.Errorf("%w: it is a link that user %d has made", ErrForeign, st.Uid)
+		}
+		flags &^= unix.O_NOFOLLOW
+	}
+	dir, err := unix.Openat(above, name, flags, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := claim(dir, mode); err != nil {
+		unix.Close(dir)
+		return -1, err
+	}
+	return dir, nil
+}
+
+// claim checks that an open directory is this user's, and takes from others what mode does not give them.
+func claim(dir int, mode uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
+	}
+	has := uint32(st.Mode) & 0o7777
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%w: it belongs to user %d, not to user %d", ErrForeign, st.Uid, os.Geteuid())
+	case has&0o022 != 0:
+		return fmt.Errorf("%w: others may write to it (mode %#o), so they may have put something there", ErrForeign, has)
+	case has&^mode&0o077 == 0 && has&mode == mode:
+		return nil
+	}
+	return unix.Fchmod(dir, mode)
+}

@@ -1,0 +1,55 @@
+package projections
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// What waits for nodes with certain labels counts with the queue whose nodes they are; nothing that people
+// are shown bears the name of the route.
+func TestSelectorsCountWithTheirQueue(t *testing.T) {
+	log := events.NewMemory(time.Now, time.Second)
+	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
+	spec := task.Spec{Handler: "x"}
+	spec.Place.Labels, _ = task.ParseSelector("gpu")
+	began := time.Now()
+	for _, s := range []task.Submission{{Spec: &spec, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
+		birth, err := task.Birth(s, nil, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Submit(t.Context(), task.ID(events.NewID(time.Now())), birth); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	defer stop()
+	last, err := log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, last)
+	counts, _, err := s.Counts(t.Context())
+	want := map[string]map[task.State]int{"images": {task.Pending: 2}, "@w3": {task.Pending: 1}}
+	if err != nil || !reflect.DeepEqual(counts, want) {
+		t.Errorf("counts %v, %v; want %v", counts, err, want)
+	}
+	oldest, err := s.Oldest(t.Context())
+	if err != nil || len(oldest) != 2 || oldest["images"].Before(began.Add(-time.Second)) {
+		t.Errorf("the oldest wait since %v, %v", oldest, err)
+	}
+	routes, err := s.Routes(t.Context(), "images")
+	if err != nil || !slices.Equal(routes, []string{"images", task.SelectorQueue("images", spec.Place.Labels)}) {
+		t.Errorf("the routes are %v, %v", routes, err)
+	}
+	page, err := s.Tasks(t.Context(), Filter{Queue: "images", Routes: routes[1:]})
+	if err != nil || len(page.Tasks) != 2 || page.Tasks[0].WaitsIn() != "images" {
+		t.Errorf("the list is %+v, %v", page.Tasks, err)
+	}
+}

@@ -1,0 +1,174 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// What table latest says of a name.
+const (
+	latestOfJob      = "job"      // the job's latest task without a parent, by its submission
+	latestOfSchedule = "schedule" // the schedule's latest task, by its tick
+	latestTick       = "tick"     // the schedule's latest tick on which anything was decided; no task
+)
+
+// keepSkips is for how long ticks without a task are counted.
+const keepSkips = 31 * 24 * time.Hour
+
+// latest is what a batch says is the latest of a name.
+type latest struct {
+	task task.ID
+	at   int64
+}
+
+// latestKey names it.
+type latestKey struct{ kind, name string }
+
+// writeLatest notes the latest tasks of jobs and schedules, and what became of ticks. A batch
+// has few names, so this costs a few rows however many tasks it has.
+func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
+	found := map[latestKey]latest{}
+	note := func(kind, name string, l latest) {
+		k := latestKey{kind, name}
+		if have, ok := found[k]; !ok || l.at >= have.at {
+			found[k] = l
+		}
+	}
+	for i := range f.changes {
+		c := &f.changes[i]
+		if c.before.state != task.Unknown || c.task.State == task.Unknown || c.task.Parent != "" {
+			continue // it was there before, or is part of another one
+		}
+		if c.task.Job != "" {
+			note(latestOfJob, c.task.Job, latest{c.task.ID, c.task.SubmittedAt.UnixMicro()})
+		}
+		if c.task.Schedule != "" {
+			note(latestOfSchedule, c.task.Schedule, latest{c.task.ID, c.task.Tick.UnixMicro()})
+		}
+	}
+	for i := range records {
+		r := &records[i]
+		if r.Kind != events.KindTick {
+			continue
+		}
+		switch e := r.Fact.Event.(type) {
+		case task.ScheduleAdmitted:
+			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
+		case task.ScheduleQueued:
+			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
+		case task.ScheduleSkipped:
+			until := e.Tick
+			if e.Until.After(until) {
+				until = e.Until
+			}
+			note(latestTick, r.Fact.Schedule, latest{at: until.UnixMicro()})
+			if err := f.writeSkip(ctx, r.Fact.Schedule, until, e.Reason, max(e.Count, 1)); err != nil {
+				return err
+			}
+		}
+	}
+	for k, l := range found {
+		if err := f.w.exec(ctx, "INSERT INTO latest VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at WHERE excluded.at >= at",
+			k.kind, k.name, string(l.task), l.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSkip counts ticks without a task, and forgets those of long ago.
+func (f *fold) writeSkip(ctx context.Context, schedule string, until time.Time, reason string, n int) error {
+	if err := f.w.exec(ctx, "INSERT OR REPLACE INTO skips VALUES (?, ?, ?, ?)", schedule, until.UnixMicro(), reason, n); err != nil {
+		return err
+	}
+	return f.w.exec(ctx, "DELETE FROM skips WHERE schedule = ? AND until < ?", schedule, until.Add(-keepSkips).UnixMicro())
+}
+
+// Ticks is what became of the ticks of a schedule.
+type Ticks struct {
+	// Last is the task of the latest tick; its ID is "" if there is none.
+	Last task.Task
+	// Decided is the latest tick on which anything was decided; zero for none.
+	Decided time.Time
+	// Skipped counts by reason the ticks that got no task.
+	Skipped map[string]int
+}
+
+// Schedules returns what became of the ticks of each schedule; the skipped ones are counted since a time. Schedules
+// that were removed are there as well.
+func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
+	all := map[string]*Ticks{}
+	of := func(name string) *Ticks {
+		if all[name] == nil {
+			all[name] = &Ticks{Skipped: map[string]int{}}
+		}
+		return all[name]
+	}
+	var at uint64
+	err := s.view(ctx, "look at the ticks of schedules", func(tx *sql.Tx, seq uint64) error {
+		at = seq
+		var name, reason string
+		var n int
+		var decided int64
+		last, err := s.latest(ctx, tx, latestOfSchedule)
+		if err != nil {
+			return err
+		}
+		for name, t := range last {
+			of(name).Last = t
+		}
+		if err := each(ctx, tx, "SELECT name, at FROM latest WHERE kind = ?", []any{latestTick}, []any{&name, &decided}, func() error {
+			of(name).Decided = time.UnixMicro(decided).UTC()
+			return nil
+		}); err != nil {
+			return err
+		}
+		return each(ctx, tx, "SELECT schedule, reason, sum(n) FROM skips WHERE until >= ? GROUP BY schedule, reason", []any{since.UnixMicro()},
+			[]any{&name, &reason, &n}, func() error {
+				of(name).Skipped[reason] = n
+				return nil
+			})
+	})
+	return all, at, err
+}
+
+// LastOfJobs returns the latest task of each job that has no parent.
+func (s *Store) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
+	err = s.view(ctx, "look at the latest tasks of jobs", func(tx *sql.Tx, seq uint64) (err error) {
+		at = seq
+		last, err = s.latest(ctx, tx, latestOfJob)
+		return err
+	})
+	return last, at, err
+}
+
+// latest are the latest tasks of a kind, by name.
+func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string]task.Task, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT latest.name, "+columns+" FROM latest JOIN tasks ON tasks.id = latest.task WHERE kind = ?", kind)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]task.Task{}
+	for rows.Next() {
+		var name string
+		t, err := scanTask(named{rows, &name}, s.specs)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = t
+	}
+	return all, rows.Err()
+}
+
+// named scans a name before the columns of a task.
+type named struct {
+	row  scanner
+	name *string
+}
+
+func (n named) Scan(into ...any) error { return n.row.Scan(append([]any{n.name}, into...)...) }

@@ -1,0 +1,105 @@
+package projections
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/node"
+	"millrace/task"
+)
+
+// samples are values of types of which not all are valid, or that a row holds in one form only.
+var samples = []any{
+	task.Abnormal, task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}},
+	task.Concurrencies{{Max: 2, Key: "a"}}, task.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
+}
+
+// through writes a task as a row and reads it back.
+func through(t *testing.T, w task.Task) task.Task {
+	t.Helper()
+	s := open(t, "")
+	f, err := newFold(t.Context(), s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.changes = []change{{task: w, isNew: true}}
+	if err := f.writeTasks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.w.close(); err != nil {
+		t.Fatal(err)
+	}
+	return stored(t, s)[w.ID]
+}
+
+// I-8: a row holds every field of the fold, at every depth.
+func TestRowHoldsEveryField(t *testing.T) {
+	var full task.Task
+	logtest.Fill(t, &full, samples...)
+	if row := through(t, full); !reflect.DeepEqual(row, full) {
+		t.Errorf("row  %+v\nfold %+v", row, full)
+	}
+	if row := through(t, task.Task{ID: "a"}); !reflect.DeepEqual(row, task.Task{ID: "a"}) {
+		t.Errorf("of nothing the row is %+v", row)
+	}
+}
+
+// What a list says of a task as JSON is what the fold says, in every field: the fields of a
+// task travel as JSON from the read model to whoever asked, and none may be lost on the way.
+func TestListedTaskHoldsEveryField(t *testing.T) {
+	var full, read task.Task
+	logtest.Fill(t, &full, samples...)
+	text, err := json.Marshal(through(t, full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(read, full) {
+		t.Errorf("listed %+v\nfold   %+v", read, full)
+	}
+}
+
+// The row of a node holds every field, too.
+func TestNodeRowHoldsEveryField(t *testing.T) {
+	var full node.Node
+	logtest.Fill(t, &full, node.Ready, node.OrderDrain)
+	s := open(t, "")
+	f, err := newFold(t.Context(), s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.writeNode(t.Context(), &full); err != nil {
+		t.Fatal(err)
+	}
+	row, err := loadNode(t.Context(), f.w.conn, full.ID)
+	if err != nil || !reflect.DeepEqual(row, full) {
+		t.Errorf("row  %+v, %v\nfold %+v", row, err, full)
+	}
+	if err := f.w.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The histories of these tests have every kind of fact about tasks and nodes.
+func TestHistoriesHaveEveryFact(t *testing.T) {
+	seen := map[events.Type]bool{}
+	for seed := range uint64(20) {
+		h := newHistory(seed, 12)
+		h.grow(400)
+		for _, r := range h.records {
+			seen[r.Fact.Type] = true
+		}
+	}
+	for _, typ := range events.Types {
+		subject, _, _ := strings.Cut(string(typ), ".")
+		if (subject == "task" || subject == "attempt" || subject == "node") && !seen[typ] {
+			t.Errorf("no history has a %s", typ)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package scheduler
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// A scheduler dies with a fire in its hands. The log gives that to nobody else for seconds, and
+// another scheduler sees to the tick all the same: wherever the first one stopped.
+func TestTicksOfADeadScheduler(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		decided bool          // before it died
+		born    bool          // likewise
+		ahead   time.Duration // the log's clock of the machine's
+	}{
+		"before the decision":                    {},
+		"before the decision, and clocks differ": {ahead: -7 * time.Hour},
+		"before the birth":                       {decided: true},
+		"before the next timer":                  {decided: true, born: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(c.ahead)
+				tick := s.now().Add(10 * time.Second)
+				s.define("s", "", tick, false)
+				one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- one.fire(ctx) }()
+
+				pass(10*time.Second + 10*time.Millisecond)
+				if c.decided {
+					s.decide(t, one, "s", tick)
+				}
+				if c.born {
+					s.bear("s", tick)
+				}
+				born, _ := s.counts()
+				if want := map[bool]int{true: 1}[c.born]; born != want {
+					t.Fatalf("%d tasks are born before the other scheduler does anything, want %d", born, want)
+				}
+				pass(tickPatience + 100*time.Millisecond)
+				if s.birth("s", tick) == nil && !c.born {
+					t.Errorf("the tick has no task %v after it was due", tickPatience+110*time.Millisecond)
+				}
+				if c.decided {
+					tick = tick.Add(time.Hour) // whose timer nobody has set
+					pass(time.Hour)
+					if s.birth("s", tick) == nil {
+						t.Error("the next tick has no task")
+					}
+				}
+				if next := s.next("s"); !next.Equal(tick.Add(time.Hour)) {
+					t.Errorf("the next timer is for %v, want %v", next, tick.Add(time.Hour))
+				}
+				if n := s.decisions(); n != map[bool]int{false: 1, true: 2}[c.decided] {
+					t.Errorf("%d decisions, want one for each tick", n)
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What is changed, paused or long gone is not made up for, and what is in hand is left alone.
+func TestTicksThatAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(0)
+		tick := s.now().Add(5 * time.Second)
+		for _, name := range []string{"paused", "moved"} {
+			s.define(name, "", tick, false)
+		}
+		s.define("long ago", "", s.now().Add(-schedule.Grace), false)
+		s.play(t, func() {
+			pass(4 * time.Second)
+			s.define("paused", "", tick, true)
+			s.define("moved", "", tick.Add(time.Minute), false)
+			pass(4 * time.Second)
+			if born, _ := s.counts(); born != 0 {
+				t.Errorf("%d tasks are born, want none", born)
+			}
+			pass(time.Minute)
+			if born, _ := s.counts(); born != 1 || s.birth("moved", tick.Add(time.Minute)) == nil {
+				t.Errorf("%d tasks are born, want that of the schedule that was moved", born)
+			}
+		})
+	})
+}
+
+// decide stores a decision as another scheduler would, and lets one see it.
+func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time) {
+	t.Helper()
+	e := task.ScheduleAdmitted{
+		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: schedule.TaskID(name, tick),
+		Ledger: task.Ledger{Last: tick},
+	}
+	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", Event: e}
+	seq, err := s.Append(t.Context(), f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Observe([]events.Step{{Record: &events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}}})
+}
+
+// bear notes the task of a tick as another scheduler's.
+func (s *stage) bear(name string, tick time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.born[schedule.TaskID(name, tick)] = s.now()
+}
+
+// decisions counts those in the log.
+func (s *stage) decisions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decided
+}

@@ -1,0 +1,143 @@
+package task
+
+import "fmt"
+
+// Asked is what a route of a selector asks of nodes: the meaning of its hash. A task bears it where it
+// does not follow from its spec: it was moved to nodes that can run it, or that it prefers to others.
+type Asked struct {
+	// Queue must be served; "" asks for no queue, as the names of nodes do.
+	Queue string `json:"queue,omitempty"`
+	// Needs must choose the node's labels.
+	Needs Selector `json:"needs,omitempty"`
+}
+
+// Route is the route of those nodes at a priority.
+func (a *Asked) Route(priority int) Route { return SelectorRoute(a.Queue, a.Needs, priority) }
+
+// with is what is asked, and more.
+func (a Asked) with(more ...Requirement) *Asked {
+	return &Asked{a.Queue, append(a.Needs[:len(a.Needs):len(a.Needs)], more...)}
+}
+
+// Labels by which a node says what it can run, whatever else it was given under these names.
+const (
+	// LabelHandler and a name is a handler that the node's program has registered.
+	LabelHandler = "handler/"
+	// LabelCommands is there if the node runs commands.
+	LabelCommands = "runs/commands"
+)
+
+// Means is the label that a node must have to run tasks of the spec; "" if any can, or none has to.
+func (s *Spec) Means() string {
+	switch {
+	case s == nil || s.Parental() && !s.Place.fans():
+		return ""
+	case s.Run != nil:
+		return LabelCommands
+	case s.Handler != "":
+		return LabelHandler + s.Handler
+	}
+	return ""
+}
+
+// HasMeans says that a node has a label that [Spec.Means] returns.
+func HasMeans(label string) string {
+	if label == LabelCommands {
+		return "runs commands"
+	}
+	return fmt.Sprintf("has the handler %q", label[len(LabelHandler):])
+}
+
+// MeansWords says that a node lacks a label that [Spec.Means] returns.
+func MeansWords(label string) string {
+	if label == LabelCommands {
+		return "runs no commands"
+	}
+	return fmt.Sprintf("has no handler %q", label[len(LabelHandler):])
+}
+
+// PassOn moves a task that waits under an offer to the nodes that can run it.
+type PassOn struct {
+	// To is where it waits for them, and Asked what that asks for; nil if it is no selector's route.
+	To    Route
+	Asked *Asked
+	// After is the turn that the offer was made for.
+	After  uint64
+	Reason string
+}
+
+func (PassOn) isCommand() {}
+
+// PassesOn says where a node leaves the task that cannot run it, because it has no such handler or runs
+// no commands: to those of the nodes that the task is meant for that can. False means that it waits
+// there already.
+func (t *Task) PassesOn(node string) (PassOn, bool) {
+	means := t.Spec.Means()
+	if means == "" || t.State != Pending {
+		return PassOn{}, false
+	}
+	c := PassOn{After: t.Turn, Reason: "node " + node + " " + MeansWords(means)}
+	if !t.PreferredUntil().IsZero() { // those that it prefers cannot run it
+		c.To, c.Asked = t.Handed.Home.At(t.Route.Priority()), t.Handed.Asked
+		return c, true
+	}
+	asked := t.asked()
+	for _, r := range asked.Needs {
+		if r.Key == means {
+			return PassOn{}, false
+		}
+	}
+	c.Asked = asked.with(Requirement{Key: means, Op: OpExists})
+	c.To = c.Asked.Route(t.Route.Priority())
+	return c, true
+}
+
+// asked is what the present route asks of nodes, as a selector's route would: the own route of a node asks
+// for that, or for the nodes that the task names.
+func (t *Task) asked() Asked {
+	on, own := t.Route.Node()
+	if !own {
+		queue, needs := t.Asks()
+		if !t.Route.Selected() {
+			needs = t.Spec.room()
+		}
+		return Asked{queue, needs}
+	}
+	nodes := []string{on}
+	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
+		nodes = t.Spec.Place.Nodes
+	}
+	return Asked{Needs: namedNeeds(nodes, t.Spec)}
+}
+
+// namedNeeds are the needs of a task for nodes with these names.
+func namedNeeds(nodes []string, s *Spec) Selector {
+	return append(Selector{{LabelNode, OpIn, nodes}}, s.room()...)
+}
+
+func passOn(t *Task, c PassOn) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case t.State != Pending || t.Turn != c.After:
+		return nil, ErrStale
+	}
+	if err := c.To.Validate(); err != nil {
+		return nil, err
+	}
+	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason}, nil
+}
+
+// moved takes over the route to which a fact moves the task, and what that asks of nodes.
+func (t *Task) moved(e Reassigned) {
+	asked := e.Asked
+	switch {
+	case asked != nil || !e.To.Selected():
+	case e.To.Queue() == t.Route.Queue(): // another priority
+		asked = t.Asked
+	case t.Handed != nil && e.To.Queue() == t.Handed.Home.Queue():
+		asked = t.Handed.Asked
+	}
+	t.handed(e)
+	t.Route, t.Asked = e.To, asked
+}

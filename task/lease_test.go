@@ -1,0 +1,73 @@
+package task
+
+import (
+	"testing"
+	"time"
+)
+
+const lease = 30 * time.Second
+
+// Whether a lease has ended, by all that the log can know of it.
+func TestAccount(t *testing.T) {
+	ends := given(running...)
+	outlives := ends
+	outlives.Spec = &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt}
+	sec := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
+	for _, c := range []struct {
+		name string
+		task Task
+		// Everything is in seconds since noon, when the task was claimed.
+		account Account
+		until   time.Time
+		ground  string
+		heard   time.Time
+	}{
+		{"nothing was heard since the claim", ends, Account{}, sec(30), GroundClaim, sec(0)},
+		{"a heartbeat names it", ends, Account{Named: sec(40)}, sec(70), GroundBeat, sec(40)},
+		{"one that lasts longer than a lease", ends, Account{Named: sec(40), Beats: Duration(time.Minute)}, sec(70), GroundBeat, sec(40)},
+		{"one that does not", ends, Account{Named: sec(40), Beats: Duration(15 * time.Second)}, sec(55), GroundBeat, sec(40)},
+		{"one that runs out before the claim's lease", ends, Account{Named: sec(5), Beats: Duration(15 * time.Second)}, sec(30), GroundBeat, sec(5)},
+		{"one of before the adoption", ends, Account{Claimed: sec(50), Named: sec(40)}, sec(80), GroundClaim, sec(50)},
+		{"its heartbeat ran out soon after the claim", ends, Account{Silent: sec(2)}, sec(30), GroundSilence, sec(2)},
+		{"its heartbeat ran out", ends, Account{Silent: sec(500)}, sec(30), GroundSilence, sec(500)},
+		{"its session is over", ends, Account{Over: sec(12)}, sec(12), GroundSession, sec(12)},
+		{"its session was over later than its lease", ends, Account{Over: sec(500)}, sec(30), GroundClaim, sec(0)},
+		{"its session is over, and beats", ends, Account{Over: sec(12), Named: sec(13)}, sec(43), GroundBeat, sec(13)},
+
+		{"outliving, nothing was heard since the claim", outlives, Account{}, sec(30), GroundClaim, sec(0)},
+		{"outliving, a heartbeat names it", outlives, Account{Named: sec(40)}, sec(70), GroundBeat, sec(40)},
+		{"outliving, one that is shorter than a lease", outlives, Account{Named: sec(40), Beats: Duration(15 * time.Second)}, sec(70), GroundBeat, sec(40)},
+		{"outliving, its heartbeat ran out", outlives, Account{Silent: sec(500)}, sec(530), GroundSilence, sec(500)},
+		{"outliving, that is recorded", outlives, Account{Silent: sec(500), Over: sec(515)}, sec(530), GroundSilence, sec(500)},
+		{"outliving, its session said goodbye", outlives, Account{Silent: sec(500), Over: sec(499)}, sec(529), GroundSession, sec(499)},
+		{"outliving, another session has begun", outlives, Account{Over: sec(500)}, sec(530), GroundSession, sec(500)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := c.account
+			a.Epoch, a.Session, a.Lease = c.task.Epoch, c.task.Session, Duration(lease)
+			if a.Claimed.IsZero() {
+				a.Claimed = noon
+			}
+			until, ground, heard := a.ends(&c.task)
+			if !until.Equal(c.until) || ground != c.ground || !heard.Equal(c.heard) {
+				t.Errorf("until %v by %s of %v; want %v by %s of %v", until, ground, heard, c.until, c.ground, c.heard)
+			}
+			a.Now = c.until.Add(-1)
+			if ended, left := a.Ended(&c.task); ended || left != 1 {
+				t.Errorf("just before, it has ended: %v, and holds for %v", ended, left)
+			}
+			a.Now = c.until
+			if ended, left := a.Ended(&c.task); !ended || left != 0 {
+				t.Errorf("then it has ended: %v, and holds for %v", ended, left)
+			}
+			took, err := a.ended(&c.task)
+			if err != nil || took.Epoch != c.task.Epoch || took.Ground != c.ground || took.Heard != heard || took.Judged != a.Now || took.Lease.Std() != lease || took.Reason == "" {
+				t.Errorf("what follows is %+v, %v", took, err)
+			}
+			a.Epoch++
+			if ended, _ := a.Ended(&c.task); ended {
+				t.Error("an account of another attempt has ended this one")
+			}
+		})
+	}
+}

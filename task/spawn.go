@@ -1,0 +1,123 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Spawning bounds the children that a running task may ask for (SPAWN, or Spawn of a handler). The
+// zero value stands for the defaults.
+type Spawning struct {
+	// Children is how many one attempt may ask for, those that are there already included.
+	// Default [DefaultSpawned], at least 1.
+	Children int
+	// Depth is how many tasks may be above a child: its parent, the parent of that and so on. With 1
+	// no child may spawn any. Default [DefaultSpawnDepth], at least 1.
+	Depth int
+	// Anywhere lets children name another queue and another user than their parent has.
+	Anywhere bool
+}
+
+// Defaults of [Spawning].
+const (
+	DefaultSpawned    = 1000
+	DefaultSpawnDepth = 4
+)
+
+// WithDefaults fills in what is left open.
+func (b Spawning) WithDefaults() Spawning {
+	if b.Children == 0 {
+		b.Children = DefaultSpawned
+	}
+	if b.Depth == 0 {
+		b.Depth = DefaultSpawnDepth
+	}
+	return b
+}
+
+// Validate refuses bounds that nobody could keep, and names the field.
+func (b Spawning) Validate() error {
+	switch {
+	case b.Children < 1:
+		return fmt.Errorf("Children is %d, want at least 1", b.Children)
+	case b.Depth < 1:
+		return fmt.Errorf("Depth is %d, want at least 1", b.Depth)
+	}
+	return nil
+}
+
+// ErrSpawn refuses a child that a running task asks for.
+var ErrSpawn = errors.New("the worker does not allow this child")
+
+// Check refuses the n-th child of an attempt of t, which has so many ancestors. What has no queue of
+// its own gets t's. A job is run as it is defined; else queue and user must be t's own. The error
+// wraps [ErrSpawn] and says which bound it is and what lifts it.
+func (b Spawning) Check(t *Task, s *Submission, n, ancestors int) error {
+	switch {
+	case n > b.Children:
+		return fmt.Errorf("%w: an attempt may have %d of them (--spawn-children)", ErrSpawn, b.Children)
+	case ancestors+1 > b.Depth:
+		return fmt.Errorf("%w: %d tasks are above it already, and at most %d may be (--spawn-depth)", ErrSpawn, ancestors+1, b.Depth)
+	}
+	if s.Queue == "" && s.Job == "" {
+		s.Queue = t.QueueName()
+	}
+	if b.Anywhere {
+		return nil
+	}
+	if s.Queue != "" && s.Queue != t.QueueName() {
+		return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, s.Queue, t.QueueName())
+	}
+	if s.Spec == nil {
+		return nil
+	}
+	if q := s.Spec.Place.Queue; q != "" && q != t.QueueName() {
+		return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, q, t.QueueName())
+	}
+	own := ""
+	if t.Spec != nil && t.Spec.Run != nil {
+		own = t.Spec.Run.User
+	}
+	for _, user := range s.Spec.users() {
+		if user != own {
+			return fmt.Errorf("%w: it asks for user %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, user, own)
+		}
+	}
+	return nil
+}
+
+// users are those as whom the processes of a spec run, steps included; "" is the worker's own.
+func (s *Spec) users() []string {
+	var all []string
+	if s.Run != nil {
+		all = append(all, s.Run.User)
+	}
+	steps := *s                                              // of which the list is copied
+	_ = steps.ChangeSteps(func(_ string, step *Step) error { // it changes nothing
+		if step.Run != nil {
+			all = append(all, step.Run.User)
+		}
+		return nil
+	})
+	return all
+}
+
+// ParentCancelled is why a child is cancelled, in words.
+const ParentCancelled = "its parent was cancelled"
+
+// StoppedWithParent tells whether the task was cancelled because its parent was.
+func (t *Task) StoppedWithParent() bool { return t.State == Cancelled && t.Message == ParentCancelled }
+
+// Deserted tells whether the children that a task has spawned are stopped when it comes to a state:
+// when it is cancelled, by whomever, or its time is up.
+func Deserted(s State, reason string) bool {
+	switch s {
+	case Cancelling, Cancelled:
+		return true
+	case Error:
+		return reason == ReasonTimeout
+	case Abnormal:
+		return reason == ReasonTimeout || reason == ReasonLost // lost: its cancel was never confirmed
+	}
+	return false
+}

@@ -1,0 +1,185 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// What an id and a key promise. Several births of one id ask for the same, or the log holds a
+// submission that never comes to an end of its own (I-2), and what ran is the work of the first of
+// them. An id that follows from a schedule or a parent is born of that and after it (I-7). Of tasks
+// with one unique key one is in the way of all others (I-4).
+
+// births is what is remembered of ids and keys.
+type births struct {
+	// expected are the children that parents were expanded into and that are not born.
+	expected map[ulid.ULID]struct{}
+	holders  map[word][]holder // by the number of the key
+}
+
+// holder is a task with a unique key.
+type holder struct {
+	id     task.ID
+	seq    uint64
+	born   time.Time
+	unique *task.Unique
+}
+
+func newBirths() births {
+	return births{expected: map[ulid.ULID]struct{}{}, holders: map[word][]holder{}}
+}
+
+// wish is what a birth asks for, as digests.
+type wish struct {
+	work         digest
+	route, holds word
+}
+
+// wish tells births apart that ask for something else. Dates and who wrote them do not matter.
+func (t *tasks) wish(e *task.Submitted) wish {
+	return wish{t.digests.work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}, true), t.words.number(string(e.Route)), t.words.number(strings.Join(e.Holds, ","))}
+}
+
+// forgive takes a rival off a task again that asks for what the task was born with. The fold compares
+// the births themselves, of which there are only digests here.
+func (t *tasks) forgive(k *task.Task, was *folded) {
+	n := len(k.Rivals)
+	if n == 0 || was.rivals != nil && len(*was.rivals) == n {
+		return
+	}
+	other := &k.Rivals[n-1]
+	same := t.wish(&task.Submitted{Work: other.Work, RetryOf: other.RetryOf})
+	if same == (wish{was.work, was.route, was.holds}) && other.Due.Equal(was.due.time()) {
+		k.Rivals = k.Rivals[:n-1]
+	}
+}
+
+// again checks a second birth of the task.
+func (s *story) again(v *Verifier, e *task.Submitted, r *events.Record) {
+	if s.birth != (wish{}) && v.tasks.wish(e) != s.birth {
+		s.rivals = append(s.rivals, r.Seq)
+		s.found(v, OneEnd, []uint64{s.bornAt, r.Seq}, "submitted again at %d with another specification: one id has one birth", r.Seq)
+	}
+}
+
+// bound checks that the first claim is of the birth that counts.
+func (s *story) bound(v *Verifier, e *task.AttemptStarted, r *events.Record) {
+	if len(s.rivals) == 0 || s.attempt > 0 || !slices.Contains(s.rivals, e.Offer) {
+		return
+	}
+	v.find(OneEnd, Finding{Task: s.id, Seqs: []uint64{s.bornAt, e.Offer, r.Seq},
+		What: fmt.Sprintf("what ran is the work of the birth at %d, and the first birth is at %d", e.Offer, s.bornAt),
+		Look: "`millrace task events " + string(s.id) + "`"})
+}
+
+// derived checks that an id which follows from something else was born of that.
+func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
+	if !s.id.Derived() {
+		return
+	}
+	v.checked[CauseFirst]++
+	switch {
+	case e.Schedule != "" && e.Trigger != task.TriggerManual:
+		if schedule.TaskID(e.Schedule, e.Tick) != s.id {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s, which has another id", when(stampOf(e.Tick)), e.Schedule)
+		} else if v.whole() && e.Trigger != task.TriggerBackfill && v.tick(e.Schedule, e.Tick).admitted == 0 {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s before that was given one", when(stampOf(e.Tick)), e.Schedule)
+		}
+	case e.Parent == "":
+		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
+	case !v.whole():
+	default:
+		if key, ok := keyOf(s.id); ok {
+			if _, ok := v.births.expected[key]; ok {
+				delete(v.births.expected, key)
+				return
+			}
+		}
+		if !v.tasks.ran(e.Parent) || s.id[:10] != e.Parent[:min(10, len(e.Parent))] {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as a child of task %s, which has not made it", e.Parent)
+		}
+	}
+}
+
+// expects notes the children that a parent is about to have.
+func (b *births) expects(parent task.ID, names []string) {
+	for _, name := range names {
+		if key, ok := keyOf(task.ChildID(parent, name)); ok {
+			b.expected[key] = struct{}{}
+		}
+	}
+}
+
+// ran tells whether a task has ever had an attempt, so that its program may have asked for children.
+func (t *tasks) ran(id task.ID) bool {
+	if s, ok := t.open[id]; ok {
+		return len(s.attempts) > 0
+	}
+	key, ok := keyOf(id)
+	return ok && t.ended[key].epoch > 0
+}
+
+// state is how far a task has come.
+func (t *tasks) state(id task.ID) task.State {
+	if s, ok := t.open[id]; ok {
+		return s.now.state
+	}
+	if key, ok := keyOf(id); ok {
+		return t.ended[key].state
+	}
+	return task.Unknown
+}
+
+// holds checks that nobody else has the unique key of a task that is born, or gets another life.
+func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
+	if w.Spec == nil || w.Spec.Unique.Key == "" {
+		return
+	}
+	key, err := w.UniqueKey()
+	if err != nil {
+		return
+	}
+	s.key = v.tasks.words.number(key)
+	unique := w.Spec.Unique // apart from the record's memory
+	unique.Key, unique.While = "", slices.Clone(unique.While)
+	for i := range unique.While {
+		unique.While[i] = strings.Clone(unique.While[i])
+	}
+	v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+}
+
+// livesAgain is holds for a task that gets another life.
+func (s *story) livesAgain(v *Verifier, r *events.Record) {
+	if s.key == 0 {
+		return
+	}
+	all := v.births.holders[s.key]
+	if i := slices.IndexFunc(all, func(h holder) bool { return h.id == s.id }); i >= 0 {
+		v.hold(s, all[i], r)
+	}
+}
+
+func (v *Verifier) hold(s *story, h holder, r *events.Record) {
+	v.checked[Limits]++
+	all := v.births.holders[s.key]
+	kept := all[:0]
+	for _, other := range all {
+		if other.id == s.id {
+			continue
+		}
+		t := task.Task{State: v.tasks.state(other.id), SubmittedAt: other.born}
+		if t.Locks(h.unique, r.Fact.At) {
+			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.list[s.key])
+		}
+		kept = append(kept, other)
+	}
+	v.births.holders[s.key] = append(kept, h)
+}

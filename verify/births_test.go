@@ -1,0 +1,137 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+	"millrace/verify"
+)
+
+// One id has one birth, one key one live holder, and an id that follows from something is born of that.
+func TestBirths(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	work := func(handler, key string) task.Work {
+		return task.Work{Spec: &task.Spec{Handler: handler, Unique: task.Unique{Key: key}}, Route: "default.5"}
+	}
+	type said struct {
+		kind  events.Kind
+		id    task.ID
+		event any
+	}
+	const a, b = task.ID("01JNA0000000000000000BRTHA"), task.ID("01JNA0000000000000000BRTHB")
+	tick, child := schedule.TaskID("s", noon), task.ChildID(a, "x")
+	ticks := func(handler string) task.Submitted {
+		w := work(handler, "")
+		w.Origin = task.Origin{Schedule: "s", Tick: noon, Trigger: task.TriggerSchedule}
+		return task.Submitted{Work: w}
+	}
+	of := func(parent task.ID) task.Submitted {
+		w := work("x", "")
+		w.Parent = parent
+		return task.Submitted{Work: w}
+	}
+	steps := task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "x", Spec: task.Spec{Handler: "x"}}}}, Route: "default.5"}
+	offer, hold, chain := events.KindOffer, events.KindHold, events.KindChain
+	for name, c := range map[string]struct {
+		log  []said
+		want []verify.Rule
+		what string
+	}{
+		"one birth":      {log: []said{{offer, a, task.Submitted{Work: work("x", "")}}}},
+		"the same again": {log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("x", "")}}}},
+		"another one": {
+			log:  []said{{offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("y", "")}}},
+			want: []verify.Rule{verify.OneEnd}, what: "submitted again",
+		},
+		"another one beside the chain": {
+			log:  []said{{chain, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("y", "")}}},
+			want: []verify.Rule{verify.OneEnd}, what: "submitted again",
+		},
+		"the second one ran": {
+			log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("y", "")}},
+				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 2}}},
+			want: []verify.Rule{verify.OneEnd, verify.OneEnd}, what: "what ran is the work of the birth at 2",
+		},
+		"a birth on the chain, its offer, its claim": {
+			log: []said{{chain, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Queued{Work: work("x", ""), Attempt: 1, After: 1}},
+				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 2}}, {chain, a, task.AttemptFinished{Attempt: 1, Epoch: 3}}},
+		},
+		"two live holders of a key": {
+			log:  []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {offer, b, task.Submitted{Work: work("x", "/k")}}},
+			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
+		},
+		"one after the other": {
+			log: []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, {offer, b, task.Submitted{Work: work("x", "/k")}}},
+		},
+		"one that lives again beside another": {
+			log: []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, {offer, b, task.Submitted{Work: work("x", "/k")}},
+				{chain, a, task.Reopened{}}},
+			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
+		},
+		"a tick after its decision": {
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
+		},
+		"a tick before its decision": {
+			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			want: []verify.Rule{verify.CauseFirst}, what: "before that was given one",
+		},
+		"a tick that found its queue full": {
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipFull}}},
+		},
+		"a tick whose id a stranger has": {
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipStranger, Detail: "spec.handler differs"}}},
+			want: []verify.Rule{verify.OneTask}, what: "has no task of its own",
+		},
+		"the id of a tick without a schedule": {
+			log:  []said{{offer, tick, task.Submitted{Work: work("x", "")}}},
+			want: []verify.Rule{verify.CauseFirst}, what: "neither a schedule nor a parent",
+		},
+		"a child of a parent that was expanded": {
+			log: []said{{hold, a, task.Submitted{Work: steps}}, {chain, a, task.Expanded{Children: task.Children{Names: []string{"x"}}}}, {offer, child, of(a)}},
+		},
+		"a child before its parent was expanded": {
+			log:  []said{{hold, a, task.Submitted{Work: steps}}, {offer, child, of(a)}, {chain, a, task.Expanded{Children: task.Children{Names: []string{"x"}}}}},
+			want: []verify.Rule{verify.CauseFirst}, what: "which has not made it",
+		},
+		"a child that a program has asked for": {
+			log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}, {offer, child, of(a)}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := verify.New(verify.Config{Rules: []verify.Rule{verify.OneEnd, verify.Limits, verify.OneTask, verify.CauseFirst}})
+			for i, s := range c.log {
+				f := &events.Fact{ID: events.NewID(noon), At: noon.Add(time.Duration(i) * time.Millisecond), Task: s.id, Actor: "test"}
+				if f.Event = s.event; s.id == "" {
+					f.Schedule = "s"
+				}
+				f.Type = events.TypeOf(f.Event)
+				raw, err := events.Encode(nil, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				decoded, err := events.Decode(raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := v.Add(&events.Record{Seq: uint64(i + 1), Stored: f.At, Kind: s.kind, Fact: decoded, Raw: raw}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := v.Report(noon).Findings
+			var rules []verify.Rule
+			what := ""
+			for _, f := range found {
+				rules, what = append(rules, f.Rule), what+f.What+"\n"
+			}
+			if len(rules) != len(c.want) || len(rules) > 0 && rules[0] != c.want[0] || !strings.Contains(what, c.what) {
+				t.Errorf("found %v:\n%s\nwant %v: %s", rules, what, c.want, c.what)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package verify
+
+import (
+	"encoding/json"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"millrace/task"
+)
+
+// digest stands for a value that is compared with others and never shown: equal values have equal
+// digests. 0 stands for none. It is good for one process.
+type digest uint64
+
+// digests makes digests. The digest of a value is that of the same value after it was written as
+// JSON and read, as rows of a read model are.
+type digests struct {
+	seed maphash.Seed
+	buf  []byte
+	// specs are those of specs that facts share, so that each is written but once.
+	specs map[*task.Spec]digest
+}
+
+// manySpecs bounds how many specs are remembered.
+const manySpecs = 1024
+
+func newDigests() digests {
+	return digests{seed: maphash.MakeSeed(), specs: map[*task.Spec]digest{}}
+}
+
+// sum is the digest of what was collected.
+func (d *digests) sum(b []byte) digest {
+	d.buf = b[:0] // kept for its memory
+	return max(digest(maphash.Bytes(d.seed, b)), 1)
+}
+
+func (d *digests) text(s string) digest {
+	if s == "" {
+		return 0
+	}
+	return d.sum(appendText(d.buf[:0], s))
+}
+
+func (d *digests) raw(r json.RawMessage) digest {
+	if len(r) == 0 {
+		return 0
+	}
+	return d.sum(appendCanonical(d.buf[:0], r))
+}
+
+// value is the digest of what JSON writes of v. A value that JSON cannot write came from none.
+func (d *digests) value(v any) digest {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return 0
+	}
+	return d.raw(text)
+}
+
+// spec is the digest of a spec. Those of facts are shared, and those of rows are not.
+func (d *digests) spec(s *task.Spec, shared bool) digest {
+	if s == nil {
+		return 0
+	}
+	if known, ok := d.specs[s]; ok {
+		return known
+	}
+	sum := d.value(s)
+	if shared {
+		if len(d.specs) >= manySpecs {
+			clear(d.specs)
+		}
+		d.specs[s] = sum
+	}
+	return sum
+}
+
+// work is the digest of what a task was born with and keeps for its life.
+func (d *digests) work(k *task.Task, shared bool) digest {
+	spec, needs := d.spec(k.Spec, shared), digest(0)
+	if k.Needs != nil {
+		needs = d.value(k.Needs)
+	}
+	b := d.buf[:0]
+	for _, n := range []uint64{k.Revision, uint64(spec), uint64(needs), uint64(stampOf(k.Tick))} {
+		b = append(strconv.AppendUint(b, n, 10), ',')
+	}
+	for _, s := range []string{k.Job, k.Group, string(k.Parent), k.FairKey, k.Schedule, k.Trigger, string(k.RetryOf), k.Step} {
+		b = appendText(b, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
+		b = appendText(appendText(b, name), k.Labels[name])
+	}
+	return d.sum(appendCanonical(append(b, 0), k.Params))
+}
+
+// appendText appends a text as JSON would have it, and its end.
+func appendText(b []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = string([]rune(s)) // each wrong byte becomes a sign of its own, as in JSON
+	}
+	return append(append(b, s...), 0)
+}
+
+// appendCanonical appends JSON in one spelling: without white space between values, and with
+// strings that escape nothing but what JSON forbids. The order of fields, and how numbers are
+// written, stay.
+func appendCanonical(b, raw []byte) []byte {
+	for i := 0; i < len(raw); {
+		switch c := raw[i]; c {
+		case ' ', '\t', '\n', '\r':
+			i++
+		case '"':
+			end, plain := i+1, true
+			for end < len(raw) && raw[end] != '"' {
+				if raw[end] == '\\' {
+					end++
+					plain = false
+				}
+				end++
+			}
+			text := raw[i:min(end+1, len(raw))]
+			i += len(text)
+			b = appendString(b, text, plain)
+		default:
+			b = append(b, c)
+			i++
+		}
+	}
+	return b
+}
+
+// appendString appends a string of JSON, which escapes nothing if it is plain.
+func appendString(b, text []byte, plain bool) []byte {
+	if plain && utf8.Valid(text) {
+		return append(b, text...)
+	}
+	var s string
+	if json.Unmarshal(text, &s) != nil {
+		return append(b, text...)
+	}
+	b = append(b, '"')
+	for _, c := range []byte(s) {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(strconv.AppendUint(append(b, '\\', 'u'), uint64(c), 16), ';')
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// stamp is a time in microseconds, 0 for none: a third of the memory of a [time.Time].
+type stamp int64
+
+func stampOf(t time.Time) stamp {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.UnixMicro() == 0:
+		return 1
+	}
+	return stamp(t.UnixMicro())
+}
+
+func (s stamp) time() time.Time {
+	if s == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(s)).UTC()
+}

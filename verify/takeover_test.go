@@ -1,0 +1,89 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/verify"
+)
+
+// A takeover is founded on what the log can know: the lease lasted since the claim, or the session was over.
+func TestFoundedTakeovers(t *testing.T) {
+	const lease = 6 * time.Second
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
+	id := task.ID("01JNAT00000000000000000009")
+	record := func(s float64, e any) events.Record {
+		r := events.Record{Kind: events.KindChain, Stored: at(s), Fact: events.Fact{Type: events.TypeOf(e), At: at(s), Event: e}}
+		switch e.(type) {
+		case task.Submitted:
+			r.Kind, r.Fact.Task = events.KindOffer, id
+		case task.Event:
+			r.Fact.Task = id
+		default:
+			r.Kind, r.Fact.Node = events.KindNode, "n"
+		}
+		return r
+	}
+	offline := func(s float64) events.Record { return record(s, node.WentOffline{Session: "s1", Lost: true}) }
+	adopted := func(s float64) events.Record {
+		return record(s, task.AttemptAdopted{Attempt: 1, Epoch: 4, Node: "n", Session: "s1", PID: 7})
+	}
+	for _, c := range []struct {
+		name   string
+		before []events.Record
+		stored float64
+		ground string
+		heard  float64
+		judged float64
+		found  string
+	}{
+		{"a lease after the claim", nil, 6, task.GroundClaim, 0, 6, ""},
+		{"its node has fallen silent long since", nil, 50, task.GroundSilence, 30, 50, ""},
+		{"a heartbeat ran out", nil, 50, task.GroundBeat, 44, 50, ""},
+		{"its session is over", []events.Record{offline(2)}, 2.5, task.GroundSession, 2, 2.4, ""},
+		{"of an earlier version", nil, 1.5, "", 0, 0, ""},
+		{"of an earlier version, and its session is over", []events.Record{offline(0.2)}, 0.3, "", 0, 0, ""},
+
+		{"at once", nil, 0.3, "", 0, 0, "less than a lease"},
+		{"too soon after the claim", nil, 5, task.GroundClaim, 0, 6, "less than a lease"},
+		{"too soon after its adoption", []events.Record{adopted(20)}, 25, task.GroundClaim, 0, 25, "less than a lease"},
+		{"by the end of a session that was not over", nil, 50, task.GroundSession, 2, 50, "because its session was over"},
+		{"by a fresh heartbeat", nil, 50, task.GroundBeat, 46, 50, "not too old"},
+		{"by a heartbeat of before the claim", nil, 50, task.GroundBeat, -7, 50, "before its claim"},
+		{"by what was found out later", nil, 50, task.GroundClaim, 0, 51, "later"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			took := &task.TookOver{Epoch: 4, Reason: "test", Ground: c.ground}
+			if c.ground != "" {
+				took.Heard, took.Judged, took.Lease = at(c.heard), at(c.judged), task.Duration(lease)
+			}
+			records := []events.Record{
+				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}}),
+				record(-9, node.WentOnline{Session: "s1", Connection: 1}),
+				record(-8, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: "default.5"}}),
+				record(0, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s1", Offer: 3}),
+			}
+			records = append(append(records, c.before...), record(c.stored, task.AttemptStarted{Attempt: 2, Node: "m", Session: "s", Offer: 3, TookOver: took}))
+			v := verify.New(verify.Config{Rules: []verify.Rule{verify.OneEpoch}})
+			for i := range records {
+				r := records[i]
+				r.Seq, r.Fact.ID = uint64(i+1), string(rune('a'+i))
+				if err := v.Add(&r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := v.Report(time.Time{}).Findings
+			switch {
+			case c.found == "" && len(found) > 0:
+				t.Errorf("found %+v", found)
+			case c.found != "" && (len(found) != 1 || !strings.Contains(found[0].What, c.found)):
+				t.Errorf("found %+v, want what says %q", found, c.found)
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+func able(names ...string) map[string]worker.Handler {
+	all := map[string]worker.Handler{}
+	for _, name := range names {
+		all[name] = func(context.Context, task.Task) error { return nil }
+	}
+	return all
+}
+
+// A task goes only where its handler is, whoever is offered it first: old and new programs serve one
+// queue side by side, with different handlers, and no attempt is used up.
+func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(worker.Config{Node: "old", Slots: 4}, able("h", "gone"))
+		w.start(worker.Config{Node: "new", Slots: 2}, able("h", "new"))
+		for range 20 {
+			for handler, want := range map[string]string{"h": "", "gone": "old", "new": "new"} {
+				got := w.ended(w.submit(task.Spec{Handler: handler}))
+				w.wantState(got, task.Finished, "")
+				if want != "" && got.Node != want || got.Attempt != 1 {
+					t.Errorf("a task for %q ran on %s, attempt %d", handler, got.Node, got.Attempt)
+				}
+			}
+		}
+	})
+}
+
+// Where nobody has the handler a task waits for a node that has, after one message, and no offer goes
+// round. It waits in the same queue as before, of whatever name, and by the same rules.
+func TestTasksWaitForTheirHandler(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec  task.Spec
+		queue string
+	}{
+		"handler":        {task.Spec{Handler: "new"}, "crawl"},
+		"command":        {task.Spec{Run: &task.Run{Shell: "true"}}, "crawl"},
+		"labels":         {task.Spec{Handler: "new", Place: task.Place{Labels: task.Selector{{Key: "gpu", Op: task.OpExists}}}}, "crawl"},
+		"a node":         {task.Spec{Handler: "new", Place: task.Place{Nodes: []string{"a"}, NoNode: task.NoNodeWait}}, ""},
+		"several slots":  {task.Spec{Handler: "new", Slots: 2}, "crawl"},
+		"another follow": {task.Spec{Handler: "new", Retry: task.Retry{Max: 1}}, "crawl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				cfg := worker.Config{Node: "a", Queues: []string{"crawl"}, Slots: 2, Labels: map[string]string{"gpu": ""}}
+				old := w.start(cfg, able("h"))
+				birth, err := task.Birth(task.Submission{Spec: &c.spec, Queue: "crawl"}, nil, 0, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := task.ID(events.NewID(time.Now()))
+				if _, err := w.rec.Submit(w.Context(), id, birth); err != nil {
+					t.Fatal(err)
+				}
+				pass(10 * time.Minute)
+				waits := w.task(id)
+				w.wantState(waits, task.Pending, "")
+				w.wantFacts(id, events.TaskReassigned, events.TaskQueued)
+				if queue, needs := waits.Asks(); queue != c.queue || waits.QueueName() != "crawl" {
+					t.Errorf("it waits in queue %q (%q) for %q", queue, waits.QueueName(), needs)
+				}
+				old.stop()
+				<-old.done
+				cfg.Commands = runner(func(context.Context, *worker.Attempt) worker.Outcome { return worker.Outcome{} })
+				w.start(cfg, able("h", "new"))
+				w.wantState(w.ended(id), task.Finished, "")
+			})
+		})
+	}
+}
+
+// runner runs commands.
+type runner func(context.Context, *worker.Attempt) worker.Outcome
+
+func (r runner) Run(ctx context.Context, a *worker.Attempt) worker.Outcome { return r(ctx, a) }
+
+// What runs under a lease that has run out is not taken over by a node that cannot run it.
+func TestNobodyTakesOverWithoutTheHandler(t *testing.T) {
+	inBubble(t, func(w *world) {
+		block := map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error { <-ctx.Done(); return ctx.Err() }}
+		first := newStore(w.log)
+		w.startOn(first, worker.Config{Node: "a"}, block)
+		id := w.submit(task.Spec{})
+		w.wantState(w.task(id), task.Running, "")
+		w.start(worker.Config{Node: "b"}, able("other"))
+		set(first, &first.cut, true)
+		pass(2 * ackWait)
+		if now := w.task(id); now.Node != "a" || now.Losses > 0 || now.Attempt != 1 {
+			t.Errorf("it is %s on %s, attempt %d, lost %d times", now.State, now.Node, now.Attempt, now.Losses)
+		}
+	})
+}
+
+// A task for one of several nodes runs on the first that is free, and on the preferred one if several are.
+func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
+	inBubble(t, func(w *world) {
+		go1, release := make(chan struct{}), task.Spec{Handler: "blocks", Place: task.Place{Nodes: []string{"b"}}}
+		handlers := able("h")
+		handlers["blocks"] = func(ctx context.Context, _ task.Task) error {
+			select {
+			case <-go1:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		for _, n := range []node.ID{"a", "b", "c"} {
+			w.start(worker.Config{Node: n, Queues: []string{"of-" + string(n)}}, handlers)
+		}
+		ran := func(nodes ...string) string {
+			pass(time.Second) // what ran before has given its slot back
+			began := time.Now()
+			got := w.ended(w.submit(task.Spec{Place: task.Place{Nodes: nodes}}))
+			if took := time.Since(began); took > time.Second || got.State != task.Finished {
+				t.Errorf("for %v: %s after %v", nodes, got.State, took)
+			}
+			return got.Node
+		}
+		for i := range 20 {
+			for _, nodes := range [][]string{{"a", "b", "c"}, {"b", "a"}, {"c", "nowhere", "a"}, {"b", "c", "a"}} {
+				if on := ran(nodes...); i > 0 && on != nodes[0] { // at first they are yet to hear of the route
+					t.Errorf("of %v it ran on %s, and all were free", nodes, on)
+				}
+			}
+		}
+		blocker := w.submit(release)
+		w.wantState(w.task(blocker), task.Running, "")
+		for range 20 {
+			if on := ran("b", "c"); on != "c" {
+				t.Errorf("it ran on %s", on)
+			}
+		}
+		close(go1)
+		w.ended(blocker)
+	})
+}

@@ -1,0 +1,93 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"millrace/task"
+	"millrace/worker"
+)
+
+// fileSuffix ends the name of a variable that holds the path of a file with the value of another.
+const fileSuffix = "_FILE"
+
+// handOver puts variables that are too long for an environment into files: the program finds the path
+// in a variable whose name ends in [fileSuffix]. Only what Millrace itself tells a program is handed
+// over so. The files are the program's alone, and go when the attempt has ended.
+func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account) ([]string, error) {
+	folder := ""
+	for i, e := range env {
+		if len(e) < task.MaxVariable {
+			continue
+		}
+		name, value, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, "MILLRACE_") {
+			return nil, fmt.Errorf("the variable %s has %d bytes with its name, and a program can be given at most %d: put the value into a file and pass its path", name, len(e), task.MaxVariable-1)
+		}
+		if folder == "" {
+			var err error
+			if folder, err = t.extraFolder(p, a, as); err != nil {
+				return nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
+			}
+		}
+		path := filepath.Join(folder, strings.ToLower(name))
+		if err := writeFor(as, path, value); err != nil {
+			return nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
+		}
+		env[i] = name + fileSuffix + "=" + path
+	}
+	return env, nil
+}
+
+// extraFolder makes a directory for files of an attempt that are none of its command's.
+func (t *Tasks) extraFolder(p *place, a *worker.Attempt, as *account) (string, error) {
+	if t.Keeps(&a.Task) { // the next worker removes the fresh directory, and knows of no other
+		if p.fresh != "" {
+			folder := filepath.Join(p.fresh, ".millrace")
+			return folder, madeFor(as, folder)
+		}
+		dir, err := keptDir(t.work())
+		if err != nil {
+			return "", err
+		}
+		p.fresh, p.leave = dir.whole, func() { removeDir(dir) }
+		if as == nil || as.credential == nil {
+			return dir.path, nil
+		}
+		return dir.path, giveDir(dir, as.uid, as.gid)
+	}
+	dir, err := t.dirs.get(t.work())
+	if err != nil {
+		return "", err
+	}
+	leave := p.leave
+	p.leave = func() { t.dirs.put(dir); leave() }
+	if as != nil && as.credential != nil {
+		err = t.dirs.give(dir, as.uid, as.gid)
+	}
+	return dir.path, err
+}
+
+func madeFor(as *account, folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	return givenTo(as, folder)
+}
+
+func writeFor(as *account, path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return givenTo(as, path)
+}
+
+// givenTo makes the user as whom an attempt runs the owner of a file.
+func givenTo(as *account, path string) error {
+	if as == nil || as.credential == nil {
+		return nil
+	}
+	return os.Chown(path, as.uid, as.gid)
+}

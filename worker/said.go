@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"millrace/task"
+)
+
+// maxSaid bounds what is remembered of a line, in bytes. An escape sequence takes room, too.
+const maxSaid = 512
+
+// maxLastLine bounds what [Output.LastLine] returns, in bytes.
+const maxLastLine = 200
+
+// said are the last lines of a program's streams that are not blank. Most attempts print many lines and fail
+// seldom, so a line costs no more than a copy of its beginning.
+type said []saidLine
+
+type saidLine struct {
+	stream string
+	text   []byte
+	more   bool // it goes on in the next piece
+	at     time.Time
+}
+
+// hear takes a line, a piece of one, or several with a line feed after each but the last.
+func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
+	var l *saidLine
+	for i := range *s {
+		if (*s)[i].stream == stream {
+			l = &(*s)[i]
+		}
+	}
+	if l == nil {
+		*s = append(*s, saidLine{stream: stream})
+		l = &(*s)[len(*s)-1]
+	}
+	goesOn := l.more
+	l.more = more
+	if goesOn {
+		l.text = append(l.text, text[:min(len(text), maxSaid-len(l.text))]...)
+		l.at = at
+		return
+	}
+	text = bytes.TrimRight(text, " \t\r\n\f\v")
+	if len(text) == 0 && !more {
+		return
+	}
+	text = text[bytes.LastIndexByte(text, '\n')+1:]
+	l.text, l.at = append(l.text[:0], text[:min(len(text), maxSaid)]...), at
+}
+
+// together is how far apart lines of two streams may be heard although the program printed them in the other order.
+const together = 200 * time.Millisecond
+
+// last is the last line of these streams. What came to stderr goes before what came to another stream at
+// about the same time: they are read apart, and errors say more.
+func (s said) last(streams []string) []byte {
+	var last, err saidLine
+	for _, l := range s {
+		if len(l.text) == 0 || !slices.Contains(streams, l.stream) {
+			continue
+		}
+		if l.at.After(last.at) {
+			last = l
+		}
+		if l.stream == task.Stderr {
+			err = l
+		}
+	}
+	if len(err.text) > 0 && last.at.Sub(err.at) < together {
+		return err.text
+	}
+	return last.text
+}
+
+// LastLine is the last line of these streams that is not blank and that the program printed, as a message can
+// repeat it: without control characters, and at most 200 bytes of it. "" if there is none.
+func (o *Output) LastLine(streams ...string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return quotable(string(o.said.last(streams)))
+}
+
+// escapes are the sequences by which programs colour what they print.
+var escapes = regexp.MustCompile("\x1b(\\[[0-9;:?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
+
+// quotable is a line as a message can repeat it.
+func quotable(line string) string {
+	line = strings.ToValidUTF8(escapes.ReplaceAllString(line, ""), "")
+	line = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, line)
+	line = strings.TrimSpace(line)
+	if len(line) <= maxLastLine {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxLastLine], "") + "…"
+}

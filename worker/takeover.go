@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// takeOver claims a task of which an attempt runs under the offer that was claimed. It draws up the
+// log's account of the lease and decides by that. The error is a [*task.Leased] if the lease has not
+// ended.
+func (p *Protocol) takeOver(ctx context.Context, t *task.Task, claim task.Claim) (task.Event, error) {
+	for {
+		account, err := p.account(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		claim.Account = &account
+		event, err := p.Recorder.Move(ctx, t, claim)
+		if _, leased := errors.AsType[*task.Leased](err); leased || !errors.Is(err, task.ErrLeased) {
+			return event, err
+		}
+		// Another attempt has begun meanwhile, and the account is not about that.
+	}
+}
+
+// errNoAccount: nothing reads heartbeats for this protocol, so it takes nothing over.
+var errNoAccount = errors.New("the lease of an attempt is not known: no heartbeats can be read")
+
+func (p *Protocol) account(ctx context.Context, t *task.Task) (task.Account, error) {
+	if p.Accounts == nil {
+		return task.Account{}, errNoAccount
+	}
+	return p.Accounts.Of(ctx, t)
+}
+
+// rests tells whether an offer that has come here is the lease of an attempt that goes on elsewhere.
+// Then it has put the offer away for as long as the lease holds at least.
+func (p *Protocol) rests(ctx context.Context, o *events.Offer) (bool, error) {
+	var t task.Task
+	if err := p.Recorder.LoadInto(ctx, o.Fact.Task, &t); err != nil || !p.running(&t, o) {
+		return false, err
+	}
+	account, err := p.account(ctx, &t)
+	if err != nil {
+		return false, err
+	}
+	if ended, left := account.Ended(&t); !ended {
+		return true, p.rest(o, left)
+	}
+	return false, nil
+}
+
+// running tells whether an attempt of t runs under the offer.
+func (p *Protocol) running(t *task.Task, o *events.Offer) bool { return t.Live() && t.Offer == o.Seq }
+
+// rest puts the offer of an attempt that holds its lease away. The renewals of whoever runs it begin the wait
+// anew, so a task that runs for long rests once for each time that its offer comes too early.
+func (p *Protocol) rest(o *events.Offer, left time.Duration) error {
+	return o.Rest(max(left, leastRest))
+}
+
+// leastRest is for how long an offer is put away at least, so that it does not go round.
+const leastRest = 10 * time.Millisecond
