@@ -44,7 +44,16 @@ func (p *presence) register(ctx context.Context) error {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
 	p.node = n
-	return p.attend(ctx)
+	if err = p.attend(ctx); later(err) {
+		w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
+		return nil
+	}
+	return err
+}
+
+// later tells whether what failed may go well a moment later: a leader is elected, or an answer was lost.
+func later(err error) bool {
+	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // judge is what decides whether the node is quarantined, or released.
