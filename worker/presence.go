@@ -124,6 +124,7 @@ func (p *presence) live(ctx context.Context) error {
 		case <-poke:
 		case d := <-declared:
 			p.hear(ctx, d)
+			soon.Reset(p.next())
 			continue
 		case <-soon.C:
 		}
@@ -170,7 +171,7 @@ func (p *presence) next() time.Duration {
 		until(now.Add(proveAgain))
 	}
 	if p.routes.stale {
-		until(now.Add(proveAgain))
+		until(now.Add(p.routes.soon()))
 	}
 	if q := p.node.Quarantine; q != nil && q.Until.After(now) {
 		until(q.Until)
