@@ -16,6 +16,8 @@ var (
 	// ErrUnknown: the answer was lost, so the fact may or may not be recorded,
 	// now or in a moment. Reading tells; writing the same fact again is safe.
 	ErrUnknown = errors.New("no answer: it may or may not be recorded")
+	// ErrMute: what is written to the log, or to what is kept beside it, is not stored.
+	ErrMute = errors.New("the log takes no messages")
 	// ErrOnChain: the birth of a task that a signal holds is no offer; it is appended to the task's chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )

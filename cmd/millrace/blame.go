@@ -8,7 +8,6 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
 )
 
 // blameTime is how long it may take to ask why something was not answered.
@@ -32,5 +31,5 @@ func (a *app) blame(ctx context.Context, err error) error {
 	if errors.Is(err, events.ErrUnknown) {
 		said = fmt.Errorf("%s; what was asked for may or may not be recorded", health.Log)
 	}
-	return &fault{code: exitMute, err: said, hint: faultOf(jet.ErrMute).hint}
+	return &fault{code: exitMute, err: said, hint: faultOf(events.ErrMute).hint}
 }

@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 )
 
 func (a *app) serverCommand() *cobra.Command {
@@ -49,11 +50,11 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	if e.data == "" {
 		e.data = defaultData()
 	}
-	lock, err := jet.LockDir(e.data) // the read model has one writer
-	if errors.Is(err, jet.ErrLocked) {
+	lock, err := embed.LockDir(e.data) // the read model has one writer
+	if errors.Is(err, embed.ErrLocked) {
 		return &fault{code: exitRefused, err: err, hint: hint("each server process has a data directory of its own: choose one with --data")}
 	}
-	if errors.Is(err, jet.ErrShared) {
+	if errors.Is(err, embed.ErrShared) {
 		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	}
 	if err != nil {

@@ -38,7 +38,8 @@ var plan = map[string][]string{
 	"worker/process": {"worker", "ipc", "task", "private"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task", "private"},
-	"jet":              {"local", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
+	"jet/embed":        {"jet", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
+	"jet":              {"events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
 	"client":           {"desk", "jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
@@ -59,14 +60,14 @@ var plan = map[string][]string{
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {"examples/crawl/site"},
 	"examples/crawl/site":    {},
-	"examples/handler":       {"client", "jet", "task", "worker"},
+	"examples/handler":       {"client", "jet", "jet/embed", "task", "worker"},
 }
 
 // anything is the row of what wires the rest.
 var anything = []string{"*"}
 
 // testsMayImport are what tests of any package may use besides its own row.
-var testsMayImport = []string{"events/logtest"}
+var testsMayImport = []string{"events/logtest", "jet/embed"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.
@@ -76,13 +77,14 @@ var outsiders = []struct {
 	tests  []string // packages whose tests may, too
 	why    string
 }{
-	{"github.com/nats-io/nats.go", []string{"jet", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
-	{"github.com/nats-io/", []string{"jet"}, []string{"integration"}, "only jet knows the NATS server and its tools"},
+	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration"}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
+	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/", []string{"jet", "jet/embed"}, []string{"integration"}, "only jet knows the tools of NATS"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house", "jet"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -135,6 +137,7 @@ var clocks = map[string]string{
 	"cmd/millrace/chaos/proxy": measures,
 
 	"jet":              measures,
+	"jet/embed":        measures,
 	"monitor":          otherwise,
 	"projections":      measures,
 	"scheduler":        otherwise,
