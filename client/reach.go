@@ -5,8 +5,9 @@ import (
 	"errors"
 	"net"
 
-	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
+
+	"millrace/jet/natscontext"
 )
 
 // Unreachable tells whether an error of [Connect], or of a call later on, means
@@ -27,7 +28,7 @@ func Denied(err error) bool {
 
 // SelectedContext is the context that the nats command line uses when it is
 // told nothing else; "" if none is selected.
-func SelectedContext() string { return natscontext.SelectedContext() }
+func SelectedContext() string { return natscontext.Selected() }
 
 // Contexts are the names of the contexts of the nats command line.
-func Contexts() []string { return natscontext.KnownContexts() }
+func Contexts() []string { return natscontext.Known() }

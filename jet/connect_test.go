@@ -2,6 +2,9 @@ package jet
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"millrace/jet/embed"
+	"millrace/jet/natscontext"
 )
 
 // A client waits at least half and at most all of a delay that doubles from 0.1 s to 1 s.
@@ -86,6 +90,40 @@ func TestNamelessHidesSecrets(t *testing.T) {
 	} {
 		if got := Nameless(given); got != want {
 			t.Errorf("of %q a person sees %q, want %q", given, got, want)
+		}
+	}
+}
+
+// Whoever says who one is gets none of the credentials of a context; what is not said stays.
+func TestWhatIsSaidIsSetOverTheContext(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "c.json")
+	if err := os.WriteFile(file, []byte(`{"url":"nats://a:1","user":"ann","password":"p","token":"t","ca":"ca.pem","inbox_prefix":"_I"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rest := natscontext.Context{URL: "nats://a:1", CA: "ca.pem", InboxPrefix: "_I"}
+	with := func(change func(*natscontext.Context)) natscontext.Context {
+		c := rest
+		change(&c)
+		return c
+	}
+	for _, c := range []struct {
+		name string
+		cfg  ConnectConfig
+		want natscontext.Context
+	}{
+		{"nothing", ConnectConfig{}, with(func(c *natscontext.Context) { c.User, c.Password, c.Token = "ann", "p", "t" })},
+		{"server", ConnectConfig{Server: "nats://b:2"}, with(func(c *natscontext.Context) { c.URL, c.User, c.Password, c.Token = "nats://b:2", "ann", "p", "t" })},
+		{"password", ConnectConfig{Password: "q"}, with(func(c *natscontext.Context) { c.User, c.Password, c.Token = "ann", "q", "t" })},
+		{"user", ConnectConfig{User: "bob", Password: "q"}, with(func(c *natscontext.Context) { c.User, c.Password = "bob", "q" })},
+		{"user alone", ConnectConfig{User: "bob"}, with(func(c *natscontext.Context) { c.Token = "bob" })},
+		{"token", ConnectConfig{Token: "x"}, with(func(c *natscontext.Context) { c.Token = "x" })},
+		{"creds", ConnectConfig{Creds: "f"}, with(func(c *natscontext.Context) { c.Creds = "f" })},
+		{"nkey", ConnectConfig{NKey: "f", TLSCA: "other.pem"}, with(func(c *natscontext.Context) { c.NKey, c.CA = "f", "other.pem" })},
+	} {
+		c.cfg.Context = file
+		if got := must(c.cfg.settled())(t); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

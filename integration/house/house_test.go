@@ -89,6 +89,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a server in api", "api", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only jet/embed knows"},
 		{"a server in jet", "jet", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only jet/embed knows"},
 		{"a server in its place", "jet/embed", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, ""},
+		{"contexts by way of the server", "client", "a.go", `import "github.com/nats-io/jsm.go/natscontext"; var _ = natscontext.New`, "links the NATS server"},
 		{"Prometheus in metrics", "metrics", "a.go", `import "github.com/prometheus/client_golang/prometheus"; var _ prometheus.Metric`, "only monitor"},
 		{"Prometheus in monitor", "monitor", "a.go", `import "github.com/prometheus/client_golang/prometheus"; var _ prometheus.Metric`, ""},
 		{"a clock in metrics", "metrics", "a.go", `import "time"; var _ = time.Now()`, "time is an argument"},

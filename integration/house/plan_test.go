@@ -38,9 +38,10 @@ var plan = map[string][]string{
 	"worker/process": {"worker", "ipc", "task", "private"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task", "private"},
-	"jet/embed":        {"jet", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
-	"jet":              {"events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"desk", "jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"jet/natscontext":  {"local"},
+	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
+	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
+	"client":           {"desk", "jet", "jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
@@ -78,13 +79,14 @@ var outsiders = []struct {
 	why    string
 }{
 	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration"}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
-	{"github.com/nats-io/", []string{"jet", "jet/embed"}, []string{"integration"}, "only jet knows the tools of NATS"},
+	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
+	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nats-io/jsm.go/natscontext"
+	"millrace/jet/natscontext"
 )
 
 // contextMark begins the description of a context that a server of Millrace has left, by which it
@@ -22,40 +22,27 @@ func (s *Server) LendContext(name string) (takeBack func(), err error) {
 	if !s.own {
 		return nil, errors.New("only a credential that the server has made itself is handed on")
 	}
-	if natscontext.IsKnown(name) {
-		old, err := natscontext.New(name, true)
-		if err != nil || !strings.HasPrefix(old.Description(), contextMark) {
-			return nil, fmt.Errorf("there is a context %q that is somebody's own", name)
-		}
+	old, err := natscontext.Load(name)
+	if !errors.Is(err, natscontext.ErrUnknown) && !strings.HasPrefix(old.Description, contextMark) {
+		return nil, fmt.Errorf("there is a context %q that is somebody's own", name)
 	}
 	dir, err := filepath.Abs(s.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	settings := []natscontext.Option{
-		natscontext.WithServerURL(s.Address()), natscontext.WithUser(s.cfg.Auth.User), natscontext.WithPassword(s.cfg.Auth.Password),
-		natscontext.WithDescription(contextMark + dir),
-	}
+	c := natscontext.Context{Description: contextMark + dir, URL: s.Address(), User: s.cfg.Auth.User, Password: s.cfg.Auth.Password}
 	if s.cfg.TLSCert != "" {
-		ca, err := filepath.Abs(s.cfg.TLSCert)
-		if err != nil {
+		if c.CA, err = filepath.Abs(s.cfg.TLSCert); err != nil {
 			return nil, err
 		}
-		settings = append(settings, natscontext.WithCA(ca))
-	}
-	c, err := natscontext.New(name, false, settings...)
-	if err != nil {
-		return nil, err
 	}
 	if err := c.Save(name); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(c.Path(), 0o600); err != nil { // an older one may have been wider
-		return nil, err
-	}
 	return func() {
-		if now, err := natscontext.New(name, true); err == nil && now.Password() == s.cfg.Auth.Password && now.ServerURL() == s.Address() {
-			_ = os.Remove(now.Path()) // not natscontext's own way, which refuses the one that is selected
+		now, err := natscontext.Load(name)
+		if path, bad := natscontext.Path(name); err == nil && bad == nil && now.Password == c.Password && now.URL == c.URL {
+			_ = os.Remove(path) // of one that is selected, too
 		}
 	}, nil
 }
