@@ -26,9 +26,5 @@ func Denied(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// SelectedContext is the context that the nats command line uses when it is
-// told nothing else; "" if none is selected.
-func SelectedContext() string { return natscontext.Selected() }
-
 // Contexts are the names of the contexts of the nats command line.
 func Contexts() []string { return natscontext.Known() }

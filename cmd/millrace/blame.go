@@ -23,7 +23,7 @@ func (a *app) blame(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, blameTime)
 	defer cancel()
-	health, asking := client.AskHealth(ctx, *a.reached)
+	health, asking := a.reached.AskHealth(ctx)
 	if asking != nil || health.Log == "" {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"millrace/client"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/local"
@@ -114,7 +115,7 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*embed.Server, error) 
 
 func (e *embedded) auth() (a embed.Auth, err error) {
 	if e.tokenFile != "" {
-		if a.Token, err = readSecret(e.tokenFile); err != nil {
+		if a.Token, err = client.ReadSecret(e.tokenFile); err != nil {
 			return a, err
 		}
 	}
@@ -123,7 +124,7 @@ func (e *embedded) auth() (a embed.Auth, err error) {
 		return a, misuseOf(errors.New("--auth-user and --auth-password-file go together"))
 	case e.user != "":
 		a.User = e.user
-		a.Password, err = readSecret(e.passwordFile)
+		a.Password, err = client.ReadSecret(e.passwordFile)
 	}
 	return a, err
 }

@@ -41,7 +41,7 @@ var plan = map[string][]string{
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"desk", "jet", "jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"client":           {"desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
