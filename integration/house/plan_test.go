@@ -62,6 +62,8 @@ var plan = map[string][]string{
 	"examples/crawl/crawler": {"examples/crawl/site"},
 	"examples/crawl/site":    {},
 	"examples/handler":       {"client", "jet", "jet/embed", "task", "worker"},
+	"examples/outbox":        {"client", "jet", "task"}, // jet for its test
+	"examples/shop":          {"client", "jet", "task", "worker"},
 }
 
 // anything is the row of what wires the rest.
@@ -83,8 +85,8 @@ var outsiders = []struct {
 	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
 	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
-	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
-	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
+	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
+	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
 	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
 }
@@ -123,6 +125,7 @@ const (
 var clocks = map[string]string{
 	"logclock": "keeps the log's time, from the machine's and what the log answers",
 
+	"client/id.go":  "gives ids that are drawn without a server their order",
 	"desk/room.go":  measures,
 	"api/queues.go": measures,
 
