@@ -35,7 +35,7 @@ type connection struct {
 func (c *connection) texts() []connectionFlag {
 	return []connectionFlag{
 		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
-		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or a file", &c.context},
+		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or the path of one with a slash in it", &c.context},
 		{"user", "", "NATS_USER", "`name` of the user", &c.user},
 		{"password", "", "NATS_PASSWORD", "", &c.password},
 		{"password-file", "", "NATS_PASSWORD_FILE", "`file` with the password of the user, which may also stand in $NATS_PASSWORD", &c.passwordFile},
@@ -245,8 +245,10 @@ nothing that nobody has named.
 
 A running "millrace dev" comes before the selected context, so that what is tried
 on one's own machine does not end up elsewhere; when both are there a note says so.
-A flag wins over the environment. --server together with --context takes the rest
-of the context (credentials, TLS) and goes to that server.
+A flag wins over the environment, and one that says who you are (--user, --token-file,
+--creds, --nkey) over all credentials there but the password. --server together with --context
+takes the rest of the context (TLS, and credentials if nothing else names any) and goes to
+that server. Go programs that use millrace/client go by the same rule.
 
 Flags of all commands:
 ` + flags.FlagUsages() + `
