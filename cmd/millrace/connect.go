@@ -85,6 +85,9 @@ func (c *connection) fill(getenv func(string) string) error {
 		}
 		c.timeout, c.bounded = d, true
 	}
+	if c.timeout <= 0 {
+		return &fault{code: exitUsage, err: fmt.Errorf("--timeout is %v, want more than 0", c.timeout)}
+	}
 	c.bounded = c.bounded || c.set.Changed("timeout")
 	return c.readSecrets()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -158,6 +159,9 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 		flags |= os.O_EXCL
 	}
 	f, err := os.OpenFile(e.to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
+	if info, known := os.Stat(e.to); err != nil && known == nil && info.IsDir() {
+		return &fault{code: exitUsage, err: fmt.Errorf("--to: %s is a directory, want a file", e.to), hint: hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
+	}
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", e.to)
 	}

@@ -33,6 +33,9 @@ ready, the server's URL stands in DIR/nats.url.`,
 	w.flags(c.Flags())
 	flags := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := w.check(c); err != nil {
+			return err
+		}
 		s, _, err := a.loadSettings(flags, profileDev)
 		if err != nil {
 			return err

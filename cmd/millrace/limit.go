@@ -68,16 +68,16 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 	return nil
 }
 
-// parseRate reads a number of starts, and the time for that after a /; without it, a second.
+// parseRate reads a number of starts, and the time for that after a /.
 func parseRate(text string) (r task.Rate, err error) {
 	count, per, timed := strings.Cut(text, "/")
 	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {
 		return r, fmt.Errorf("%q is no number of at least 1", count)
 	}
-	if timed {
-		err = r.Per.UnmarshalText([]byte(per))
+	if !timed {
+		return r, fmt.Errorf("the time is missing: %s/1s is so many in a second, %s/1m in a minute", count, count)
 	}
-	return r, err
+	return r, r.Per.UnmarshalText([]byte(per))
 }
 
 // keyed parts a limit from its key.

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"millrace/near"
 )
 
 // Groups of commands in the help.
@@ -59,13 +60,12 @@ Its whole state is a log in NATS JetStream.`,
 
 // noun makes a command that only holds others: alone it prints its help.
 func noun(c *cobra.Command) *cobra.Command {
-	c.SuggestionsMinimumDistance = 2
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(c.SuggestionsFor(args[0])...))
+		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(nearCommand(c, args[0])))
 	}
 	return c
 }
@@ -125,31 +125,37 @@ func nearFlag(c *cobra.Command, name string) string {
 			names = append(names, f.Name)
 		}
 	})
-	if near := nearest(name, names); near != "" {
-		return "--" + near
+	if meant := near.Word(name, names); meant != "" {
+		return "--" + meant
 	}
 	return ""
 }
 
-// nearest is the word that s is most likely a misspelling of, or "".
-func nearest(s string, words []string) string {
-	if len(s) > 32 {
-		return ""
-	}
-	best, distance := "", 1+len(s)/3
-	for _, w := range words {
-		if d := levenshtein.ComputeDistance(s, w); d < distance {
-			best, distance = w, d
+// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of, or "".
+func nearCommand(c *cobra.Command, name string) string {
+	var names []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			names = append(append(names, below.Name()), below.Aliases...)
 		}
 	}
-	return best
+	if meant := near.Word(name, names); meant != "" {
+		return meant
+	}
+	for _, whole := range names {
+		if strings.HasPrefix(whole, strings.ToLower(name)) {
+			return whole
+		}
+	}
+	return ""
 }
 
-func didYouMean(words ...string) string {
-	if len(words) == 0 || words[0] == "" {
+// didYouMean ends what is said of a word that nobody knows; "" if there is none that could be meant.
+func didYouMean(word string) string {
+	if word == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", words[0])
+	return fmt.Sprintf("; did you mean %q?", word)
 }
 
 func usageLine(c *cobra.Command) string {

@@ -110,7 +110,7 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	f.place.flags(fs, spread)
 	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
 	fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
-	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
+	fs.Var(&f.timeout, "timeout", "how long an attempt may run ($NATS_TIMEOUT is that of the connection)")
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
 	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
@@ -298,6 +298,7 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	a.foresee(ctx, c, &s)
 	if receipt.Again {
 		a.note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
@@ -348,6 +349,7 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 	if failed != nil {
 		return failed
 	}
+	a.foresee(ctx, c, &s)
 	if terminal(a.errs) {
 		a.note("%s submitted in %s", plural(count, "task"), span(time.Since(began)))
 	}

@@ -138,6 +138,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		if err != nil {
 			return err
 		}
+		a.foresee(c.Context(), cl, &d.Make)
 		if o.json() {
 			return a.writeJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/local"
+	"millrace/node"
 	"millrace/task"
 	"millrace/worker/process"
 )
@@ -30,6 +31,28 @@ func (w *workerConfig) flags(fs *pflag.FlagSet) {
 	w.files.flags(fs)
 }
 
+// check refuses what no worker can be, before anything is started for it.
+func (w *workerConfig) check(c *cobra.Command) error {
+	if w.name != "" {
+		if err := node.ID(w.name).Validate(); err != nil {
+			return misuse(c, "--name: %w", err)
+		}
+	}
+	queues, _, err := parseWeights(w.queues)
+	for _, q := range queues {
+		if err == nil {
+			err = task.ValidName("queue", q)
+		}
+	}
+	switch {
+	case err != nil:
+		return misuse(c, "--queue: %w", err)
+	case c.Flags().Changed("slots") && w.slots < 1:
+		return misuse(c, "--slots is %d, want 1 or more", w.slots)
+	}
+	return nil
+}
+
 func (a *app) workerCommand() *cobra.Command {
 	var w workerConfig
 	c := &cobra.Command{
@@ -48,6 +71,9 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 	flags := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		conceal()
+		if err := w.check(c); err != nil {
+			return err
+		}
 		s, _, err := a.loadSettings(flags, profileProd)
 		if err != nil {
 			return err

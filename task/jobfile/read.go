@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"millrace/near"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -348,8 +349,8 @@ func (r *reader) oneOf(v value, words []string) string {
 		return s
 	}
 	hint := ""
-	if near := nearest(s, words); near != "" {
-		hint = fmt.Sprintf(": did you mean %q?", near)
+	if meant := near.Word(s, words); meant != "" {
+		hint = fmt.Sprintf(": did you mean %q?", meant)
 	}
 	last := len(words) - 1
 	r.refuse(v, "want %s or %s, got %s%s", strings.Join(words[:last], ", "), words[last], describe(v.node), hint)
