@@ -46,9 +46,6 @@ it looks whether that is the one that the task has produced.`,
 	fs.StringVar(&f.since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
 	fs.StringVar(&f.until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
-	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(format.of, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kind := export.KindOf(format.value, to)
 		switch {

@@ -59,7 +59,6 @@ func (a *app) eventsTail() *cobra.Command {
 	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at what is the end of the log now")
 	fs.BoolVar(&f.timers, "timers", false, "also the messages that are timers")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if _, err := f.wanted(""); err != nil {
 			return misuse(c, "%w", err)
@@ -226,7 +225,7 @@ func (a *app) eventsShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show SEQ", Aliases: []string{"view", "info"},
 		Short: "Print one message of the log",
-		Args:  takes(1, 1, "sequence"),
+		Args:  takes(1, 1, "sequence"), ValidArgsFunction: a.completeFacts,
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -31,7 +31,6 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.key, "key", "", "split each --concurrency and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
-	_ = c.RegisterFlagCompletionFunc("on-limit", cobra.FixedCompletions(task.OnLimits, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // set puts the flags that were given into a submission.
@@ -135,7 +134,7 @@ func (a *app) limitShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Show one limit and the tasks that hold it; needs a millrace server",
-		Args:  takes(1, 1, "name of a limit"),
+		Args:  takes(1, 1, "name of a limit"), ValidArgsFunction: a.completeLimits,
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

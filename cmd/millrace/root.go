@@ -55,6 +55,7 @@ Its whole state is a log in NATS JetStream.`,
 	root.AddCommand(guardCommand(), shimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
+	a.completeFlags(root)
 	return root
 }
 
@@ -86,6 +87,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			var names []string
 			if about, rest, err := root.Find(args); err == nil && len(rest) == 0 {
 				for _, c := range about.Commands() {
+					if !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
+						continue
+					}
 					names = append(names, c.Name()+"\t"+c.Short)
 				}
 			}

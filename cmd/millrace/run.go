@@ -84,7 +84,6 @@ output and the task at the end.`,
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("needs-rule", cobra.FixedCompletions(task.NeedRules, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -124,7 +123,6 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	f.stdin.of = []string{task.StdinNone, task.StdinOpen}
 	fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 	fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
-	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // submission makes what to submit of the command line.

@@ -54,7 +54,6 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.Var(&f.jitter, "jitter", "delay each tick by something up to this")
 	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which the name decides")
 	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
-	_ = c.RegisterFlagCompletionFunc("dst", cobra.FixedCompletions(task.DSTs, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // policyFlags are those that say what becomes of ticks.
@@ -65,8 +64,6 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(task.Overlaps, ", ")+" (default allow)")
 	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
-	_ = c.RegisterFlagCompletionFunc("catchup", cobra.FixedCompletions(task.CatchUps, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(task.Overlaps, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // when is what the flags say. A zero interval is kept, so that it is refused.

@@ -50,8 +50,6 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
 	f.output.flags(c, "text", "json")
-	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(f.stream.of, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(f.level.of, cobra.ShellCompDirectiveNoFileComp))
 	print := latest.withTask(a, func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if err := f.parse(a.now()); err != nil { // once more, by the log's time
 			return misuse(c, "%w", err)
