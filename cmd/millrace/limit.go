@@ -167,11 +167,11 @@ func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*
 }
 
 func limitTable(page *client.LimitPage, now time.Time) table {
-	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT"}, spare: []string{"RATE"}}
+	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, spare: []string{"RATE", "NEXT"}}
 	for i := range page.Counters {
 		c := &page.Counters[i]
 		rate, next := rateText(c.Rate, now)
-		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next))
+		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next), plain(task.LimitWords(c.Name)))
 	}
 	t.foot = []string{plural(page.All, "limit")}
 	return t
@@ -179,6 +179,7 @@ func limitTable(page *client.LimitPage, now time.Time) table {
 
 func limitFields(c *task.CounterState, now time.Time) table {
 	t := table{title: "Limit " + c.Name}
+	t.field("bounds", task.LimitWords(c.Name))
 	t.field("in use", inUse(c))
 	t.field("waiting", strconv.Itoa(c.Waiting))
 	rate, next := rateText(c.Rate, now)

@@ -26,13 +26,13 @@ type placeFlags struct {
 }
 
 func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
-	fs.StringVar(&p.labels, "labels", "", "only on nodes that this `selector` chooses: 'zone in (eu,us),gpu,!spot,mem>=16'")
+	fs.StringVar(&p.labels, "labels", "", "only on nodes whose labels this `selector` chooses: 'zone in (eu,us),gpu,!spot,mem>=16' (--label is of the task)")
 	fs.StringSliceVar(&p.avoid, "avoid", nil, "not on this `node` (repeat it)")
 	fs.BoolVar(&p.all, "all-nodes", false, "a task on every node that takes work, or on each --node")
 	fs.BoolVar(&p.each, "each", false, "a task on each --node instead of one on any of them")
-	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes, `N`, that match")
+	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes that match, a `number`")
 	fs.StringVar(&p.spread, spread, "", "`label` over whose values those of --on are spread")
-	fs.StringVar(&p.late, "late", "", "nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
+	fs.StringVar(&p.late, "late", "", "`what` becomes of nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
 	fs.StringVar(&p.sticky, "sticky", "", "rather on the `node` that ran it before: job, attempt, or a key such as {params.customer}")
 	fs.StringArrayVar(&p.prefer, "prefer", nil, "rather on nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
 	fs.Var(&p.wait, "prefer-wait", "for how long it is left to those (default 10s)")

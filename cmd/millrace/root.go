@@ -32,6 +32,7 @@ Its whole state is a log in NATS JetStream.`,
   millrace task why ID                   why it has not ended, and who must act`,
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
+	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return flagsHelp(c, a.out) })
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(flagError)
 	a.conn.flags(root.PersistentFlags())
@@ -186,9 +187,7 @@ Commands:{{range $cmds}}{{if .IsAvailableCommand}}
 
 {{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help")))}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if and .HasAvailableLocalFlags .HasParent}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}
+{{flags .}}{{end}}{{if .HasHelpSubCommands}}
 
 Pages:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   help {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}

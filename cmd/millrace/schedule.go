@@ -92,10 +92,12 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
   millrace schedule add once --delay 2h backup -p full=true`,
 		DisableFlagsInUseLine: true,
 	}
-	w.flags(c)
-	w.policyFlags(c)
 	fs := c.Flags()
-	fs.Var(&delay, "delay", "once, so much later than now")
+	inGroup(fs, groupTicks, func() {
+		w.flags(c)
+		w.policyFlags(c)
+		fs.Var(&delay, "delay", "once, so much later than now")
+	})
 	run.taskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
