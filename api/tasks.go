@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"millrace/client"
 	"millrace/projections"
@@ -243,14 +242,11 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 		return nil
 	}
 	return waits(ctx, func(ctx context.Context) error {
-		quiet := time.NewTimer(watchFor)
-		defer quiet.Stop()
-		select {
-		case <-s.View.Changed(newerThan):
-		case <-quiet.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		quiet, cancel := context.WithTimeout(ctx, watchFor)
+		defer cancel()
+		if err := s.View.News(quiet, newerThan); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
 		}
-		return nil
+		return ctx.Err()
 	})
 }

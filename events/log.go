@@ -16,6 +16,8 @@ var (
 	// ErrUnknown: the answer was lost, so the fact may or may not be recorded,
 	// now or in a moment. Reading tells; writing the same fact again is safe.
 	ErrUnknown = errors.New("no answer: it may or may not be recorded")
+	// ErrNoStream: the log was removed, or its leader is changing; nothing was recorded.
+	ErrNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")
 	// ErrOnChain: the birth of a task that a signal holds is no offer; it is appended to the task's chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )

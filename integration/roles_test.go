@@ -207,21 +207,18 @@ func TestScriptsByRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.RunT(scripts{t}, scriptsOf(testscript.Params{
-		Files: typed,
-		Setup: func(e *testscript.Env) error {
-			t := e.T().(scripts).T
-			account := filepath.Base(t.Name())
-			p := newPlaceAt(t, e.WorkDir)
-			p.under(g, account)
-			p.setenv("PATH", stands+string(os.PathListSeparator)+filepath.Dir(binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
-			for name, value := range map[string]string{"IN": self, "FOR": binary(t), "AS": account, "AT": e.WorkDir, "URL": g.ns.ClientURL()} {
-				p.setenv("STANDS_"+name, value)
-			}
-			e.Defer(func() { g.unrefused(t, account) })
-			return settle(e, p)
-		},
-	}))
+	play(t, typed, func(e *testscript.Env) error {
+		t := e.T().(scripts).T
+		account := filepath.Base(t.Name())
+		p := newPlaceAt(t, e.WorkDir)
+		p.under(g, account)
+		p.setenv("PATH", stands+string(os.PathListSeparator)+filepath.Dir(binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+		for name, value := range map[string]string{"IN": self, "FOR": binary(t), "AS": account, "AT": e.WorkDir, "URL": g.ns.ClientURL()} {
+			p.setenv("STANDS_"+name, value)
+		}
+		e.Defer(func() { g.unrefused(t, account) })
+		return settle(e, p)
+	})
 }
 
 // quickScripts are those that are played without -long: together they take some seconds.

@@ -26,21 +26,30 @@ import (
 // that the script leaves in the background fails it, unless the script says why.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.RunT(scripts{t}, scriptsOf(testscript.Params{
-		Dir:   "testdata",
-		Setup: func(e *testscript.Env) error { return settle(e, newPlaceAt(e.T().(scripts).T, e.WorkDir)) },
-	}))
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in testdata: %v", err)
+	}
+	play(t, files, func(e *testscript.Env) error { return settle(e, newPlaceAt(e.T().(scripts).T, e.WorkDir)) })
 }
 
-// scriptsOf adds what all scripts have.
-func scriptsOf(p testscript.Params) testscript.Params {
-	p.Deadline = time.Now().Add(3 * patience) // of all: a command that hangs is killed
-	if *long {
-		p.Deadline = time.Now().Add(10 * patience) // beside what takes long
+// play runs each file as a test of its own. Its time begins when its turn comes: what
+// waits for the scripts before it must not be killed for their slowness.
+func play(t *testing.T, files []string, setup func(*testscript.Env) error) {
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			testscript.RunT(scripts{t}, testscript.Params{
+				Files:               []string{file},
+				Setup:               setup,
+				Deadline:            time.Now().Add(3 * patience), // a command that hangs is killed
+				RequireExplicitExec: true,
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits": exits, "until": until, "let": let, "repairs": mayRepair,
+				},
+			})
+		})
 	}
-	p.RequireExplicitExec = true
-	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "let": let, "repairs": mayRepair}
-	return p
 }
 
 // settle makes a place be where a script happens.
@@ -78,12 +87,12 @@ func mayRepair(ts *testscript.TestScript, neg bool, args []string) {
 	placeOf(ts).mayRepair(strings.Join(args, " "))
 }
 
-// scripts gives a script the test that it is.
+// scripts gives the one script of a test that test: it is neither run nor made parallel again.
 type scripts struct{ *testing.T }
 
-func (s scripts) Run(name string, f func(testscript.T)) {
-	s.T.Run(name, func(t *testing.T) { f(scripts{t}) })
-}
+func (s scripts) Run(_ string, f func(testscript.T)) { f(s) }
+
+func (s scripts) Parallel() {}
 
 func (s scripts) Verbose() bool { return testing.Verbose() }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -117,19 +118,24 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 // ErrManySelectors refuses a task whose labels nobody has asked for yet, while as many kinds of nodes are asked for as may be.
 var ErrManySelectors = errors.New("too many kinds of nodes are asked for")
 
-// BoundSelectors sets how many selectors may be declared at once. Those that are there stay.
+// BoundSelectors sets how many selectors may be declared at once. Those that are there stay. It waits for a
+// cluster that elects its leaders as opening a store does.
 func (s *Store) BoundSelectors(ctx context.Context, most int) error {
-	bucket, err := s.js.Stream(ctx, selectorStream)
+	err := newFormer(s.nc, s.patience).do(ctx, func(ctx context.Context) error {
+		bucket, err := s.js.Stream(ctx, selectorStream)
+		if err != nil {
+			return err
+		}
+		cfg := bucket.CachedInfo().Config
+		if cfg.MaxMsgs == int64(most) {
+			return nil
+		}
+		// The server counts: a key that is there already may be written anew, another one is refused.
+		cfg.MaxMsgs, cfg.Discard = int64(most), jetstream.DiscardNew
+		_, err = s.js.UpdateStream(ctx, cfg)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("bound the selectors: %w", err)
-	}
-	cfg := bucket.CachedInfo().Config
-	if cfg.MaxMsgs == int64(most) {
-		return nil
-	}
-	// The server counts: a key that is there already may be written anew, another one is refused.
-	cfg.MaxMsgs, cfg.Discard = int64(most), jetstream.DiscardNew
-	if _, err := s.js.UpdateStream(ctx, cfg); err != nil {
 		return fmt.Errorf("bound the selectors: %w", err)
 	}
 	return nil
@@ -156,7 +162,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 	for from := uint64(1); ; {
 		found, err := s.batchGet(ctx, selectorStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + ">"})
 		if err != nil {
-			if errors.Is(err, errNoStream) || errors.Is(err, nats.ErrNoResponders) {
+			if errors.Is(err, events.ErrNoStream) || errors.Is(err, nats.ErrNoResponders) {
 				return nil, nil
 			}
 			return nil, fmt.Errorf("read the declarations of selectors: %w", err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -60,9 +61,7 @@ func TestProjectorFollows(t *testing.T) {
 	defer stop()
 
 	id, seq := submit(t, r)
-	changed := s.Changed(seq - 1)
 	await(t, s, seq)
-	<-changed
 	if _, _, err := r.Do(t.Context(), mustLoad(t, r, id), task.Claim{Node: "n1", Session: "s", Offer: seq}); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +181,10 @@ func TestProjectorKnowsAnotherLog(t *testing.T) {
 		before := s.Reached()
 		stop := start(t, &Projector{Log: &recordedHistory{records: h.records}, Store: s})
 		for s.Reached() != h.records[len(h.records)-1].Seq {
-			<-s.Changed(s.Reached())
+			reached, changed := s.reach.now()
+			if reached != h.records[len(h.records)-1].Seq {
+				<-changed
+			}
 		}
 		stop()
 		check(t, s, h)
@@ -196,6 +198,37 @@ func TestProjectorKnowsAnotherLog(t *testing.T) {
 	}
 }
 
+// A step is news only to those who have not seen it, and so is a read model that begins anew.
+func TestNews(t *testing.T) {
+	for name, c := range map[string]struct {
+		reached, after, step uint64
+		news                 bool
+	}{
+		"already there":        {reached: 5, after: 4, step: 5, news: true},
+		"the next":             {reached: 5, after: 5, step: 6, news: true},
+		"not as far":           {reached: 5, after: 9, step: 6},
+		"made anew":            {reached: 5, after: 9, step: 0, news: true},
+		"nothing has happened": {reached: 5, after: 5, step: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Store{reach: newReach()}
+				s.reach.set(c.reached)
+				ctx, cancel := context.WithCancel(t.Context())
+				news := make(chan error, 1)
+				go func() { news <- s.News(ctx, c.after) }()
+				synctest.Wait()
+				s.reach.set(c.step)
+				synctest.Wait()
+				cancel()
+				if err := <-news; (err == nil) != c.news {
+					t.Errorf("News returned %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestWaitEnds(t *testing.T) {
 	s := open(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -205,12 +238,15 @@ func TestWaitEnds(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait returned %v, want the context's error", err)
 	}
-	changed := s.Changed(0)
+	news := make(chan error)
+	go func() { news <- s.News(t.Context(), 0) }()
 	go func() { ended <- s.Wait(t.Context(), 1) }()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-changed
+	if err := <-news; !errors.Is(err, ErrClosed) {
+		t.Errorf("News returned %v, want %v", err, ErrClosed)
+	}
 	if err := <-ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("Wait returned %v, want %v", err, ErrClosed)
 	}

@@ -48,9 +48,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 		r.mu.Unlock()
 	}()
 	for {
-		r.mu.Lock()
-		reached, changed := r.seq, r.changed
-		r.mu.Unlock()
+		reached, changed := r.now()
 		if reached >= seq {
 			return nil
 		}
@@ -65,17 +63,32 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// Changed returns a channel that is closed as soon as the answers reflect
-// something after seq, or the read model is made anew, or closed.
-func (s *Store) Changed(seq uint64) <-chan struct{} {
-	s.reach.mu.Lock()
-	defer s.reach.mu.Unlock()
-	if s.reach.seq > seq {
-		past := make(chan struct{})
-		close(past)
-		return past
+// News returns when the answers reflect something after seq, or the read model
+// is made anew. If ctx ends first, the error wraps ctx's; if the store is
+// closed, it wraps [ErrClosed].
+func (s *Store) News(ctx context.Context, seq uint64) error {
+	r := &s.reach
+	for before := uint64(0); ; {
+		reached, changed := r.now()
+		if reached > seq || reached < before {
+			return nil
+		}
+		before = reached
+		select {
+		case <-changed:
+		case <-r.closed:
+			return fmt.Errorf("wait for news after sequence %d: %w", seq, ErrClosed)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for news after sequence %d, have %d: %w", seq, reached, ctx.Err())
+		}
 	}
-	return s.reach.changed
+}
+
+// now is what was reached, and a channel that is closed at the next step.
+func (r *reach) now() (seq uint64, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seq, r.changed
 }
 
 // set makes seq the sequence reached and wakes whoever waits for a change.
@@ -89,10 +102,6 @@ func (r *reach) set(seq uint64) {
 
 func (r *reach) close() {
 	close(r.closed)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 // awaited tells whether somebody waits for the fold.

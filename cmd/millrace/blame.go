@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"millrace/client"
@@ -18,19 +17,27 @@ const blameTime = 2 * time.Second
 // knows: a log that takes no messages gives no answer at all. The error that it
 // returns says so; any other is returned as it is.
 func (a *app) blame(ctx context.Context, err error) error {
-	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err)
+	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err) || errors.Is(err, context.Canceled)
 	if err == nil || a.reached == nil || !unanswered || ctx.Err() != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, blameTime)
-	defer cancel()
-	health, asking := client.AskHealth(ctx, *a.reached)
-	if asking != nil || health.Log == "" {
+	why := mute(ctx, *a.reached)
+	if why == "" {
 		return err
 	}
-	said := fmt.Errorf("%s", health.Log)
 	if errors.Is(err, events.ErrUnknown) {
-		said = fmt.Errorf("%s; what was asked for may or may not be recorded", health.Log)
+		why += "; what was asked for may or may not be recorded"
 	}
-	return &fault{code: exitMute, err: said, hint: faultOf(jet.ErrMute).hint}
+	return &fault{code: exitMute, err: errors.New(why), hint: faultOf(jet.ErrMute).hint}
+}
+
+// mute is why the log takes no messages, as a millrace server says; "" if it does, or if no server says so.
+func mute(ctx context.Context, o client.Options) string {
+	ctx, cancel := context.WithTimeout(ctx, blameTime)
+	defer cancel()
+	health, err := client.AskHealth(ctx, o)
+	if err != nil {
+		return ""
+	}
+	return health.Log
 }

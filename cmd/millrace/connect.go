@@ -265,13 +265,19 @@ func nothingAt(name string, err error) error {
 }
 
 // asking bounds one exchange with the server. Without a --timeout it goes on, and says so, when there
-// is no answer after the default: a cluster that elects a leader needs longer.
+// is no answer after the default: a cluster that elects a leader needs longer. A log that takes no
+// messages does not, so the exchange ends then, and [app.blame] says why.
 func (a *app) asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.conn.bounded {
 		return context.WithTimeout(ctx, a.conn.timeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, electionPatience)
+	reached := a.reached
 	late := time.AfterFunc(a.conn.timeout, func() {
+		if reached != nil && mute(ctx, *reached) != "" {
+			cancel()
+			return
+		}
 		a.note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.conn.timeout, electionPatience)
 	})
 	return ctx, func() {
