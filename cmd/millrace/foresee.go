@@ -68,6 +68,17 @@ func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submis
 	}
 }
 
+// foreseeJob is foresee for a job that was stored, and its steps.
+func (a *app) foreseeJob(ctx context.Context, c *client.Client, j *task.Job) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
+	for i := range j.Steps {
+		place := &j.Steps[i].Place
+		a.foreseeNodes(asking, c, &task.Submission{Place: place, NoNode: place.NoNode})
+	}
+}
+
 // nodeNews says that a node is not there, and what becomes of the work for it.
 func nodeNews(name string, retired bool, meant, noNode string) string {
 	text := "nobody has registered as node " + name
@@ -77,13 +88,13 @@ func nodeNews(name string, retired bool, meant, noNode string) string {
 	text += didYouMean(meant)
 	switch noNode {
 	case task.NoNodeFail:
-		return text + "; what is for it alone ends at once as abnormal/unplaceable (--no-node fail)"
+		return text + "; what is for it alone ends at once as abnormal/unplaceable (no_node: fail)"
 	case task.NoNodeFallback:
-		return text + "; what is for it alone goes to its queue (--no-node fallback)"
+		return text + "; what is for it alone goes to its queue (no_node: fallback)"
 	case task.NoNodeWait:
-		return text + "; what is for it alone waits until a worker of this name starts (--no-node wait)"
+		return text + "; what is for it alone waits until a worker of this name starts (no_node: wait)"
 	}
-	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node says otherwise: %s, %s, %s)",
+	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node, or place.no_node of a job, says otherwise: %s, %s, %s)",
 		task.NoNodeWait, task.NoNodeFallback, task.NoNodeFail)
 }
 

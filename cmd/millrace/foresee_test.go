@@ -16,7 +16,7 @@ func TestNodeNews(t *testing.T) {
 		{says: "nobody has registered as node w9; what", ends: "abnormal/expired"},
 		{meant: "w1", says: `nobody has registered as node w9; did you mean "w1"?; what`, ends: "abnormal/expired"},
 		{retired: true, says: "node w9 is retired", ends: "until a worker of this name starts"},
-		{noNode: task.NoNodeWait, says: "w9", ends: "starts (--no-node wait)", leaves: "abnormal"},
+		{noNode: task.NoNodeWait, says: "w9", ends: "starts (no_node: wait)", leaves: "abnormal"},
 		{noNode: task.NoNodeFallback, says: "w9", ends: "goes to its queue", leaves: "waits"},
 		{noNode: task.NoNodeFail, says: "w9", ends: "at once as abnormal/unplaceable", leaves: "waits"},
 	} {
