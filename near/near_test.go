@@ -10,7 +10,9 @@ import (
 func TestWord(t *testing.T) {
 	words := []string{"crawl", "backup", "max_delay", "job", "run", "dry-run"}
 	for typed, want := range map[string]string{
-		"crwal":                 "crawl", // two letters of five
+		"crwal":                 "crawl", // neighbours have changed places
+		"jbo":                   "job",
+		"urn":                   "run",
 		"bakup":                 "backup",
 		"Max-Delya":             "max_delay",
 		"dry_run":               "dry-run",

@@ -15,10 +15,10 @@ func LimitWords(name string) string {
 	scope, key, keyed := strings.Cut(rest, "/")
 	scope, _, _ = strings.Cut(scope, "@") // the time of a second rate
 	queue, jobless := strings.CutPrefix(scope, "queue.")
-	switch {
-	case kind == "queue":
+	if kind == "queue" {
 		queue, jobless = scope, true
-		fallthrough
+	}
+	switch {
 	case jobless:
 		what += " without a job in queue " + queue
 	case scope == "":

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,7 +121,26 @@ func flagError(c *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		return misuse(c, "unknown flag --%s%s", name, didYouMean(nearFlag(c, name)))
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
+	}
 	return misuse(c, "%w", err)
+}
+
+// badValue says what is wrong with the value of a flag, in words of ours where Go's are about itself.
+func badValue(bad *pflag.InvalidValueError) error {
+	want := map[string]string{
+		"int": "a whole number", "intSlice": "whole numbers, with commas", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
+		"float64": "a number", "bool": "true or false", "duration": "a duration such as 90s or 2h30m",
+	}[bad.GetFlag().Value.Type()]
+	cause := bad.Unwrap()
+	switch {
+	case errors.As(cause, new(*strconv.NumError)), strings.HasPrefix(cause.Error(), "time: "):
+		return fmt.Errorf("%q is not %s", bad.GetValue(), want)
+	case strings.Contains(cause.Error(), strconv.Quote(bad.GetValue())):
+		return cause
+	}
+	return fmt.Errorf("%q: %w", bad.GetValue(), cause)
 }
 
 // nearFlag is the flag that name is most likely a misspelling of, or "".
