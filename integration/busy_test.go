@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 )
 
@@ -16,6 +17,7 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 	p := newPlace(t, 2*time.Second)
 	p.dev("--name", "here")
 	nc := p.dial()
+	p.pauseByHand(nc)
 	inbox := nc.NewInbox()
 	answers, err := nc.SubscribeSync(inbox + ".*")
 	if err != nil {
@@ -54,4 +56,25 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// pauseByHand pauses the consumer of a queue as the nats command line does, and has "task why" say so.
+func (p *place) pauseByHand(nc *nats.Conn) {
+	p.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.run("run", "--wait", "--", "true") // there is a consumer from now on
+	if _, err := js.PauseConsumer(p.Context(), "MR_LOG", "queue_default", time.Now().Add(time.Hour)); err != nil {
+		p.Fatal(err)
+	}
+	id := strings.TrimSpace(p.run("run", "--", "true"))
+	if why := p.run("task", "why", id); !strings.Contains(why, "`nats consumer resume MR_LOG queue_default`") {
+		p.Errorf("of a task whose consumer is paused:\n%s", why)
+	}
+	if _, err := js.ResumeConsumer(p.Context(), "MR_LOG", "queue_default"); err != nil {
+		p.Fatal(err)
+	}
+	p.run("task", "wait", id)
 }

@@ -50,6 +50,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	c := p.connect()
 	commands := p.worker("commands", "--slots", "4")
 	stopOld := p.goProgram("old", "resize")
+	p.until("handlers are offered at the tab key", func() bool { return strings.Contains(p.run("__complete", "run", "--handler", ""), "resize\n") })
 
 	want := map[task.ID]task.State{}
 	submit := func(spec task.Spec, n int) (ids []task.ID) {

@@ -46,7 +46,7 @@ func (s *Store) LatestJob(ctx context.Context, name string) (StoredJob, error) {
 		return StoredJob{}, fmt.Errorf("read job %s: %w", name, err)
 	}
 	if d.revision == 0 || d.removed {
-		return StoredJob{}, fmt.Errorf("%w: %q", ErrNoJob, name)
+		return StoredJob{}, &Absent{ErrNoJob, name}
 	}
 	return storedJob(name, d.body, d.revision, d.stored)
 }

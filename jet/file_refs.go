@@ -86,7 +86,7 @@ func (s *Store) Named(ctx context.Context, name string) (NamedVersion, error) {
 	e, err := kv.Get(ctx, nameKey+name)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return n, fmt.Errorf("%w: %q", ErrNoBundle, name)
+		return n, &Absent{ErrNoBundle, name}
 	case err != nil:
 		return n, fmt.Errorf("read bundle %s: %w", name, err)
 	}
@@ -101,7 +101,7 @@ func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, e
 	}
 	entries, err := kv.History(ctx, nameKey+name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, fmt.Errorf("%w: %q", ErrNoBundle, name)
+		return nil, &Absent{ErrNoBundle, name}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
@@ -117,7 +117,7 @@ func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, e
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %q", ErrNoBundle, name)
+		return nil, &Absent{ErrNoBundle, name}
 	}
 	return all, nil
 }

@@ -73,7 +73,7 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 	}
 	e, err := s.jobs.Get(ctx, name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return StoredJob{}, fmt.Errorf("%w: %q", ErrNoJob, name)
+		return StoredJob{}, &Absent{ErrNoJob, name}
 	}
 	if err != nil {
 		return StoredJob{}, fmt.Errorf("read job %s: %w", name, err)
@@ -93,7 +93,7 @@ func (s *Store) JobAt(ctx context.Context, name string, revision uint64) (task.J
 	}
 	e, err := s.jobs.GetRevision(ctx, name, revision)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return task.Job{}, 0, fmt.Errorf("%w: %q at revision %d", ErrNoJob, name, revision)
+		return task.Job{}, 0, fmt.Errorf("%w at revision %d", &Absent{ErrNoJob, name}, revision)
 	}
 	if err != nil {
 		return task.Job{}, 0, fmt.Errorf("read revision %d of job %s: %w", revision, name, err)
@@ -151,7 +151,7 @@ func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
 			return fmt.Errorf("remove job %s: %w", name, err)
 		}
 		if now.revision == 0 || now.removed {
-			return fmt.Errorf("%w: %q", ErrNoJob, name)
+			return &Absent{ErrNoJob, name}
 		}
 		gone, err := s.define(ctx, definition{bucket: JobsBucket, name: name, actor: actor, removed: true}, now.revision)
 		if errors.Is(err, events.ErrConflict) {

@@ -191,6 +191,23 @@ func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *t
 	return err
 }
 
+// LanePaused returns until when the NATS server hands nothing out of a lane, whoever has asked it for that, and
+// how the nats command line names the lane's consumer; the zero time if it does, or nobody has ever served the lane.
+func (s *Store) LanePaused(ctx context.Context, l task.Lane) (until time.Time, consumer string, err error) {
+	name := laneConsumer(l)
+	c, err := s.js.Consumer(ctx, LogStream, name)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return until, "", nil
+	case err != nil:
+		return until, "", fmt.Errorf("look at consumer %s: %w", name, err)
+	}
+	if info := c.CachedInfo(); info.Paused && info.Config.PauseUntil != nil {
+		until = *info.Config.PauseUntil
+	}
+	return until, LogStream + " " + name, nil
+}
+
 // bound writes what operators have said about a queue into the configuration of a consumer.
 func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
 	if cfg.MaxAckPending = q.Limit; q.Limit == 0 {

@@ -307,12 +307,21 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	if err := o.Also(within(t), []string{kind.Route.Queue()}); err != nil {
 		t.Fatal(err)
 	}
+	plain := task.Lane{Queue: "a", Priority: task.DefaultPriority}
+	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != LogStream+" queue_a" {
+		t.Errorf("of a paused queue: %v, %q, %v", until, consumer, err)
+	}
 	for _, l := range must(s.QueueState(within(t), "a"))(t) {
 		if c := must(s.js.Consumer(within(t), LogStream, laneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
 			t.Errorf("of a paused queue %+v is not", l)
 		}
 	}
 	say(task.ResumeQueue{})
+	for _, open := range []task.Lane{plain, {Queue: "nobody", Priority: 1}} {
+		if until, _, err := s.LanePaused(within(t), open); err != nil || !until.IsZero() {
+			t.Errorf("of %+v: %v, %v", open, until, err)
+		}
+	}
 	if l := takeAll(t, o, 3); l[0].Priority+l[1].Priority+l[2].Priority != 21 {
 		t.Errorf("after it was resumed, these came: %v", l)
 	}

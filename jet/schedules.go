@@ -81,7 +81,7 @@ func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
 
 func noSchedule(was *schedule.Definition, name string) error {
 	if was == nil {
-		return fmt.Errorf("%w: %q", ErrNoSchedule, name)
+		return &Absent{ErrNoSchedule, name}
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (s *Store) changeSchedule(ctx context.Context, name, actor string, change f
 func storedSchedule(d definition) (schedule.Stored, error) {
 	s := schedule.Stored{Revision: d.revision, Changed: d.stored}
 	if d.revision == 0 || d.removed {
-		return s, fmt.Errorf("%w: %q", ErrNoSchedule, d.name)
+		return s, &Absent{ErrNoSchedule, d.name}
 	}
 	err := json.Unmarshal(d.body, &s.Definition)
 	if err == nil && s.Name != d.name {

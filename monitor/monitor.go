@@ -122,8 +122,17 @@ func (m *Monitor) handler() http.Handler {
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { m.answer(w, true) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { m.answer(w, false) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
 	return mux
 }
+
+// index is what who looks at the address itself is told.
+const index = `Millrace: metrics and health of this process.
+
+/metrics   figures for Prometheus
+/healthz   whether it lives
+/readyz    whether it does its work, with a line for each part
+`
 
 // complaints are what Prometheus's own handler has to say.
 type complaints struct{ log zerolog.Logger }

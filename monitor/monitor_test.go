@@ -76,8 +76,11 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s with %v and %v: %d %q, want %d %q", c.path, c.live, c.ready, code, body, c.code, c.body)
 		}
 	}
-	if code, _ := get(t, at("/")); code != 404 {
-		t.Errorf("the root answers %d", code)
+	if code, body := get(t, at("/")); code != 200 || !strings.Contains(body, "/readyz") {
+		t.Errorf("the root answers %d, %q", code, body)
+	}
+	if code, _ := get(t, at("/elsewhere")); code != 404 {
+		t.Errorf("a path that is not there answers %d", code)
 	}
 	if r, err := http.Post(m.URL(), "text/plain", strings.NewReader("x")); err != nil || r.StatusCode != 405 {
 		t.Errorf("a POST gets %v, %v", r, err)

@@ -63,24 +63,22 @@ func (c Concurrencies) validate() error {
 	if len(c) > MaxLimits {
 		return fmt.Errorf("concurrency has %d entries, want at most %d", len(c), MaxLimits)
 	}
+	var all error
 	for i, one := range c {
-		if err := one.validate(entryName("concurrency", i, len(c))); err != nil {
-			return err
-		}
+		all = JoinFaults(all, one.validate(entryName("concurrency", i, len(c))))
 	}
-	return nil
+	return all
 }
 
 func (r Rates) validate() error {
 	if len(r) > MaxLimits {
 		return fmt.Errorf("rate has %d entries, want at most %d", len(r), MaxLimits)
 	}
+	var all error
 	for i, one := range r {
-		if err := one.validate(entryName("rate", i, len(r))); err != nil {
-			return err
-		}
+		all = JoinFaults(all, one.validate(entryName("rate", i, len(r))))
 	}
-	return nil
+	return all
 }
 
 // entryName is how messages call an entry of a field that is often no list.

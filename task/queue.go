@@ -33,10 +33,15 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"`
 	// Until is when it ends by itself; zero for never.
 	Until time.Time `json:"until,omitzero"`
+	// Consumer names the consumer that is paused, if the NATS server alone has been told so and Millrace has not.
+	Consumer string `json:"consumer,omitempty"`
 }
 
 // words says who must do what about a pause.
 func (p *Pause) words(queue string) string {
+	if p.Consumer != "" {
+		return fmt.Sprintf("resume the consumer of queue %q (`nats consumer resume %s`): somebody has paused it on the NATS server until %s", queue, p.Consumer, clock(p.Until))
+	}
 	text := fmt.Sprintf("resume queue %q (`millrace queue resume %s`): it is paused", queue, queue)
 	if p.By != "" {
 		text += " by " + p.By

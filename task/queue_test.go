@@ -67,6 +67,10 @@ func TestDutyInAPausedQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
+	byHand := Surroundings{Serving: 1, Paused: &Pause{Until: noon.Add(time.Hour), Consumer: "LOG queue_q"}}
+	if d := Owes(waits, byHand, Settings{StartDeadline: time.Minute}); d.Who != "operator" || d.Command != nil || !strings.Contains(d.What, "`nats consumer resume LOG queue_q`") || !strings.Contains(d.What, clock(noon.Add(time.Hour))) {
+		t.Errorf("paused on the server alone: %+v", d)
+	}
 	around := Surroundings{Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}, Unserved: noon}
 	rules := Settings{StartDeadline: time.Minute}
 	d := Owes(waits, around, rules)

@@ -176,52 +176,39 @@ func (t Timeout) Grace() time.Duration {
 
 // Validate refuses what cannot be run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
-	if err := s.validateParent(); err != nil {
-		return err
-	}
+	return JoinFaults(
+		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.Place.validate(), s.validateSlots(),
+		s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate(), s.Breaker.validate(), s.Signal.validate(),
+		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
+}
+
+// validateWork refuses a spec that does not run one thing.
+func (s *Spec) validateWork() error {
 	switch {
 	case len(s.Steps) > 0:
+		return nil
 	case s.Run == nil && s.Handler == "":
 		return errors.New("nothing to run: set run.argv, run.shell or handler, or steps")
 	case s.Run != nil && s.Handler != "":
 		return errors.New("run and handler are both set; a job has one of them")
 	case s.Run != nil:
-		if err := s.Run.validate(); err != nil {
-			return err
-		}
-	default:
-		if err := ValidName("handler", s.Handler); err != nil {
-			return err
-		}
+		return s.Run.validate()
 	}
-	if err := s.Timeout.validate(); err != nil {
-		return err
-	}
-	if err := s.Place.validate(); err != nil {
-		return err
-	}
+	return ValidName("handler", s.Handler)
+}
+
+func (s *Spec) validateSlots() error {
 	if s.Slots < 0 || s.Slots > MaxSlots {
 		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
 	}
-	if err := errors.Join(s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate()); err != nil {
-		return err
-	}
-	if err := s.Breaker.validate(); err != nil {
-		return err
-	}
-	if err := s.Signal.validate(); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (s *Spec) validateDisconnect() error {
 	if s.OnDisconnect != "" && !slices.Contains(Disconnects, s.OnDisconnect) {
 		return fmt.Errorf("on_disconnect is %q, want %s or %s", s.OnDisconnect, DisconnectStop, DisconnectContinue)
 	}
-	if err := errors.Join(s.validateFiles(), s.validateRestart()); err != nil {
-		return err
-	}
-	if err := errors.Join(s.Resources.validate(), s.Keep.validate()); err != nil {
-		return err
-	}
-	return s.Retry.validate()
+	return nil
 }
 
 func (t Timeout) validate() error {
@@ -319,23 +306,15 @@ type Job struct {
 
 // Validate refuses a job that could not be stored or run and names the field.
 func (j *Job) Validate() error {
-	if err := ValidName("job", j.Name); err != nil {
-		return err
-	}
+	var queue, priority, labels error
 	if j.Queue != "" {
-		if err := ValidName("queue", j.Queue); err != nil {
-			return err
-		}
+		queue = ValidName("queue", j.Queue)
 	}
 	if j.Priority != 0 {
-		if err := ValidPriority(j.Priority); err != nil {
-			return err
-		}
+		priority = ValidPriority(j.Priority)
 	}
-	for k := range j.Labels {
-		if k == "" {
-			return errors.New("labels: a label has no name")
-		}
+	if _, nameless := j.Labels[""]; nameless {
+		labels = errors.New("labels: a label has no name")
 	}
-	return j.Spec.Validate()
+	return JoinFaults(ValidName("job", j.Name), queue, priority, labels, j.Spec.Validate())
 }

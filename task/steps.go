@@ -298,6 +298,7 @@ func (s *Spec) validateParent() error {
 	if s.Run != nil || s.Handler != "" {
 		return errors.New("steps and run or handler are both set; a job has one of them")
 	}
+	var all error
 	for _, f := range []struct {
 		name string
 		set  bool
@@ -308,8 +309,11 @@ func (s *Spec) validateParent() error {
 		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},
 	} {
 		if f.set {
-			return fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name)
+			all = JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))
 		}
+	}
+	if all != nil {
+		return all
 	}
 	handlers := s.On.all()
 	switch {
@@ -336,7 +340,7 @@ func (s *Spec) validateParent() error {
 	}
 	for i := range s.Steps {
 		if err := s.Steps[i].validate(at); err != nil {
-			return fmt.Errorf("steps[%d].%w", i, err)
+			all = JoinFaults(all, Under(fmt.Sprintf("steps[%d].", i), err))
 		}
 	}
 	for _, h := range handlers {
@@ -344,8 +348,11 @@ func (s *Spec) validateParent() error {
 			return fmt.Errorf("%s: a handler has no name, needs or rule: it comes after all steps", h.field)
 		}
 		if err := h.step.validate(at); err != nil {
-			return fmt.Errorf("%s.%w", h.field, err)
+			all = JoinFaults(all, Under(h.field+".", err))
 		}
+	}
+	if all != nil {
+		return all
 	}
 	return s.acyclic(at)
 }

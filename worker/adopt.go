@@ -210,7 +210,7 @@ func (w *Worker) leaveKept() {
 		leaving.Go(func() { a.leave(ctx) })
 	}
 	leaving.Wait()
-	w.log.Info().Int("tasks", len(all)).Dur("for", w.ackWait*2/3).Msg("leaving tasks running for the next worker of this node; without one they are stopped")
+	w.log.Info().Int("tasks", len(all)).Stringer("for", w.ackWait*2/3).Msg("leaving tasks running for the next worker of this node; without one they are stopped")
 }
 
 // keptLook is how often it is seen whether only attempts are left that outlive the worker.

@@ -76,7 +76,7 @@ the file cannot be meant like that, something could not be started, or the log n
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
 	o.flags(c)
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))
-	flags := addSettingFlags(fs)
+	flags := addSettingFlags(fs, profileDev, staying)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, _, err := a.loadSettings(flags, profileDev)
 		if err != nil {

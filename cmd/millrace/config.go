@@ -30,7 +30,7 @@ in the user's configuration folder, in YAML; the environment; a flag.
   MILLRACE_BEAT=1s millrace config -o json`,
 		Args: takes(0, 0, ""),
 	}
-	flags := addSettingFlags(c.Flags())
+	flags := addSettingFlags(c.Flags(), profileProd, staying)
 	o.flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		s, origins, err := a.loadSettings(flags, profileProd)

@@ -252,6 +252,6 @@ that server. Go programs that use millrace/client go by the same rule.
 
 Flags of all commands:
 ` + flags.FlagUsages() + `
-In "run" and "task wait", --timeout is that of the task or the wait; there
-$NATS_TIMEOUT says how long to wait for the server.`
+In "run" and "schedule add", --timeout is how long an attempt may run, in "task wait" and "node wait"
+how long to wait, in "node ping" for one answer; there $NATS_TIMEOUT says how long to wait for the server.`
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -45,9 +46,6 @@ it looks whether that is the one that the task has produced.`,
 	fs.StringVar(&f.since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
 	fs.StringVar(&f.until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
-	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(format.of, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kind := export.KindOf(format.value, to)
 		switch {
@@ -158,6 +156,9 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 		flags |= os.O_EXCL
 	}
 	f, err := os.OpenFile(e.to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
+	if info, known := os.Stat(e.to); err != nil && known == nil && info.IsDir() {
+		return &fault{code: exitUsage, err: fmt.Errorf("--to: %s is a directory, want a file", e.to), hint: hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
+	}
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", e.to)
 	}

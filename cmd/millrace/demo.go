@@ -39,7 +39,7 @@ site at URL, or a small one that it brings along.`,
 	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
 	c.Flags().IntVar(&e.port, "port", 0, "`port` to listen on, 0 for a free one")
 	e.host, e.set = "127.0.0.1", c.Flags()
-	flags := addSettingFlags(c.Flags())
+	flags := addSettingFlags(c.Flags(), profileDev, staying)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, _, err := a.loadSettings(flags, profileDev)
 		if err != nil {

@@ -31,8 +31,11 @@ ready, the server's URL stands in DIR/nats.url.`,
 	}
 	e.flags(c.Flags())
 	w.flags(c.Flags())
-	flags := addSettingFlags(c.Flags())
+	flags := addSettingFlags(c.Flags(), profileDev, staying)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := w.check(c); err != nil {
+			return err
+		}
 		s, _, err := a.loadSettings(flags, profileDev)
 		if err != nil {
 			return err

@@ -34,6 +34,7 @@ type tailFlags struct {
 	task     string
 	node     string
 	last     uint64
+	follow   bool
 	noFollow bool
 	timers   bool
 }
@@ -56,11 +57,17 @@ func (a *app) eventsTail() *cobra.Command {
 	fs.StringVar(&f.task, "task", "", "only facts about the task with this `id`")
 	fs.StringVar(&f.node, "node", "", "only facts about or from this `node`")
 	fs.Uint64VarP(&f.last, "last", "n", 10, "begin so many messages before the end of the log")
-	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at what is the end of the log now")
+	fs.Uint64Var(&f.last, "tail", 10, "the same as --last")
+	fs.Lookup("tail").Hidden = true // what it is called where lines and records are printed
+	fs.BoolVarP(&f.follow, "follow", "f", true, "go on until Ctrl-C with those to come")
+	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at what is the end of the log now")
 	fs.BoolVar(&f.timers, "timers", false, "also the messages that are timers")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if f.noFollow && f.follow && c.Flags().Changed("follow") {
+			return misuse(c, "--follow and --no-follow are both given; choose one")
+		}
+		f.noFollow = f.noFollow || !f.follow
 		if _, err := f.wanted(""); err != nil {
 			return misuse(c, "%w", err)
 		}
@@ -226,7 +233,7 @@ func (a *app) eventsShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show SEQ", Aliases: []string{"view", "info"},
 		Short: "Print one message of the log",
-		Args:  takes(1, 1, "sequence"),
+		Args:  takes(1, 1, "sequence"), ValidArgsFunction: a.completeFacts,
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

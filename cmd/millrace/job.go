@@ -72,6 +72,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 				if err != nil {
 					return err
 				}
+				a.foreseeJob(c.Context(), cl, &j)
 				done = append(done, applied{j.Name, revision, changed, f.name})
 				if o.json() {
 					continue

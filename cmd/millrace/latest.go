@@ -18,8 +18,6 @@ type latestFlags struct{ job, schedule string }
 func (l *latestFlags) flags(a *app, c *cobra.Command) {
 	c.Flags().StringVar(&l.job, "job", "", "the latest task of this job")
 	c.Flags().StringVar(&l.schedule, "schedule", "", "the latest task of this schedule")
-	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
 }
 
 // given tells whether one of the flags is set.

@@ -31,7 +31,6 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.key, "key", "", "split each --concurrency and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
-	_ = c.RegisterFlagCompletionFunc("on-limit", cobra.FixedCompletions(task.OnLimits, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // set puts the flags that were given into a submission.
@@ -68,16 +67,16 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 	return nil
 }
 
-// parseRate reads a number of starts, and the time for that after a /; without it, a second.
+// parseRate reads a number of starts, and the time for that after a /.
 func parseRate(text string) (r task.Rate, err error) {
 	count, per, timed := strings.Cut(text, "/")
 	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {
 		return r, fmt.Errorf("%q is no number of at least 1", count)
 	}
-	if timed {
-		err = r.Per.UnmarshalText([]byte(per))
+	if !timed {
+		return r, fmt.Errorf("the time is missing: %s/1s is so many in a second, %s/1m in a minute", count, count)
 	}
-	return r, err
+	return r, r.Per.UnmarshalText([]byte(per))
 }
 
 // keyed parts a limit from its key.
@@ -135,7 +134,7 @@ func (a *app) limitShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Show one limit and the tasks that hold it; needs a millrace server",
-		Args:  takes(1, 1, "name of a limit"),
+		Args:  takes(1, 1, "name of a limit"), ValidArgsFunction: a.completeLimits,
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -168,11 +167,11 @@ func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*
 }
 
 func limitTable(page *client.LimitPage, now time.Time) table {
-	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT"}, spare: []string{"RATE"}}
+	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, spare: []string{"RATE", "NEXT"}}
 	for i := range page.Counters {
 		c := &page.Counters[i]
 		rate, next := rateText(c.Rate, now)
-		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next))
+		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next), plain(task.LimitWords(c.Name)))
 	}
 	t.foot = []string{plural(page.All, "limit")}
 	return t
@@ -180,6 +179,7 @@ func limitTable(page *client.LimitPage, now time.Time) table {
 
 func limitFields(c *task.CounterState, now time.Time) table {
 	t := table{title: "Limit " + c.Name}
+	t.field("bounds", task.LimitWords(c.Name))
 	t.field("in use", inUse(c))
 	t.field("waiting", strconv.Itoa(c.Waiting))
 	rate, next := rateText(c.Rate, now)

@@ -43,6 +43,9 @@ func (f *logFilter) flags(fs *pflag.FlagSet) {
 
 // parse reads what is not read yet.
 func (f *logFilter) parse(now time.Time) (err error) {
+	if f.attempt < 0 {
+		return fmt.Errorf("--attempt is %d, want 1 or more", f.attempt)
+	}
 	if f.since != "" {
 		if f.from, err = parsePast(f.since, now); err != nil {
 			return fmt.Errorf("--since: %w", err)

@@ -30,7 +30,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
-	return a.report(a.blame(ctx, root.ExecuteContext(ctx)))
+	return a.report(a.suggest(ctx, a.blame(ctx, root.ExecuteContext(ctx))))
 }
 
 // app is one run of the command: its streams and what the flags of all commands say.
@@ -66,9 +66,9 @@ func (a *app) report(err error) int {
 	}
 	if f.err != nil {
 		fmt.Fprintf(a.errs, "millrace: %v\n", f.err)
-		if f.hint != "" {
-			fmt.Fprintln(a.errs, f.hint)
-		}
+	}
+	if f.hint != "" {
+		fmt.Fprintln(a.errs, f.hint)
 	}
 	return f.code
 }

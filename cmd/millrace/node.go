@@ -103,7 +103,12 @@ func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID)
 			return err
 		}
 		defer cl.Close()
-		return do(c.Context(), cl, id)
+		if err = do(c.Context(), cl, id); errors.Is(err, node.ErrUnknown) {
+			asking, cancel := a.asking(c.Context())
+			defer cancel()
+			return orMeant(err, string(id), nodeNames(asking, cl))
+		}
+		return err
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func (a *app) nodeOrder(verb string, order node.Order) *cobra.Command {
 	var o output
 	var reason string
-	var grace time.Duration
+	var grace spanFlag
 	var noWait bool
 	c := &cobra.Command{
 		Use: verb + " NAME", Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
@@ -33,7 +33,7 @@ func (a *app) nodeOrder(verb string, order node.Order) *cobra.Command {
 		c.Long = `Gives a node no new work, lets what runs there end, gives back what is left at the
 end of the grace time, and waits until nothing runs. The worker stays up, also over
 restarts, and takes work again after "millrace node undrain".`
-		c.Flags().DurationVar(&grace, "grace", 0, "how long what runs may go on (default the worker's own setting)")
+		c.Flags().Var(&grace, "grace", "how long what runs may go on (default the worker's own setting)")
 		c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until nothing runs there")
 	case node.OrderCordon:
 		c.Long = `Gives a node no new work, and leaves what runs there alone. It holds over restarts of
@@ -43,7 +43,7 @@ the worker, until "millrace node uncordon".`
 	o.flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
 		asking, cancel := a.asking(ctx)
-		n, err := cl.OrderNode(asking, id, order, reason, grace)
+		n, err := cl.OrderNode(asking, id, order, reason, grace.d)
 		cancel()
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ new life.`,
 func (a *app) nodeWait() *cobra.Command {
 	var o output
 	var ready bool
-	var stable, patience time.Duration
+	var stable, patience spanFlag
 	c := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until a node is ready, or has been for a while",
 		Long: `Waits until a node has proved that work reaches it (--ready, the default), or has been
@@ -181,17 +181,17 @@ who must act, and ends with code 6.`,
 		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
 	}
 	c.Flags().BoolVar(&ready, "ready", false, "until it is ready (the default)")
-	c.Flags().DurationVar(&stable, "stable", 0, "until it has been ready for so long without a drop")
-	c.Flags().DurationVar(&patience, "timeout", 0, "how long to wait (default for ever)")
+	c.Flags().Var(&stable, "stable", "until it has been ready for so long without a drop")
+	c.Flags().Var(&patience, "timeout", "how long to wait for the node (default for ever; $NATS_TIMEOUT is that of the connection)")
 	o.flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		if patience > 0 {
+		if patience.d > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience)
+			ctx, cancel = context.WithTimeout(ctx, patience.d)
 			defer cancel()
 		}
 		p := a.progress()
-		n, err := cl.WaitNode(ctx, id, stable, func(n node.Node) {
+		n, err := cl.WaitNode(ctx, id, stable.d, func(n node.Node) {
 			p.say(fmt.Sprintf("node %s is %s: %s", id, n.State, n.Reason), task.Task{Since: n.Since})
 		})
 		p.stop()
@@ -200,7 +200,7 @@ who must act, and ends with code 6.`,
 			if invalid != nil {
 				return invalid
 			}
-			return &fault{code: exitTimeout, err: errors.New(unready(n, stable, a.now(), rules)), hint: hint("`millrace node show %s` says more", id)}
+			return &fault{code: exitTimeout, err: errors.New(unready(n, stable.d, a.now(), rules)), hint: hint("`millrace node show %s` says more", id)}
 		}
 		if err != nil {
 			return err

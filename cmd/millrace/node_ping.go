@@ -36,7 +36,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 		Example: "  millrace node ping\n  millrace node ping crawler-7 --timeout 5s",
 		Args:    takes(0, -1, "node"), ValidArgsFunction: a.completeNodes,
 	}
-	c.Flags().DurationVar(&patience, "timeout", patience, "how long a worker may take to answer")
+	c.Flags().DurationVar(&patience, "timeout", patience, "how long a worker may take to answer ($NATS_TIMEOUT is that of the connection)")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ids := make([]node.ID, len(args))

@@ -30,7 +30,6 @@ func (o *output) flags(c *cobra.Command, forms ...string) {
 	o.form = choice{value: forms[0], of: forms}
 	c.Flags().VarP(&o.form, "output", "o", "form of the output: "+strings.Join(forms, ", "))
 	c.Flags().BoolVar(&o.flag, "json", false, "the same as -o json")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *output) json() bool { return o.flag || o.form.value == "json" }

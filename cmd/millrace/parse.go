@@ -29,6 +29,11 @@ func parseSpan(s string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(s)
+	if positive, minus := strings.CutPrefix(s, "-"); minus {
+		if _, err := parseSpan(positive); err == nil && !strings.HasPrefix(positive, "-") {
+			return 0, fmt.Errorf("%q is negative: want 0 or more, such as %s", s, positive)
+		}
+	}
 	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
 	}

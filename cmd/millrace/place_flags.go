@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -23,20 +22,20 @@ type placeFlags struct {
 	slots  int
 	sticky string
 	prefer []string
-	wait   time.Duration
+	wait   spanFlag
 }
 
 func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
-	fs.StringVar(&p.labels, "labels", "", "only on nodes that this `selector` chooses: 'zone in (eu,us),gpu,!spot,mem>=16'")
+	fs.StringVar(&p.labels, "labels", "", "only on nodes whose labels this `selector` chooses: 'zone in (eu,us),gpu,!spot,mem>=16' (--label is of the task)")
 	fs.StringSliceVar(&p.avoid, "avoid", nil, "not on this `node` (repeat it)")
 	fs.BoolVar(&p.all, "all-nodes", false, "a task on every node that takes work, or on each --node")
 	fs.BoolVar(&p.each, "each", false, "a task on each --node instead of one on any of them")
-	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes, `N`, that match")
+	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes that match, a `number`")
 	fs.StringVar(&p.spread, spread, "", "`label` over whose values those of --on are spread")
-	fs.StringVar(&p.late, "late", "", "nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
+	fs.StringVar(&p.late, "late", "", "`what` becomes of nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
 	fs.StringVar(&p.sticky, "sticky", "", "rather on the `node` that ran it before: job, attempt, or a key such as {params.customer}")
 	fs.StringArrayVar(&p.prefer, "prefer", nil, "rather on nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
-	fs.DurationVar(&p.wait, "prefer-wait", 0, "for how long it is left to those (default 10s)")
+	fs.Var(&p.wait, "prefer-wait", "for how long it is left to those (default 10s)")
 	fs.IntVar(&p.slots, "slots", 0, "how many `slots` of a worker it takes (default that of the job, or 1)")
 }
 
@@ -47,7 +46,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--labels: %w", err)
 	}
 	place := task.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
-	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait)
+	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait.d)
 	for _, text := range p.prefer {
 		f, err := parsePreference(text)
 		if err != nil {
@@ -65,7 +64,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--slots is %d, want 1 or more", p.slots)
 	}
 	s.Slots = p.slots
-	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" || place.Prefers() || p.wait != 0 {
+	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" || place.Prefers() || p.wait.d != 0 {
 		if len(s.Nodes) > 0 {
 			place.Nodes, s.Nodes = s.Nodes, nil
 		}

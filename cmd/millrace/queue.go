@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -161,6 +162,9 @@ func (a *app) queueShow() *cobra.Command {
 		asking, cancel := a.asking(ctx)
 		defer cancel()
 		q, err := cl.OneQueue(asking, name, true)
+		if errors.Is(err, client.ErrNoQueue) {
+			return orMeant(err, name, queueNames(asking, cl))
+		}
 		if err != nil {
 			return err
 		}
@@ -226,13 +230,16 @@ func (a *app) completeQueues(c *cobra.Command, args []string, _ string) ([]strin
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.complete(c, func(ctx context.Context, cl *client.Client) []string {
-		page, _ := cl.Queues(ctx, client.QueueListRequest{})
-		var names []string
-		for _, q := range page.Queues {
-			names = append(names, q.Name)
-		}
-		slices.Sort(names)
-		return names
-	})
+	return a.complete(c, queueNames)
+}
+
+// queueNames are the names of the queues, as far as a server tells them.
+func queueNames(ctx context.Context, cl *client.Client) []string {
+	page, _ := cl.Queues(ctx, client.QueueListRequest{})
+	var names []string
+	for _, q := range page.Queues {
+		names = append(names, q.Name)
+	}
+	slices.Sort(names)
+	return names
 }

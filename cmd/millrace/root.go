@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"millrace/near"
 )
 
 // Groups of commands in the help.
@@ -31,6 +34,7 @@ Its whole state is a log in NATS JetStream.`,
   millrace task why ID                   why it has not ended, and who must act`,
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
+	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return flagsHelp(c, a.out) })
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(flagError)
 	a.conn.flags(root.PersistentFlags())
@@ -54,18 +58,18 @@ Its whole state is a log in NATS JetStream.`,
 	root.AddCommand(guardCommand(), shimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connectionPage(root.PersistentFlags())})
+	a.completeFlags(root)
 	return root
 }
 
 // noun makes a command that only holds others: alone it prints its help.
 func noun(c *cobra.Command) *cobra.Command {
-	c.SuggestionsMinimumDistance = 2
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(c.SuggestionsFor(args[0])...))
+		return misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], didYouMean(nearCommand(c, args[0])))
 	}
 	return c
 }
@@ -86,6 +90,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			var names []string
 			if about, rest, err := root.Find(args); err == nil && len(rest) == 0 {
 				for _, c := range about.Commands() {
+					if !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
+						continue
+					}
 					names = append(names, c.Name()+"\t"+c.Short)
 				}
 			}
@@ -114,7 +121,26 @@ func flagError(c *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		return misuse(c, "unknown flag --%s%s", name, didYouMean(nearFlag(c, name)))
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
+	}
 	return misuse(c, "%w", err)
+}
+
+// badValue says what is wrong with the value of a flag, in words of ours where Go's are about itself.
+func badValue(bad *pflag.InvalidValueError) error {
+	want := map[string]string{
+		"int": "a whole number", "intSlice": "whole numbers, with commas", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
+		"float64": "a number", "bool": "true or false", "duration": "a duration such as 90s or 2h30m",
+	}[bad.GetFlag().Value.Type()]
+	cause := bad.Unwrap()
+	switch {
+	case errors.As(cause, new(*strconv.NumError)), strings.HasPrefix(cause.Error(), "time: "):
+		return fmt.Errorf("%q is not %s", bad.GetValue(), want)
+	case strings.Contains(cause.Error(), strconv.Quote(bad.GetValue())):
+		return cause
+	}
+	return fmt.Errorf("%q: %w", bad.GetValue(), cause)
 }
 
 // nearFlag is the flag that name is most likely a misspelling of, or "".
@@ -125,31 +151,37 @@ func nearFlag(c *cobra.Command, name string) string {
 			names = append(names, f.Name)
 		}
 	})
-	if near := nearest(name, names); near != "" {
-		return "--" + near
+	if meant := near.Word(name, names); meant != "" {
+		return "--" + meant
 	}
 	return ""
 }
 
-// nearest is the word that s is most likely a misspelling of, or "".
-func nearest(s string, words []string) string {
-	if len(s) > 32 {
-		return ""
-	}
-	best, distance := "", 1+len(s)/3
-	for _, w := range words {
-		if d := levenshtein.ComputeDistance(s, w); d < distance {
-			best, distance = w, d
+// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of, or "".
+func nearCommand(c *cobra.Command, name string) string {
+	var names []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			names = append(append(names, below.Name()), below.Aliases...)
 		}
 	}
-	return best
+	if meant := near.Word(name, names); meant != "" {
+		return meant
+	}
+	for _, whole := range names {
+		if strings.HasPrefix(whole, strings.ToLower(name)) {
+			return whole
+		}
+	}
+	return ""
 }
 
-func didYouMean(words ...string) string {
-	if len(words) == 0 || words[0] == "" {
+// didYouMean ends what is said of a word that nobody knows; "" if there is none that could be meant.
+func didYouMean(word string) string {
+	if word == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", words[0])
+	return fmt.Sprintf("; did you mean %q?", word)
 }
 
 func usageLine(c *cobra.Command) string {
@@ -176,9 +208,7 @@ Commands:{{range $cmds}}{{if .IsAvailableCommand}}
 
 {{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help")))}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if and .HasAvailableLocalFlags .HasParent}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}
+{{flags .}}{{end}}{{if .HasHelpSubCommands}}
 
 Pages:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   help {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}

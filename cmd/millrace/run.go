@@ -75,16 +75,19 @@ output and the task at the end.`,
 	}
 	f.taskFlags(c, "spread")
 	fs := c.Flags()
-	fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
-	fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
-	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
-	fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
-	fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
+	inGroup(fs, groupWhen, func() {
+		fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
+		fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
+		fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
+		fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
+	})
+	inGroup(fs, groupFound, func() {
+		fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
+	})
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("needs-rule", cobra.FixedCompletions(task.NeedRules, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -99,32 +102,41 @@ output and the task at the end.`,
 // label goes over whose values the tasks are spread.
 func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
-	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
-	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
-	fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
-	fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
-	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
-	f.place.flags(fs, spread)
-	fs.StringVar(&f.signal, "signal", "", "hold it until `millrace task signal` gives the signal of this `name`")
-	fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
-	fs.Var(&f.timeout, "timeout", "how long an attempt may run")
-	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
-	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
-	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
-	f.limits.flags(c)
-	fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
-	fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
-	fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
-	fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
-	fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
-	fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
-	f.stdin.of = []string{task.StdinNone, task.StdinOpen}
-	fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
-	fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
-	_ = c.RegisterFlagCompletionFunc("no-node", cobra.FixedCompletions(task.NoNodes, cobra.ShellCompDirectiveNoFileComp))
+	inGroup(fs, groupWhat, func() {
+		fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+		fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
+		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
+		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
+		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
+		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
+		fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
+		f.stdin.of = []string{task.StdinNone, task.StdinOpen}
+		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
+		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
+	})
+	inGroup(fs, groupWhen, func() {
+		fs.StringVar(&f.signal, "signal", "", "hold it until somebody gives the signal of this `name` (millrace task signal)")
+		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
+	})
+	inGroup(fs, groupWhere, func() {
+		fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
+		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
+		fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
+		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+		f.place.flags(fs, spread)
+	})
+	inGroup(fs, groupLong, func() {
+		fs.Var(&f.timeout, "timeout", "how long an attempt may run ($NATS_TIMEOUT is that of the connection)")
+		fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+		fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
+		fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
+	})
+	inGroup(fs, groupLimits, func() { f.limits.flags(c) })
+	inGroup(fs, groupFound, func() {
+		fs.StringArrayVarP(&f.labels, "label", "l", nil, "label of the task, `name=value`, by which lists find it (repeat it; --labels chooses nodes)")
+		fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
+	})
 }
 
 // submission makes what to submit of the command line.
@@ -298,6 +310,7 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	a.foresee(ctx, c, &s)
 	if receipt.Again {
 		a.note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
@@ -348,6 +361,7 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 	if failed != nil {
 		return failed
 	}
+	a.foresee(ctx, c, &s)
 	if terminal(a.errs) {
 		a.note("%s submitted in %s", plural(count, "task"), span(time.Since(began)))
 	}

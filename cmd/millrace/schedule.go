@@ -54,7 +54,6 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.Var(&f.jitter, "jitter", "delay each tick by something up to this")
 	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which the name decides")
 	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
-	_ = c.RegisterFlagCompletionFunc("dst", cobra.FixedCompletions(task.DSTs, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // policyFlags are those that say what becomes of ticks.
@@ -65,8 +64,6 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(task.Overlaps, ", ")+" (default allow)")
 	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
-	_ = c.RegisterFlagCompletionFunc("catchup", cobra.FixedCompletions(task.CatchUps, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(task.Overlaps, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // when is what the flags say. A zero interval is kept, so that it is refused.
@@ -95,10 +92,12 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
   millrace schedule add once --delay 2h backup -p full=true`,
 		DisableFlagsInUseLine: true,
 	}
-	w.flags(c)
-	w.policyFlags(c)
 	fs := c.Flags()
-	fs.Var(&delay, "delay", "once, so much later than now")
+	inGroup(fs, groupTicks, func() {
+		w.flags(c)
+		w.policyFlags(c)
+		fs.Var(&delay, "delay", "once, so much later than now")
+	})
 	run.taskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
@@ -138,6 +137,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		if err != nil {
 			return err
 		}
+		a.foresee(c.Context(), cl, &d.Make)
 		if o.json() {
 			return a.writeJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
 		}

@@ -30,6 +30,8 @@ func (c *connection) options() (o client.Options, err error) {
 		return o, refuse("--server names a user or a token beside the address", "take that out and pass --user with --password-file, or --token-file; or set $NATS_URL")
 	case named("token-file") && (named("user") || named("password-file")):
 		return o, misuseOf(errors.New("--token-file does not go together with --user or --password-file"))
+	case c.timeout <= 0:
+		return o, misuseOf(fmt.Errorf("--timeout is %v, want more than 0", c.timeout))
 	case c.user != "" && c.passwordFile == "" && os.Getenv("NATS_PASSWORD") == "" && os.Getenv("NATS_PASSWORD_FILE") == "":
 		return o, refuse("--user without a password names a token", "write the token into a file and pass --token-file FILE, or set $NATS_USER; the password of a user comes from --password-file FILE or $NATS_PASSWORD")
 	}

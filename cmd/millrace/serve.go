@@ -81,7 +81,7 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 // patience is how a process waits for a cluster when it starts.
 func (p *parts) patience() jet.Patience {
 	return jet.Patience{For: formingPatience, Say: func(waiting error) {
-		p.log.Warn().Err(waiting).Dur("for", formingPatience).Msg("waiting for the NATS cluster; the work begins when it has a leader")
+		p.log.Warn().Err(waiting).Stringer("for", formingPatience).Msg("waiting for the NATS cluster; the work begins when it has a leader")
 	}}
 }
 

@@ -36,6 +36,11 @@ type embedded struct {
 const defaultPort = 4222
 
 func (e *embedded) flags(fs *pflag.FlagSet) {
+	e.set = fs
+	inGroup(fs, groupEmbedded, func() { e.groupFlags(fs) })
+}
+
+func (e *embedded) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.data, "data", "", "`directory` of the data (default "+defaultData()+")")
 	fs.StringVar(&e.host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication and TLS")
 	fs.IntVar(&e.port, "port", defaultPort, "`port` to listen on, 0 for a free one")
@@ -46,7 +51,6 @@ func (e *embedded) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
 	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go in the clear")
 	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
-	e.set = fs
 }
 
 // defaultData is where data lies if nobody says where: $XDG_DATA_HOME/millrace,

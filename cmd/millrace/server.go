@@ -26,7 +26,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 		Args: takes(0, 0, ""),
 	}
 	e.flags(c.Flags())
-	flags := addSettingFlags(c.Flags())
+	flags := addSettingFlags(c.Flags(), profileProd, serving)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		conceal()
 		s, _, err := a.loadSettings(flags, profileProd)

@@ -103,8 +103,24 @@ type setting struct {
 	name      string // in the file; the flag has '-' for '_', the environment MILLRACE_ before
 	usage     string
 	dev, prod string
+	processes processes // which of them it is for; none stands for all
 	read      func(s *Settings, text string) error
 	text      func(s *Settings) string
+}
+
+// processes are kinds of processes that stay.
+type processes int
+
+const (
+	serving processes = 1 << iota // they keep the log and decide
+	working                       // they run tasks
+	staying = serving | working
+)
+
+// of narrows a setting to some processes.
+func (d setting) of(p processes) setting {
+	d.processes = p
+	return d
 }
 
 func (d *setting) flag() string { return strings.ReplaceAll(d.name, "_", "-") }
@@ -112,16 +128,16 @@ func (d *setting) env() string  { return "MILLRACE_" + strings.ToUpper(d.name) }
 
 // settings lists all settings but the profile, in the order in which they are shown.
 var settings = []setting{
-	period("start_deadline", "how long a task may wait while no node serves its queue", "120s", "300s", func(s *Settings) *time.Duration { return &s.StartDeadline }),
-	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Settings) *time.Duration { return &s.AckWait }),
-	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Settings) *time.Duration { return &s.Beat }),
-	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }),
-	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }),
-	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }),
+	period("start_deadline", "how long a task may wait while no node serves its queue", "120s", "300s", func(s *Settings) *time.Duration { return &s.StartDeadline }).of(serving),
+	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Settings) *time.Duration { return &s.AckWait }).of(serving),
+	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Settings) *time.Duration { return &s.Beat }).of(working),
+	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Settings) *time.Duration { return &s.NodeTTL }).of(working),
+	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Settings) *time.Duration { return &s.Sweep }).of(serving),
+	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Settings) *time.Duration { return &s.Grace }).of(working),
 	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Settings) *float64 { return &s.Flap.Limit }),
 	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Settings) *float64 { return &s.Flap.Release }),
 	{
-		name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
+		processes: serving, name: "sync", usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
 		read: readSync, text: func(s *Settings) string {
 			if s.SyncAlways {
 				return "always"
@@ -130,7 +146,7 @@ var settings = []setting{
 		},
 	},
 	{
-		name: "replicas", usage: "on how many servers each message lies: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
+		processes: serving, name: "replicas", usage: "on how many servers each message lies: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
 		read: func(s *Settings, text string) (err error) {
 			if s.Replicas, err = strconv.Atoi(text); err != nil || s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
 				return fmt.Errorf("want 1, 3 or 5")
@@ -149,15 +165,15 @@ var settings = []setting{
 		},
 	},
 	{
-		name: "spool", usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
+		processes: working, name: "spool", usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
 		read: readSpool, text: func(s *Settings) string { return cmp.Or(s.Spool, ownSpool) },
 	},
 	{
-		name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
+		processes: working, name: "spool_limit", usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, text: spoolLimitText,
 	},
 	{
-		name: "lane_idle", usage: "how long a server keeps the consumer of a priority, key or selector that nobody uses", dev: "24h", prod: "24h",
+		processes: serving, name: "lane_idle", usage: "how long a server keeps the consumer of a priority, key or selector that nobody uses", dev: "24h", prod: "24h",
 		read: func(s *Settings, text string) error {
 			if readPeriod(&s.LaneIdle, text) != nil || s.LaneIdle < scheduler.MinIdle {
 				return fmt.Errorf("want a duration of at least %v with a unit, such as 24h", scheduler.MinIdle)
@@ -167,7 +183,7 @@ var settings = []setting{
 		text: func(s *Settings) string { return s.LaneIdle.String() },
 	},
 	{
-		name: "max_selectors", usage: "how many different requirements of labels tasks may ask for at the same time; others are refused", dev: "1000", prod: "1000",
+		processes: serving, name: "max_selectors", usage: "how many different requirements of labels tasks may ask for at the same time; others are refused", dev: "1000", prod: "1000",
 		read: func(s *Settings, text string) (err error) {
 			if s.MaxSelectors, err = strconv.Atoi(text); err != nil || s.MaxSelectors < 1 || s.MaxSelectors > 100_000 {
 				return errors.New("want a number from 1 to 100000")
@@ -176,15 +192,15 @@ var settings = []setting{
 		},
 		text: func(s *Settings) string { return strconv.Itoa(s.MaxSelectors) },
 	},
-	size("task_output", "how many bytes of what an attempt prints are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskOutput }),
-	size("task_records", "how many bytes of records an attempt may produce before it fails, or off for any number", "1GiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskRecords }),
-	size("store", "how many bytes all streams may hold together, or auto for what the disk or the NATS server has", autoSize, []string{autoSize}, func(s *Settings) *int64 { return &s.Store }),
-	size("store_output", "how many bytes of output of all tasks are kept, then the oldest goes; auto is a quarter of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Output }),
-	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Records }),
-	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Files }),
-	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.State }),
+	size("task_output", "how many bytes of what an attempt prints are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskOutput }).of(working),
+	size("task_records", "how many bytes of records an attempt may produce before it fails, or off for any number", "1GiB", []string{noSize}, func(s *Settings) *int64 { return &s.TaskRecords }).of(working),
+	size("store", "how many bytes all streams may hold together, or auto for what the disk or the NATS server has", autoSize, []string{autoSize}, func(s *Settings) *int64 { return &s.Store }).of(serving),
+	size("store_output", "how many bytes of output of all tasks are kept, then the oldest goes; auto is a quarter of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Output }).of(serving),
+	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Records }).of(serving),
+	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Files }).of(serving),
+	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.State }).of(serving),
 	{
-		name: "new_privileges", usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
+		processes: working, name: "new_privileges", usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
 		read: func(s *Settings, text string) error {
 			if s.NewPrivileges = text == "on"; text != "on" && text != "off" {
 				return errors.New("want on or off")
@@ -198,10 +214,10 @@ var settings = []setting{
 			return "off"
 		},
 	},
-	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }),
-	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.LogKeep.Failed }),
-	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Settings) *time.Duration { return &s.DataKeep.Done }),
-	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.DataKeep.Failed }),
+	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Settings) *time.Duration { return &s.LogKeep.Done }).of(serving),
+	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.LogKeep.Failed }).of(serving),
+	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Settings) *time.Duration { return &s.DataKeep.Done }).of(serving),
+	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Settings) *time.Duration { return &s.DataKeep.Failed }).of(serving),
 }
 
 // keepOff is the value of a setting by which nothing is dropped before its time.
@@ -392,23 +408,31 @@ func (v *settingValue) String() string        { return string(*v) }
 func (v *settingValue) Set(text string) error { *v = settingValue(text); return nil }
 func (*settingValue) Type() string            { return "value" }
 
-// defaults says which value holds if none is set: it may hang on the profile.
-func (d *setting) defaults() string {
-	if d.dev == d.prod {
-		return "default " + d.prod
+// defaults says which value holds if none is set, in a command whose profile is this one unless it is told another.
+func (d *setting) defaults(profile string) string {
+	value, other, others := d.prod, profileDev, d.dev
+	if profile == profileDev {
+		value, other, others = d.dev, profileProd, d.prod
 	}
-	return fmt.Sprintf("default %s in profile prod, %s in dev", d.prod, d.dev)
+	if value == others {
+		return "default " + value
+	}
+	return fmt.Sprintf("default %s, with --profile %s %s", value, other, others)
 }
 
-// addSettingFlags gives a command a flag for every setting.
-func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
+// addSettingFlags gives a command a flag for every setting. Its help has those that are for the processes that it
+// starts; others are taken as well, for one line may be given to all of them.
+func addSettingFlags(fs *pflag.FlagSet, profile string, starts processes) *settingFlags {
 	f := &settingFlags{set: fs, values: map[string]*settingValue{}}
-	fs.StringVar(&f.profile, "profile", "", "which defaults hold: `dev|prod` ($MILLRACE_PROFILE)")
-	for _, d := range settings {
-		v := new(settingValue)
-		fs.Var(v, d.flag(), fmt.Sprintf("%s (%s; $%s)", d.usage, d.defaults(), d.env()))
-		f.values[d.name] = v
-	}
+	inGroup(fs, groupSettings, func() {
+		fs.StringVar(&f.profile, "profile", "", fmt.Sprintf("which defaults hold: `dev|prod` (default %s; $MILLRACE_PROFILE)", profile))
+		for _, d := range settings {
+			v := new(settingValue)
+			fs.Var(v, d.flag(), fmt.Sprintf("%s (%s; $%s)", d.usage, d.defaults(profile), d.env()))
+			fs.Lookup(d.flag()).Hidden = d.processes != 0 && d.processes&starts == 0
+			f.values[d.name] = v
+		}
+	})
 	return f
 }
 

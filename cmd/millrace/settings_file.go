@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"millrace/near"
 )
 
 // written is a value as it stands in the settings file.
@@ -74,8 +76,8 @@ func knownSetting(name string) error {
 			return nil
 		}
 	}
-	if near := nearest(strings.ReplaceAll(strings.ToLower(name), "-", "_"), names); near != "" {
-		return fmt.Errorf("unknown setting %q; did you mean %q?", name, near)
+	if meant := near.Word(name, names); meant != "" {
+		return fmt.Errorf("unknown setting %q; did you mean %q?", name, meant)
 	}
 	return fmt.Errorf("unknown setting %q; there are %s", name, strings.Join(names, ", "))
 }

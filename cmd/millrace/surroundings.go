@@ -26,6 +26,22 @@ func surroundings(ctx context.Context, c *client.Client, t *task.Task) (task.Sur
 	if err != nil {
 		return task.Surroundings{}, nil, err
 	}
+	s, nodes, err := surroundingNodes(ctx, c, t, said)
+	if t.State != task.Pending || s.Serving == 0 || s.Paused != nil {
+		return s, nodes, err
+	}
+	until, consumer, unknown := c.Store().LanePaused(ctx, t.Lane())
+	if unknown != nil {
+		return s, nodes, unknown
+	}
+	if !until.IsZero() {
+		s.Paused = &task.Pause{Until: until, Consumer: consumer}
+	}
+	return s, nodes, err
+}
+
+// surroundingNodes is surroundings as far as the nodes and the log tell them.
+func surroundingNodes(ctx context.Context, c *client.Client, t *task.Task, said task.Queue) (task.Surroundings, []node.Node, error) {
 	page, err := c.Nodes(ctx, client.NodeListRequest{})
 	if err == nil {
 		nodes := make([]node.Node, len(page.Nodes))

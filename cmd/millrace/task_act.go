@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -180,19 +179,19 @@ func first(errs ...error) error {
 
 func (a *app) taskWait() *cobra.Command {
 	var o output
-	var patience time.Duration
+	var patience spanFlag
 	c := &cobra.Command{
 		Use: "wait ID...", Short: "Wait for the end of tasks",
 		Long: `Waits for the end of tasks, prints how each ended and ends with the exit code of
 the first that did not finish (see "millrace help exit-codes").`,
 		Args: takes(1, -1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
-	c.Flags().DurationVar(&patience, "timeout", 0, "how long to wait (default for ever)")
+	c.Flags().Var(&patience, "timeout", "how long to wait for the end of the tasks (default for ever; $NATS_TIMEOUT is that of the connection)")
 	o.flags(c)
 	c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
-		if patience > 0 {
+		if patience.d > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience)
+			ctx, cancel = context.WithTimeout(ctx, patience.d)
 			defer cancel()
 		}
 		return a.waitAll(ctx, cl, ids, o.json())

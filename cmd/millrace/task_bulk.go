@@ -76,6 +76,11 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	if err := f.read(c, now); err != nil {
 		return err
 	}
+	for _, s := range f.request.States {
+		if s.Terminal() != f.states[0].Terminal() {
+			return wrongState(c.Name(), s)
+		}
+	}
 	if c.Flags().Changed("limit") {
 		f.most = f.request.Limit
 	}
@@ -84,6 +89,14 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	}
 	f.request.Limit = 1000
 	return nil
+}
+
+// wrongState says why what verb does can be done to no task in a state.
+func wrongState(verb string, s task.State) error {
+	if s.Terminal() {
+		return fmt.Errorf("--state: tasks that are %s have ended, and %s is for those that have not", s, verb)
+	}
+	return fmt.Errorf("--state: tasks that are %s have not ended, and %s is for those that have", s, verb)
 }
 
 // bulkReport is what became of a bulk command.

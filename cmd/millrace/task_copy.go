@@ -80,6 +80,10 @@ func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Su
 	switch {
 	case err != nil:
 		return err
+	default:
+		a.foresee(ctx, cl, &s)
+	}
+	switch {
 	case f.follow:
 		return a.follow(ctx, cl, receipt.ID, f.json())
 	case f.wait:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -49,8 +50,6 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
 	f.output.flags(c, "text", "json")
-	_ = c.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(f.stream.of, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(f.level.of, cobra.ShellCompDirectiveNoFileComp))
 	print := latest.withTask(a, func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if err := f.parse(a.now()); err != nil { // once more, by the log's time
 			return misuse(c, "%w", err)
@@ -85,6 +84,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 		read := *p
 		read.show = func(l outputLine) error { last.add(l, f.tail); return nil }
 		err := c.OutputOf(ctx, members, from, read.batch)
+		p.seen = read.seen
 		for _, l := range last.inOrder() {
 			if err == nil {
 				err = p.show(l)
@@ -112,6 +112,8 @@ type logPrinter struct {
 	// shown is the last line shown or left out, of each epoch; with skip what is not beyond that is.
 	shown map[uint64]int
 	skip  bool
+	// seen is whether the attempt that was asked for has printed anything.
+	seen  bool
 	show  func(outputLine) error
 	flush func() error
 }
@@ -154,7 +156,7 @@ func (p *logPrinter) batch(b client.StepLines) error {
 		if p.skip && l.N <= p.shown[b.Epoch] {
 			continue
 		}
-		p.shown[b.Epoch] = l.N
+		p.shown[b.Epoch], p.seen = l.N, p.seen || b.Attempt == p.f.attempt
 		if !p.f.wants(b.Attempt, &l) {
 			continue
 		}
@@ -175,6 +177,9 @@ func ofStep(step string) string {
 
 // endLogs says where output may be missing at the end of attempts.
 func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Member, f *logFlags, p *logPrinter, err error) error {
+	if err == nil && f.attempt > 0 && !p.seen {
+		err = a.knownAttempt(ctx, c, members, f.attempt)
+	}
 	for i := range members {
 		m := &members[i]
 		if err == nil && (i == 0 && m.Task.Children == nil || m.Task.Losses > 0) {
@@ -182,6 +187,28 @@ func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Me
 		}
 	}
 	return quietEnd(ctx, err)
+}
+
+// knownAttempt refuses the number of an attempt that none of the tasks has made.
+func (a *app) knownAttempt(ctx context.Context, c *client.Client, members []client.Member, n int) error {
+	root := &members[0].Task
+	made := fmt.Sprintf("none of the %d tasks of %s has made so many", len(members), root.ID)
+	if len(members) == 1 {
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		records, err := c.History(asking, root.ID)
+		if err != nil {
+			return err
+		}
+		found := tries(records) // also of lives before
+		if slices.ContainsFunc(found, func(t task.Try) bool { return t.Attempt == n }) {
+			return nil
+		}
+		made = fmt.Sprintf("task %s has made %s", root.ID, plural(len(found), "attempt"))
+	} else if slices.ContainsFunc(members, func(m client.Member) bool { return m.Task.Attempt >= n }) {
+		return nil
+	}
+	return &fault{code: exitNotFound, err: fmt.Errorf("there is no attempt %d: %s", n, made), hint: hint("`millrace task attempts %s` lists them", root.ID)}
 }
 
 // noteUnheard says of which attempts output may be missing at their end.

@@ -60,7 +60,6 @@ and by when it is moved. The last line names the sequence of the log that the li
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.flags(c)
-	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(append(strings.Split(stateNames(), ", "), "active", "ended"), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.read(c, a.now()); err != nil {
 			return misuse(c, "%w", err)
@@ -98,8 +97,6 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
 	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
-	_ = c.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = c.RegisterFlagCompletionFunc("schedule", a.completeSchedules)
 }
 
 // pageFlags are the flags that lead from one page to the next.

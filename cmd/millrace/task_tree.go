@@ -39,19 +39,21 @@ func (a *app) taskTree() *cobra.Command {
 		Short: "Show the steps or children of a task with their states",
 		Long: `Shows a task with all the tasks into which it was expanded (steps, each and place in a
 job) and what each of them needs. --dot prints the graph for Graphviz, with states as colours;
---id prints nothing but the id of one of them, for other commands: a step in a
+--step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
   millrace task tree ID --dot | dot -Tsvg -o graph.svg
-  millrace task retry $(millrace task tree ID --id build)`,
+  millrace task retry $(millrace task tree ID --step build)`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().BoolVar(&dot, "dot", false, "print a graph in the language of Graphviz")
-	c.Flags().StringVar(&step, "id", "", "print the id of this `step` only")
+	c.Flags().StringVar(&step, "step", "", "print the id of this `step` only")
+	c.Flags().StringVar(&step, "id", "", "the same as --step")
+	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
 	watchFlag(c, &watch)
 	o.flags(c)
-	c.MarkFlagsMutuallyExclusive("watch", "dot", "id")
-	c.MarkFlagsMutuallyExclusive("dot", "id", "json", "output")
+	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
+	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
 	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if !dot && step == "" {
 			return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
@@ -70,7 +72,8 @@ list is named by its path, such as sum/0.`,
 		if step != "" {
 			found := root.find(strings.Split(step, "/"))
 			if found == nil {
-				return fmt.Errorf("task %s has no step %q: `millrace task tree %s` shows those that it has", id, step, id)
+				missing := &fault{code: exitNotFound, err: fmt.Errorf("task %s has no step %q", id, step), hint: hint("`millrace task tree %s` shows those that it has", id)}
+				return orMeant(missing, step, root.paths("", nil))
 			}
 			_, err := fmt.Fprintln(a.out, found.Task)
 			return err
@@ -104,6 +107,15 @@ func (l *leaf) find(path []string) *leaf {
 		}
 	}
 	return nil
+}
+
+// paths adds those of all leaves below it, as find takes them.
+func (l *leaf) paths(above string, all []string) []string {
+	for i := range l.Children {
+		path := above + l.Children[i].Name
+		all = l.Children[i].paths(path+"/", append(all, path))
+	}
+	return all
 }
 
 // table has a row for each leaf.

@@ -134,24 +134,12 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 	return e, nil
 }
 
-// lookedFor is how many of the tasks that one needs are looked for.
-const lookedFor = 20
-
 // missingNeeds are those of the tasks for which a task waits that are not there.
 func missingNeeds(ctx context.Context, c *client.Client, t *task.Task) (missing []task.ID, err error) {
 	if t.Needs == nil || !slices.Contains(t.Holds, task.HoldNeeds) || t.Step != "" { // steps are made with those that they need
 		return nil, nil
 	}
-	for _, need := range t.Needs.Of[:min(len(t.Needs.Of), lookedFor)] {
-		_, err := c.Task(ctx, need.Task)
-		switch {
-		case errors.Is(err, task.ErrUnknown):
-			missing = append(missing, need.Task)
-		case err != nil:
-			return nil, err
-		}
-	}
-	return missing, nil
+	return missingTasks(ctx, c, t.Needs)
 }
 
 // explainTask puts together what is known.

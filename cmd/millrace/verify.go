@@ -97,20 +97,22 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	return c
 }
 
-// unknown says that nothing could be checked, to whoever reads stdout as to
-// whoever reads stderr.
+// unknown says that nothing could be checked: in the line for a monitoring system, which stands on
+// stdout, or in JSON there and in words on stderr.
 func (a *app) unknown(f *verifyFlags, err error) error {
 	why := faultOf(err)
 	if why.err == nil {
 		why = &fault{err: errors.New("interrupted")}
 	}
+	said := why.err
 	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(printable(why.err.Error()), "|", "/") // behind a | come figures
 	if f.json() {
 		_ = a.writeJSON(certificate{Status: verifyWords[verifyUnknown], Summary: summary})
 	} else {
 		fmt.Fprintln(a.out, summary)
+		said = nil
 	}
-	return &fault{code: verifyUnknown, err: why.err, hint: why.hint}
+	return &fault{code: verifyUnknown, err: said, hint: why.hint}
 }
 
 func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
+	"millrace/node"
 	"millrace/task"
 	"millrace/worker/process"
 )
@@ -18,16 +19,44 @@ import (
 const guardName = "guard"
 
 func (w *workerConfig) flags(fs *pflag.FlagSet) {
+	inGroup(fs, groupWorker, func() { w.groupFlags(fs) })
+}
+
+func (w *workerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
 	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
 	fs.StringSliceVar(&w.queues, "queues", []string{task.DefaultQueue}, "the same as --queue")
 	fs.Lookup("queues").Hidden = true
+	fs.Lookup("queue").DefValue = task.DefaultQueue
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
-	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`")
+	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
+	fs.Lookup("label").DefValue = ""
 	fs.IntVar(&w.spawning.Children, "spawn-children", task.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
 	fs.IntVar(&w.spawning.Depth, "spawn-depth", task.DefaultSpawnDepth, "`number` of tasks that may be above a child: its parent, the parent's parent and so on")
 	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has")
 	w.files.flags(fs)
+}
+
+// check refuses what no worker can be, before anything is started for it.
+func (w *workerConfig) check(c *cobra.Command) error {
+	if w.name != "" {
+		if err := node.ID(w.name).Validate(); err != nil {
+			return misuse(c, "--name: %w", err)
+		}
+	}
+	queues, _, err := parseWeights(w.queues)
+	for _, q := range queues {
+		if err == nil {
+			err = task.ValidName("queue", q)
+		}
+	}
+	switch {
+	case err != nil:
+		return misuse(c, "--queue: %w", err)
+	case c.Flags().Changed("slots") && w.slots < 1:
+		return misuse(c, "--slots is %d, want 1 or more", w.slots)
+	}
+	return nil
 }
 
 func (a *app) workerCommand() *cobra.Command {
@@ -45,9 +74,12 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		Args: takes(0, 0, ""),
 	}
 	w.flags(c.Flags())
-	flags := addSettingFlags(c.Flags())
+	flags := addSettingFlags(c.Flags(), profileProd, working)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		conceal()
+		if err := w.check(c); err != nil {
+			return err
+		}
 		s, _, err := a.loadSettings(flags, profileProd)
 		if err != nil {
 			return err

@@ -13,7 +13,8 @@ const module = "millrace/"
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
 	"task":          {},
-	"task/jobfile":  {"task", "task/schedule"},
+	"near":          {},
+	"task/jobfile":  {"near", "task", "task/schedule"},
 	"task/schedule": {"task"},
 	"node":          {"task"}, // for the form of names
 	"files":         {},

@@ -72,7 +72,7 @@ func (s *Server) Guard(ctx context.Context) error {
 		switch err := s.restart(); {
 		case err == nil:
 			failed = 0
-			s.cfg.Log.Warn().Dur("took", time.Since(restarted)).Msg("there is room again: the embedded NATS server was started again")
+			s.cfg.Log.Warn().Stringer("took", time.Since(restarted).Round(time.Millisecond)).Msg("there is room again: the embedded NATS server was started again")
 			s.say(s.wrong())
 		case errors.Is(err, errStopped):
 			return nil

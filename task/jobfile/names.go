@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"millrace/near"
 )
 
 // vocabulary are the fields of a job file by the object that holds them, in the
@@ -98,25 +98,10 @@ func refusal(path, name string) string {
 	} else if slices.Contains(vocabulary[""], name) || reserved[name] {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
-	if near := nearest(name, vocabulary[path]); near != "" {
-		return "unknown field " + quoted + ": did you mean `" + join(whole, near) + "`?"
+	if meant := near.Word(name, vocabulary[path]); meant != "" {
+		return "unknown field " + quoted + ": did you mean `" + join(whole, meant) + "`?"
 	}
 	return "unknown field " + quoted + ": the fields here are " + strings.Join(vocabulary[path], ", ")
-}
-
-// nearest returns the word that s is most likely a misspelling of, or "".
-func nearest(s string, words []string) string {
-	if len(s) > 32 {
-		return ""
-	}
-	s = fold(s)
-	best, distance := "", 1+len(s)/3
-	for _, w := range words {
-		if d := levenshtein.ComputeDistance(s, w); d < distance {
-			best, distance = w, d
-		}
-	}
-	return best
 }
 
 // fold spells a name as this format does: other tools write Max-Delay.

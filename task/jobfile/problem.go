@@ -80,9 +80,6 @@ func (r *report) add(pos position, path, format string, args ...any) {
 	})
 }
 
-// count is the number of problems so far.
-func (r *report) count() int { return len(r.problems) + r.omitted }
-
 // err returns what was collected, or nil. A mistake in something that several
 // aliases repeat is one problem.
 func (r *report) err() error {

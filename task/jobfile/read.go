@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"millrace/near"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -30,7 +31,7 @@ func Parse(name string, data []byte) ([]task.Job, error) {
 	lines := map[string]int{}
 	empty := true
 	for _, doc := range split(s) {
-		before := r.count()
+		before := len(r.problems)
 		root := compose(doc, r)
 		if root == nil {
 			continue
@@ -38,9 +39,7 @@ func Parse(name string, data []byte) ([]task.Job, error) {
 		empty = false
 		d := reader{report: r, where: map[string]position{"": root.pos}}
 		job := d.job(root)
-		if r.count() == before { // else it would complain of what could not be read
-			d.validate(&job)
-		}
+		d.validate(&job, slices.Clone(r.problems[before:]))
 		if job.Name != "" {
 			if line, double := lines[job.Name]; double {
 				r.add(d.where["name"], "name", "job name %q is used twice in this file, first on line %d", job.Name, line)
@@ -143,20 +142,45 @@ func (r *reader) priority(v value) int {
 	return int(f)
 }
 
-// validate applies the rules that concern more than one value.
-func (r *reader) validate(j *task.Job) {
+// validate applies the rules that concern more than one value. Of what could not be read, and of what
+// may hang on that, they have nothing to say.
+func (r *reader) validate(j *task.Job, unread []Problem) {
+	say := func(err error) {
+		for _, one := range task.FaultsOf(err) {
+			path := r.subject(one.Error())
+			if !slices.ContainsFunc(unread, func(p Problem) bool { return hangs(path, p.Path) }) {
+				r.add(r.where[path], path, "%s", one)
+			}
+		}
+	}
 	if err := j.Validate(); err != nil {
-		path := r.subject(err.Error())
-		r.add(r.where[path], path, "%s", err)
+		say(err)
 	}
 	if j.Schedule == nil {
 		return
 	}
 	if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
-		err = fmt.Errorf("schedule.%w", err)
-		path := r.subject(err.Error())
-		r.add(r.where[path], path, "%s", err)
+		say(task.Under("schedule.", err))
 	}
+}
+
+// hangs tells whether what a rule says of a field may follow from another field that could not be read:
+// from any of the same object at the left margin, but for a schedule, whose rules are about one field each.
+// A rule about the job itself may follow from anything.
+func hangs(path, unread string) bool {
+	if path == "" || unread == "" || strings.HasPrefix(path+".", unread+".") || strings.HasPrefix(unread+".", path+".") {
+		return true
+	}
+	object := top(path)
+	return object == top(unread) && object != "schedule"
+}
+
+// top is the field at the left margin to which a path belongs.
+func top(path string) string {
+	if end := strings.IndexAny(path, ".["); end >= 0 {
+		return path[:end]
+	}
+	return path
 }
 
 // subject finds the field that a message of [task.Job.Validate] is about. They
@@ -348,8 +372,8 @@ func (r *reader) oneOf(v value, words []string) string {
 		return s
 	}
 	hint := ""
-	if near := nearest(s, words); near != "" {
-		hint = fmt.Sprintf(": did you mean %q?", near)
+	if meant := near.Word(s, words); meant != "" {
+		hint = fmt.Sprintf(": did you mean %q?", meant)
 	}
 	last := len(words) - 1
 	r.refuse(v, "want %s or %s, got %s%s", strings.Join(words[:last], ", "), words[last], describe(v.node), hint)

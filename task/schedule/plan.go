@@ -38,24 +38,17 @@ type Plan struct {
 }
 
 // Compile checks a definition. Anchor is from when Every is counted if there is no
-// Start. The error begins with the name of the field that is wrong.
+// Start. The error begins with the name of the field that is wrong, and is [task.Faults] if several are.
 func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
 	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
-	if err := p.words(); err != nil {
-		return nil, err
-	}
-	if err := p.bounds(); err != nil {
-		return nil, err
-	}
+	wrong := task.JoinFaults(p.words(), p.bounds())
 	for _, text := range s.Calendar {
 		w, err := parseWindow(text)
-		if err != nil {
-			return nil, err
-		}
+		wrong = task.JoinFaults(wrong, err)
 		p.windows = append(p.windows, w)
 	}
-	if err := p.when(); err != nil {
-		return nil, err
+	if wrong = task.JoinFaults(wrong, p.when()); wrong != nil {
+		return nil, wrong
 	}
 	return p, nil
 }
@@ -93,12 +86,15 @@ func (p *Plan) words() error {
 }
 
 func (p *Plan) bounds() (err error) {
+	p.zone = time.UTC // for what else there is to say
 	if p.Timezone == "Local" {
 		return errors.New("timezone is Local, which differs from machine to machine: want an IANA name such as Europe/Berlin")
 	}
-	if p.zone, err = time.LoadLocation(cmp.Or(p.Timezone, "UTC")); err != nil {
+	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
+	if err != nil {
 		return fmt.Errorf("timezone is %q, want an IANA name such as Europe/Berlin", p.Timezone)
 	}
+	p.zone = zone
 	if p.start, err = p.instant("start", p.Start); err != nil {
 		return err
 	}

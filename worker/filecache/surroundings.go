@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/task"
@@ -119,8 +121,11 @@ func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration
 	if a.Task.Spec.Files != nil {
 		name += " " + shortBundle(a.Task.Spec.Files.Bundle)
 	}
-	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %v in %v", name, task.Size(f.Bytes), took.Round(time.Millisecond)))
+	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %s in %v", name, bytesText(f.Bytes), took.Round(time.Millisecond)))
 }
+
+// bytesText is how many bytes were fetched, with their unit.
+func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) } // #nosec G115 -- never below zero
 
 // shortBundle is a bundle with so much of its version as people are shown.
 func shortBundle(bundle string) string {

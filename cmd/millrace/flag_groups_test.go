@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// eachCommand calls see with every command.
+func eachCommand(c *cobra.Command, see func(*cobra.Command)) {
+	see(c)
+	for _, below := range c.Commands() {
+		eachCommand(below, see)
+	}
+}
+
+func testRoot() *cobra.Command {
+	return newApp(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}).root()
+}
+
+func TestHelpOfFlags(t *testing.T) {
+	eachCommand(testRoot(), func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			// What stands between backquotes is what the help calls the value: one word, and there is one.
+			if n := strings.Count(f.Usage, "`"); n != 0 && n != 2 {
+				t.Errorf("%s --%s: %d backquotes: %s", c.CommandPath(), f.Name, n, f.Usage)
+			}
+			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
+				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
+			}
+			for _, group := range f.Annotations[groupNote] {
+				if !slices.Contains(flagGroups, group) {
+					t.Errorf("%s --%s: nobody prints the group %q", c.CommandPath(), f.Name, group)
+				}
+			}
+		})
+	})
+}
+
+func TestHelpOfSettings(t *testing.T) {
+	root := testRoot()
+	for name, want := range map[string]struct{ has, lacks []string }{
+		"server": {
+			[]string{"\nThe NATS server in this process:\n", "--sweep", "--start-deadline", "default always, with --profile dev 1s", "--metrics"},
+			[]string{"--grace", "--spool", "--beat", "--task-output", "The worker:"},
+		},
+		"worker": {
+			[]string{"\nThe worker:\n", "\nSettings:\n", "--grace", "default 5s, with --profile dev 2s", "--metrics", "--flap-limit"},
+			[]string{"--sweep", "--store", "--sync", "--log-keep-done", "NATS server in this process"},
+		},
+		"dev": {[]string{"--sweep", "--grace", "default 2s, with --profile prod 5s"}, nil},
+		"run": {[]string{"Flags:\n", "\nWhere it waits and runs:\n", "--labels chooses nodes", "--signal name "}, []string{"`"}},
+	} {
+		c, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		help := flagsHelp(c, &bytes.Buffer{})
+		for _, text := range want.has {
+			if !strings.Contains(help, text) {
+				t.Errorf("%s: no %q in\n%s", name, text, help)
+			}
+		}
+		for _, text := range want.lacks {
+			if strings.Contains(help, text) {
+				t.Errorf("%s: there is %q in\n%s", name, text, help)
+			}
+		}
+	}
+	// One line may be given to all processes, whoever a setting is for.
+	for _, s := range settings {
+		for _, name := range []string{"server", "worker", "dev"} {
+			if c, _, _ := root.Find([]string{name}); c.Flags().Lookup(s.flag()) == nil {
+				t.Errorf("%s takes no --%s", name, s.flag())
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"millrace/client"
+	"millrace/near"
+	"millrace/node"
+	"millrace/task"
+)
+
+// lookedFor is how many tasks, or nodes, of one submission are looked for.
+const lookedFor = 20
+
+// foresee says of what was submitted which of the nodes and tasks that it names are not there. It is accepted
+// nevertheless: a node may come later, and so may a task whose id was chosen. What
+// cannot be found out is not said.
+func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	a.foreseeNodes(asking, c, s)
+	if s.Needs == nil {
+		return
+	}
+	missing, err := missingTasks(asking, c, s.Needs)
+	if err != nil {
+		return
+	}
+	for _, id := range missing {
+		a.note("it needs task %s, and there is none: it waits until one is submitted under this id", id)
+	}
+}
+
+// missingTasks are those of the tasks that are needed that are not there.
+func missingTasks(ctx context.Context, c *client.Client, needs *task.Needs) (missing []task.ID, err error) {
+	for _, need := range needs.Of[:min(len(needs.Of), lookedFor)] {
+		_, err := c.Task(ctx, need.Task)
+		switch {
+		case errors.Is(err, task.ErrUnknown):
+			missing = append(missing, need.Task)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return missing, nil
+}
+
+// foreseeNodes is foresee for nodes.
+func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submission) {
+	named, noNode := s.Nodes, s.NoNode
+	if s.Place != nil {
+		named = append(slices.Clone(named), s.Place.Nodes...)
+	}
+	var names []string
+	for _, name := range named[:min(len(named), lookedFor)] {
+		n, err := c.Node(ctx, node.ID(name))
+		gone := err == nil && n.State == node.Retired
+		if !gone && !errors.Is(err, node.ErrUnknown) {
+			continue
+		}
+		if names == nil {
+			names = nodeNames(ctx, c)
+		}
+		a.note("%s", nodeNews(name, gone, near.Word(name, names), noNode))
+	}
+}
+
+// foreseeJob is foresee for a job that was stored, and its steps.
+func (a *app) foreseeJob(ctx context.Context, c *client.Client, j *task.Job) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
+	for i := range j.Steps {
+		place := &j.Steps[i].Place
+		a.foreseeNodes(asking, c, &task.Submission{Place: place, NoNode: place.NoNode})
+	}
+}
+
+// nodeNews says that a node is not there, and what becomes of the work for it.
+func nodeNews(name string, retired bool, meant, noNode string) string {
+	text := "nobody has registered as node " + name
+	if retired {
+		text = "node " + name + " is retired"
+	}
+	text += didYouMean(meant)
+	switch noNode {
+	case task.NoNodeFail:
+		return text + "; what is for it alone ends at once as abnormal/unplaceable (no_node: fail)"
+	case task.NoNodeFallback:
+		return text + "; what is for it alone goes to its queue (no_node: fallback)"
+	case task.NoNodeWait:
+		return text + "; what is for it alone waits until a worker of this name starts (no_node: wait)"
+	}
+	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node, or place.no_node of a job, says otherwise: %s, %s, %s)",
+		task.NoNodeWait, task.NoNodeFallback, task.NoNodeFail)
+}
+
+// nodeNames are the names of the nodes, as far as a server tells them.
+func nodeNames(ctx context.Context, c *client.Client) []string {
+	page, _ := c.Nodes(ctx, client.NodeListRequest{})
+	names := make([]string, len(page.Nodes))
+	for i := range page.Nodes {
+		names[i] = string(page.Nodes[i].ID)
+	}
+	return names
+}

@@ -1,0 +1,33 @@
+package task
+
+import "strings"
+
+// LimitWords says for people what a limit bounds, by its name; see [Counter.Name]. It is "" for a name that is none.
+func LimitWords(name string) string {
+	if queue, ok := QueueOfLimit(name); ok {
+		return "starts in queue " + queue + ", whatever runs there"
+	}
+	kind, rest, _ := strings.Cut(name, ":")
+	what := map[string]string{"job": "tasks under way", "queue": "tasks under way", "key": "tasks under way", "rate": "starts"}[kind]
+	if what == "" || rest == "" {
+		return ""
+	}
+	scope, key, keyed := strings.Cut(rest, "/")
+	scope, _, _ = strings.Cut(scope, "@") // the time of a second rate
+	queue, jobless := strings.CutPrefix(scope, "queue.")
+	if kind == "queue" {
+		queue, jobless = scope, true
+	}
+	switch {
+	case jobless:
+		what += " without a job in queue " + queue
+	case scope == "":
+		return what + " of all jobs with the key /" + key
+	default:
+		what += " of job " + scope
+	}
+	if keyed {
+		what += " with the key " + key
+	}
+	return what
+}
