@@ -63,7 +63,3 @@ func isOffline(err error) bool { return answers(err, codeOffline) }
 
 // isForming tells whether the cluster is not, or not yet, whole enough.
 func isForming(err error) bool { return answers(err, codeNoPeers, codeNoLeader) }
-
-// errNoStream is what the server answers when no stream takes a subject: it was
-// removed, or its leader is changing. Nothing was stored.
-var errNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")

@@ -74,7 +74,7 @@ func (s *Store) patientlySend(ctx context.Context, m *nats.Msg, patience time.Du
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		seq, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream) || says(err, codeSameInFlight) || says(err, codeWriteInFlight) || says(err, codeNoLeader)) {
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || says(err, codeSameInFlight) || says(err, codeWriteInFlight) || says(err, codeNoLeader)) {
 			return seq, err
 		}
 		select {
@@ -98,7 +98,7 @@ func filesTrouble(err error) error {
 		return fmt.Errorf("%w (it says %q)", tree.ErrFull, word)
 	case says(err, codeNoSuchStream):
 		return errNoFiles
-	case errors.Is(err, errNoStream):
+	case errors.Is(err, events.ErrNoStream):
 		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, FilesStream)
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return errNoFiles
@@ -177,7 +177,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 			return nil
 		}
 		if m.Header.Get("Status") == "503" {
-			return errNoStream
+			return events.ErrNoStream
 		}
 		return nil
 	})

@@ -50,7 +50,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 		until = until.Truncate(timerStep).Add(timerStep) // so that not each timer says a word
 	}
 	err := s.useLane(ctx, l, until)
-	served := errors.Is(err, errNoStream) // no server of this version has been there, so who serves the queue reads no words
+	served := errors.Is(err, events.ErrNoStream) // no server of this version has been there, so who serves the queue reads no words
 	if err != nil && !served {
 		return err
 	}

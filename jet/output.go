@@ -65,7 +65,7 @@ func (s *Store) Keep(ctx context.Context, b task.Records) error {
 func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, errNoStream) || says(err, codeSameInFlight)) {
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || says(err, codeSameInFlight)) {
 			return err
 		}
 		select {

@@ -51,7 +51,7 @@ func muteReason(err error) error {
 	if word, full := Full(err); full {
 		return fmt.Errorf("%w: its storage limit is reached (the NATS server says %q): raise the limit, or remove something", events.ErrMute, word)
 	}
-	if errors.Is(err, errNoStream) {
+	if errors.Is(err, events.ErrNoStream) {
 		return fmt.Errorf("%w: %w", events.ErrMute, err)
 	}
 	if errors.Is(err, events.ErrUnknown) {

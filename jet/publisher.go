@@ -377,7 +377,7 @@ func (p *publisher) deny(subject string, why error) (told bool) {
 // parseAck reads the server's answer to a publish.
 func parseAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		return ack{err: errNoStream}
+		return ack{err: events.ErrNoStream}
 	}
 	if stream, seq, ok := plainAck(m.Data); ok {
 		return ack{seq: seq, stream: stream}

@@ -231,7 +231,7 @@ func TestParseAck(t *testing.T) {
 		{"of a domain", `{"stream":"MR_LOG","domain":"hub","seq":7}`, "", 7, nil},
 		{"of a batch", `{"stream":"MR_LOG","seq":9,"batch":"x","count":3}`, "", 9, nil},
 		{"wrong sequence", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"MR_LOG","seq":0}`, "", 0, events.ErrConflict},
-		{"no responders", "", "503", 0, errNoStream},
+		{"no responders", "", "503", 0, events.ErrNoStream},
 		{"empty", "", "", 0, events.ErrUnknown},
 		{"cut off", `{"stream":"MR_LOG","se`, "", 0, events.ErrUnknown},
 		{"no number", `{"stream":"MR_LOG","seq":}`, "", 0, events.ErrUnknown},

@@ -249,7 +249,7 @@ func (s *Store) patiently(ctx context.Context, request func(context.Context) err
 
 // passes tells whether what hindered a request will pass by itself.
 func passes(err error) bool {
-	return says(err, codeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoStream)
+	return says(err, codeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, events.ErrNoStream)
 }
 
 // maxBatch is how many messages are asked for at once.
@@ -329,7 +329,7 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 		case "204", "404": // the end; nothing
 			return found, nil
 		case "503":
-			return nil, errNoStream
+			return nil, events.ErrNoStream
 		default:
 			return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
 		}

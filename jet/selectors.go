@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -161,7 +162,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 	for from := uint64(1); ; {
 		found, err := s.batchGet(ctx, selectorStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + ">"})
 		if err != nil {
-			if errors.Is(err, errNoStream) || errors.Is(err, nats.ErrNoResponders) {
+			if errors.Is(err, events.ErrNoStream) || errors.Is(err, nats.ErrNoResponders) {
 				return nil, nil
 			}
 			return nil, fmt.Errorf("read the declarations of selectors: %w", err)

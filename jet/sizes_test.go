@@ -161,7 +161,7 @@ func TestMuteReason(t *testing.T) {
 		{&serverError{ErrCode: codeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
 		{errors.Join(events.ErrUnknown, errors.New("waited for 8s")), "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
 			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
-		{errNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},
+		{events.ErrNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},
 	} {
 		if got := muteReason(c.err); got.Error() != c.want || !errors.Is(got, events.ErrMute) {
 			t.Errorf("of %v it says %q", c.err, got)

@@ -68,7 +68,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
-		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, errNoStream),
+		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, events.ErrNoStream),
 			says(err, codeWriteInFlight), says(err, codeSameInFlight), says(err, codeNoSuchStream):
 			// Somebody else was faster, the answer was lost, or a server process is about to make the
 			// stream again; the same one once more does no harm.

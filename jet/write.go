@@ -85,7 +85,7 @@ func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*
 			return
 		}
 		seq, err := s.pub.wait(ctx, slots[i])
-		if errors.Is(err, errNoStream) || says(err, codeWriteInFlight) {
+		if errors.Is(err, events.ErrNoStream) || says(err, codeWriteInFlight) {
 			seq, err = s.place(ctx, facts[i], check) // which waits until a stream answers
 		}
 		done(i, seq, err)
@@ -205,7 +205,7 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	pause := time.Millisecond
 	for {
 		seq, err := s.publishOnce(ctx, m)
-		if err == nil || !(says(err, codeWriteInFlight) || errors.Is(err, errNoStream)) {
+		if err == nil || !(says(err, codeWriteInFlight) || errors.Is(err, events.ErrNoStream)) {
 			return seq, err
 		}
 		select {

@@ -44,7 +44,16 @@ func (p *presence) register(ctx context.Context) error {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
 	p.node = n
-	return p.attend(ctx)
+	if err = p.attend(ctx); later(err) {
+		w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
+		return nil
+	}
+	return err
+}
+
+// later tells whether what failed may go well a moment later: a leader is elected, or an answer was lost.
+func later(err error) bool {
+	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // judge is what decides whether the node is quarantined, or released.
@@ -115,6 +124,7 @@ func (p *presence) live(ctx context.Context) error {
 		case <-poke:
 		case d := <-declared:
 			p.hear(ctx, d)
+			soon.Reset(p.next())
 			continue
 		case <-soon.C:
 		}
@@ -161,7 +171,7 @@ func (p *presence) next() time.Duration {
 		until(now.Add(proveAgain))
 	}
 	if p.routes.stale {
-		until(now.Add(proveAgain))
+		until(now.Add(p.routes.soon()))
 	}
 	if q := p.node.Quarantine; q != nil && q.Until.After(now) {
 		until(q.Until)

@@ -124,6 +124,44 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
+// A worker whose first heartbeat comes while a leader is elected begins a little later, and does not end.
+func TestFirstHeartbeatInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		ends bool
+	}{
+		"no leader": {err: events.ErrNoStream},
+		"no answer": {err: events.ErrUnknown},
+		"too late":  {err: context.DeadlineExceeded},
+		"not ours":  {err: node.ErrSuperseded, ends: true},
+		"denied":    {err: errBroken, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				s := newStore(w.log)
+				set(s, &s.beating, func() error { return c.err })
+				k, err := worker.New(s, worker.Config{Node: "a", Slots: 1, Spool: w.TempDir()})
+				if err != nil {
+					w.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(w.Context())
+				done := make(chan error, 1)
+				go func() { done <- k.Run(ctx) }()
+				pass(5 * time.Second)
+				set(s, &s.beating, nil)
+				pass(20 * time.Second)
+				if ready := w.node("a").State == node.Ready; ready == c.ends {
+					w.Errorf("ready is %v", ready)
+				}
+				stop()
+				if err := <-done; (err != nil) != c.ends {
+					w.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
 // What cannot fetch does not beat.
 func TestNoBeatWithoutFetching(t *testing.T) {
 	inBubble(t, func(w *world) {

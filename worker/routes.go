@@ -23,9 +23,19 @@ type routes struct {
 	head   uint64    // of the node, when they were chosen
 	looked time.Time // when that was
 	stale  bool      // one may have been declared since
+	vain   int       // how often in a row they could not be served
 	// heard are those that a reader may not find yet.
 	heard []task.Declaration
 }
+
+// soon is when the node looks again at routes that it could not serve: at first at once, for
+// what was just heard is stored within moments.
+func (r *routes) soon() time.Duration {
+	return min(servedAgain<<min(r.vain, 10), proveAgain)
+}
+
+// servedAgain is the first of these pauses; each is twice as long as the one before.
+const servedAgain = 5 * time.Millisecond
 
 // hear takes the word that a route was declared.
 func (p *presence) hear(ctx context.Context, d task.Declaration) {
@@ -44,15 +54,19 @@ func (p *presence) hear(ctx context.Context, d task.Declaration) {
 func (p *presence) serve(ctx context.Context, names []string) {
 	slices.Sort(names)
 	if slices.Equal(names, p.routes.names) {
+		p.routes.vain = 0
 		return
 	}
 	if err := p.offers.Also(ctx, names); err != nil {
 		p.routes.stale = true
+		if p.routes.vain++; p.routes.soon() < proveAgain {
+			return
+		}
 		p.w.log.Warn().Err(err).Msg("not all selectors that choose this node can be served; trying again")
 		return
 	}
 	p.w.log.Info().Int("routes", len(names)).Msg("serving the selectors that choose this node")
-	p.routes.names = names
+	p.routes.names, p.routes.vain = names, 0
 }
 
 // choose has the node pull from exactly those routes of selectors that it matches. The
@@ -68,6 +82,7 @@ func (p *presence) choose(ctx context.Context) {
 	declared, err := w.store.Declared(ctx)
 	if err != nil {
 		r.stale = true
+		r.vain++
 		w.log.Warn().Err(err).Msg("it cannot be seen which selectors choose this node; trying again")
 		return
 	}

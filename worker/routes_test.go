@@ -67,6 +67,35 @@ func TestNodesPullByTheirLabels(t *testing.T) {
 	})
 }
 
+// A declaration is heard before a reader finds it: the node looks again at once, then less and less often.
+func TestRouteHeardBeforeItIsFound(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.start(worker.Config{Node: "a", Labels: map[string]string{"gpu": ""}}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
+		tries := 0
+		set(a.store, &a.also, func(routes []string) error {
+			if tries++; len(routes) > 0 && tries <= 3 {
+				return errBroken
+			}
+			return nil
+		})
+		id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "gpu")}})
+		began := time.Now()
+		if now := w.ended(id); now.Node != "a" || tries != 4 {
+			t.Errorf("it ran on %q after %d tries", now.Node, tries)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it began after %v", took)
+		}
+		set(a.store, &a.also, func([]string) error { tries++; return errBroken })
+		tries = 0
+		w.submit(task.Spec{Place: task.Place{Labels: selector(w, "!fpga")}})
+		pass(time.Minute)
+		if tries < 50 || tries > 75 {
+			t.Errorf("in vain it tried %d times in a minute, want about once a second", tries)
+		}
+	})
+}
+
 // The claim holds the labels of that moment against the task: an offer that came by
 // labels which the node has lost goes back.
 func TestClaimChecksLabels(t *testing.T) {

@@ -37,6 +37,7 @@ type store struct {
 	print      func(context.Context) error     // guarded by mu; nil if printing works at once
 	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
 	proofs     int                             // guarded by mu
+	also       func([]string) error            // guarded by mu; nil if all routes can be served
 	trouble    error                           // guarded by mu
 	lives      []task.Live                     // guarded by mu
 	checkpoint task.Checkpoint                 // guarded by mu
@@ -323,6 +324,15 @@ func (o *offers) Prove(ctx context.Context) error {
 	o.s.proofs++
 	o.s.mu.Unlock()
 	return o.Offers.Prove(ctx)
+}
+
+func (o *offers) Also(ctx context.Context, routes []string) error {
+	if also := get(o.s, &o.s.also); also != nil {
+		if err := also(routes); err != nil {
+			return err
+		}
+	}
+	return o.Offers.Also(ctx, routes)
 }
 
 func (o *offers) Trouble() error { return get(o.s, &o.s.trouble) }
