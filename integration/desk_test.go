@@ -229,7 +229,7 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 	} {
 		_, one := c.Submit(t.Context(), s)
 		all := c.SubmitAll(t.Context(), []task.Submission{s}, nil)
-		copied := error(client.ErrInvalid)
+		var copied error = client.ErrInvalid
 		if s.ID == "" {
 			of, err := c.Submit(t.Context(), task.Submission{Spec: spec})
 			if err != nil {

@@ -122,7 +122,7 @@ func claim(dir int, mode uint32) error {
 	if err := unix.Fstat(dir, &st); err != nil {
 		return err
 	}
-	has := uint32(st.Mode) & 0o7777
+	has := uint32(st.Mode) & 0o7777 //nolint:unconvert // 16 bits on some systems
 	switch {
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%w: it belongs to user %d, not to user %d", ErrForeign, st.Uid, os.Geteuid())

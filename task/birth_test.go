@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -70,7 +71,7 @@ func TestBirthOnTheChain(t *testing.T) {
 	if d := Owes(k, Surroundings{}, settings); d.Who != "scheduler" || d.What != "place its next offer (born)" {
 		t.Errorf("it owes %+v", d)
 	}
-	if e, err := Decide(k, Claim{Node: "n", Session: "s", Offer: 8}, noon); err != ErrStale {
+	if e, err := Decide(k, Claim{Node: "n", Session: "s", Offer: 8}, noon); !errors.Is(err, ErrStale) {
 		t.Errorf("a claim under an offer that is a birth itself: %+v, %v", e, err)
 	}
 	if _, err := Decide(k, Claim{Node: "n", Session: "s", Offer: 8, After: 7}, noon); err != nil {

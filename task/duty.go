@@ -150,7 +150,7 @@ func oneOf(n int, one, more string) string {
 
 func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "node " + t.Node, What: fmt.Sprintf("run attempt %d to its end and extend its lease at least every %v", t.Attempt, s.AckWait)}
-	lost := "the attempt is declared lost and offered again"
+	var lost string
 	if t.State == Cancelling {
 		d.What = "stop the process and confirm that it is gone"
 		d.By = t.CancelBy

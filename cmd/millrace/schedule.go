@@ -350,8 +350,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 	c.Flags().IntVar(&limit, "limit", 20, "how many of those, the latest")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		from, err := parsePast(since, a.now())
-		if err != nil {
+		if _, err := parsePast(since, a.now()); err != nil { // before anything is asked
 			return misuse(c, "--since: %w", err)
 		}
 		if limit < 1 || limit > 1000 {
@@ -362,7 +361,8 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 			return err
 		}
 		defer cl.Close()
-		if from, err = parsePast(since, a.now()); err != nil { // once more, by the log's time
+		from, err := parsePast(since, a.now()) // by the log's time
+		if err != nil {
 			return misuse(c, "--since: %w", err)
 		}
 		asking, cancel := a.asking(c.Context())

@@ -138,7 +138,8 @@ func (p *place) enter(name string, body func(*resident)) *resident {
 	r := &resident{actor: &actor{name: name}}
 	r.next, r.stop = iter.Pull(func(yield func(*call) bool) {
 		defer func() {
-			if e := recover(); e != nil && e != errGone {
+			e := recover()
+			if err, is := e.(error); e != nil && !(is && errors.Is(err, errGone)) {
 				panic(e)
 			}
 		}()

@@ -18,7 +18,7 @@ func freeBytes(dir string) (int64, bool) {
 	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 {
 		return 0, false
 	}
-	return int64(s.Bavail) * int64(s.Bsize), true
+	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // 32 bits on some processors
 }
 
 // stateOf is which file it is, and when its state last changed.

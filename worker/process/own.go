@@ -44,7 +44,7 @@ func reclaim(dir string) error {
 	if err := each(dir, func(_ *os.Root, p string, info fs.FileInfo) error {
 		if s, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode().IsRegular() && s.Nlink > 1 {
 			if _, seen := left[s.Ino]; !seen {
-				left[s.Ino] = uint64(s.Nlink)
+				left[s.Ino] = names(info)
 			}
 			if left[s.Ino]--; left[s.Ino] == 0 {
 				delete(left, s.Ino)
@@ -81,7 +81,7 @@ func each(dir string, do func(root *os.Root, p string, info fs.FileInfo) error) 
 
 func names(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Nlink)
+		return uint64(s.Nlink) //nolint:unconvert // 16 or 32 bits on some systems
 	}
 	return 1
 }
