@@ -134,7 +134,7 @@ func codeOf(err error) string {
 		return "413"
 	case errors.As(err, new(busy)):
 		return "503"
-	case full, errors.Is(err, jet.ErrMute):
+	case full, errors.Is(err, events.ErrMute):
 		return "507"
 	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
 		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):

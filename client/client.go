@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
@@ -16,8 +17,8 @@ import (
 	"millrace/task"
 )
 
-// Options say how to reach the NATS server that holds Millrace, in the words of
-// the nats command line. See [jet.ConnectConfig] for each field.
+// Options say how to reach the NATS server that holds Millrace, in the words of the nats command
+// line. See [jet.ConnectConfig] for each field, and [FindServer] for what counts if they are empty.
 type Options = jet.ConnectConfig
 
 // Client speaks to Millrace. It is safe for concurrent use.
@@ -28,22 +29,16 @@ type Client struct {
 	desk  *desk.Desk
 }
 
-// Connect connects to a NATS server and opens the log in it. The error says what
-// could not be reached; it wraps [jet.ErrNoMillrace] if no log is there, and [jet.ErrElecting] if
+// Connect connects to the NATS server that o and the environment name, or to the `millrace dev` that
+// this user runs here ([FindServer] has the whole rule), and opens the log in it. The error says what
+// could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or [jet.ErrElecting] if
 // the servers of a cluster had not elected a leader within the time of [jet.Patience].
 func Connect(ctx context.Context, o Options) (*Client, error) {
-	nc, err := jet.Connect(o)
+	t, err := FindServer(o)
 	if err != nil {
 		return nil, err
 	}
-	store, err := jet.Attach(ctx, nc, jet.WithClock(o.Clock), jet.WithPatience(o.Patience))
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	c := New(store, "")
-	c.own = nc
-	return c, nil
+	return t.Connect(ctx)
 }
 
 // New returns a client of a store that is open already and stays the caller's.

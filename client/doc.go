@@ -2,7 +2,7 @@
 // them, waits for them, cancels them, and gives a worker (package
 // millrace/worker) what it needs to run them.
 //
-//	c, err := client.Connect(ctx, client.Options{Server: "nats://127.0.0.1:4222"})
+//	c, err := client.Connect(ctx, client.Options{}) // $NATS_URL, or the running `millrace dev`
 //	…
 //	defer c.Close()
 //	t, err := c.Submit(ctx, task.Submission{Job: "resize"})

@@ -17,6 +17,6 @@ type Health struct {
 
 // AskHealth asks a server of Millrace how things stand, on a connection of its own: that is made
 // even if the log cannot be opened. The error wraps [jet.ErrNoService] if there is no such server.
-func AskHealth(ctx context.Context, o Options) (h Health, err error) {
-	return h, jet.AskOnce(ctx, o, HealthSubject, struct{}{}, &h)
+func (t Target) AskHealth(ctx context.Context) (h Health, err error) {
+	return h, jet.AskOnce(ctx, t.Options, HealthSubject, struct{}{}, &h)
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"net"
 
-	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
+
+	"millrace/jet/natscontext"
 )
 
 // Unreachable tells whether an error of [Connect], or of a call later on, means
@@ -25,9 +26,5 @@ func Denied(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// SelectedContext is the context that the nats command line uses when it is
-// told nothing else; "" if none is selected.
-func SelectedContext() string { return natscontext.SelectedContext() }
-
 // Contexts are the names of the contexts of the nats command line.
-func Contexts() []string { return natscontext.KnownContexts() }
+func Contexts() []string { return natscontext.Known() }

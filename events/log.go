@@ -18,6 +18,8 @@ var (
 	ErrUnknown = errors.New("no answer: it may or may not be recorded")
 	// ErrNoStream: the log was removed, or its leader is changing; nothing was recorded.
 	ErrNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")
+	// ErrMute: what is written to the log, or to what is kept beside it, is not stored.
+	ErrMute = errors.New("the log takes no messages")
 	// ErrOnChain: the birth of a task that a signal holds is no offer; it is appended to the task's chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )

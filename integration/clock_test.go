@@ -10,7 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -24,7 +24,7 @@ const clockError = 5 * time.Second
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3*time.Second)
-	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

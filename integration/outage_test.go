@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -107,7 +107,7 @@ func TestKilledServer(t *testing.T) {
 func TestNoScheduler(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2*time.Second)
-	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/schedule"
@@ -24,7 +25,7 @@ import (
 // openLog opens a log on a server of its own, in this process.
 func openLog(t testing.TB) *jet.Store {
 	t.Helper()
-	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir(), Log: zerolog.Nop()})
+	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +338,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 func TestTicksOfAKilledScheduler(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3*time.Second)
-	nats, err := jet.StartServer(jet.ServerConfig{Dir: p.path("nats")})
+	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/jet/embed"
 	"millrace/node"
 )
 
@@ -12,7 +13,7 @@ import (
 // connection was cut, and it is told when it may have missed one.
 func TestWatchBeats(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, ServerConfig{})
+	server := startServer(t, embed.Config{})
 	nc := connect(t, server.URL())
 	s := openStore(t, nc, Layout{})
 	gone, lost := make(chan node.ID, 10), make(chan struct{}, 10)

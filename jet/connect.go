@@ -1,18 +1,16 @@
 package jet
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"millrace/jet/natscontext"
 	"millrace/logclock"
 )
 
@@ -21,16 +19,18 @@ import (
 type ConnectConfig struct {
 	// Server is one URL or several, separated by commas.
 	Server string
-	// Context names a context of the nats command line, or is a file's path.
+	// Context names a context of the nats command line, or is the path of a file, with a slash in it.
 	Context string
 	User    string
 	// Password belongs to User; a User without one is a token.
 	Password string
-	Creds    string // file
-	NKey     string // file with a seed
-	TLSCert  string // file
-	TLSKey   string // file
-	TLSCA    string // file
+	// Token takes the place of User and Password.
+	Token   string
+	Creds   string // file
+	NKey    string // file with a seed
+	TLSCert string // file
+	TLSKey  string // file
+	TLSCA   string // file
 	// InboxPrefix is what the subjects of answers begin with: those that this user may listen
 	// to and others may not. Default: that of the context, or "_INBOX".
 	InboxPrefix string
@@ -51,34 +51,46 @@ func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 	if cfg.Timeout > 0 {
 		opts = append(opts, nats.Timeout(cfg.Timeout))
 	}
-	var settings []natscontext.Option
-	add := func(value string, option func(string) natscontext.Option) {
-		if value != "" {
-			settings = append(settings, option(value))
-		}
+	context, err := cfg.settled()
+	if err != nil {
+		return nil, err
 	}
-	add(cfg.Server, natscontext.WithServerURL)
-	if cfg.Password == "" {
-		add(cfg.User, natscontext.WithToken)
-	} else {
-		add(cfg.User, natscontext.WithUser)
-		add(cfg.Password, natscontext.WithPassword)
-	}
-	add(cfg.Creds, natscontext.WithCreds)
-	add(cfg.NKey, natscontext.WithNKey)
-	add(cfg.TLSCert, natscontext.WithCertificate)
-	add(cfg.TLSKey, natscontext.WithKey)
-	add(cfg.TLSCA, natscontext.WithCA)
-	add(cfg.InboxPrefix, natscontext.WithInboxPrefix)
-	c, err := natscontext.New(cfg.Context, cfg.Context != "", settings...)
+	servers, who, err := context.Reach()
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", cfg.Context, err)
 	}
-	nc, err := c.Connect(opts...)
+	nc, err := nats.Connect(servers, append(who, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", Nameless(c.ServerURL()), err)
+		return nil, fmt.Errorf("connect to %s: %w", Nameless(servers), err)
 	}
 	return nc, nil
+}
+
+// settled is the context with what else is said set over it. Whoever says who one is means
+// none of the credentials that the context has.
+func (cfg *ConnectConfig) settled() (c natscontext.Context, err error) {
+	if cfg.Context != "" {
+		if c, err = natscontext.Load(cfg.Context); err != nil {
+			return c, err
+		}
+	}
+	if cfg.User+cfg.Token+cfg.Creds+cfg.NKey != "" {
+		c.User, c.Password, c.Token, c.Creds, c.NKey, c.UserJWT, c.UserSeed = "", "", "", "", "", "", ""
+	}
+	user, token := cfg.User, cfg.Token
+	if cfg.Password == "" {
+		user, token = "", cmp.Or(token, user)
+	}
+	for _, f := range []struct {
+		to   *string
+		said string
+	}{
+		{&c.URL, cfg.Server}, {&c.User, user}, {&c.Password, cfg.Password}, {&c.Token, token}, {&c.Creds, cfg.Creds}, {&c.NKey, cfg.NKey},
+		{&c.Cert, cfg.TLSCert}, {&c.Key, cfg.TLSKey}, {&c.CA, cfg.TLSCA}, {&c.InboxPrefix, cfg.InboxPrefix},
+	} {
+		*f.to = cmp.Or(f.said, *f.to)
+	}
+	return c, nil
 }
 
 // Nameless is the addresses of servers, separated by commas, without the user, password or token in
@@ -135,54 +147,4 @@ func Resilient(name string, log zerolog.Logger) []nats.Option {
 func reconnectDelay(attempts int) time.Duration {
 	d := min(100*time.Millisecond<<min(attempts, 4), time.Second)
 	return d/2 + rand.N(d/2)
-}
-
-// contextMark begins the description of a context that a server of Millrace has left, by which it
-// knows that it may replace it.
-const contextMark = "Millrace, data in "
-
-// LendContext leaves a context with which the nats command line of this user reaches the server, in
-// that command's own form and readable for the user alone. TakeBack removes it, unless another
-// server has taken the name since. A context of that name that no server of Millrace has left
-// stays as it is, and is an error.
-func (s *Server) LendContext(name string) (takeBack func(), err error) {
-	if !s.own {
-		return nil, errors.New("only a credential that the server has made itself is handed on")
-	}
-	if natscontext.IsKnown(name) {
-		old, err := natscontext.New(name, true)
-		if err != nil || !strings.HasPrefix(old.Description(), contextMark) {
-			return nil, fmt.Errorf("there is a context %q that is somebody's own", name)
-		}
-	}
-	dir, err := filepath.Abs(s.cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	settings := []natscontext.Option{
-		natscontext.WithServerURL(s.Address()), natscontext.WithUser(s.cfg.Auth.User), natscontext.WithPassword(s.cfg.Auth.Password),
-		natscontext.WithDescription(contextMark + dir),
-	}
-	if s.cfg.TLSCert != "" {
-		ca, err := filepath.Abs(s.cfg.TLSCert)
-		if err != nil {
-			return nil, err
-		}
-		settings = append(settings, natscontext.WithCA(ca))
-	}
-	c, err := natscontext.New(name, false, settings...)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Save(name); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(c.Path(), 0o600); err != nil { // an older one may have been wider
-		return nil, err
-	}
-	return func() {
-		if now, err := natscontext.New(name, true); err == nil && now.Password() == s.cfg.Auth.Password && now.ServerURL() == s.Address() {
-			_ = os.Remove(now.Path()) // not natscontext's own way, which refuses the one that is selected
-		}
-	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -60,7 +61,7 @@ func TestLeaderStepsDown(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := must(StartServer(ServerConfig{Dir: dir}))(t)
+	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
 	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
 	r := recorder(s)
@@ -125,7 +126,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 	<-half
 	srv.Stop()
-	srv = must(StartServer(ServerConfig{Dir: dir, Port: port}))(t)
+	srv = must(embed.Start(embed.Config{Dir: dir, Port: port}))(t)
 	t.Cleanup(srv.Stop)
 	back := time.Now()
 	writers.Wait()
@@ -153,7 +154,7 @@ func TestServerRestarts(t *testing.T) {
 func TestServerRestartsWhileIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := must(StartServer(ServerConfig{Dir: dir}))(t)
+	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
 	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
 	other := openStore(t, connect(t, srv.URL()), Layout{})
@@ -170,7 +171,7 @@ func TestServerRestartsWhileIdle(t *testing.T) {
 		got <- offer
 	}()
 	srv.Stop()
-	srv = must(StartServer(ServerConfig{Dir: dir, Port: port}))(t)
+	srv = must(embed.Start(embed.Config{Dir: dir, Port: port}))(t)
 	t.Cleanup(srv.Stop)
 	back := time.Now()
 	if err := held.Extend(within(t)); err != nil { // the lease is kept

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -97,7 +98,7 @@ func TestGroupTakesASubjectOnce(t *testing.T) {
 // A batch whose answer is lost may be stored, so none of it is written again.
 func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	t.Parallel()
-	s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), time.Second, Layout{SyncAlways: true})
+	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), time.Second, Layout{SyncAlways: true})
 	t.Cleanup(s.nc.Close)
 	var deaf atomic.Bool
 	deafen(t, s.pub, deaf.Load)
@@ -202,7 +203,7 @@ func make200k() []byte {
 // What a caller gives up on does not disturb who comes after it.
 func TestPlaceAllEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, ServerConfig{})
+	srv := startServer(t, embed.Config{})
 	v := newValve()
 	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), Layout{})
 	facts := make([]*events.Fact, 10)

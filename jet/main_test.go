@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -78,12 +79,12 @@ func must[T any](v T, err error) func(t testing.TB) T {
 }
 
 // startServer starts a server that stops with the test.
-func startServer(t testing.TB, cfg ServerConfig) *Server {
+func startServer(t testing.TB, cfg embed.Config) *embed.Server {
 	t.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	s, err := StartServer(cfg)
+	s, err := embed.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func openStore(t testing.TB, nc *nats.Conn, layout Layout) *Store {
 // newStore opens a store on a server of its own.
 func newStore(t testing.TB, layout Layout) *Store {
 	t.Helper()
-	nc := must(startServer(t, ServerConfig{SyncAlways: layout.SyncAlways}).Connect())(t)
+	nc := must(startServer(t, embed.Config{SyncAlways: layout.SyncAlways}).Connect())(t)
 	t.Cleanup(nc.Close)
 	return openStore(t, nc, layout)
 }
@@ -274,8 +275,25 @@ func newTestServer(conf string, failed chan string) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns.SetLoggerV2(&serverLog{log: zerolog.Nop(), fatal: failed}, false, false, false)
+	ns.SetLoggerV2(serverLog(failed), false, false, false)
 	return ns, nil
+}
+
+// serverLog hears why a server does not start, and nothing else.
+type serverLog chan string
+
+func (serverLog) Noticef(string, ...any) {}
+func (serverLog) Warnf(string, ...any)   {}
+func (serverLog) Errorf(string, ...any)  {}
+func (serverLog) Debugf(string, ...any)  {}
+func (serverLog) Tracef(string, ...any)  {}
+
+// Fatalf must not end the process.
+func (l serverLog) Fatalf(format string, v ...any) {
+	select {
+	case l <- fmt.Sprintf(format, v...):
+	default:
+	}
 }
 
 func freePorts(n int) ([]int, error) {

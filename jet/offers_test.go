@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -295,7 +296,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 
 func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
-	nc := must(startServer(t, ServerConfig{}).Connect())(t)
+	nc := must(startServer(t, embed.Config{}).Connect())(t)
 	t.Cleanup(nc.Close)
 	requests := make(chan struct{}, 1000)
 	must(nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT.NONE.none", func(m *nats.Msg) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"millrace/jet/embed"
 )
 
 // writeCounter is a way to the server that counts writes.
@@ -33,7 +35,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 func TestManyPublishesShareWrites(t *testing.T) {
 	t.Parallel()
 	w := &writeCounter{}
-	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL(), nats.SetCustomDialer(w)), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL(), nats.SetCustomDialer(w)), Layout{})
 	const writers, length = 256, 8
 	before := w.writes.Load()
 	var wg sync.WaitGroup
@@ -59,7 +61,7 @@ func TestManyPublishesShareWrites(t *testing.T) {
 // newIdleOutlet returns an outlet that does not run yet, and what is published.
 func newIdleOutlet(t *testing.T, refuse func(parcel, error)) (*outlet, *nats.Subscription) {
 	t.Helper()
-	nc := connect(t, startServer(t, ServerConfig{}).URL())
+	nc := connect(t, startServer(t, embed.Config{}).URL())
 	return newOutlet(nc, refuse), must(nc.SubscribeSync("out.>"))(t)
 }
 
@@ -111,7 +113,7 @@ func TestRefusedIsTold(t *testing.T) {
 
 func TestAckOnAClosedStore(t *testing.T) {
 	t.Parallel()
-	s := must(Open(within(t), connect(t, startServer(t, ServerConfig{}).URL()), Layout{}))(t)
+	s := must(Open(within(t), connect(t, startServer(t, embed.Config{}).URL()), Layout{}))(t)
 	l := &lease{store: s, reply: "out.ack"}
 	s.Close()
 	if err := l.Ack(); !errors.Is(err, errClosed) {

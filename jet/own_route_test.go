@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -170,7 +171,7 @@ func TestProofBehindABacklog(t *testing.T) {
 // The reason of each interruption is told; silence is found out.
 func TestOffersTellOfTrouble(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, ServerConfig{})
+	server := startServer(t, embed.Config{})
 	nc := connect(t, server.URL())
 	s := openStore(t, nc, Layout{})
 	o := offersOf(t, s, "default", "@n1")

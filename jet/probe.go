@@ -18,7 +18,7 @@ import (
 // last one is kept. So an installation that works is only asked, and one that is idle writes once in
 // that time, however many of its processes want to know.
 //
-// The error says in words what a person can do; it wraps [ErrMute] if the log did not store the
+// The error says in words what a person can do; it wraps [events.ErrMute] if the log did not store the
 // message, and says what the server said, if it said anything before ctx ended.
 func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	stream, err := s.js.Stream(ctx, LogStream)
@@ -49,16 +49,16 @@ func muteReason(err error) error {
 		return nil
 	}
 	if word, full := Full(err); full {
-		return fmt.Errorf("%w: its storage limit is reached (the NATS server says %q): raise the limit, or remove something", ErrMute, word)
+		return fmt.Errorf("%w: its storage limit is reached (the NATS server says %q): raise the limit, or remove something", events.ErrMute, word)
 	}
 	if errors.Is(err, events.ErrNoStream) {
-		return fmt.Errorf("%w: %w", ErrMute, err)
+		return fmt.Errorf("%w: %w", events.ErrMute, err)
 	}
 	if errors.Is(err, events.ErrUnknown) {
 		return fmt.Errorf("%w: the NATS server does not answer to a write, as if its disk had been full: make room there; "+
-			"`millrace server` and `dev` then start their own server again, any other nats-server has to be restarted", ErrMute)
+			"`millrace server` and `dev` then start their own server again, any other nats-server has to be restarted", events.ErrMute)
 	}
-	return fmt.Errorf("%w: %w", ErrMute, err)
+	return fmt.Errorf("%w: %w", events.ErrMute, err)
 }
 
 // Full tells whether an error of any call is the server's word that a stream, the account or the

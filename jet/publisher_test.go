@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -85,7 +86,7 @@ func deafen(t *testing.T, p *publisher, lose func() bool) {
 
 func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, ServerConfig{})
+	srv := startServer(t, embed.Config{})
 	v := newValve()
 	s := newImpatientStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), 500*time.Millisecond, Layout{})
 	look := openStore(t, connect(t, srv.URL()), Layout{})
@@ -119,7 +120,7 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []Layout{{}, {SyncAlways: true}} {
-		s := newImpatientStore(t, must(startServer(t, ServerConfig{}).Connect())(t), 50*time.Millisecond, layout)
+		s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 50*time.Millisecond, layout)
 		t.Cleanup(s.nc.Close)
 		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that of the subscription
 		deafen(t, s.pub, func() bool { return rng.IntN(2) == 0 })
@@ -180,7 +181,7 @@ func checkHands(t *testing.T, s *Store, id task.ID, n int) {
 func TestCloseEndsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []Layout{{}, {SyncAlways: true}} {
-		srv := startServer(t, ServerConfig{})
+		srv := startServer(t, embed.Config{})
 		v := newValve()
 		nc := connect(t, srv.URL(), nats.SetCustomDialer(v))
 		s := must(Open(within(t), nc, layout))(t)
@@ -312,7 +313,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 // place of whoever has the slot by then.
 func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	p := &publisher{nc: s.nc, prefix: "_INBOX.x."}
 	first := must(p.reserve("x"))(t)
 	p.release(first.slot)
@@ -334,7 +335,7 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 // given before; the publisher waits no longer for them than it takes to be sure that no other follows.
 func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	publish := func(n int) error {
 		_, err := s.pub.publish(within(t), &nats.Msg{Subject: outputPrefix + fmt.Sprint(n), Data: []byte("x")})
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -28,35 +29,13 @@ func TestSharesLeaveRoomForTheLog(t *testing.T) {
 	}
 }
 
-func TestStoreLimit(t *testing.T) {
-	t.Parallel()
-	const mb, gb = 1 << 20, 1 << 30
-	for _, c := range []struct{ used, free, want int64 }{
-		{0, 100 * gb, 99 * gb},            // 1 GiB is left alone
-		{50 * gb, 50 * gb, 99 * gb},       // the same after a restart, however much is there
-		{0, 24 * mb, 24*mb - 24*mb/10},    // a tenth of a small disk
-		{99 * gb, 10 * mb, 99*gb + 5*mb},  // nearly full: it still takes something
-		{99 * gb, 0, 99 * gb},             // full: nothing more
-		{0, 0, 0},                         // what the server takes for "as much as there is"
-		{10 * gb, 1 * gb, 10*gb + gb/2},   // half of what is free
-		{1 * gb, 4 * gb, 5*gb - 5*gb/10},  // a tenth of both together
-		{0, 10 * gb, 10*gb - 1*gb},        // where a tenth is 1 GiB
-		{30 * mb, 30 * mb, 60*mb - 6*mb},  // small, half full
-		{90 * mb, 10 * mb, 100*mb - 5*mb}, // small, nearly full
-	} {
-		if got := storeLimit(c.used, c.free); got != c.want {
-			t.Errorf("with %d used and %d free the streams may hold %d, want %d", c.used, c.free, got, c.want)
-		}
-	}
-}
-
 // A task that prints without end fills the stream of output, and nothing else: whatever is
 // said about tasks and nodes still has room. Both kinds of servers: one that knows how much it may
 // hold, and one that has to be asked by trying.
 func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 	t.Parallel()
 	const store = 40 << 20
-	own := startServer(t, ServerConfig{Store: store})
+	own := startServer(t, embed.Config{Store: store})
 	other := must(newTestServer("listen: 127.0.0.1:-1\njetstream {max_file: 40MB, store_dir: "+strconv.Quote(t.TempDir())+"}", make(chan string, 1)))(t)
 	other.Start()
 	t.Cleanup(func() { other.Shutdown(); other.WaitForShutdown() })
@@ -120,7 +99,7 @@ func randomLines(t *testing.T, id task.ID, n int) task.Lines {
 // A bound does not throw away what nobody can have again.
 func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	id := submit(t, s, "default")
 	keep := func(i int) error {
 		return s.Keep(within(t), task.Records{Task: id, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{[]byte(strconv.Itoa(i))}})
@@ -151,7 +130,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 // A proof writes only if nobody has written lately, and what it writes takes no more room each time.
 func TestTakes(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, ServerConfig{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	submit(t, s, "default")
 	last := func() uint64 { return must(s.Last(within(t)))(t) }
 	before := last()
@@ -184,7 +163,7 @@ func TestMuteReason(t *testing.T) {
 			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
 		{events.ErrNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},
 	} {
-		if got := muteReason(c.err); got.Error() != c.want || !errors.Is(got, ErrMute) {
+		if got := muteReason(c.err); got.Error() != c.want || !errors.Is(got, events.ErrMute) {
 			t.Errorf("of %v it says %q", c.err, got)
 		}
 	}

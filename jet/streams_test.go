@@ -3,9 +3,12 @@ package jet
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"millrace/jet/embed"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -46,5 +49,39 @@ func TestForming(t *testing.T) {
 				t.Errorf("%s: %v after %d calls and %v, told %d times; want %v after %d, told %d times", c.name, err, calls, time.Since(began), said, c.want, c.calls, c.said)
 			}
 		})
+	}
+}
+
+func TestDataSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "when", "needed")
+	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
+	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: 7 * time.Second, SyncAlways: true})
+	id := submit(t, s, "default")
+	seq := must(s.Append(within(t), newFact(id, note("x")), 0))(t)
+	srv.Stop()
+
+	srv = startServer(t, embed.Config{Dir: dir})
+	s = openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute}) // a layout has no effect on what exists
+	if records := must(s.Task(within(t), id))(t); len(records) != 2 || records[1].Seq != seq {
+		t.Errorf("after a restart the task has the records %+v", records)
+	}
+	if s.AckWait() != 7*time.Second || s.group == nil {
+		t.Errorf("after a restart the lease is %v, groups %v; want what the log was made with", s.AckWait(), s.group != nil)
+	}
+}
+
+func TestNoJetStream(t *testing.T) {
+	t.Parallel()
+	ns := must(newTestServer("listen: 127.0.0.1:-1", make(chan string, 1)))(t)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	ctx, cancel := context.WithTimeout(within(t), 5*time.Second)
+	defer cancel()
+	if _, err := Open(ctx, connect(t, ns.ClientURL()), Layout{}); !errors.Is(err, ErrNoJetStream) {
+		t.Errorf("Open on a server without JetStream: %v, want ErrNoJetStream", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -53,7 +54,7 @@ func TestTold(t *testing.T) {
 // A lease goes on in another process by its token.
 func TestResumedLease(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, ServerConfig{})
+	server := startServer(t, embed.Config{})
 	s := openStore(t, connect(t, server.URL()), Layout{AckWait: time.Second})
 	submit(t, s, "default")
 	offers := offersOf(t, s, "default")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/jet/embed"
 )
 
 // BenchmarkDelivery compares ways in which an offer can reach a node that has a free place:
@@ -85,7 +87,7 @@ func BenchmarkDelivery(b *testing.B) {
 		},
 	} {
 		b.Run(name+"/idle", func(b *testing.B) {
-			nc := connect(b, startServer(b, ServerConfig{}).URL())
+			nc := connect(b, startServer(b, embed.Config{}).URL())
 			s := openStore(b, nc, Layout{AckWait: time.Minute})
 			arrived := make(chan time.Time, 1)
 			wake := deliver(b, s, nc, func(ack func() error) {
@@ -106,7 +108,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 		})
 		b.Run(name+"/drain", func(b *testing.B) {
-			nc := connect(b, startServer(b, ServerConfig{}).URL())
+			nc := connect(b, startServer(b, embed.Config{}).URL())
 			s := openStore(b, nc, Layout{AckWait: time.Minute})
 			placeAll(b, s, b.N)
 			arrived := make(chan bool, places)

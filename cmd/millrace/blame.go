@@ -7,7 +7,6 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
 )
 
 // blameTime is how long it may take to ask why something was not answered.
@@ -28,14 +27,14 @@ func (a *app) blame(ctx context.Context, err error) error {
 	if errors.Is(err, events.ErrUnknown) {
 		why += "; what was asked for may or may not be recorded"
 	}
-	return &fault{code: exitMute, err: errors.New(why), hint: faultOf(jet.ErrMute).hint}
+	return &fault{code: exitMute, err: errors.New(why), hint: faultOf(events.ErrMute).hint}
 }
 
 // mute is why the log takes no messages, as a millrace server says; "" if it does, or if no server says so.
-func mute(ctx context.Context, o client.Options) string {
+func mute(ctx context.Context, t client.Target) string {
 	ctx, cancel := context.WithTimeout(ctx, blameTime)
 	defer cancel()
-	health, err := client.AskHealth(ctx, o)
+	health, err := t.AskHealth(ctx)
 	if err != nil {
 		return ""
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +14,8 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
-	"millrace/local"
+	"millrace/jet/natscontext"
 )
-
-// defaultServer is where a NATS server listens if nothing else is known.
-const defaultServer = "nats://127.0.0.1:4222"
 
 // defaultTimeout bounds one exchange with the server.
 const defaultTimeout = 5 * time.Second
@@ -40,7 +35,7 @@ type connection struct {
 func (c *connection) texts() []connectionFlag {
 	return []connectionFlag{
 		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
-		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or a file", &c.context},
+		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or the path of one with a slash in it", &c.context},
 		{"user", "", "NATS_USER", "`name` of the user", &c.user},
 		{"password", "", "NATS_PASSWORD", "", &c.password},
 		{"password-file", "", "NATS_PASSWORD_FILE", "`file` with the password of the user, which may also stand in $NATS_PASSWORD", &c.passwordFile},
@@ -68,87 +63,32 @@ func (c *connection) flags(fs *pflag.FlagSet) {
 	c.set = fs
 }
 
-// fill takes from the environment what no flag says. A flag that says where the
-// server is silences the environment's other word on it.
-func (c *connection) fill(getenv func(string) string) error {
-	for _, f := range c.texts() {
-		other := map[string]string{"server": "context", "context": "server"}[f.name]
-		if c.set.Changed(f.name) || other != "" && c.set.Changed(other) {
-			continue
-		}
-		*f.value = getenv(f.env)
-	}
-	if text := getenv("NATS_TIMEOUT"); text != "" && !c.set.Changed("timeout") {
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return &fault{code: exitUsage, err: fmt.Errorf("$NATS_TIMEOUT is %q, want a duration such as 5s", text)}
-		}
-		c.timeout, c.bounded = d, true
-	}
-	if c.timeout <= 0 {
-		return &fault{code: exitUsage, err: fmt.Errorf("--timeout is %v, want more than 0", c.timeout)}
-	}
-	c.bounded = c.bounded || c.set.Changed("timeout")
-	return c.readSecrets()
-}
-
-// target is the server that a command talks to.
-type target struct {
-	options client.Options
-	// name is what to call it in a message. It holds no secret.
-	name string
-	// dev is whether it is a `millrace dev` that was found on this machine.
-	dev bool
-	// chosen is whether somebody has said which server: a flag, the environment, or a context that is selected.
-	chosen bool
-}
-
-// resolve decides which server to talk to; connectionPage says how.
-func (a *app) resolve() (target, error) {
+// resolve decides which server to talk to, by the flags and by the rule that programs share.
+func (a *app) resolve() (client.Target, error) {
 	c := &a.conn
-	if err := c.fill(os.Getenv); err != nil {
-		return target{}, err
+	o, err := c.options()
+	if err != nil {
+		return client.Target{}, err
 	}
-	t := target{options: client.Options{
-		Server: c.server, Context: c.context, User: c.user, Password: c.password, Creds: c.creds, NKey: c.nkey,
-		TLSCert: c.tlsCert, TLSKey: c.tlsKey, TLSCA: c.tlsCA, InboxPrefix: c.inboxPrefix, Timeout: c.timeout, Name: "millrace command line", Log: a.logger(), Clock: a.clock,
-	}}
-	selected := client.SelectedContext()
+	o.Name, o.Log, o.Clock = "millrace command line", a.logger(), a.clock
+	t, err := client.FindServer(o)
+	if err != nil {
+		return t, err
+	}
+	if t.Options.Timeout > 0 {
+		c.timeout, c.bounded = t.Options.Timeout, true
+	} else {
+		t.Options.Timeout = c.timeout
+	}
 	switch {
-	case c.server != "":
-		t.name, t.chosen = jet.Nameless(c.server), true
-	case c.context != "":
-		t.name, t.chosen = fmt.Sprintf("the server of context %q", c.context), true
-	default:
-		found, others, err := local.Find()
-		switch {
-		case err == nil:
-			t.options.Server, t.name, t.dev = found.URL, jet.Nameless(found.URL), found.Role == roleDev
-			if others > 0 {
-				a.note("using the newest of %d servers that run here, that of %s; --server chooses another one", others+1, found.Data)
-			} else if selected != "" {
-				a.note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", found.Role, found.Data, selected, selected)
-			}
-		case !errors.Is(err, local.ErrNone):
-			return target{}, err
-		case selected != "":
-			t.options.Context, t.name, t.chosen = selected, fmt.Sprintf("the server of context %q (selected)", selected), true
-		default:
-			a.fallBack(&t)
-		}
+	case t.Others > 0:
+		a.note("using the newest of %d servers that run here, that of %s; --server chooses another one", t.Others+1, t.Running.Data)
+	case t.Passed != "":
+		a.note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", t.Running.Role, t.Running.Data, t.Passed, t.Passed)
+	case t.Withheld:
+		a.note("nobody has said where the server is, so the credentials are not offered to %s; say it with --server or $NATS_URL", t.Name)
 	}
 	return t, nil
-}
-
-// fallBack goes where a NATS server mostly listens. Whoever does listen there has asked for no
-// secrets, so it is offered none.
-func (a *app) fallBack(t *target) {
-	o := &t.options
-	if o.User+o.Password+o.Creds+o.NKey+o.TLSCert+o.TLSKey != "" {
-		a.note("nobody has said where the server is, so the credentials are not offered to %s; say it with --server or $NATS_URL", defaultServer)
-	}
-	o.User, o.Password, o.Creds, o.NKey, o.TLSCert, o.TLSKey = "", "", "", "", "", ""
-	o.Server, t.name = defaultServer, defaultServer
 }
 
 // connect connects to the server that flags and environment choose.
@@ -157,27 +97,27 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.dev, a.reached = t.dev, nil
-	t.options.Patience = a.patience(t)
-	opening, cancel := context.WithTimeout(ctx, max(a.conn.timeout, t.options.Patience.For))
+	a.dev, a.reached = t.Running.Role == roleDev, nil
+	t.Options.Patience = a.patience(t)
+	opening, cancel := context.WithTimeout(ctx, max(a.conn.timeout, t.Options.Patience.For))
 	defer cancel()
-	c, err := client.Connect(opening, t.options)
+	c, err := t.Connect(opening)
 	switch {
 	case err == nil:
 		a.now = c.Now
-		a.reached = &t.options
+		a.reached = &t
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, jet.ErrElecting):
-		return nil, electing(t.name, err)
+		return nil, electing(t.Name, err)
 	case client.Denied(err):
-		return nil, &fault{code: exitNoServer, err: fmt.Errorf("%s refuses these credentials: %w", t.name, err),
+		return nil, &fault{code: exitNoServer, err: fmt.Errorf("%s refuses these credentials: %w", t.Name, err),
 			hint: hint(whoYouAre)}
 	case client.Unreachable(err):
-		return nil, noServer(t.name, err)
+		return nil, noServer(t.Name, err)
 	}
-	return nil, a.badConnection(err)
+	return nil, badConnection(t.Options, err)
 }
 
 // online makes the RunE of a command of a server.
@@ -209,17 +149,15 @@ func (a *app) brief(do func(ctx context.Context, cl *client.Client, args []strin
 }
 
 // badConnection explains an error that comes before any server was asked.
-func (a *app) badConnection(err error) error {
-	c := &a.conn
-	known := client.Contexts()
-	if _, noFile := os.Stat(c.context); c.context != "" && noFile != nil && !slices.Contains(known, c.context) {
+func badConnection(o client.Options, err error) error {
+	if errors.Is(err, natscontext.ErrUnknown) {
 		there := "there are none; `nats context add` makes one"
-		if len(known) > 0 {
+		if known := client.Contexts(); len(known) > 0 {
 			there = "there are " + strings.Join(known, ", ")
 		}
-		return &fault{code: exitNotFound, err: fmt.Errorf("no context of the nats command line is called %q", c.context), hint: hint("%s", there)}
+		return &fault{code: exitNotFound, err: fmt.Errorf("no context of the nats command line is called %q", o.Context), hint: hint("%s", there)}
 	}
-	if c.creds+c.nkey+c.tlsCert+c.tlsKey+c.tlsCA+c.context != "" {
+	if o.Creds+o.NKey+o.TLSCert+o.TLSKey+o.TLSCA+o.Context != "" {
 		return &fault{code: exitError, err: err, hint: hint("check the files that --creds, --nkey, --tls... or the context name")}
 	}
 	return err
@@ -233,12 +171,12 @@ const (
 )
 
 // patience is how a command waits for a cluster: if --timeout was given, no longer.
-func (a *app) patience(t target) jet.Patience {
+func (a *app) patience(t client.Target) jet.Patience {
 	p := jet.Patience{For: electionPatience}
 	if a.conn.bounded {
 		p.For = a.conn.timeout
 	}
-	p.Say = func(waiting error) { a.note("waiting up to %v for %s: %v", p.For, t.name, waiting) }
+	p.Say = func(waiting error) { a.note("waiting up to %v for %s: %v", p.For, t.Name, waiting) }
 	return p
 }
 
@@ -300,15 +238,17 @@ func connectionPage(flags *pflag.FlagSet) string {
   3. a "millrace dev" or "millrace server" with a NATS server of its own that the same user runs
      on this machine, the newest of several, with the password that it has made for itself
   4. the selected context of the nats command line ("nats context select")
-  5. ` + defaultServer + `, without credentials
+  5. ` + client.UsualServer + `, without credentials
 
 "millrace worker" with the profile prod, its default, takes part in 1, 2 and 4 only: it joins
 nothing that nobody has named.
 
 A running "millrace dev" comes before the selected context, so that what is tried
 on one's own machine does not end up elsewhere; when both are there a note says so.
-A flag wins over the environment. --server together with --context takes the rest
-of the context (credentials, TLS) and goes to that server.
+A flag wins over the environment, and one that says who you are (--user, --token-file,
+--creds, --nkey) over all credentials there but the password. --server together with --context
+takes the rest of the context (TLS, and credentials if nothing else names any) and goes to
+that server. Go programs that use millrace/client go by the same rule.
 
 Flags of all commands:
 ` + flags.FlagUsages() + `

@@ -13,6 +13,7 @@ import (
 	"millrace/examples"
 	"millrace/examples/crawl/crawler"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/task/jobfile"
 )
@@ -77,7 +78,7 @@ func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, kee
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	shown := make(chan error, 1)
-	err := a.embeddedServer(ctx, e, s, &workerConfig{}, func(server *jet.Server) {
+	err := a.embeddedServer(ctx, e, s, &workerConfig{}, func(server *embed.Server) {
 		go func() {
 			err := a.showCrawl(ctx, server, url)
 			if !keep || err != nil {
@@ -93,7 +94,7 @@ func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, kee
 }
 
 // showCrawl is what a person would type, one step after the other.
-func (a *app) showCrawl(ctx context.Context, server *jet.Server, url string) error {
+func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) error {
 	nc, err := server.Connect(jet.Resilient("millrace demo", a.logger())...)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/local"
 )
 
@@ -47,7 +47,7 @@ ready, the server's URL stands in DIR/nats.url.`,
 
 // embeddedServer runs a server with everything behind it, and a worker if w is
 // not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
-func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig, ready func(*jet.Server)) error {
+func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig, ready func(*embed.Server)) error {
 	conceal()
 	if w != nil {
 		if err := w.makeFolders(&s); err != nil {
@@ -113,20 +113,20 @@ const (
 )
 
 // guard looks after the embedded server, and says what to do if that is in vain.
-func guard(ctx context.Context, server *jet.Server) error {
+func guard(ctx context.Context, server *embed.Server) error {
 	// A file that may not grow (ulimit -f) is then an error, as on a full disk, and does not end the
 	// process. Heard of and not ignored, for what is ignored is so in tasks, too.
 	tooLarge := make(chan os.Signal, 1)
 	signal.Notify(tooLarge, syscall.SIGXFSZ)
 	defer signal.Stop(tooLarge)
 	err := server.Guard(ctx)
-	if errors.Is(err, jet.ErrNotBack) {
+	if errors.Is(err, embed.ErrNotBack) {
 		return &fault{code: exitMute, err: err, hint: hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
 	}
 	return err
 }
 
-func (a *app) sayReady(server *jet.Server, data string, w *workerConfig) {
+func (a *app) sayReady(server *embed.Server, data string, w *workerConfig) {
 	fmt.Fprintf(a.errs, "Millrace is ready at %s, its data in %s.\n", server.Address(), data)
 	if w != nil {
 		fmt.Fprint(a.errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")
@@ -135,7 +135,7 @@ func (a *app) sayReady(server *jet.Server, data string, w *workerConfig) {
 
 // lendContext leaves a context with which the nats command line reaches the server, and says so;
 // takeBack removes it.
-func (a *app) lendContext(server *jet.Server, role string) (takeBack func()) {
+func (a *app) lendContext(server *embed.Server, role string) (takeBack func()) {
 	name := "millrace-" + role
 	takeBack, err := server.LendContext(name)
 	if err != nil {

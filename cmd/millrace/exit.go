@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -118,11 +119,11 @@ func faultOf(err error) *fault {
 		return &fault{code: serviceCode(said.Code), err: err}
 	case full(err):
 		return &fault{code: exitMute, err: err, hint: hint("the storage limit of the stream, the account or the NATS server is reached: raise it, or make room; docs/operations.md has a section on that")}
-	case errors.Is(err, jet.ErrMute):
+	case errors.Is(err, events.ErrMute):
 		return &fault{code: exitMute, err: err, hint: hint("make room on the disk of the NATS server; docs/operations.md has a section on that")}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
-	case errors.Is(err, client.ErrInvalid):
+	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrOptions):
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
@@ -150,11 +151,11 @@ func faultOf(err error) *fault {
 		return &fault{code: exitRefused, err: err, hint: hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, client.ErrOther):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace task show` says what it does; choose another id, or leave --id out")}
-	case errors.Is(err, jet.ErrLocked):
+	case errors.Is(err, embed.ErrLocked):
 		return &fault{code: exitRefused, err: err, hint: hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
-	case errors.Is(err, jet.ErrShared):
+	case errors.Is(err, embed.ErrShared):
 		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data")}
-	case errors.Is(err, jet.ErrExposed), errors.Is(err, jet.ErrPlain):
+	case errors.Is(err, embed.ErrExposed), errors.Is(err, embed.ErrPlain):
 		return &fault{code: exitUsage, err: err, hint: hint("listen on 127.0.0.1, or set a user and password, or a token, and TLS")}
 	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
 		return &fault{code: exitNoServer, err: err}

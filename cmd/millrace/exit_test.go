@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -23,8 +24,8 @@ func TestFaultOf(t *testing.T) {
 		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), exitNotFound},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), exitRefused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), exitRefused},
-		"locked":          {fmt.Errorf("%w: dir", jet.ErrLocked), exitRefused},
-		"exposed":         {fmt.Errorf("%w: host", jet.ErrExposed), exitUsage},
+		"locked":          {fmt.Errorf("%w: dir", embed.ErrLocked), exitRefused},
+		"exposed":         {fmt.Errorf("%w: host", embed.ErrExposed), exitUsage},
 		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), exitNoServer},
 		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), exitNoServer},
 		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), exitInterrupted},

@@ -50,7 +50,7 @@ type app struct {
 	demonstrating bool
 	dev           bool // what was connected to is a `millrace dev` of this machine
 	// reached is what was connected to; nil if nothing was.
-	reached *client.Options
+	reached *client.Target
 }
 
 func newApp(in io.Reader, out, errs io.Writer) *app {

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/local"
 )
 
@@ -70,11 +71,11 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // ends with the script.
 func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs("data")
-	cfg := jet.ServerConfig{Dir: dir}
+	cfg := embed.Config{Dir: dir}
 	if len(args) > 1 {
 		cfg.Auth.Token = args[1]
 	}
-	s, err := jet.StartServer(cfg)
+	s, err := embed.Start(cfg)
 	ts.Check(err)
 	ts.Defer(s.Stop)
 	nc, err := s.Connect()

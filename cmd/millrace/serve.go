@@ -20,6 +20,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/logclock"
 	"millrace/monitor"
 	"millrace/node"
@@ -49,7 +50,7 @@ type parts struct {
 	starting sync.WaitGroup  // parts that were started and are not ready
 	workers  sync.WaitGroup  // workers that have not ended
 	figures  *figures        // nil if no metrics are served
-	own      *jet.Server     // the NATS server of this process; nil for one that is given
+	own      *embed.Server   // the NATS server of this process; nil for one that is given
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/local"
 )
 
@@ -67,7 +69,7 @@ func defaultData() string {
 
 // start starts the server and says in DIR/nats.url where it is reached only
 // when publish is called, that is, when everything behind it is ready.
-func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
+func (e *embedded) start(s Settings, log zerolog.Logger) (*embed.Server, error) {
 	if e.data == "" {
 		e.data = defaultData()
 	}
@@ -81,29 +83,29 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := jet.ServerConfig{
+	cfg := embed.Config{
 		Dir: e.data, Host: e.host, Port: e.port, SyncAlways: s.SyncAlways, SyncInterval: s.SyncInterval,
 		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Insecure: e.insecure, Connections: e.connections, Store: s.Store, Log: log,
 	}
-	server, err := jet.StartServer(cfg)
+	server, err := embed.Start(cfg)
 	// Where workers of other machines know the address, another one would be that of nobody.
-	if errors.Is(err, jet.ErrPort) && e.another && !e.set.Changed("port") {
+	if errors.Is(err, embed.ErrPort) && e.another && !e.set.Changed("port") {
 		log.Warn().Int("port", e.port).Msg("the usual port is taken; using a free one")
 		cfg.Port = 0
-		server, err = jet.StartServer(cfg)
+		server, err = embed.Start(cfg)
 	}
 	switch {
-	case errors.Is(err, jet.ErrLocked):
+	case errors.Is(err, embed.ErrLocked):
 		return nil, &fault{code: exitRefused, err: err, hint: hint("stop the other one, or choose another directory with --data")}
-	case errors.Is(err, jet.ErrExposed):
+	case errors.Is(err, embed.ErrExposed):
 		return nil, &fault{code: exitUsage, err: err,
 			hint: hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
-	case errors.Is(err, jet.ErrPlain):
+	case errors.Is(err, embed.ErrPlain):
 		return nil, &fault{code: exitUsage, err: err,
 			hint: hint("pass --listen-cert and --listen-key; or --insecure, if nobody else can see the packets: passwords and all data then go in the clear")}
-	case errors.Is(err, jet.ErrShared):
+	case errors.Is(err, embed.ErrShared):
 		return nil, &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
-	case errors.Is(err, jet.ErrPort):
+	case errors.Is(err, embed.ErrPort):
 		return nil, &fault{code: exitRefused, err: err, hint: hint("stop who listens there, or choose another port with --port, 0 for a free one")}
 	}
 	if err == nil {
@@ -115,9 +117,9 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*jet.Server, error) {
 	return server, err
 }
 
-func (e *embedded) auth() (a jet.Auth, err error) {
+func (e *embedded) auth() (a embed.Auth, err error) {
 	if e.tokenFile != "" {
-		if a.Token, err = readSecret(e.tokenFile); err != nil {
+		if a.Token, err = client.ReadSecret(e.tokenFile); err != nil {
 			return a, err
 		}
 	}
@@ -126,7 +128,7 @@ func (e *embedded) auth() (a jet.Auth, err error) {
 		return a, misuseOf(errors.New("--auth-user and --auth-password-file go together"))
 	case e.user != "":
 		a.User = e.user
-		a.Password, err = readSecret(e.passwordFile)
+		a.Password, err = client.ReadSecret(e.passwordFile)
 	}
 	return a, err
 }
@@ -135,7 +137,7 @@ func (e *embedded) urlFile() string { return filepath.Join(e.data, "nats.url") }
 
 // publish writes the server's URL to DIR/nats.url, with the credential that it has made itself, for
 // its user alone; remove takes it away again.
-func (e *embedded) publish(server *jet.Server) (remove func(), err error) {
+func (e *embedded) publish(server *embed.Server) (remove func(), err error) {
 	if err := local.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
 	}
@@ -143,6 +145,6 @@ func (e *embedded) publish(server *jet.Server) (remove func(), err error) {
 }
 
 // dialEmbedded connects within the process.
-func dialEmbedded(server *jet.Server, log zerolog.Logger) dial {
+func dialEmbedded(server *embed.Server, log zerolog.Logger) dial {
 	return func(name string) (*nats.Conn, error) { return server.Connect(jet.Resilient(name, log)...) }
 }

@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 )
 
 func (a *app) serverCommand() *cobra.Command {
@@ -45,15 +46,15 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 }
 
 // serverOn runs a server process on a NATS server that is somewhere else.
-func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) error {
+func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s Settings) error {
 	if e.data == "" {
 		e.data = defaultData()
 	}
-	lock, err := jet.LockDir(e.data) // the read model has one writer
-	if errors.Is(err, jet.ErrLocked) {
+	lock, err := embed.LockDir(e.data) // the read model has one writer
+	if errors.Is(err, embed.ErrLocked) {
 		return &fault{code: exitRefused, err: err, hint: hint("each server process has a data directory of its own: choose one with --data")}
 	}
-	if errors.Is(err, jet.ErrShared) {
+	if errors.Is(err, embed.ErrShared) {
 		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	}
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	}
 	view, err := p.serve(e.data)
 	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
-		return &fault{code: exitNoServer, err: nothingAt(t.name, err),
+		return &fault{code: exitNoServer, err: nothingAt(t.Name, err),
 			hint: hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
 	}
 	if err != nil {
@@ -77,15 +78,15 @@ func (a *app) serverOn(ctx context.Context, t target, e *embedded, s Settings) e
 	if !p.ready() {
 		return p.wait()
 	}
-	fmt.Fprintf(a.errs, "Millrace serves %s, its read model is in %s.\n", t.name, e.data)
+	fmt.Fprintf(a.errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.data)
 	p.start(a.activity(view))
 	return p.wait()
 }
 
 // dialTo connects to the server that was chosen.
-func (a *app) dialTo(t target) dial {
+func (a *app) dialTo(t client.Target) dial {
 	return func(name string) (*nats.Conn, error) {
-		o := t.options
+		o := t.Options
 		o.Name, o.Log = name, a.processLogger()
 		return jet.Connect(o)
 	}

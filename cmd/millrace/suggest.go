@@ -23,7 +23,7 @@ func (a *app) suggest(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, suggestTime)
 	defer cancel()
-	c, unreached := client.Connect(ctx, *a.reached)
+	c, unreached := a.reached.Connect(ctx)
 	if unreached != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/local"
+	"millrace/client"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker/process"
@@ -91,8 +91,8 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		if err != nil {
 			return err
 		}
-		if !t.chosen && s.Profile == profileProd {
-			return a.whichServer(t)
+		if !t.Chosen() && s.Profile == profileProd {
+			return whichServer(t)
 		}
 		p := a.newParts(c.Context(), a.dialTo(t), s, a.processLogger())
 		defer p.close()
@@ -106,7 +106,7 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		if !p.ready() {
 			return p.wait()
 		}
-		fmt.Fprintf(a.errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.name, s.Grace)
+		fmt.Fprintf(a.errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.Name, s.Grace)
 		return p.wait()
 	}
 	return c
@@ -114,14 +114,13 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 
 // whichServer asks a worker's operator for its server. A worker runs whatever that says, so it
 // takes none that it only happens to find: a variable that has become empty is enough for that.
-func (a *app) whichServer(t target) error {
-	found, _, err := local.Find()
-	if err != nil {
+func whichServer(t client.Target) error {
+	if t.By != client.Running {
 		return &fault{code: exitUsage, err: errors.New("which server? a worker with the profile prod joins none that nobody has named"),
 			hint: hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
 	}
-	return &fault{code: exitUsage, err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.name),
-		hint: hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(found.Data, "nats.url"))}
+	return &fault{code: exitUsage, err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.Name),
+		hint: hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 
 func guardCommand() *cobra.Command {

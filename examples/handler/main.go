@@ -14,6 +14,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/worker"
 )
@@ -97,7 +98,7 @@ func serve(ctx context.Context) (url string, end func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	server, err := jet.StartServer(jet.ServerConfig{Dir: dir})
+	server, err := embed.Start(embed.Config{Dir: dir})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}

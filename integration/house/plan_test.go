@@ -39,8 +39,10 @@ var plan = map[string][]string{
 	"worker/process": {"worker", "ipc", "task", "private"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task", "private"},
-	"jet":              {"local", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"desk", "jet", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"jet/natscontext":  {"local"},
+	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
+	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
+	"client":           {"desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
@@ -60,14 +62,16 @@ var plan = map[string][]string{
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {"examples/crawl/site"},
 	"examples/crawl/site":    {},
-	"examples/handler":       {"client", "jet", "task", "worker"},
+	"examples/handler":       {"client", "jet", "jet/embed", "task", "worker"},
+	"examples/outbox":        {"client", "jet", "task"}, // jet for its test
+	"examples/shop":          {"client", "jet", "task", "worker"},
 }
 
 // anything is the row of what wires the rest.
 var anything = []string{"*"}
 
 // testsMayImport are what tests of any package may use besides its own row.
-var testsMayImport = []string{"events/logtest"}
+var testsMayImport = []string{"events/logtest", "jet/embed"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.
@@ -77,13 +81,15 @@ var outsiders = []struct {
 	tests  []string // packages whose tests may, too
 	why    string
 }{
-	{"github.com/nats-io/nats.go", []string{"jet", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
-	{"github.com/nats-io/", []string{"jet"}, []string{"integration"}, "only jet knows the NATS server and its tools"},
+	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration"}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
+	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
+	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
-	{"database/sql", []string{"projections"}, nil, "only projections knows SQL"},
-	{"modernc.org/sqlite", []string{"projections"}, nil, "only projections knows SQLite"},
+	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
+	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos"}, []string{"cmd/millrace", "integration", "integration/house", "jet"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -120,6 +126,7 @@ const (
 var clocks = map[string]string{
 	"logclock": "keeps the log's time, from the machine's and what the log answers",
 
+	"client/id.go":  "gives ids that are drawn without a server their order",
 	"desk/room.go":  measures,
 	"api/queues.go": measures,
 
@@ -136,6 +143,7 @@ var clocks = map[string]string{
 	"cmd/millrace/chaos/proxy": measures,
 
 	"jet":              measures,
+	"jet/embed":        measures,
 	"monitor":          otherwise,
 	"projections":      measures,
 	"scheduler":        otherwise,

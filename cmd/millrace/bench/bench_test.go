@@ -15,6 +15,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/worker/process"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 // serve starts a server with a read model, and returns how to connect.
 func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 	t.Helper()
-	server, err := jet.StartServer(jet.ServerConfig{Dir: t.TempDir(), SyncAlways: layout.SyncAlways})
+	server, err := embed.Start(embed.Config{Dir: t.TempDir(), SyncAlways: layout.SyncAlways})
 	if err != nil {
 		t.Fatal(err)
 	}

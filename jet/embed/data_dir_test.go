@@ -1,4 +1,4 @@
-package jet
+package embed
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"millrace/jet"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -16,9 +18,9 @@ import (
 func TestAServerMakesItsOwnCredential(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	srv := must(StartServer(ServerConfig{Dir: dir}))(t)
+	srv := must(Start(Config{Dir: dir}))(t)
 	connect(t, srv.URL()).Close()
-	if address := srv.Address(); strings.Contains(address, "@") || Nameless(srv.URL()) != address {
+	if address := srv.Address(); strings.Contains(address, "@") || jet.Nameless(srv.URL()) != address {
 		t.Errorf("its address is %s, its URL %s; want the one to be the other without the secret", address, srv.URL())
 	}
 	for _, wrong := range []string{"", "millrace@", "millrace:@", "millrace:guess@", "somebody:" + srv.cfg.Auth.Password + "@"} {
@@ -30,16 +32,16 @@ func TestAServerMakesItsOwnCredential(t *testing.T) {
 			t.Errorf("at %s: %v, want a refusal", u, err)
 		}
 	}
-	if _, err := Connect(ConnectConfig{Server: strings.Replace(srv.URL(), srv.cfg.Auth.Password, "s3cret", 1), Timeout: time.Second}); err == nil || strings.Contains(err.Error(), "s3cret") {
+	if _, err := jet.Connect(jet.ConnectConfig{Server: strings.Replace(srv.URL(), srv.cfg.Auth.Password, "s3cret", 1), Timeout: time.Second}); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("an error that people see holds a password: %v", err)
 	}
 	before := must(url.Parse(srv.URL()))(t).User.String()
 	srv.Stop()
-	again := startServer(t, ServerConfig{Dir: dir})
+	again := startServer(t, Config{Dir: dir})
 	if after := must(url.Parse(again.URL()))(t).User.String(); after != before {
 		t.Error("the next server of the directory has another password: workers would not come back")
 	}
-	other := startServer(t, ServerConfig{})
+	other := startServer(t, Config{})
 	if must(url.Parse(other.URL()))(t).User.String() == before {
 		t.Error("two directories have one password")
 	}
@@ -92,37 +94,20 @@ func TestLockDirShutsItToOthers(t *testing.T) {
 	}
 }
 
-func TestNamelessHidesSecrets(t *testing.T) {
-	t.Parallel()
-	for given, want := range map[string]string{
-		"nats://127.0.0.1:4222":                     "nats://127.0.0.1:4222",
-		"nats://ann:s3cret@host:4222":               "nats://host:4222",
-		"tls://s3cret@host":                         "tls://host",
-		"s3cret@host:4222":                          "host:4222",
-		"nats://a:b@one:1,nats://c:d@two:2,three:3": "nats://one:1,nats://two:2,three:3",
-		"nats://a:p@ss@host:1":                      "nats://host:1",
-		"":                                          "",
-	} {
-		if got := Nameless(given); got != want {
-			t.Errorf("of %q a person sees %q, want %q", given, got, want)
-		}
-	}
-}
-
 func TestLendContext(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	srv := startServer(t, ServerConfig{})
+	srv := startServer(t, Config{})
 	takeBack := must(srv.LendContext("millrace-test"))(t)
-	nc := must(Connect(ConnectConfig{Context: "millrace-test"}))(t)
+	nc := must(jet.Connect(jet.ConnectConfig{Context: "millrace-test"}))(t)
 	nc.Close()
 	path := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "nats", "context", "millrace-test.json")
 	if info := must(os.Stat(path))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the context: %v", info.Mode())
 	}
-	other := startServer(t, ServerConfig{})
+	other := startServer(t, Config{})
 	takeOther := must(other.LendContext("millrace-test"))(t) // the newer one has the name
 	takeBack()
-	nc = must(Connect(ConnectConfig{Context: "millrace-test"}))(t)
+	nc = must(jet.Connect(jet.ConnectConfig{Context: "millrace-test"}))(t)
 	nc.Close()
 	takeOther()
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -135,7 +120,7 @@ func TestLendContext(t *testing.T) {
 	if _, err := srv.LendContext("millrace-test"); err == nil {
 		t.Error("a context of somebody's own was overwritten")
 	}
-	explicit := startServer(t, ServerConfig{Auth: Auth{Token: "given"}})
+	explicit := startServer(t, Config{Auth: Auth{Token: "given"}})
 	if _, err := explicit.LendContext("millrace-other"); err == nil {
 		t.Error("a secret that an operator has given was handed on")
 	}

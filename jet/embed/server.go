@@ -1,4 +1,4 @@
-package jet
+package embed
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ServerConfig describes a NATS server inside this process.
-type ServerConfig struct {
+// Config describes a NATS server inside this process.
+type Config struct {
 	// Dir is where it keeps its data. It is made if it does not exist, and for this user alone ([LockDir]).
 	Dir string
 	// Host is where it listens. Default 127.0.0.1; anything beyond loopback needs Auth, and TLS or Insecure.
@@ -55,7 +55,7 @@ func (a Auth) set() bool { return a.Token != "" || a.User != "" && a.Password !=
 // Server is a NATS server inside this process, with its data directory locked. Its methods are
 // safe for concurrent use.
 type Server struct {
-	cfg  ServerConfig
+	cfg  Config
 	lock *flock.Flock
 	own  bool // the credential is one that the server has made
 	look chan struct{}
@@ -83,9 +83,9 @@ var (
 	ErrPort = errors.New("cannot listen")
 )
 
-// StartServer starts a server and waits until it takes connections. The error wraps [ErrLocked],
+// Start starts a server and waits until it takes connections. The error wraps [ErrLocked],
 // [ErrShared], [ErrExposed], [ErrPlain] or [ErrPort] if that is why it does not start.
-func StartServer(cfg ServerConfig) (*Server, error) {
+func Start(cfg Config) (*Server, error) {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}

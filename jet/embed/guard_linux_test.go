@@ -1,4 +1,4 @@
-package jet
+package embed
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
+	"millrace/jet"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -24,16 +27,16 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 		return
 	}
 	for stream, subject := range map[string]string{
-		LogStream:    chainPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV",
-		OutputStream: outputPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV",
-		beatStream:   beatPrefix + "n1",
+		jet.LogStream:           "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		jet.OutputStream:        "mr.tasklog.01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		"KV_" + jet.NodesBucket: "$KV." + jet.NodesBucket + ".n1",
 	} {
 		t.Run(stream, func(t *testing.T) {
-			srv := startServer(t, ServerConfig{})
+			srv := startServer(t, Config{})
 			address := srv.URL()
-			inside := must(srv.Connect(Resilient(t.Name(), srv.cfg.Log)...))(t)
+			inside := must(srv.Connect(jet.Resilient(t.Name(), srv.cfg.Log)...))(t)
 			t.Cleanup(inside.Close)
-			s := openStore(t, connect(t, address), Layout{})
+			s := openStore(t, connect(t, address))
 			js := must(jetstream.New(inside))(t)
 			makeRoom := fullDisk(t)
 			stored := fillUntilMute(t, js, subject)
@@ -44,7 +47,7 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 			guarded := make(chan error, 1)
 			before := srv.current()
 			go func() { guarded <- srv.Guard(ctx) }()
-			eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), ErrMute) })
+			eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
 			makeRoom()
 			eventually(t, "the stream takes messages again", func() bool {
 				_, err := publishWithin(js, subject, time.Second)
@@ -81,16 +84,16 @@ func TestGuardWaitsForRoom(t *testing.T) {
 	if inOwnProcess(t) {
 		return
 	}
-	srv := startServer(t, ServerConfig{})
+	srv := startServer(t, Config{})
 	nc := connect(t, srv.URL())
-	openStore(t, nc, Layout{})
+	openStore(t, nc)
 	before := srv.current()
 	fullDisk(t)
-	fillUntilMute(t, must(jetstream.New(nc))(t), chainPrefix+"01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	fillUntilMute(t, must(jetstream.New(nc))(t), "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	ctx, end := context.WithCancel(context.Background())
 	guarded := make(chan error, 1)
 	go func() { guarded <- srv.Guard(ctx) }()
-	eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), ErrMute) })
+	eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
 	eventually(t, "the guard has looked again", func() bool { return len(srv.look) == 0 && srv.Trouble() != nil })
 	end()
 	if err := <-guarded; err != nil {

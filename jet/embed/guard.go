@@ -1,4 +1,4 @@
-package jet
+package embed
 
 import (
 	"context"
@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"millrace/events"
 )
 
-var (
-	// ErrMute: what is written to the log, or to a stream beside it, is not stored.
-	ErrMute = errors.New("the log takes no messages")
-	// ErrNotBack: the embedded server had to be started again, and could not be.
-	ErrNotBack = errors.New("the embedded server does not come back")
-)
+// ErrNotBack: the embedded server had to be started again, and could not be.
+var ErrNotBack = errors.New("the embedded server does not come back")
 
 // How the guard of a server looks and acts.
 const (
@@ -60,10 +58,10 @@ func (s *Server) Guard(ctx context.Context) error {
 			continue
 		}
 		if err := s.tryRoom(); err != nil {
-			s.say(fmt.Errorf("%w: %w", ErrMute, err))
+			s.say(fmt.Errorf("%w: %w", events.ErrMute, err))
 			continue
 		}
-		s.say(fmt.Errorf("%w: %w", ErrMute, wrong))
+		s.say(fmt.Errorf("%w: %w", events.ErrMute, wrong))
 		if time.Since(restarted) < rest {
 			continue
 		}
@@ -88,7 +86,7 @@ func (s *Server) Guard(ctx context.Context) error {
 }
 
 // Trouble says why the streams take no messages; nil if they do, as far as [Server.Guard]
-// knows. The error wraps [ErrMute].
+// knows. The error wraps [events.ErrMute].
 func (s *Server) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,205 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"millrace/jet"
+	"millrace/jet/natscontext"
+	"millrace/local"
+)
+
+// ErrOptions: what options or the environment say of the server cannot be used.
+var ErrOptions = errors.New("how to reach the server")
+
+// UsualServer is where a NATS server listens if nothing else is known.
+const UsualServer = "nats://127.0.0.1:4222"
+
+// Target is the server that a program talks to, and as whom. [FindServer] makes one.
+type Target struct {
+	// Options are all that it takes to connect. They hold secrets.
+	Options Options
+	// Name is what to call the server in a message. It holds no secret.
+	Name string
+	// By tells why it is this server.
+	By Why
+	// Running is the server of this user that was found on this machine; the zero value if By is not [Running].
+	Running local.Server
+	// Others is how many more of them run here. Running is the newest.
+	Others int
+	// Passed is the selected context of the nats command line to which Running was preferred; "" for none.
+	Passed string
+	// Withheld tells that there are credentials which [Usual] keeps back.
+	Withheld bool
+}
+
+// Why tells why a program talks to a certain server.
+type Why int
+
+// Reasons, in the order in which they count.
+const (
+	// Named: the program's options or the environment name an address or a context.
+	Named Why = iota
+	// Running: this user runs a `millrace dev` or `millrace server` on this machine.
+	Running
+	// Selected: the nats command line has a context selected.
+	Selected
+	// Usual: nobody has said anything; it is [UsualServer]. Whoever listens there has asked for no
+	// secrets, so it is offered none.
+	Usual
+)
+
+// Chosen tells whether somebody has said which server it is. A worker runs whatever its server
+// says, so in production it should join none that was only found.
+func (t Target) Chosen() bool { return t.By == Named || t.By == Selected }
+
+// Connect connects to the server. See the function [Connect] for errors.
+func (t Target) Connect(ctx context.Context) (*Client, error) {
+	nc, err := jet.Connect(t.Options)
+	if err != nil {
+		if t.By == Usual {
+			err = fmt.Errorf("nobody has said where the server is, and this user runs none here (start `millrace dev`, or set $NATS_URL): %w", err)
+		}
+		return nil, err
+	}
+	store, err := jet.Attach(ctx, nc, jet.WithClock(t.Options.Clock), jet.WithPatience(t.Options.Patience))
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	c := New(store, "")
+	c.own = nc
+	return c, nil
+}
+
+// FindServer decides which server a program talks to, and with which credentials. Programs and the
+// command line of Millrace go by this one rule. The first that applies names the server:
+//
+//  1. o.Server, o.Context, or both
+//  2. $NATS_URL, $NATS_CONTEXT, or both
+//  3. a `millrace dev` or `millrace server` with a NATS server of its own that this user runs on this
+//     machine, the newest of several, with the password that it has made for itself
+//  4. the context that is selected in the nats command line
+//  5. [UsualServer], without credentials
+//
+// What o does not say otherwise says the environment: $NATS_USER, $NATS_PASSWORD or
+// $NATS_PASSWORD_FILE, $NATS_TOKEN_FILE, $NATS_CREDS, $NATS_NKEY, $NATS_CERT, $NATS_KEY, $NATS_CA,
+// $NATS_INBOX_PREFIX, $NATS_TIMEOUT. If o has a token, credentials or an nkey, the environment adds
+// none; if it has a user or a password, the other one at most.
+//
+// The error wraps [ErrOptions] if the environment says what makes no sense. Nothing is connected to.
+func FindServer(o Options) (Target, error) {
+	return surroundings{os.Getenv, ReadSecret, local.Find, natscontext.Selected}.find(o)
+}
+
+// surroundings are what FindServer looks at.
+type surroundings struct {
+	getenv   func(string) string
+	secret   func(path string) (string, error)
+	running  func() (newest local.Server, others int, err error)
+	selected func() string
+}
+
+func (s surroundings) find(o Options) (Target, error) {
+	if err := s.fill(&o); err != nil {
+		return Target{}, err
+	}
+	t := Target{Options: o}
+	switch {
+	case o.Server != "":
+		t.Name = jet.Nameless(o.Server)
+		return t, checkURLs(o.Server)
+	case o.Context != "":
+		t.Name = fmt.Sprintf("the server of context %q", o.Context)
+		return t, nil
+	}
+	selected := s.selected()
+	running, others, err := s.running()
+	switch {
+	case err == nil:
+		t.By, t.Running, t.Others, t.Passed = Running, running, others, selected
+		t.Options.Server, t.Name = running.URL, jet.Nameless(running.URL)
+	case !errors.Is(err, local.ErrNone):
+		return Target{}, err
+	case selected != "":
+		t.By, t.Options.Context, t.Name = Selected, selected, fmt.Sprintf("the server of context %q (selected)", selected)
+	default:
+		t.By, t.Options.Server, t.Name = Usual, UsualServer, UsualServer
+		for _, secret := range []*string{&t.Options.User, &t.Options.Password, &t.Options.Token, &t.Options.Creds, &t.Options.NKey, &t.Options.TLSCert, &t.Options.TLSKey} {
+			t.Withheld = t.Withheld || *secret != ""
+			*secret = ""
+		}
+	}
+	return t, nil
+}
+
+// fill takes from the environment what the options do not say.
+func (s surroundings) fill(o *Options) (err error) {
+	if o.Server == "" && o.Context == "" { // one of them says where the server is
+		o.Server, o.Context = s.getenv("NATS_URL"), s.getenv("NATS_CONTEXT")
+	}
+	for name, field := range map[string]*string{"NATS_CERT": &o.TLSCert, "NATS_KEY": &o.TLSKey, "NATS_CA": &o.TLSCA, "NATS_INBOX_PREFIX": &o.InboxPrefix} {
+		*field = cmp.Or(*field, s.getenv(name))
+	}
+	if text := s.getenv("NATS_TIMEOUT"); text != "" && o.Timeout == 0 {
+		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
+			return fmt.Errorf("%w: $NATS_TIMEOUT is %q, want a duration such as 5s", ErrOptions, text)
+		}
+	}
+	return s.fillWho(o)
+}
+
+// fillWho takes from the environment who one is, unless the options say that.
+func (s surroundings) fillWho(o *Options) (err error) {
+	if o.Token+o.Creds+o.NKey != "" {
+		return nil
+	}
+	if tokens := s.getenv("NATS_TOKEN_FILE"); tokens != "" && o.User+o.Password == "" {
+		if s.getenv("NATS_USER") != "" {
+			return fmt.Errorf("%w: $NATS_TOKEN_FILE does not go together with $NATS_USER", ErrOptions)
+		}
+		o.Token, err = s.secret(tokens)
+		return err
+	}
+	if o.User+o.Password == "" {
+		o.Creds, o.NKey = s.getenv("NATS_CREDS"), s.getenv("NATS_NKEY")
+	}
+	o.User, o.Password = cmp.Or(o.User, s.getenv("NATS_USER")), cmp.Or(o.Password, s.getenv("NATS_PASSWORD"))
+	if file := s.getenv("NATS_PASSWORD_FILE"); file != "" && o.Password == "" {
+		o.Password, err = s.secret(file)
+	}
+	return err
+}
+
+// ReadSecret reads a file that holds a secret and nothing else; blanks around it are no part of it. The
+// error wraps [ErrOptions], and os.ErrNotExist if that is so.
+func ReadSecret(path string) (string, error) {
+	body, err := os.ReadFile(path) // #nosec G304 -- which one is for the user to say
+	if err != nil {
+		return "", fmt.Errorf("%w: secret: %w", ErrOptions, err)
+	}
+	secret := strings.TrimSpace(string(body))
+	if secret == "" {
+		return "", fmt.Errorf("%w: secret: %s is empty", ErrOptions, path)
+	}
+	return secret, nil
+}
+
+// checkURLs refuses addresses that cannot be read. The library's own error would repeat them, with what they hold.
+func checkURLs(servers string) error {
+	for server := range strings.SplitSeq(servers, ",") {
+		if jet.Nameless(server) == server {
+			continue
+		}
+		if _, err := url.Parse(strings.TrimSpace(server)); err != nil {
+			return fmt.Errorf("%w: the address of the server, %s with a user or a token before it, cannot be read: want nats://USER:PASSWORD@HOST:PORT, with %%-escapes", ErrOptions, jet.Nameless(server))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+// Package outbox shows how a task is submitted from within a transaction of a database: the
+// transaction writes what is to be submitted into a table, and a relay submits it. So there is a task
+// if and only if the transaction was committed.
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// Schema is the outbox beside the tables of the shop. The key of a row is the id of its task.
+const Schema = `
+CREATE TABLE orders (number TEXT PRIMARY KEY);
+CREATE TABLE outbox (id TEXT PRIMARY KEY, submission TEXT NOT NULL);`
+
+// Order takes an order, and asks for the mail that confirms it in the same transaction.
+func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = tx.Rollback() }() // no effect after Commit
+	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (number) VALUES (?)`, number); err != nil {
+		return "", err
+	}
+	order, err := json.Marshal(number)
+	if err != nil {
+		return "", err
+	}
+	submission, err := json.Marshal(task.Submission{
+		Spec:   &task.Spec{Handler: "mail", Retry: task.Retry{Max: 5}},
+		Queue:  "mail",
+		Params: map[string]json.RawMessage{"order": order},
+	})
+	if err != nil {
+		return "", err
+	}
+	id := client.NewID()
+	if _, err := tx.ExecContext(ctx, `INSERT INTO outbox (id, submission) VALUES (?, ?)`, id, submission); err != nil {
+		return "", err
+	}
+	return id, tx.Commit()
+}
+
+// Relay submits what the outbox holds, the oldest first, and removes it when it is in the log. Any number of
+// relays may run, and each may die anywhere: what is submitted again under its id makes no second task.
+func Relay(ctx context.Context, db *sql.DB, c *client.Client) (receipts []client.Receipt, err error) {
+	for {
+		var id task.ID
+		var text []byte
+		err := db.QueryRowContext(ctx, `SELECT id, submission FROM outbox ORDER BY id LIMIT 1`).Scan(&id, &text)
+		if errors.Is(err, sql.ErrNoRows) {
+			return receipts, nil
+		}
+		var s task.Submission
+		if err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if err != nil {
+			return receipts, err
+		}
+		s.ID = id
+		receipt, err := c.Submit(ctx, s)
+		if err != nil {
+			return receipts, err // the row stays, and the next call tries again
+		}
+		receipts = append(receipts, receipt) // with Again, if a relay was here and died before the next line
+		if _, err := db.ExecContext(ctx, `DELETE FROM outbox WHERE id = ?`, id); err != nil {
+			return receipts, err
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package embed
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"millrace/jet"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait for servers far more than they compute.
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must come; only a failure takes so long.
+const patience = 20 * time.Second
+
+// within returns a context that ends when something that must come has not.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until a condition holds that only looking can tell.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ctx, tick := within(t), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %v it does not hold that %s", patience, what)
+		case <-tick.C:
+		}
+	}
+}
+
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// startServer starts a server that stops with the test.
+func startServer(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	s := must(Start(cfg))(t)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// connect returns a connection as a worker has it, over TCP.
+func connect(t testing.TB, url string) *nats.Conn {
+	t.Helper()
+	nc := must(nats.Connect(url, jet.Resilient(t.Name(), zerolog.Nop())...))(t)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// openStore opens a store that closes with the test.
+func openStore(t testing.TB, nc *nats.Conn) *jet.Store {
+	t.Helper()
+	s := must(jet.Open(within(t), nc, jet.Layout{AckWait: time.Second}))(t)
+	t.Cleanup(s.Close)
+	return s
+}
