@@ -18,7 +18,11 @@ func TestFullDisk(t *testing.T) {
 	p := newPlace(t, 2*time.Second)
 	p.mayRepair("a step that met the full disk between two writes")
 	dev := p.dev("--metrics", "127.0.0.1:0", "--grace", "1s")
-	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(dev.said.String())
+	url := ""
+	p.until("it has said where its metrics are", func() bool {
+		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(dev.said.String())
+		return url != ""
+	})
 	p.run("run", "--wait", "--", "true")
 	p.until("it is ready", func() bool { code, _ := look(t, url+"/readyz"); return code == http.StatusOK })
 
