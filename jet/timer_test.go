@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,33 @@ import (
 // timerError is by how much a timer may be late on an idle server.
 const timerError = 500 * time.Millisecond
 
+// starvation measures by how much the timers of this very process are late while a test
+// runs: other processes may have the processors. What it returns gives the most so far.
+func starvation(t *testing.T) (most func() time.Duration) {
+	var worst atomic.Int64
+	const step = 2 * time.Millisecond
+	tick, done, ended := time.NewTicker(step), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for last := time.Now(); ; {
+			select {
+			case <-tick.C:
+				now := time.Now()
+				worst.Store(max(worst.Load(), int64(now.Sub(last)-step)))
+				last = now
+			case <-done:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		tick.Stop()
+		close(done)
+		<-ended
+	})
+	return func() time.Duration { return time.Duration(worst.Load()) }
+}
+
 func arm(t *testing.T, s *Store, id task.ID, due time.Time, reason string) {
 	t.Helper()
 	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, After: 1, Reason: reason, Due: due})); err != nil {
@@ -21,7 +49,10 @@ func arm(t *testing.T, s *Store, id task.ID, due time.Time, reason string) {
 }
 
 func TestTimersAreNeverEarly(t *testing.T) {
-	// Not in parallel with other tests: they would make the timers late.
+	// Not in parallel with other tests: they would make the timers late. A timer comes by way of
+	// some ten goroutines, of which each may have to wait for a processor.
+	const hands = 10
+	starved := starvation(t)
 	for _, layout := range []Layout{{}, {SyncAlways: true}} {
 		s := newStore(t, layout)
 		o := offersOf(t, s, "timed")
@@ -40,8 +71,8 @@ func TestTimersAreNeverEarly(t *testing.T) {
 					return
 				}
 				e := offer.Fact.Event.(task.Queued)
-				if late := time.Since(e.Due); late < 0 || late > timerError {
-					t.Errorf("a timer was %v late, want 0 to %v", late, timerError)
+				if late, bound := time.Since(e.Due), timerError+hands*starved(); late < 0 || late > bound {
+					t.Errorf("a timer was %v late, want 0 to %v", late, bound)
 				}
 				if offer.Stored.Before(e.Due) {
 					t.Errorf("a timer due at %v was fired at %v", e.Due, offer.Stored)
