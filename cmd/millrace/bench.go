@@ -144,7 +144,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
-	go func() { _ = easeCollection(working) }() // as in a worker; it ends with working
+	go func() { _ = easeCollection(working, defaultMemory) }() // as in a worker; it ends with working
 	end := func() { stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands = tasks
 	cfg.Progress = func(what string) {
