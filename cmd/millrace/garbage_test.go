@@ -9,7 +9,7 @@ func TestGarbagePercent(t *testing.T) {
 		want              int
 	}{
 		{"nothing is known yet", 0, 0, 1 << 10, 100},
-		{"at rest, small", 32, 0, 1 << 10, 50},
+		{"at rest, small", 16, 0, 1 << 10, 25},
 		{"at rest", 400, 0, 1 << 10, 10},
 		{"some work", 400, 2, 1 << 10, 40},
 		{"much work, small", 60, 150, 1 << 10, 400},
