@@ -34,8 +34,10 @@ const (
 	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
 	// keeps their room for the next ones.
 	usedLooks = 60
-	// rising is the part of the way to a higher share that one look goes, so that a short burst takes little memory.
-	rising = 16
+	// slowly is how many looks the way to a higher share takes, more or less, in a process that stays, so that
+	// a short burst takes little memory; atOnce is the same for one that has but one thing to do.
+	slowly = 16
+	atOnce = 1
 )
 
 // garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
@@ -48,12 +50,12 @@ func garbagePercent(used, rate, limit uint64) int {
 	return int(min(percent, room*100/float64(used), maxPercent))
 }
 
-// approach is the share of garbage that follows one on the way to another: a lower one at once.
-func approach(share, to int) int {
+// approach is the share of garbage that follows one on the way to another, so many looks long; a lower one comes at once.
+func approach(share, to, looks int) int {
 	if share == 0 || to <= share {
 		return to
 	}
-	return share + max((to-share)/rising, 1)
+	return share + max((to-share)/looks, 1)
 }
 
 // heapLimit is from how many bytes on the runtime collects whatever it costs: what the process may
@@ -75,8 +77,9 @@ func memory(setting uint64) uint64 {
 }
 
 // easeCollection sets the runtime's garbage collection by what is in use, what is allocated and what the
-// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
-func easeCollection(ctx context.Context, setting uint64) error {
+// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves. Looks
+// is slowly or atOnce.
+func easeCollection(ctx context.Context, setting uint64, looks int) error {
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
@@ -92,7 +95,7 @@ func easeCollection(ctx context.Context, setting uint64) error {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
-		if now := approach(share, garbagePercent(live, rate, nowLimit)); ownShare && now != share {
+		if now := approach(share, garbagePercent(live, rate, nowLimit), looks); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}

@@ -68,15 +68,18 @@ func TestHeapWatch(t *testing.T) {
 }
 
 func TestApproach(t *testing.T) {
-	if got := approach(0, 100); got != 100 {
+	if got := approach(0, 100, slowly); got != 100 {
 		t.Errorf("the first: %d", got)
 	}
-	if got := approach(400, 10); got != 10 {
+	if got := approach(400, 10, slowly); got != 10 {
 		t.Errorf("down: %d", got)
+	}
+	if got := approach(10, 400, atOnce); got != 400 {
+		t.Errorf("up at once: %d", got)
 	}
 	share, looks := 10, 0
 	for ; share < 400; looks++ {
-		share = approach(share, 400)
+		share = approach(share, 400, slowly)
 	}
 	if share != 400 || looks < 40 || looks > 80 {
 		t.Errorf("up to %d after %d looks", share, looks)

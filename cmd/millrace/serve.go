@@ -57,7 +57,7 @@ func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logg
 	forgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
-	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory)) })
+	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), slowly) })
 	return p
 }
 

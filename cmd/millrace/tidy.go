@@ -6,23 +6,21 @@ import (
 	"time"
 )
 
-// A server is at rest when nothing has happened for atRest. What the log keeps at hand in case it goes on
-// is let go in steps: blocks of messages are reused and outlive some collections, and what was indexed of
-// the latest blocks goes within lettingGo.
-const (
-	atRest    = 20 * time.Second
-	fewTimes  = 3
-	lettingGo = 130 * time.Second
-)
+// A server gives memory back when nothing has happened for so long: blocks of messages are reused and
+// outlive some collections, and what the NATS server has indexed of the latest ones goes after two minutes.
+var restTimes = [...]time.Duration{20 * time.Second, 40 * time.Second, time.Minute, 125 * time.Second}
 
-// tidy collects garbage and gives memory back to the system a few times when the log has come to rest, and
-// once more when the log has let go of its caches. By itself the runtime would keep what it has: fine
-// while there is work, a waste for a server that then waits for the next day.
+// restLook is how often it is looked whether anything has happened.
+const restLook = 5 * time.Second
+
+// tidy collects garbage and gives memory back to the system each time the log has come to rest. By itself
+// the runtime would keep what it has: fine while there is work, a waste for a server that then waits for
+// the next day.
 func tidy(ctx context.Context, reached func() uint64) error {
-	tick := time.NewTicker(atRest)
+	tick := time.NewTicker(restLook)
 	defer tick.Stop()
 	last, since := reached(), time.Now()
-	rested := fewTimes + 1 // how often memory was given back since the log came to rest
+	rested := len(restTimes) // how often memory was given back since the log came to rest
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,7 +31,7 @@ func tidy(ctx context.Context, reached func() uint64) error {
 			last, since, rested = now, time.Now(), 0
 			continue
 		}
-		if rested < fewTimes || rested == fewTimes && time.Since(since) >= lettingGo {
+		if rested < len(restTimes) && time.Since(since) >= restTimes[rested] {
 			debug.FreeOSMemory()
 			rested++
 		}

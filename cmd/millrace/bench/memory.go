@@ -10,7 +10,7 @@ import (
 // memoryWarm, and the indexes of the latest blocks of messages within memoryRest.
 const (
 	memoryWarm = 65 * time.Second
-	memoryRest = 155 * time.Second
+	memoryRest = 140 * time.Second
 	memoryLook = 200 * time.Millisecond
 )
 
