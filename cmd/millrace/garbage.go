@@ -29,6 +29,9 @@ const (
 	// machinePart is the part of the memory of the machine, or of the control group, that is there for this process.
 	machinePart = 0.8
 
+	// calmRate is how many bytes are allocated in a second, at most, by a process at rest.
+	calmRate = 2 << 20
+
 	weighEvery = time.Second
 	// usedLooks is how many looks count for what must be there, which is the least that lived meanwhile. The
 	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
@@ -39,6 +42,11 @@ const (
 	slowly = 16
 	atOnce = 1
 )
+
+// restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
+// system: blocks of messages are reused and outlive some collections, and what the NATS server has
+// indexed of the latest ones goes after two minutes. By itself the runtime would keep much of it.
+var restLooks = []int{20, 40, 60, 130}
 
 // garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
 // are allocated in a second and the process may take limit bytes.
@@ -86,6 +94,7 @@ func easeCollection(ctx context.Context, setting uint64, looks int) error {
 	tick := time.NewTicker(weighEvery)
 	defer tick.Stop()
 	var w heapWatch
+	calm := 0
 	for share, limit := 0, uint64(0); ; {
 		metrics.Read(sample)
 		live := sample[0].Value.Uint64()
@@ -98,6 +107,12 @@ func easeCollection(ctx context.Context, setting uint64, looks int) error {
 		if now := approach(share, garbagePercent(live, rate, nowLimit), looks); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
+		}
+		if calm++; rate > calmRate {
+			calm = 0
+		}
+		if slices.Contains(restLooks, calm) {
+			debug.FreeOSMemory()
 		}
 		select {
 		case <-ctx.Done():

@@ -139,7 +139,6 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil
 	})
 	p.start(projector.Run)
-	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
 	p.start(decider.Run)
 	p.keep(deciding, view)
 	p.starting.Add(1)
