@@ -92,8 +92,10 @@ func (d *digests) work(k *task.Task, shared bool) digest {
 	for _, s := range []string{k.Job, k.Group, string(k.Parent), k.FairKey, k.Schedule, k.Trigger, string(k.RetryOf), k.Step} {
 		b = appendText(b, s)
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
-		b = appendText(appendText(b, name), k.Labels[name])
+	if len(k.Labels) > 0 { // sorting none takes memory
+		for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
+			b = appendText(appendText(b, name), k.Labels[name])
+		}
 	}
 	return d.sum(appendCanonical(append(b, 0), k.Params))
 }

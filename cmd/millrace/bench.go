@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/bench"
 	"millrace/jet"
+	"millrace/task"
 	"millrace/worker/process"
 )
 
@@ -85,6 +87,13 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 		return bench.Report{}, err
 	}
 	defer stop()
+	var resting *bench.MemoryRun
+	if memory > 0 {
+		if resting, stop, err = a.benchMemory(ctx, cfg, self, sync, address); err != nil {
+			return bench.Report{}, err
+		}
+		defer stop()
+	}
 	report, err := bench.Run(ctx, cfg)
 	if err != nil {
 		return report, err
@@ -94,19 +103,43 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 			return report, err
 		}
 	}
-	if memory == 0 {
+	if resting == nil {
 		return report, nil
 	}
+	used, err := resting.Finish(ctx, memory)
+	report.Memory, report.BytesPerTask = &used, used.PerTask
+	return report, err
+}
+
+// benchMemory begins to measure the memory of a fresh server, which comes to rest while others are measured.
+func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.MemoryRun, func(), error) {
+	cfg.Progress("memory of the server: the first tasks")
 	fresh, err := bench.StartServer(ctx, self, sync, address)
 	if err != nil {
-		return report, err
+		return nil, nil, err
 	}
-	defer fresh.Stop()
+	cfg.ServerMemory, cfg.ServerTime = fresh.Memory, fresh.Time
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: fresh.URL, Name: name, Log: a.logger()})
 	}
-	report.BytesPerTask, err = bench.Memory(ctx, cfg, memory, fresh.Memory)
-	return report, err
+	resting, err := bench.StartMemory(ctx, cfg)
+	if err != nil {
+		fresh.Stop()
+		return nil, nil, err
+	}
+	return resting, func() { resting.Close(); fresh.Stop() }, nil
+}
+
+// benchProgress says what is measured, or waited for: in a line that is renewed on a terminal, else in one after the other.
+func (a *app) benchProgress() (say func(what string), stop func()) {
+	line := a.progress()
+	return func(what string) {
+		if terminal(a.errs) {
+			line.say("measuring: "+what, task.Task{Since: time.Now()})
+			return
+		}
+		a.note("measuring: %s", what)
+	}, line.stop
 }
 
 // benchFuture measures tasks that are due much later, on two servers of which one has none.
@@ -144,14 +177,10 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
-	go func() { _ = easeCollection(working) }() // as in a worker; it ends with working
-	end := func() { stopWorking(); tasks.Close(); runner.Close() }
-	cfg.Commands = tasks
-	cfg.Progress = func(what string) {
-		if terminal(a.errs) {
-			a.note("measuring: %s", what)
-		}
-	}
+	go func() { _ = easeCollection(working, defaultMemory, slowly) }() // as in a worker; it ends with working
+	say, quiet := a.benchProgress()
+	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
+	cfg.Commands, cfg.Progress = tasks, say
 	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
 	server, err := bench.StartServer(ctx, self, sync, metrics)
 	if err != nil {
@@ -187,8 +216,9 @@ func benchTable(r *bench.Report) table {
 	value := func(what, v string) { t.add(plain(what), plain(v), plain(""), plain("")) }
 	value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", r.StartLatency.P50, r.StartLatency.P99, r.StartLatency.Max))
 	value("read model behind", fmt.Sprintf("%.0f ms", r.BehindMS))
-	if r.BytesPerTask > 0 {
+	if r.Memory != nil {
 		value("server memory per finished task", fmt.Sprintf("%.0f B", r.BytesPerTask))
+		value(fmt.Sprintf("server memory with %d, peak, idle", r.Memory.Tasks), fmt.Sprintf("%d, %d MiB", r.Memory.Peak>>20, r.Memory.Idle>>20))
 	}
 	if r.Steps > 0 {
 		value(fmt.Sprintf("graph of %d steps", r.Steps), fmt.Sprintf("%.0f/s, %s", r.StepsPerSecond, costText(r.StepCost)))

@@ -84,18 +84,61 @@ func (a *app) spanQuiet(ctx context.Context, c *client.Client, from, end uint64,
 		return 0, err
 	}
 	defer feed.Close()
+	ctx, stop := context.WithCancel(ctx)
+	batches, done := readAhead(ctx, feed)
+	defer func() { stop(); <-done }() // before the feed is closed
 	for reached := uint64(0); ; {
-		records, err := nextRecords(ctx, feed, true)
-		if err != nil || len(records) == 0 {
-			return reached, err
+		b := <-batches
+		if b.err != nil || len(b.records) == 0 {
+			return reached, b.err
 		}
-		for i := range records {
-			if reached = records[i].Seq; reached > end {
+		for i := range b.records {
+			if reached = b.records[i].Seq; reached > end {
 				return end, nil
 			}
-			if err := each(&records[i]); err != nil || reached == end {
+			if err := each(&b.records[i]); err != nil || reached == end {
 				return end, err
 			}
 		}
+		b.free <- b.records
 	}
+}
+
+// batch is what a feed had at once.
+type batch struct {
+	records []events.Record
+	err     error
+	free    chan<- []events.Record // takes the records back, for their memory
+}
+
+// readAhead reads a feed in a goroutine of its own, so that the next records are read and decoded while
+// others are dealt with. The last batch has an error, or nothing. Done is closed when nobody uses the feed any more.
+func readAhead(ctx context.Context, feed events.Feed) (_ <-chan batch, done <-chan struct{}) {
+	const ahead = 2
+	batches, free, ended := make(chan batch), make(chan []events.Record, ahead), make(chan struct{})
+	for range ahead {
+		free <- nil
+	}
+	go func() {
+		defer close(ended)
+		for {
+			var mine []events.Record
+			select {
+			case mine = <-free:
+			case <-ctx.Done():
+				return
+			}
+			records, err := nextRecords(ctx, feed, true)
+			b := batch{records: append(mine[:0], records...), err: err, free: free} // the feed reuses its own
+			select {
+			case batches <- b:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil || len(records) == 0 {
+				return
+			}
+		}
+	}()
+	return batches, ended
 }

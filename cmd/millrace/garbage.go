@@ -2,67 +2,117 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The runtime's own share, as much garbage as there is in use, has a busy server collect many times a second
-// while its heap is small, which cost a tenth of all processor time, and mark a million tasks in the far
-// future again and again when it is large, which cost as much. So garbage may be maxPercent of what is in
-// use as long as it is below a part of the memory that the process may have; beyond that the runtime's
-// share holds, and where memory runs short less than that.
+// How much garbage may lie about. The runtime's own share, as much as there is in use, has a busy server
+// collect many times a second while its heap is small, which cost a tenth of all processor time; and a
+// server at rest keeps it for hours. So the share follows the work: what a collection costs grows with
+// what is in use, and how often one is due with what is allocated in a second. By ratePercent for each
+// MiB in a second it takes about a hundredth of a processor, whatever is in use.
 const (
-	leastSpare = 256 << 20
-	sparePart  = 10 // of the memory
-	maxPercent = 400
-	minPercent = 100
-	// memoryRatio is the part of the memory from which on the runtime collects whatever it costs.
-	memoryRatio = 0.8
-	// weighEvery is how often it is looked at what is in use.
-	weighEvery = 5 * time.Second
+	ratePercent = 20
+	maxPercent  = 400
+	minPercent  = 10
+	// leastSpare is never too much: a small heap would be collected again and again.
+	leastSpare = 4 << 20
+	// tightPart is the part of what is in use that is free for garbage when there is no room for it. The
+	// runtime would else do nothing but collect.
+	tightPart = 4
+	// machinePart is the part of the memory of the machine, or of the control group, that is there for this process.
+	machinePart = 0.8
+
+	// calmRate is how many bytes are allocated in a second, at most, by a process at rest.
+	calmRate = 2 << 20
+
+	weighEvery = time.Second
+	// usedLooks is how many looks count for what must be there, which is the least that lived meanwhile. The
+	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
+	// keeps their room for the next ones.
+	usedLooks = 60
+	// slowly is how many looks the way to a higher share takes, more or less, in a process that stays, so that
+	// a short burst takes little memory; atOnce is the same for one that has but one thing to do.
+	slowly = 16
+	atOnce = 1
 )
 
-// garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where memory is so many
-// bytes, or 0 if that is not known.
-func garbagePercent(used, memory uint64) int {
-	if used == 0 {
-		return maxPercent
-	}
-	spare := max(leastSpare, memory/sparePart)
-	return int(min(max(spare*100/used, minPercent), maxPercent))
+// restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
+// system: blocks of messages are reused and outlive some collections, and what the NATS server has
+// indexed of the latest ones goes after two minutes. By itself the runtime would keep much of it.
+var restLooks = []int{20, 40, 60, 130}
+
+// garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
+// are allocated in a second and the process may take limit bytes.
+func garbagePercent(used, rate, limit uint64) int {
+	used = max(used, leastSpare) // and while nothing is known
+	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
+	percent = max(percent, leastSpare*100/float64(used))
+	room := max(float64(limit)-float64(used), float64(used)/tightPart)
+	return int(min(percent, room*100/float64(used), maxPercent))
 }
 
-// memory is how many bytes this process may have, of its control group or of the machine; 0 if neither can tell.
-func memory() uint64 {
-	n, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+// approach is the share of garbage that follows one on the way to another, so many looks long; a lower one comes at once.
+func approach(share, to, looks int) int {
+	if share == 0 || to <= share {
+		return to
+	}
+	return share + max((to-share)/looks, 1)
+}
+
+// heapLimit is from how many bytes on the runtime collects whatever it costs: what the process may
+// take or, where that is too little for what is in use, a little more than that.
+func heapLimit(used, may uint64) uint64 { return max(may, used+used/tightPart) }
+
+// memory is how many bytes this process may take: so many as the settings say, 0 for what there is, but no
+// more than a part of what its control group or the machine has.
+func memory(setting uint64) uint64 {
+	all, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 	if err != nil {
-		return 0
+		all = math.MaxInt64
 	}
-	return n
+	may := uint64(float64(all) * machinePart)
+	if setting == 0 {
+		return may
+	}
+	return min(setting, may)
 }
 
-// easeCollection sets the runtime's garbage collection by what is in use and what there is, until
-// ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
-func easeCollection(ctx context.Context) error {
-	all := memory()
-	if all > 0 {
-		_, _ = memlimit.Set(memlimit.WithProvider(memlimit.Limit(all)), memlimit.WithRatio(memoryRatio)) // without it is as it was
-	}
-	if os.Getenv("GOGC") != "" {
-		return nil
-	}
-	used := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// easeCollection sets the runtime's garbage collection by what is in use, what is allocated and what the
+// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves. Looks
+// is slowly or atOnce.
+func easeCollection(ctx context.Context, setting uint64, looks int) error {
+	may := memory(setting)
+	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(weighEvery)
 	defer tick.Stop()
-	for percent := 0; ; {
-		metrics.Read(used)
-		if now := garbagePercent(used[0].Value.Uint64(), all); now != percent {
-			percent = now
-			debug.SetGCPercent(percent)
+	var w heapWatch
+	calm := 0
+	for share, limit := 0, uint64(0); ; {
+		metrics.Read(sample)
+		live := sample[0].Value.Uint64()
+		least, rate := w.look(live, sample[1].Value.Uint64())
+		nowLimit := heapLimit(least, may)
+		if ownLimit && nowLimit != limit {
+			limit = nowLimit
+			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
+		}
+		if now := approach(share, garbagePercent(live, rate, nowLimit), looks); ownShare && now != share {
+			share = now
+			debug.SetGCPercent(share)
+		}
+		if calm++; rate > calmRate {
+			calm = 0
+		}
+		if slices.Contains(restLooks, calm) {
+			debug.FreeOSMemory()
 		}
 		select {
 		case <-ctx.Done():
@@ -70,4 +120,24 @@ func easeCollection(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// heapWatch remembers the latest looks at the heap.
+type heapWatch struct {
+	lived     []uint64
+	allocated uint64
+}
+
+// look takes in how many bytes lived when garbage was last collected, and how many were ever allocated. It
+// returns the least that lived lately, and how many are allocated in a second.
+func (h *heapWatch) look(live, allocated uint64) (least, rate uint64) {
+	if len(h.lived) == usedLooks {
+		h.lived = h.lived[1:]
+	}
+	h.lived = append(h.lived, live)
+	if h.allocated > 0 {
+		rate = uint64(float64(allocated-h.allocated) / weighEvery.Seconds())
+	}
+	h.allocated = allocated
+	return slices.Min(h.lived), rate
 }

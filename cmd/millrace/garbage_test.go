@@ -4,23 +4,84 @@ import "testing"
 
 func TestGarbagePercent(t *testing.T) {
 	for _, c := range []struct {
-		used, memory uint64
-		want         int
+		name              string
+		used, rate, limit uint64
+		want              int
 	}{
-		{0, 0, 400},
-		{20 << 20, 0, 400},
-		{64 << 20, 0, 400},
-		{128 << 20, 0, 200},
-		{200 << 20, 0, 128},
-		{256 << 20, 0, 100},
-		{8 << 30, 0, 100},
-		{256 << 20, 2 << 30, 100}, // a small machine
-		{600 << 20, 24 << 30, 400},
-		{1 << 30, 24 << 30, 239},
-		{8 << 30, 24 << 30, 100},
+		{"nothing is known yet", 0, 0, 1 << 10, 100},
+		{"at rest, small", 16, 0, 1 << 10, 25},
+		{"at rest", 400, 0, 1 << 10, 10},
+		{"some work", 400, 2, 1 << 10, 40},
+		{"much work, small", 60, 150, 1 << 10, 400},
+		{"much work", 300, 150, 1 << 10, 241},
+		{"much work, little room", 800, 150, 1 << 10, 28},
+		{"much work, no room", 1 << 10, 150, 1280, 25},
+		{"much work, much room", 800, 150, 8 << 10, 400},
 	} {
-		if got := garbagePercent(c.used, c.memory); got != c.want {
-			t.Errorf("%d MiB in use of %d MiB: %d %%, want %d", c.used>>20, c.memory>>20, got, c.want)
+		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20); got != c.want {
+			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+func TestHeapLimit(t *testing.T) {
+	for _, c := range []struct{ used, may, want uint64 }{
+		{100, 1024, 1024}, {819, 1024, 1024}, {1024, 1024, 1280}, {4096, 1024, 5120},
+	} {
+		if got := heapLimit(c.used<<20, c.may<<20) >> 20; got != c.want {
+			t.Errorf("%d MiB in use where %d are allowed: limit %d, want %d", c.used, c.may, got, c.want)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	all := memory(0)
+	if got := memory(1 << 20); got != 1<<20 {
+		t.Errorf("1 MiB of a machine: %d", got)
+	}
+	if got := memory(all * 2); got != all {
+		t.Errorf("twice what there is: %d, want %d", got, all)
+	}
+}
+
+func TestHeapWatch(t *testing.T) {
+	var h heapWatch
+	allocated := uint64(1 << 30)
+	look := func(live, more uint64) (used, rate uint64) {
+		allocated += more << 20
+		used, rate = h.look(live<<20, allocated)
+		return used >> 20, rate >> 20
+	}
+	if used, rate := look(40, 0); used != 40 || rate != 0 {
+		t.Errorf("the first look: %d, %d", used, rate)
+	}
+	if used, rate := look(400, 80); used != 40 || rate != 80 {
+		t.Errorf("what grew a moment ago may go again: %d, %d", used, rate)
+	}
+	var used, rate uint64
+	for range usedLooks {
+		used, rate = look(400, 80)
+	}
+	if used != 400 || rate != 80 {
+		t.Errorf("it has been so for a minute: %d, %d", used, rate)
+	}
+}
+
+func TestApproach(t *testing.T) {
+	if got := approach(0, 100, slowly); got != 100 {
+		t.Errorf("the first: %d", got)
+	}
+	if got := approach(400, 10, slowly); got != 10 {
+		t.Errorf("down: %d", got)
+	}
+	if got := approach(10, 400, atOnce); got != 400 {
+		t.Errorf("up at once: %d", got)
+	}
+	share, looks := 10, 0
+	for ; share < 400; looks++ {
+		share = approach(share, 400, slowly)
+	}
+	if share != 400 || looks < 40 || looks > 80 {
+		t.Errorf("up to %d after %d looks", share, looks)
 	}
 }

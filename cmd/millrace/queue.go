@@ -41,7 +41,7 @@ func (a *app) queueList() *cobra.Command {
 	var names, rates, watch bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	c.Flags().BoolVar(&rates, "rates", false, "also how many come and go in a second, which takes half of one")
+	ratesFlag(c, &rates)
 	watchFlag(c, &watch)
 	o.flags(c)
 	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -60,6 +60,11 @@ func (a *app) queueList() *cobra.Command {
 		})
 	})
 	return c
+}
+
+// ratesFlag asks for what has to be measured, and so takes its time.
+func ratesFlag(c *cobra.Command, rates *bool) {
+	c.Flags().BoolVar(rates, "rates", false, "also how many come and go in a second, which takes half of one")
 }
 
 func queueTable(page *client.QueuePage, now time.Time) table {
@@ -153,15 +158,17 @@ func perSecond(r *float64) string {
 
 func (a *app) queueShow() *cobra.Command {
 	var o output
+	var rates bool
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"}, Short: "Print all that is known of a queue; needs a millrace server",
 		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
 	}
+	ratesFlag(c, &rates)
 	o.flags(c)
 	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
 		asking, cancel := a.asking(ctx)
 		defer cancel()
-		q, err := cl.OneQueue(asking, name, true)
+		q, err := cl.OneQueue(asking, name, rates)
 		if errors.Is(err, client.ErrNoQueue) {
 			return orMeant(err, name, queueNames(asking, cl))
 		}
@@ -199,7 +206,9 @@ func queueFields(q *client.QueueView, now time.Time) table {
 	}
 	out.field("leased", strconv.Itoa(q.Leased))
 	out.field("oldest waits since", moment(q.Oldest, now))
-	out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
+	if q.In != nil && q.Out != nil {
+		out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
+	}
 	out.field("limit", words(boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
 	out.field("rate", rateWords(q.Rate))
 	if r := q.RateState; r != nil {

@@ -58,7 +58,7 @@ func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logg
 	forgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
-	p.start(easeCollection)
+	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), slowly) })
 	return p
 }
 
@@ -140,8 +140,6 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil
 	})
 	p.start(projector.Run)
-	p.start(func(ctx context.Context) error { return tidy(ctx, view.Reached) })
-	p.start(relief)
 	p.start(decider.Run)
 	p.keep(deciding, view)
 	p.starting.Add(1)

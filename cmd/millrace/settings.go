@@ -76,6 +76,10 @@ type Settings struct {
 	// is how many of these each has beside the log. See jet.Sizes.
 	Store int64
 	Sizes jet.Sizes
+	// Memory is how many bytes a process that stays may take before it collects garbage whatever that
+	// costs, 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
+	// for each task that has ended, and 600 for each that is due later.
+	Memory int64
 	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
 	NewPrivileges bool
 	// LogKeep is how long a server keeps what tasks have printed after they have ended.
@@ -83,6 +87,9 @@ type Settings struct {
 	// DataKeep is the same for their records.
 	DataKeep retention.Policy
 }
+
+// defaultMemory is the default of the setting memory: enough for a million tasks.
+const defaultMemory = 1 << 30
 
 // timerSlack is what a timer or a step between two writes may take before
 // somebody else does it again; the server's own error is 0.3 s.
@@ -199,6 +206,7 @@ var settings = []setting{
 	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Records }).of(serving),
 	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.Files }).of(serving),
 	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Settings) *int64 { return &s.Sizes.State }).of(serving),
+	size("memory", "how many bytes a server or worker may take before it collects garbage at any cost, or auto for what the machine has", bytesText(defaultMemory), []string{autoSize}, func(s *Settings) *int64 { return &s.Memory }),
 	{
 		processes: working, name: "new_privileges", usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
 		read: func(s *Settings, text string) error {

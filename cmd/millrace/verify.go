@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,6 +89,9 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	fs.StringSliceVar(&f.rules, "rule", nil, "only these `rules`, with commas: I-1 to I-10")
 	f.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx, stop := context.WithCancel(c.Context())
+		defer stop()
+		go func() { _ = easeCollection(ctx, defaultMemory, atOnce) }() // it ends with ctx
 		cert, err := a.verify(c, &f)
 		if err != nil {
 			return a.unknown(&f, err)
@@ -266,21 +270,44 @@ const rowsAtOnce = 500
 
 func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
 	r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: true, AtLeast: v.Last()}
+	ctx, stop := context.WithCancel(ctx)
+	pages := make(chan rowPage)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer stop()
+	asking.Go(func() { // the next page is made while one is compared
+		for more := true; more; {
+			waiting, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
+			page, err := c.List(waiting, r)
+			cancel()
+			r.Cursor = page.Next
+			more = err == nil && page.Next != ""
+			select {
+			case pages <- rowPage{page.Tasks, more, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	for {
-		asking, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
-		page, err := c.List(asking, r)
-		cancel()
-		if err != nil {
-			return err
+		page := <-pages
+		if page.err != nil {
+			return page.err
 		}
-		for i := range page.Tasks {
-			v.Row(&page.Tasks[i])
+		for i := range page.tasks {
+			v.Row(&page.tasks[i])
 		}
-		if page.Next == "" {
+		if !page.more {
 			return nil
 		}
-		r.Cursor = page.Next
 	}
+}
+
+// rowPage is a page of the read model.
+type rowPage struct {
+	tasks []task.Task
+	more  bool
+	err   error
 }
 
 // readAcknowledged reads ids, one in a line; lines that are empty or begin with #

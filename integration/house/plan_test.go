@@ -136,7 +136,6 @@ var clocks = map[string]string{
 	"cmd/millrace/run.go":       measures,
 	"cmd/millrace/signals.go":   measures,
 	"cmd/millrace/task_bulk.go": measures,
-	"cmd/millrace/tidy.go":      measures,
 
 	"cmd/millrace/bench":       measures,
 	"cmd/millrace/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",

@@ -7,6 +7,7 @@ import (
 
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,7 +130,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dial := serve(t, jet.Layout{})
 	_, err := Run(ctx, Config{Dial: dial, Tasks: 1 << 30, Rounds: 1, Latencies: 5, Progress: func(what string) {
-		if what == "no-op tasks" || what == "the bare loop" {
+		if strings.HasPrefix(what, "no-op tasks") || strings.HasPrefix(what, "the bare loop") {
 			cancel()
 		}
 	}})

@@ -94,8 +94,10 @@ type Report struct {
 	PlainPerSecond   float64 `json:"plain_process_per_second"`
 	ProcessRatio     float64 `json:"process_ratio"`
 	// BytesPerTask is what a finished task costs the server in memory once idle.
-	BytesPerTask float64  `json:"server_bytes_per_task"`
-	Growth       []Growth `json:"growth,omitempty"`
+	BytesPerTask float64 `json:"server_bytes_per_task"`
+	// Memory is what the server takes for them; nil if that was not measured.
+	Memory *Memory  `json:"server_memory,omitempty"`
+	Growth []Growth `json:"growth,omitempty"`
 	// Limited is what limits cost; nil if that was not measured.
 	Limited *Limited `json:"limited,omitempty"`
 	// StepsPerSecond is how fast a graph of so many Steps was driven, each of which needs two others.

@@ -2,69 +2,115 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// Times of the memory measurement.
+// Times of the memory measurement. A server at rest gives back most of what it does not need within
+// memoryWarm, and the indexes of the latest blocks of messages within memoryRest.
 const (
-	memoryIdle = 6 * time.Minute // at most, for the server to give back what it can
-	memoryLook = 5 * time.Second
-	// memoryQuiet is how many looks without a new low make the low count: longer
-	// than it takes until an idle server gives back what it no longer needs.
-	memoryQuiet = 44
+	memoryWarm = 65 * time.Second
+	memoryRest = 140 * time.Second
+	memoryLook = 200 * time.Millisecond
 )
 
-// Memory runs n no-op tasks against a fresh server and returns by how many bytes
-// of resident memory each has made it grow, once it is idle: the lowest that
-// rss reports while nothing gets lower any more, for at most six minutes.
-func Memory(ctx context.Context, cfg Config, n int, rss func() (int64, error)) (float64, error) {
-	b := &bench{cfg: cfg.withDefaults()}
-	defer b.close()
-	if err := b.open(ctx); err != nil {
-		return 0, err
-	}
-	// What a server needs however few tasks it has: code paths, buffers, pools.
-	const warmUp = 5000
-	if _, err := b.atOnce(ctx, warmUp); err != nil {
-		return 0, err
-	}
-	before, err := b.idle(ctx, rss)
-	if err != nil {
-		return 0, err
-	}
-	b.cfg.Progress("memory of the server: running tasks")
-	if _, err := b.atOnce(ctx, n); err != nil {
-		return 0, err
-	}
-	after, err := b.idle(ctx, rss)
-	if err != nil {
-		return 0, err
-	}
-	return float64(after-before) / float64(n), nil
+// Memory is what tasks cost a server in resident memory, in bytes, files not counted.
+type Memory struct {
+	Tasks int `json:"tasks"`
+	// PerTask is what each finished task costs once the server is at rest.
+	PerTask float64 `json:"per_task"`
+	// Peak is the most while the tasks run, Idle the least once it is at rest.
+	Peak int64 `json:"peak"`
+	Idle int64 `json:"idle"`
 }
 
-func (b *bench) idle(ctx context.Context, rss func() (int64, error)) (int64, error) {
-	b.cfg.Progress("memory of the server: waiting until it is idle")
+// MemoryRun is a measurement of memory that has begun.
+type MemoryRun struct {
+	b    *bench
+	warm time.Time
+}
+
+// StartMemory runs some tasks against the fresh server of cfg, whose memory cfg tells, so that it has what
+// it needs however few tasks it has: code paths, buffers, pools. While it comes to rest, other things may be
+// measured elsewhere. The caller closes the run.
+func StartMemory(ctx context.Context, cfg Config) (*MemoryRun, error) {
+	m := &MemoryRun{b: &bench{cfg: cfg.withDefaults()}}
+	if err := m.b.open(ctx); err != nil {
+		m.Close()
+		return nil, err
+	}
+	const warmUp = 5000
+	if _, err := m.b.atOnce(ctx, warmUp); err != nil {
+		m.Close()
+		return nil, err
+	}
+	m.warm = time.Now()
+	return m, nil
+}
+
+// Close lets go of the server.
+func (m *MemoryRun) Close() { m.b.close() }
+
+// Finish runs n no-op tasks and returns what they cost, when the server is at rest again.
+func (m *MemoryRun) Finish(ctx context.Context, n int) (r Memory, err error) {
+	r.Tasks = n
+	before, err := m.rest(ctx, m.warm.Add(memoryWarm))
+	if err != nil {
+		return r, err
+	}
+	m.b.cfg.Progress(fmt.Sprintf("memory of the server: running %d tasks", n))
+	looking, stop := context.WithCancel(ctx)
+	peak := make(chan int64, 1)
+	go func() { peak <- m.peak(looking) }()
+	_, err = m.b.atOnce(ctx, n)
+	stop()
+	if r.Peak = <-peak; err != nil {
+		return r, err
+	}
+	if r.Idle, err = m.rest(ctx, time.Now().Add(memoryRest)); err != nil {
+		return r, err
+	}
+	r.PerTask = float64(r.Idle-before) / float64(n)
+	return r, nil
+}
+
+// peak is the most memory at any look until ctx ends.
+func (m *MemoryRun) peak(ctx context.Context) (most int64) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
-	end := time.NewTimer(memoryIdle)
-	defer end.Stop()
-	lowest, quiet := int64(0), 0
 	for {
-		now, err := rss()
+		if now, err := m.b.cfg.ServerMemory(); err == nil {
+			most = max(most, now)
+		}
+		select {
+		case <-ctx.Done():
+			return most
+		case <-tick.C:
+		}
+	}
+}
+
+// rest waits until a moment and returns the least memory until then.
+func (m *MemoryRun) rest(ctx context.Context, until time.Time) (least int64, err error) {
+	if left := time.Until(until); left > 0 {
+		m.b.cfg.Progress(fmt.Sprintf("memory of the server: for %v until it has come to rest", left.Round(time.Second)))
+	}
+	tick := time.NewTicker(memoryLook)
+	defer tick.Stop()
+	for {
+		now, err := m.b.cfg.ServerMemory()
 		if err != nil {
 			return 0, err
 		}
-		if lowest == 0 || now < lowest-lowest/200 {
-			lowest, quiet = now, 0
-		} else if quiet++; quiet >= memoryQuiet {
-			return lowest, nil
+		if least == 0 || now < least {
+			least = now
+		}
+		if !time.Now().Before(until) {
+			return least, nil
 		}
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case <-end.C:
-			return lowest, nil
 		case <-tick.C:
 		}
 	}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -19,13 +20,14 @@ func (b *bench) processes(ctx context.Context) error {
 	}
 	var plain, tasks, ratios []float64
 	n := b.cfg.Processes
-	for range b.cfg.Rounds {
-		b.cfg.Progress("plain processes")
+	for i := range b.cfg.Rounds {
+		of := fmt.Sprintf(", round %d of %d", i+1, b.cfg.Rounds)
+		b.cfg.Progress("plain processes" + of)
 		bare, err := forkExec(n, b.cfg.ProcessSlots)
 		if err != nil {
 			return err
 		}
-		b.cfg.Progress("process tasks")
+		b.cfg.Progress("process tasks" + of)
 		took, err := b.processTasks(ctx, n)
 		if err != nil {
 			return err

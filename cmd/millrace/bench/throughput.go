@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"millrace/jet"
@@ -13,8 +14,9 @@ func (b *bench) throughput(ctx context.Context) error {
 	var drain, floorDrain, drainRatio, once, floorOnce, onceRatio, submit, floorSubmit, behind []float64
 	var costs, floorCosts []Cost
 	n := b.cfg.Tasks
-	for range b.cfg.Rounds {
-		b.cfg.Progress("the bare loop")
+	for i := range b.cfg.Rounds {
+		of := fmt.Sprintf(", round %d of %d", i+1, b.cfg.Rounds)
+		b.cfg.Progress("the bare loop" + of)
 		bare := n
 		if b.cfg.Layout.SyncAlways {
 			bare = max(n/10, 1) // one flush for each message takes its time
@@ -23,7 +25,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.cfg.Progress("no-op tasks")
+		b.cfg.Progress("no-op tasks" + of)
 		round, err := b.drain(ctx, n)
 		if err != nil {
 			return err

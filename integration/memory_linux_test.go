@@ -1,0 +1,48 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"millrace/client"
+	"millrace/task"
+)
+
+// resident is the resident memory of a process, in MiB, the program itself included.
+func (s *process) resident() int {
+	s.place.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.place.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(text, []byte("VmRSS:"))
+	kib, err := strconv.Atoi(string(bytes.Fields(after)[0]))
+	if err != nil {
+		s.place.Fatalf("VmRSS: %v", err)
+	}
+	return kib >> 10
+}
+
+// A server that has run ten thousand tasks keeps little of what that took.
+func TestServerMemory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 10*time.Second)
+	const tasks, most = 10_000, 150
+	server := p.server()
+	c := p.connect()
+	stop := p.goProgram("program", "noop")
+	if err := c.SubmitMany(t.Context(), task.Submission{Spec: &task.Spec{Handler: "noop"}}, tasks, nil); err != nil {
+		t.Fatal(err)
+	}
+	server.until("all tasks have ended", func() bool {
+		page, err := c.List(t.Context(), client.ListRequest{Counts: true, Limit: 1})
+		return err == nil && page.Counts[task.Finished.String()] == tasks
+	})
+	stop()
+	t.Logf("%d MiB when all have ended", server.resident())
+	server.until(fmt.Sprintf("the server has at most %d MiB", most), func() bool { return server.resident() <= most })
+}
