@@ -131,6 +131,7 @@ var clocks = map[string]string{
 	"api/queues.go": measures,
 
 	"local/local.go":            "tells which server of this machine is the newest; the records never leave it",
+	"cmd/millrace/bench.go":     measures,
 	"cmd/millrace/node_ping.go": measures,
 	"cmd/millrace/progress.go":  measures,
 	"cmd/millrace/run.go":       measures,
