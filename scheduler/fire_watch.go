@@ -39,7 +39,7 @@ type tickWatch struct {
 	unborn  map[task.ID]bool       // tasks that were decided on and not seen yet
 	changed map[string]bool        // schedules of which a decision came
 	held    map[string]int         // how many fires of a schedule this scheduler holds
-	due     watchHeap
+	due     byTime[*watchedTick]
 }
 
 // decidedTick is the latest decision on a tick of a schedule.
@@ -246,20 +246,4 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 		err = rest(ctx)
 	}
 	return err
-}
-
-// watchHeap has the tick first that is to be looked at first.
-type watchHeap []*watchedTick
-
-func (h watchHeap) Len() int           { return len(h) }
-func (h watchHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h watchHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *watchHeap) Push(it any)       { *h = append(*h, it.(*watchedTick)) }
-func (h *watchHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	it := old[n]
-	old[n] = nil
-	*h = old[:n]
-	return it
 }

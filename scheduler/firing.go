@@ -30,7 +30,7 @@ type firing struct {
 
 	mu      sync.Mutex
 	held    map[uint64]*fire // guarded by mu; what was not acknowledged yet, by sequence
-	waiting fireHeap         // guarded by mu
+	waiting byTime[*fire]    // guarded by mu
 }
 
 // fire is one on its way.
@@ -367,20 +367,4 @@ func (f *firing) prolong(now time.Time) {
 	for _, it := range old {
 		_ = it.Prolong() // if that is lost it comes again, and is known
 	}
-}
-
-// fireHeap has the fire first that is due first.
-type fireHeap []*fire
-
-func (h fireHeap) Len() int           { return len(h) }
-func (h fireHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h fireHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *fireHeap) Push(it any)       { *h = append(*h, it.(*fire)) }
-func (h *fireHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	it := old[n]
-	old[n] = nil
-	*h = old[:n]
-	return it
 }
