@@ -111,7 +111,8 @@ func (f *Filter) matches(t *task.Task) bool {
 	if f.Text == "" {
 		return true
 	}
-	return slices.ContainsFunc([]string{string(t.ID), t.Job, t.Step, t.Message, t.Spec.Text()}, func(s string) bool {
+	texts := textsOf(t)
+	return slices.ContainsFunc(append(texts[:], string(t.ID)), func(s string) bool {
 		return strings.Contains(lower(s), lower(f.Text))
 	})
 }

@@ -39,6 +39,7 @@ type fold struct {
 	of      []int             // of each record, its place in changes, or -1
 	homes   map[string]string // by the routes of selectors that the batch touches, their queues
 
+	noted     []noted
 	observers []Observer
 	steps     []events.Step // what the batch at hand did, if there are observers
 }
@@ -51,6 +52,9 @@ type change struct {
 	isNew  bool
 	// dismissed is whether it was a dead letter that somebody had taken off the list.
 	dismissed bool
+	// spec and message are what it had before.
+	spec    *task.Spec
+	message string
 }
 
 // counted is what tasks are counted by.
@@ -97,7 +101,7 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 
 // rest lets go of the memory of earlier batches, and has SQLite do the same.
 func (f *fold) rest(ctx context.Context) error {
-	f.index, f.changes, f.of, f.steps = map[task.ID]int{}, nil, nil, nil
+	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
 	return f.w.exec(ctx, "PRAGMA shrink_memory")
 }
 
@@ -144,6 +148,7 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 			return err
 		}
 		f.evolve(records)
+		f.noteTexts()
 		if err := f.writeTasks(ctx); err != nil {
 			return err
 		}
@@ -208,6 +213,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	for i := range f.changes {
 		f.changes[i].before = f.countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
+		f.changes[i].spec, f.changes[i].message = f.changes[i].task.Spec, f.changes[i].task.Message
 	}
 	return nil
 }
@@ -248,6 +254,25 @@ func (f *fold) evolveObserved(records []events.Record) {
 		}
 		f.steps = append(f.steps, s)
 	}
+}
+
+// noteTexts tells the store which texts the tasks at hand have got.
+func (f *fold) noteTexts() {
+	f.noted = f.noted[:0]
+	for i := range f.changes {
+		c := &f.changes[i]
+		n := noted{id: string(c.task.ID), new: c.isNew || c.before.state == task.Unknown}
+		switch {
+		case n.new || c.task.Spec != c.spec:
+			n.has = textsOf(&c.task)
+		case c.task.Message != c.message:
+			n.has[2] = c.task.Message
+		default:
+			continue
+		}
+		f.noted = append(f.noted, n)
+	}
+	f.store.texts.note(f.noted)
 }
 
 func (f *fold) writeTasks(ctx context.Context) error {

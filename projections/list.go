@@ -24,7 +24,10 @@ func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
 	}
 	var page Page
 	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) error {
-		l := list{ctx: ctx, tx: tx, specs: s.specs, filter: &f, after: after, want: limit + 1}
+		l := list{ctx: ctx, tx: tx, specs: s.specs, filter: &f, after: after, want: limit + 1, spans: s.texts.spans(f.Text)}
+		if !f.OldestFirst {
+			slices.Reverse(l.spans)
+		}
 		if err := l.run(); err != nil {
 			return err
 		}
@@ -48,7 +51,9 @@ type list struct {
 	filter *Filter
 	after  string
 	want   int
-	found  []task.Task
+	// spans are the ranges of ids to look at, one after the other.
+	spans []span
+	found []task.Task
 }
 
 func (l *list) run() error {
@@ -120,31 +125,48 @@ func (l *list) pending() error {
 
 // add merges the first tasks of a range into those found.
 func (l *list) add(where string, args ...any) error {
+	var part []task.Task
+	for _, of := range l.spans {
+		if len(part) >= l.want {
+			break
+		}
+		var err error
+		if part, err = l.look(part, of, where, args...); err != nil {
+			return err
+		}
+	}
+	l.found = l.merge(l.found, part)
+	return nil
+}
+
+// look appends the first tasks of a range that have ids of a span, until there are as many as wanted.
+func (l *list) look(part []task.Task, of span, where string, args ...any) ([]task.Task, error) {
 	c := l.filter.conditions(l.after)
 	c.and(where, args...)
+	if of.first != "" {
+		c.and("id >= ?", of.first)
+	}
+	if of.end != "" {
+		c.and("id < ?", of.end)
+	}
 	if len(l.found) == l.want {
 		c.and("id "+reverse(l.filter.beyond())+" ?", string(l.found[l.want-1].ID))
 	}
 	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+columns+" FROM tasks WHERE "+c.text.String()+" "+l.filter.order(), c.args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer rows.Close()
-	var part []task.Task
 	for len(part) < l.want && rows.Next() {
 		t, err := scanTask(rows, l.specs)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if l.filter.matches(&t) {
 			part = append(part, t)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	l.found = l.merge(l.found, part)
-	return nil
+	return part, rows.Err()
 }
 
 func reverse(relation string) string {

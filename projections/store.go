@@ -33,6 +33,7 @@ type Store struct {
 	dir   string // to be removed at the end; "" if the file is to stay
 	specs *specCache
 	reach reach
+	texts texts
 
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
@@ -48,7 +49,7 @@ type Store struct {
 // path + ".discarded". [Store.Notices] then says so. An error means that no
 // file could be made or opened at path.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, specs: newSpecCache(), reach: newReach()}
+	s := &Store{path: path, specs: newSpecCache(), reach: newReach(), texts: texts{full: blockTasks}}
 	if path == "" || path == ":memory:" {
 		dir, err := os.MkdirTemp("", "millrace-")
 		if err != nil {
@@ -191,6 +192,7 @@ func (s *Store) openFiles() error {
 	read.SetMaxIdleConns(readers)
 	s.read, s.write = read, write
 	s.reach.set(p.Seq)
+	s.texts.begin(p.Seq == 0)
 	return nil
 }
 

@@ -140,6 +140,12 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil
 	})
 	p.start(projector.Run)
+	p.start(func(ctx context.Context) error {
+		if err := view.Index(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn().Err(err).Msg("searching for a text passes over all tasks until the next start")
+		}
+		return nil
+	})
 	p.start(decider.Run)
 	p.keep(deciding, view)
 	p.starting.Add(1)

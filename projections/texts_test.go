@@ -1,0 +1,98 @@
+package projections
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"millrace/task"
+)
+
+// A search finds what a plain filter finds, whatever is known of the rows: after a restart nothing, then more and
+// more, while the fold goes on.
+func TestTextsMissNothing(t *testing.T) {
+	for seed := range uint64(8) {
+		h := newHistory(300+seed, 60)
+		h.grow(900)
+		path := filepath.Join(t.TempDir(), "read.db")
+		searches := func(s *Store, upTo int) {
+			part := *h
+			part.records = h.records[:upTo]
+			folded := slices.Collect(maps.Values(part.folded()))
+			for _, text := range []string{"HELLO", "ECHO <hello> \"W", "quoted \"T", "%_", "größe", "all\n", "Craw", "utf8", "nowhere", string(h.tasks[3][5:]), string(h.tasks[7][20:])} {
+				f := Filter{Text: text, Limit: MaxLimit, OldestFirst: h.IntN(2) == 0}
+				page, err := s.Tasks(t.Context(), f)
+				have := make([]task.ID, len(page.Tasks))
+				for i := range page.Tasks {
+					have[i] = page.Tasks[i].ID
+				}
+				if slices.Sort(have); err != nil {
+					t.Fatal(err)
+				}
+				same(t, fmt.Sprintf("seed %d, text %q", seed, text), have, nil, folded, func(k *task.Task) bool { return plain(k, &f) })
+			}
+		}
+		third := len(h.records) / 3
+		s := open(t, path)
+		s.texts.full = 1 + h.IntN(12)
+		project(t, s, 20, h.records[:third], func() int { return 1 + h.IntN(100) })
+		searches(s, third)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, path)
+		s.texts.full = 1 + h.IntN(12)
+		searches(s, third)
+		for range 3 {
+			if _, err := s.indexBlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		project(t, s, 20, h.records[:2*third], func() int { return 1 + h.IntN(100) })
+		searches(s, 2*third)
+		if err := s.Index(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		searches(s, 2*third)
+		project(t, s, 20, h.records, func() int { return 1 + h.IntN(100) })
+		searches(s, len(h.records))
+		if spans := s.texts.spans("nowhere"); len(spans) > 0 {
+			t.Errorf("seed %d: a text that nothing has may be in %d places", seed, len(spans))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Index(t.Context()); err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+// A text that few tasks have is looked for in few places.
+func TestTextsNarrowASearch(t *testing.T) {
+	x := texts{full: 100}
+	x.begin(true)
+	for i := range 5000 {
+		x.note([]noted{{id: fmt.Sprintf("01J%023d", i), new: true, has: [4]string{"crawl", "", fmt.Sprintf("page %d of 5000 was fetched", i), "python3 spider.py --site example"}}})
+	}
+	x.note([]noted{{id: fmt.Sprintf("01J%023d", 1234), has: [4]string{2: "Connection REFUSED by 10.0.0.7"}}})
+	for text, want := range map[string]int{"connection refused": 1, "REFUSED": 1, "spider": 50, "zebra": 0, "01J00000000000000000001234": 1, "ab": 50} {
+		got := 0
+		for _, s := range x.spans(text) {
+			if got++; s.end == "" && s.first == "" {
+				got = 50
+			}
+			for _, b := range x.blocks {
+				if b.first > s.first && (s.end == "" || b.first < s.end) {
+					got++
+				}
+			}
+		}
+		if got = min(got, 50); got != want {
+			t.Errorf("%q may be in %d blocks, want %d", text, got, want)
+		}
+	}
+}
