@@ -274,7 +274,7 @@ func manyWorkers(s *suite) {
 	var mu sync.Mutex
 	seen := map[task.ID]int{}
 	done := make(chan struct{})
-	ctx, stop := context.WithCancel(s.context())
+	ctx, stop := context.WithCancel(s.Context()) // what bounds the test is how long it waits for all
 	var wg sync.WaitGroup
 	worker := func(offers events.Offers) error {
 		for {
