@@ -108,6 +108,7 @@ func TestCordonSurvivesRestart(t *testing.T) {
 func TestReadyAfterServerRestart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 20*time.Second)
+	p.setenv("MILLRACE_NODE_TTL", "20s") // however long the server takes to start, nobody gives the node up
 	server := p.server()
 	c := p.connect()
 	worker := p.worker("only", "--slots", "1")
