@@ -204,8 +204,33 @@ func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.T
 		if err := c.retryChildren(ctx, &t, reason); err != nil {
 			return now, fmt.Errorf("retry the children of task %s: %w", t.ID, err)
 		}
+		if now, err = c.keepAlive(ctx, t.ID); err != nil {
+			return now, fmt.Errorf("retry task %s: %w", t.ID, err)
+		}
 	}
 	return now, c.rec.Settle(ctx, &now)
+}
+
+// keepAlive gives a parent its other life once more if a scheduler has ended that before its children had theirs: it
+// waits for them only as long as a submitter usually takes.
+func (c *Client) keepAlive(ctx context.Context, id task.ID) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil || !t.State.Terminal() {
+		return t, err
+	}
+	ends, err := c.Children(ctx, &t)
+	if err != nil {
+		return t, err
+	}
+	again, dead := task.Revive(&t, ends)
+	if !dead {
+		return t, nil // they have all ended meanwhile
+	}
+	now, _, err := c.rec.Do(ctx, t, again)
+	if errors.Is(err, task.ErrRunning) { // a scheduler has found out
+		now, err = c.rec.Load(ctx, id)
+	}
+	return now, err
 }
 
 // parents are those above a task that could live again with it, the nearest first.

@@ -165,7 +165,7 @@ func (p *place) under(g *guardedServer, account string) {
 }
 
 // ownServers are the scripts that are about no server, or about one that they bring themselves.
-var ownServers = []string{"about", "demo", "dev", "exposed"}
+var ownServers = []string{"about", "demo", "dev", "exposed", "own"}
 
 var nodeFlag = regexp.MustCompile(`(?m)^(?:!? ?exec|exits \d+) millrace (?:dev|worker) .*--name (\S+)`)
 

@@ -161,7 +161,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 		}
 		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
-	if home != l.Queue { // whoever counts what runs of that queue has one lane more to count
+	if home != l.Queue && home != "" { // whoever counts what runs of that queue has one lane more to count
 		_ = s.nc.Publish(lanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
