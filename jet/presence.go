@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -17,8 +18,9 @@ import (
 	"millrace/task"
 )
 
-// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the one before of this store.
-// So one that was on its way over a connection that is lost cannot be stored on top of a later one.
+// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last one of this store of which the
+// answer came. So one that was on its way over a connection that is lost cannot be stored on top of a later one, and a
+// process that has been succeeded cannot pass for alive: it is refused once, and has to look at the log.
 func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	body, err := json.Marshal(h)
 	if err != nil {
@@ -27,13 +29,17 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
 	m := &nats.Msg{Subject: "$KV." + NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
-	if last, known := s.beats.LoadAndDelete(id); known {
+	if last, known := s.beats.Load(id); known {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}
 	seq, err := s.pub.publish(ctx, m)
+	if says(err, codeWriteInFlight) { // a write of another process
+		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
+	}
 	switch {
-	case says(err, codeWriteInFlight): // a write of another process
-		return fmt.Errorf("heartbeat of %s: %w: %w", id, events.ErrConflict, err)
+	case errors.Is(err, events.ErrConflict):
+		s.beats.Delete(id)
+		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	case err != nil:
 		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	}

@@ -222,13 +222,17 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 	}
 }
 
-// over tells whether a session was over by the facts of its node.
+// over tells whether a session was over by the facts of its node, as a writer could know them that writes at a time.
 func (v *Verifier) over(key sessionKey, at time.Time) bool {
 	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
 	if !ok {
 		return false
 	}
-	gone := n.Gone(v.tasks.words.list[key.session])
+	session := v.tasks.words.list[key.session]
+	if back, ok := v.back[n.ID]; ok && n.Session == session && at.Sub(back) <= writerError {
+		return true // it was until then
+	}
+	gone := n.Gone(session)
 	return !gone.IsZero() && !gone.After(at.Add(writerError))
 }
 

@@ -30,6 +30,7 @@ func TestFoundedTakeovers(t *testing.T) {
 		return r
 	}
 	offline := func(s float64) events.Record { return record(s, node.WentOffline{Session: "s1", Lost: true}) }
+	online := func(s float64) events.Record { return record(s, node.WentOnline{Session: "s1", Connection: 2}) }
 	adopted := func(s float64) events.Record {
 		return record(s, task.AttemptAdopted{Attempt: 1, Epoch: 4, Node: "n", Session: "s1", PID: 7})
 	}
@@ -46,6 +47,7 @@ func TestFoundedTakeovers(t *testing.T) {
 		{"its node has fallen silent long since", nil, 50, task.GroundSilence, 30, 50, ""},
 		{"a heartbeat ran out", nil, 50, task.GroundBeat, 44, 50, ""},
 		{"its session is over", []events.Record{offline(2)}, 2.5, task.GroundSession, 2, 2.4, ""},
+		{"its session was over when that was read", []events.Record{offline(2), online(10)}, 10.1, task.GroundSession, 2, 9.9, ""},
 		{"of an earlier version", nil, 1.5, "", 0, 0, ""},
 		{"of an earlier version, and its session is over", []events.Record{offline(0.2)}, 0.3, "", 0, 0, ""},
 
@@ -53,6 +55,7 @@ func TestFoundedTakeovers(t *testing.T) {
 		{"too soon after the claim", nil, 5, task.GroundClaim, 0, 6, "less than a lease"},
 		{"too soon after its adoption", []events.Record{adopted(20)}, 25, task.GroundClaim, 0, 25, "less than a lease"},
 		{"by the end of a session that was not over", nil, 50, task.GroundSession, 2, 50, "because its session was over"},
+		{"by the end of a session that has been back for long", []events.Record{offline(2), online(10)}, 13, task.GroundSession, 2, 13, "because its session was over"},
 		{"by a fresh heartbeat", nil, 50, task.GroundBeat, 46, 50, "not too old"},
 		{"by a heartbeat of before the claim", nil, 50, task.GroundBeat, -7, 50, "before its claim"},
 		{"by what was found out later", nil, 50, task.GroundClaim, 0, 51, "later"},

@@ -69,6 +69,7 @@ type Verifier struct {
 
 	tasks    *tasks
 	nodes    map[node.ID]node.Node
+	back     map[node.ID]time.Time // when the session of a node that had counted as gone was heard again
 	sessions map[sessionKey]*session
 	uses     map[uint32]use
 	ticks    map[tick]*ticked
@@ -91,7 +92,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, back: map[node.ID]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		births: newBirths(),
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
@@ -167,8 +168,12 @@ func (v *Verifier) node(r *events.Record) {
 		id = node.ID(strings.Clone(string(id)))
 		n.ID = id
 	}
+	session, gone := n.Session, n.State == node.Offline
 	n = node.Evolve(n, r.Node())
 	n = *kept(&n) // the record's memory is not ours to keep
+	if gone && n.Session == session && n.State != node.Offline {
+		v.back[n.ID] = r.Stored
+	}
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
 		v.register(string(n.ID), n.Session, e.Slots)
 	}

@@ -36,6 +36,7 @@ type history struct {
 	sessions     int
 	ids          int
 	calm         bool // faults are over: all come to an end
+	calmed       time.Time
 
 	asked    []task.ID        // all tasks that a client began to submit
 	accepted map[task.ID]bool // those of which it was told that they are recorded
@@ -235,10 +236,15 @@ func (h *history) upTo(d time.Duration) time.Duration {
 // round is the pace at which everybody acts once the faults are over.
 const round = 2 * time.Second
 
-// in is some moment from now on, at most d later; while all is calm, the next round.
+// in is some moment from now on, at most d later; while all is calm, the next round. The first ones are short: who has
+// acted in time so far must not be late for the length of a round.
 func (h *history) in(d time.Duration) time.Time {
 	if h.calm {
-		return time.Now().Truncate(round).Add(round)
+		pace := round
+		if time.Since(h.calmed) < 3*round {
+			pace = round / 4
+		}
+		return time.Now().Truncate(pace).Add(pace)
 	}
 	return time.Now().Add(h.upTo(d))
 }
@@ -311,7 +317,7 @@ func (h *history) fail(err error) {
 // settle ends all faults and lets everybody run until nothing is left to do.
 func (h *history) settle() {
 	h.remark("simulator", "the faults are over")
-	h.calm = true
+	h.calm, h.calmed = true, time.Now()
 	for len(h.flying) > 0 {
 		h.land(0)
 	}

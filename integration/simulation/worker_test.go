@@ -39,11 +39,13 @@ type workerProcess struct {
 	node     node.ID
 	session  string
 	beaten   time.Time
-	beats    int // how many were sent
-	stored   int // the latest that was stored
-	leaving  bool
-	runs     *run      // the attempt that runs, or reports; nil for none
-	has      *leftover // the attempt that runs, if it outlives the process
+	// succeeded is whether another process has the node's name now.
+	succeeded bool
+	beats     int // how many were sent
+	stored    int // the latest that was stored
+	leaving   bool
+	runs      *run      // the attempt that runs, or reports; nil for none
+	has       *leftover // the attempt that runs, if it outlives the process
 }
 
 // startWorker begins a new session of a node. If the process is killed, another
@@ -152,6 +154,9 @@ func (w *workerProcess) run() {
 
 func (w *workerProcess) leave(ctx context.Context) {
 	w.leaving = true
+	if w.succeeded {
+		return // the heartbeat is the other one's
+	}
 	if w.runs != nil {
 		w.beat() // the last word about what it leaves
 	}
@@ -185,7 +190,16 @@ func (w *workerProcess) beat() {
 		h.Runs = []uint64{w.runs.task.Epoch}
 	}
 	w.beats++
-	if w.port.beat(w.node, h, &w.stored, w.beats) != nil {
+	err := w.port.beat(w.node, h, &w.stored, w.beats)
+	if errors.Is(err, events.ErrConflict) { // whose node it is, the log says
+		if _, _, err = w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); errors.Is(err, node.ErrSuperseded) {
+			w.leaving, w.succeeded = true, true
+		}
+		if err == nil {
+			err = w.port.beat(w.node, h, &w.stored, w.beats)
+		}
+	}
+	if err != nil {
 		return
 	}
 	if claimed {
@@ -193,7 +207,7 @@ func (w *workerProcess) beat() {
 	}
 	switch _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); {
 	case errors.Is(err, node.ErrSuperseded):
-		w.leaving = true
+		w.leaving, w.succeeded = true, true
 	case err == nil:
 		if w.beaten = asked; w.runs != nil && asked.Before(w.runs.stops()) {
 			w.runs.beaten = asked
