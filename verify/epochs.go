@@ -210,7 +210,7 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 		wrong bool
 		why   string
 	}{
-		{early && !v.over(s.openOn, r.Stored), "which was held for less than a lease, and of which the session was not over"},
+		{early && v.knows(s.openOn) && !v.over(s.openOn, r.Stored), "which was held for less than a lease, and of which the session was not over"},
 		{o.Ground == task.GroundSession && v.whole() && !v.over(s.openOn, r.Stored), "because its session was over, and that was not"},
 		{o.Ground == task.GroundBeat && o.Judged.Sub(o.Heard) < min(lease, v.beats(s.openOn, lease)), "because of a heartbeat that was not too old"},
 		{o.Ground == task.GroundBeat && nanoseconds(o.Heard) < s.held-int64(serverError), "because of a heartbeat of before its claim"},
@@ -232,8 +232,17 @@ func (v *Verifier) over(key sessionKey, at time.Time) bool {
 	if back, ok := v.back[n.ID]; ok && n.Session == session && at.Sub(back) <= writerError {
 		return true // it was until then
 	}
+	if since, ok := v.ended[key]; ok && !since.After(at.Add(writerError)) {
+		return true
+	}
 	gone := n.Gone(session)
 	return !gone.IsZero() && !gone.After(at.Add(writerError))
+}
+
+// knows tells whether the facts that were read say what became of a session: in a part of a log it may have ended before.
+func (v *Verifier) knows(key sessionKey) bool {
+	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
+	return v.whole() || ok && n.Session == v.tasks.words.list[key.session]
 }
 
 // beats is how long a heartbeat of a session lasts; lease if that is not known.

@@ -31,6 +31,9 @@ func TestFoundedTakeovers(t *testing.T) {
 	}
 	offline := func(s float64) events.Record { return record(s, node.WentOffline{Session: "s1", Lost: true}) }
 	online := func(s float64) events.Record { return record(s, node.WentOnline{Session: "s1", Connection: 2}) }
+	next := func(s float64, session string) events.Record {
+		return record(s, node.Registered{Session: session, Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}})
+	}
 	adopted := func(s float64) events.Record {
 		return record(s, task.AttemptAdopted{Attempt: 1, Epoch: 4, Node: "n", Session: "s1", PID: 7})
 	}
@@ -48,6 +51,7 @@ func TestFoundedTakeovers(t *testing.T) {
 		{"a heartbeat ran out", nil, 50, task.GroundBeat, 44, 50, ""},
 		{"its session is over", []events.Record{offline(2)}, 2.5, task.GroundSession, 2, 2.4, ""},
 		{"its session was over when that was read", []events.Record{offline(2), online(10)}, 10.1, task.GroundSession, 2, 9.9, ""},
+		{"its session has had several successors", []events.Record{next(2, "s2"), next(7, "s3"), next(7.1, "s4")}, 7.2, task.GroundSession, 5, 7.2, ""},
 		{"of an earlier version", nil, 1.5, "", 0, 0, ""},
 		{"of an earlier version, and its session is over", []events.Record{offline(0.2)}, 0.3, "", 0, 0, ""},
 

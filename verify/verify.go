@@ -69,7 +69,8 @@ type Verifier struct {
 
 	tasks    *tasks
 	nodes    map[node.ID]node.Node
-	back     map[node.ID]time.Time // when the session of a node that had counted as gone was heard again
+	back     map[node.ID]time.Time    // when the session of a node that had counted as gone was heard again
+	ended    map[sessionKey]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
 	sessions map[sessionKey]*session
 	uses     map[uint32]use
 	ticks    map[tick]*ticked
@@ -92,7 +93,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, back: map[node.ID]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		births: newBirths(),
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
@@ -173,6 +174,9 @@ func (v *Verifier) node(r *events.Record) {
 	n = *kept(&n) // the record's memory is not ours to keep
 	if gone && n.Session == session && n.State != node.Offline {
 		v.back[n.ID] = r.Stored
+	}
+	if session != "" && n.Before.Session == session && n.Session != session {
+		v.ended[sessionKey{v.tasks.words.number(string(n.ID)), v.tasks.words.number(session)}] = n.Before.Gone
 	}
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
 		v.register(string(n.ID), n.Session, e.Slots)
