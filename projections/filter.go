@@ -27,8 +27,9 @@ var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 // In the order of ids the newest tasks come at once, and so do those in a state
 // other than finished, for those have an index. Everything else is looked for
 // from the newest task on, or the oldest, at 0.3 s (job, node, queue, the state
-// finished) to 2 s (labels, text) per million tasks passed over. So a page of
-// what most tasks meet comes at once, and one of what few meet takes that long.
+// finished) to 2 s (labels) per million tasks passed over. So a page of
+// what most tasks meet comes at once, and one of what few meet takes that long. A
+// text is looked for only where [Store.Index] or the fold knows of the like.
 type Filter struct {
 	// States are the states it may be in. Default: any.
 	States []task.State
