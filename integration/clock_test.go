@@ -10,7 +10,6 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -24,12 +23,7 @@ const clockError = 5 * time.Second
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3*time.Second)
-	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Stop)
-	p.url = nats.URL()
+	p.nats()
 	p.wrong("server", -10*time.Minute)
 	server := p.start("server", "--data", "server")
 	server.until("the server is ready", func() bool { return strings.Contains(server.said.String(), "Millrace serves ") })

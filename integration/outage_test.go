@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet/embed"
 	"millrace/task"
 )
 
@@ -107,12 +106,7 @@ func TestKilledServer(t *testing.T) {
 func TestNoScheduler(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 2*time.Second)
-	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Stop)
-	p.url = nats.URL()
+	nats := p.nats()
 	server := p.start("server", "--data", data)
 	server.until("it serves", func() bool { return strings.Contains(server.said.String(), "Millrace serves "+nats.Address()) })
 	p.run("task", "ls")

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millrace/jet/embed"
 )
 
 // patience bounds every single wait. It is far more than anything takes, for
@@ -81,6 +83,18 @@ func newPlaceAt(t testing.TB, dir string) *place {
 }
 
 func (p *place) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
+
+// nats starts a NATS server in this process, which all programs here find.
+func (p *place) nats() *embed.Server {
+	p.Helper()
+	server, err := embed.Start(embed.Config{Dir: p.path("nats")})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(server.Stop)
+	p.url = server.URL()
+	return server
+}
 
 func (p *place) setenv(name, value string) { p.env = append(p.env, name+"="+value) }
 

@@ -338,12 +338,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 func TestTicksOfAKilledScheduler(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3*time.Second)
-	nats, err := embed.Start(embed.Config{Dir: p.path("nats")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Stop)
-	p.url = nats.URL()
+	p.nats()
 	start := func(i int) *process {
 		s := p.start("server", "--data", fmt.Sprint("server-", i))
 		s.until("a server is ready", func() bool { return strings.Contains(s.said.String(), "Millrace serves ") })
