@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
 	"sync"
 
 	"github.com/nats-io/nats.go/micro"
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
 	"millrace/events"
+	"millrace/jet"
 )
 
 // Bounds of what the service has in hand.
@@ -37,10 +37,10 @@ type desk struct {
 	bytes    share // of requests that are answered
 	limit    int   // bytes of an answer
 	wrong    func() error
-	log      zerolog.Logger
+	log      *slog.Logger
 }
 
-func newDesk(ctx context.Context, limit int, wrong func() error, log zerolog.Logger) *desk {
+func newDesk(ctx context.Context, limit int, wrong func() error, log *slog.Logger) *desk {
 	return &desk{
 		ctx: ctx, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
 		answered: share{limit: together}, waiting: share{limit: idle}, limit: limit, wrong: wrong, log: log,
@@ -96,15 +96,6 @@ func (s *share) leave(caller string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(caller, -n)
-}
-
-// callerOf tells callers apart by where they want their answers: a connection has a prefix of its own there. Who
-// makes up a new one for each request is no caller that is fair to himself, but then each has less than a share.
-func callerOf(reply string) string {
-	if at := strings.LastIndexByte(reply, '.'); at > 0 {
-		return reply[:at]
-	}
-	return reply
 }
 
 // busy refuses a request because of others.
@@ -170,10 +161,19 @@ func (d *desk) leave(s *seat) {
 	d.places.Release(1)
 }
 
-func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.Handler {
+func (d *desk) handler(answer func(ctx context.Context, caller string, body []byte) (any, error)) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
+		if !jet.Answerable(r.Reply()) {
+			d.log.Warn("a request wants its answer where no answer may go; it is not heard", "subject", r.Subject(), "reply", r.Reply())
+			return
+		}
+		caller, err := jet.CallerOf(r.Subject())
+		if err != nil {
+			d.respond(r.Error("400", err.Error(), nil))
+			return
+		}
 		body := r.Data()
-		s := &seat{d, callerOf(r.Reply()), len(body)}
+		s := &seat{d, caller, len(body)}
 		if s.size > largestRequest {
 			d.respond(r.Error("413", fmt.Sprintf("the request has %d bytes, and the service takes %d; files and records go other ways", s.size, largestRequest), nil))
 			return
@@ -186,7 +186,7 @@ func (d *desk) handler(answer func(context.Context, []byte) (any, error)) micro.
 			defer d.leave(s)
 			ctx, cancel := context.WithTimeout(context.WithValue(d.ctx, seatKey{}, s), patience)
 			defer cancel()
-			result, err := answer(ctx, body)
+			result, err := answer(ctx, caller, body)
 			if err != nil {
 				err = d.blame(err)
 				d.respond(r.Error(codeOf(err), err.Error(), nil))
@@ -215,6 +215,6 @@ func (d *desk) blame(err error) error {
 
 func (d *desk) respond(err error) {
 	if err != nil {
-		d.log.Debug().Err(err).Msg("an answer could not be sent")
+		d.log.Debug("an answer could not be sent", "error", err)
 	}
 }

@@ -3,10 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
-
-	"github.com/rs/zerolog"
 )
 
 func TestAdmits(t *testing.T) {
@@ -36,7 +35,7 @@ func TestAdmits(t *testing.T) {
 // Requests that wait hold up nobody who asks for what is there, and no connection takes all the places.
 func TestDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t.Context(), 0, nil, zerolog.Nop())
+		d := newDesk(t.Context(), 0, nil, slog.New(slog.DiscardHandler))
 		over := make(chan struct{})
 		refused := make(chan error, 1000)
 		wait := func(caller string, size int) {
@@ -96,18 +95,10 @@ func TestDesk(t *testing.T) {
 			n++
 		}
 		if n != requestBytes/largestRequest/2 {
-			t.Errorf("one connection had %d of the largest requests answered at once", n)
+			t.Errorf("one caller had %d of the largest requests answered at once", n)
 		}
 		if err := d.enter(&seat{d, "other", largestRequest}); err != nil {
 			t.Errorf("and nobody else: %v", err)
 		}
 	})
-}
-
-func TestCallerOf(t *testing.T) {
-	for reply, want := range map[string]string{"_INBOX.abc.7": "_INBOX.abc", "_INBOX_me.abc.def.1": "_INBOX_me.abc.def", "x": "x", "": ""} {
-		if got := callerOf(reply); got != want {
-			t.Errorf("%s: %s", reply, got)
-		}
-	}
 }

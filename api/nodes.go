@@ -126,8 +126,8 @@ func (s *Service) waitNode(ctx context.Context, body []byte) (any, error) {
 }
 
 // order is what an endpoint does that gives nodes an order.
-func (s *Service) order(o node.Order) func(context.Context, []byte) (any, error) {
-	return func(ctx context.Context, body []byte) (any, error) {
+func order(o node.Order) func(*Service, context.Context, []byte) (any, error) {
+	return func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := readNode(body)
 		if err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ type page interface {
 // as go into that; whoever asked for more gets the rest with the next page.
 func fit(answer any, limit int) ([]byte, error) {
 	for {
-		body, err := json.Marshal(answer)
+		body, err := encoded(answer)
 		if err != nil || len(body) <= limit {
 			return body, err
 		}
@@ -30,6 +30,14 @@ func fit(answer any, limit int) ([]byte, error) {
 		}
 		return nil, tooLarge{fmt.Errorf("the answer has %d bytes, the server takes %d: raise its max_payload", len(body), limit)}
 	}
+}
+
+// encoded is an answer as JSON. Of what is long and asked for often there is a quicker way than json.Marshal.
+func encoded(answer any) ([]byte, error) {
+	if p, ok := answer.(taskPage); ok {
+		return p.AppendJSON(nil)
+	}
+	return json.Marshal(answer)
 }
 
 // tooLarge says that an answer does not go into a message.

@@ -156,13 +156,13 @@ type queueRequest struct {
 }
 
 // onQueue makes an endpoint that says something about a queue.
-func onQueue(do func(ctx context.Context, r queueRequest) (task.Queue, error)) func(context.Context, []byte) (any, error) {
-	return func(ctx context.Context, body []byte) (any, error) {
+func onQueue(do func(s *Service, ctx context.Context, r queueRequest) (task.Queue, error)) func(*Service, context.Context, []byte) (any, error) {
+	return func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := read[queueRequest](body)
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, r)
+		return do(s, ctx, r)
 	}
 }
 

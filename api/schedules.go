@@ -101,8 +101,8 @@ func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
 }
 
 // toggle is what an endpoint does that pauses or resumes schedules: it answers with the schedule.
-func (s *Service) toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(context.Context, []byte) (any, error) {
-	return func(ctx context.Context, body []byte) (any, error) {
+func toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, []byte) (any, error) {
+	return func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := readSchedule(body)
 		if err != nil {
 			return nil, err

@@ -1,14 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/rs/zerolog"
 
 	"millrace/client"
 	"millrace/events"
@@ -43,7 +44,7 @@ type Service struct {
 	Wrong func() error
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
-	Log   zerolog.Logger
+	Log   *slog.Logger
 }
 
 // Run answers requests until ctx ends and the last one is answered.
@@ -56,50 +57,15 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	desk := newDesk(ctx, int(s.Conn.MaxPayload()), s.Wrong, s.Log)
-	for _, e := range []struct {
-		name, subject, about string
-		answer               func(context.Context, []byte) (any, error)
-	}{
-		{"task-submit", client.SubmitSubject, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, s.submit},
-		{"task-get", client.GetSubject, `one task, from the log: {"id":"…"}`, s.get},
-		{"task-list", client.ListSubject, `tasks: {"states":["running"],"limit":10}`, s.list},
-		{"task-cancel", client.CancelSubject, `cancel a task: {"id":"…","reason":"…"}`, s.cancel},
-		{"task-release", client.ReleaseSubject, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, s.release},
-		{"dead-list", client.DeadListSubject, `messages that nobody can read: {"limit":10}`, s.unreadable},
-		{"queue-list", client.QueueListSubject, `queues: {}, or one: {"queue":"crawl","rates":true}`, s.queues},
-		{"queue-pause", client.QueuePauseSubject, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, onQueue(s.pauseQueue)},
-		{"queue-resume", client.QueueResumeSubject, `end a pause: {"queue":"crawl"}`, onQueue(s.resumeQueue)},
-		{"queue-limit", client.QueueLimitSubject, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, onQueue(s.limitQueue)},
-		{"limit-list", client.LimitListSubject, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, s.limits},
-		{"dead-dismiss", client.DeadDismissSubject, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, s.dismiss},
-		{"node-list", client.NodeListSubject, `nodes: {}`, s.nodes},
-		{"node-get", client.NodeGetSubject, `one node, from the log: {"id":"node-1"}`, s.node},
-		{"node-wait", client.NodeWaitSubject, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, s.waitNode},
-		{"node-drain", client.NodeDrainSubject, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, s.order(node.OrderDrain)},
-		{"node-undrain", client.NodeUndrainSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
-		{"node-cordon", client.NodeCordonSubject, `no new work: {"id":"node-1","reason":"…"}`, s.order(node.OrderCordon)},
-		{"node-uncordon", client.NodeUncordonSubject, `take work again: {"id":"node-1"}`, s.order(node.OrderServe)},
-		{"task-signal", client.SignalSubject, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, s.signal},
-		{"task-retry", client.RetrySubject, `give a task that has ended another life: {"id":"…","reason":"…"}`, s.retry},
-		{"task-copy", client.CopySubject, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, s.copy},
-		{"task-plan", client.PlanSubject, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, s.plan},
-		{"node-label", client.NodeLabelSubject, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, s.labelNode},
-		{"job-list", client.JobListSubject, `jobs, with their schedules and latest tasks: {}`, s.jobs},
-		{"schedule-list", client.ScheduleListSubject, `schedules, with their latest tasks and skipped ticks: {}`, s.schedules},
-		{"schedule-get", client.ScheduleGetSubject, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, s.schedule},
-		{"schedule-pause", client.SchedulePauseSubject, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, s.toggle((*client.Client).PauseSchedule)},
-		{"schedule-resume", client.ScheduleResumeSubject, `let it fire again, from now on: {"name":"nightly"}`, s.toggle((*client.Client).ResumeSchedule)},
-		{"schedule-run", client.ScheduleRunSubject, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, s.runSchedule},
-		{"node-release", client.NodeReleaseSubject, `end a quarantine: {"id":"node-1"}`, s.releaseNode},
-		{"health", client.HealthSubject, `whether the log takes messages: {}`, s.health},
-	} {
-		err := svc.AddEndpoint(e.name, desk.handler(e.answer), micro.WithEndpointSubject(e.subject),
-			micro.WithEndpointMetadata(map[string]string{"description": e.about}))
-		if err != nil {
-			return errors.Join(fmt.Errorf("service: endpoint %s: %w", e.name, err), svc.Stop())
-		}
+	desk := newDesk(ctx, int(s.Conn.MaxPayload()), s.Wrong, cmp.Or(s.Log, slog.New(slog.DiscardHandler)))
+	if err := s.listen(svc, desk); err != nil {
+		return errors.Join(fmt.Errorf("service: %w", err), svc.Stop())
 	}
+	unlisten, err := s.refuseMisaddressed(desk)
+	if err != nil {
+		return errors.Join(fmt.Errorf("service: %w", err), svc.Stop())
+	}
+	defer unlisten()
 	if s.Ready != nil {
 		_ = s.Conn.FlushTimeout(patience) // as long as the server cannot be reached, nobody can ask either
 		s.Ready()

@@ -154,7 +154,10 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	if !r.Counts {
 		return page, nil
 	}
-	page.Counts = map[string]int{}
+	page.Counts = map[string]int{} // of each state, also where there is none
+	for _, state := range task.States() {
+		page.Counts[state.String()] = 0
+	}
 	counts, _, err := s.View.Counts(ctx)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
-	"millrace/node"
 	"millrace/task"
 )
 
@@ -47,13 +46,23 @@ func New(store *jet.Store, actor string) *Client {
 	if actor == "" {
 		actor = whoami()
 	}
-	return newClient(store, &events.Recorder{Log: store, Actor: actor, Now: store.Now, NewID: events.NewID})
+	c := &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Hints: store, Now: store.Now, NewID: events.NewID}}
+	c.desk = &desk.Desk{Rec: c.rec, Store: c.DeskStore()}
+	return c
 }
 
-func newClient(store *jet.Store, rec *events.Recorder) *Client {
-	c := &Client{store: store, rec: rec}
-	c.desk = &desk.Desk{Rec: rec, Store: c.DeskStore()}
-	return c
+// with returns a client on the same connection that writes as rec does.
+func (c *Client) with(rec events.Recorder) *Client {
+	other := &Client{store: c.store, rec: &rec}
+	other.desk = c.desk.For(other.DeskStore(), &rec)
+	return other
+}
+
+// As returns a client on the same connection that acts for somebody else.
+func (c *Client) As(actor string) *Client {
+	rec := *c.rec
+	rec.Actor = actor
+	return c.with(rec)
 }
 
 // Store is what the client works on; a worker takes it.
@@ -89,7 +98,7 @@ func whoami() string {
 func (c *Client) InBatch(id string) *Client {
 	rec := *c.rec
 	rec.Corr = id
-	return newClient(c.store, &rec)
+	return c.with(rec)
 }
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
@@ -125,18 +134,10 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 	if err != nil {
 		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)
 	}
-	switch event.(type) {
-	case task.CancelRequested:
-		if t.Epoch == 0 {
-			return t, c.cancelChildren(ctx, &t)
-		}
-		err = c.store.Hint(node.ID(t.Node), t.ID)
-	case task.CancelConfirmed:
-		if was.State != task.Pending || !was.Offered { // else it has no timer
-			err = c.store.Disarm(ctx, t.ID, t.Head) // else the timer's offer dies at its claim
-		}
+	if _, stops := event.(task.CancelRequested); stops && t.Epoch == 0 {
+		return t, c.cancelChildren(ctx, &t)
 	}
-	return t, err
+	return t, nil
 }
 
 // Retry gives a task that has ended another life, from its first attempt on. With a parent those

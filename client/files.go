@@ -297,6 +297,12 @@ func (c *Client) artifactsBefore(ctx context.Context, t time.Time) (old, young [
 	return old, young, err
 }
 
+// RemoveBundle removes the name of a bundle; its versions stay until gc finds that nothing needs them. The error wraps
+// [jet.ErrNoBundle] if there is none.
+func (c *Client) RemoveBundle(ctx context.Context, name string) error {
+	return c.store.RemoveBundle(ctx, name, c.rec.Actor)
+}
+
 func (c *Client) wantedByName(ctx context.Context, versions int, wanted map[files.Digest]bool) error {
 	names, err := c.store.BundleNames(ctx)
 	if err != nil {

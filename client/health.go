@@ -6,17 +6,14 @@ import (
 	"millrace/jet"
 )
 
-// HealthSubject asks a server of Millrace how things stand. It needs nothing of the log.
-const HealthSubject = "mr.api.health"
-
 // Health is how things stand, as a server of Millrace sees them.
 type Health struct {
 	// Log says why the log takes no messages; "" if it does.
 	Log string `json:"log,omitempty"`
 }
 
-// AskHealth asks a server of Millrace how things stand, on a connection of its own: that is made
+// AskHealth asks a server of Millrace how things stand, which needs nothing of the log, on a connection of its own: that is made
 // even if the log cannot be opened. The error wraps [jet.ErrNoService] if there is no such server.
 func (t Target) AskHealth(ctx context.Context) (h Health, err error) {
-	return h, jet.AskOnce(ctx, t.Options, HealthSubject, struct{}{}, &h)
+	return h, jet.AskOnce(ctx, t.Options, jet.ServerHealth, struct{}{}, &h)
 }

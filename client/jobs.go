@@ -34,6 +34,11 @@ func (c *Client) Job(ctx context.Context, name string) (jet.StoredJob, error) {
 	return c.store.Job(ctx, name)
 }
 
+// JobAt returns a job as it was at a revision, the present one for 0. The error wraps [jet.ErrNoJob] if there was none.
+func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (jet.StoredJob, error) {
+	return c.store.StoredJobAt(ctx, name, revision)
+}
+
 // Jobs returns all jobs by name.
 func (c *Client) Jobs(ctx context.Context) ([]jet.StoredJob, error) { return c.store.Jobs(ctx) }
 
@@ -57,7 +62,7 @@ func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was task
 		if was, err = c.rec.Circuit(ctx, job); err != nil || was.Closed() {
 			return was, err
 		}
-		_, err = c.rec.DoBreaker(ctx, job, was, task.BreakerClosed{Reason: reason})
+		_, err = c.rec.DoBreaker(ctx, job, was, c.rec.Moment(), task.BreakerClosed{Reason: reason}, nil)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
 			return was, err
 		}

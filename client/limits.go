@@ -3,11 +3,9 @@ package client
 import (
 	"context"
 
+	"millrace/jet"
 	"millrace/task"
 )
-
-// LimitListSubject is that of the service which tells of limits.
-const LimitListSubject = "mr.api.limit.list"
 
 // LimitListRequest asks for limits under which tasks stand.
 type LimitListRequest struct {
@@ -36,6 +34,6 @@ type LimitPage struct {
 // server answers.
 func (c *Client) Limits(ctx context.Context, r LimitListRequest) (LimitPage, error) {
 	var page LimitPage
-	err := c.store.Ask(ctx, LimitListSubject, r, &page)
+	err := c.store.Ask(ctx, jet.LimitList, r, &page)
 	return page, err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 )
@@ -46,7 +47,7 @@ type NodeView struct {
 // if no server answers.
 func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
 	var page NodePage
-	err := c.store.Ask(ctx, NodeListSubject, r, &page)
+	err := c.store.Ask(ctx, jet.NodeList, r, &page)
 	return page, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/desk"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -26,17 +27,22 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	if t.Children == nil {
 		var nodes []node.Node
 		var at uint64
+		beats := false
 		if _, own := task.OwnChildren(&t); own {
 			// whichever nodes there are
 		} else if len(t.Spec.Place.Nodes) > 0 {
 			at, err = c.store.Last(ctx)
 		} else {
-			nodes, at, err = c.KnownNodes(ctx)
+			nodes, at, beats, err = c.knownNodes(ctx)
 		}
 		if err != nil {
 			return t, fmt.Errorf("find the nodes: %w", err)
 		}
-		if t, _, err = c.rec.Do(ctx, t, node.Expand(&t, nodes, at)); err != nil {
+		command := task.Command(node.Expand(&t, nodes, at))
+		if beats {
+			command = task.Judged{Command: command, By: task.By{Rule: task.RuleBeats}}
+		}
+		if t, _, err = c.rec.Do(ctx, t, command); err != nil {
 			return t, err
 		}
 	}
@@ -51,34 +57,39 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 // KnownNodes are the nodes as they were at a sequence of the log: as a millrace
 // server has them, or, if none answers, those whose heartbeat lives.
 func (c *Client) KnownNodes(ctx context.Context) ([]node.Node, uint64, error) {
+	nodes, at, _, err := c.knownNodes(ctx)
+	return nodes, at, err
+}
+
+// knownNodes tells besides whether only those count whose heartbeat lives.
+func (c *Client) knownNodes(ctx context.Context) (nodes []node.Node, at uint64, beats bool, err error) {
 	page, err := c.Nodes(ctx, NodeListRequest{Bare: true})
 	if err == nil {
-		nodes := make([]node.Node, len(page.Nodes))
+		nodes = make([]node.Node, len(page.Nodes))
 		for i := range page.Nodes {
 			nodes[i] = page.Nodes[i].Node
 		}
-		return nodes, page.Seq, nil
+		return nodes, page.Seq, false, nil
 	}
 	if !errors.Is(err, jet.ErrNoService) {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
-	at, err := c.store.Last(ctx)
-	if err != nil {
-		return nil, 0, err
+	if at, err = c.store.Last(ctx); err != nil {
+		return nil, 0, false, err
 	}
 	alive, err := c.store.Alive(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
-	var nodes []node.Node
 	for id := range alive {
-		n, err := c.rec.LoadNode(ctx, id)
+		records, err := c.store.Node(ctx, id)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, false, err
 		}
-		nodes = append(nodes, n)
+		records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq > at }) // all of one moment
+		nodes = append(nodes, events.FoldNode(id, records))
 	}
-	return nodes, at, nil
+	return nodes, at, true, nil
 }
 
 // Children returns how far a parent's children have come, by id. The log itself is

@@ -11,14 +11,6 @@ import (
 	"millrace/task"
 )
 
-// Subjects of the service for queues.
-const (
-	QueueListSubject   = "mr.api.queue.list"
-	QueuePauseSubject  = "mr.api.queue.pause"
-	QueueResumeSubject = "mr.api.queue.resume"
-	QueueLimitSubject  = "mr.api.queue.limit"
-)
-
 // QueueListRequest asks for the queues that somebody serves or in which something waits or
 // runs, or for one.
 type QueueListRequest struct {
@@ -60,7 +52,7 @@ type QueueView struct {
 // Queues asks the read model for queues. The error wraps [jet.ErrNoService] if no server answers.
 func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, error) {
 	var page QueuePage
-	err := c.store.Ask(ctx, QueueListSubject, r, &page)
+	err := c.store.Ask(ctx, jet.QueueList, r, &page)
 	return page, err
 }
 
@@ -115,14 +107,14 @@ func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (
 	if err != nil {
 		return false, err
 	}
-	t, _, err = c.rec.Do(ctx, t, task.CancelWaiting{Reason: reason})
+	_, _, err = c.rec.Do(ctx, t, task.CancelWaiting{Reason: reason})
 	switch {
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrNotWaiting):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("cancel task %s: %w", id, err)
 	}
-	return true, c.store.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
+	return true, nil
 }
 
 // Prioritize gives a task that waits another priority. The error wraps [task.ErrUnknown],

@@ -10,9 +10,6 @@ import (
 	"millrace/task/schedule"
 )
 
-// Subject of the list of jobs; see [Client.JobRows].
-const JobListSubject = "mr.api.job.list"
-
 // SkippedFor is for how long the ticks without a task are counted in a list of schedules.
 const SkippedFor = 24 * time.Hour
 
@@ -92,7 +89,7 @@ func NewScheduleRow(stored schedule.Stored, last *Run, decided time.Time, skippe
 // [jet.ErrNoService]; beside rows an error may also say which schedules cannot be read.
 func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
 	var page ScheduleList
-	err := c.store.Ask(ctx, ScheduleListSubject, struct{}{}, &page)
+	err := c.store.Ask(ctx, jet.ScheduleList, struct{}{}, &page)
 	switch {
 	case err == nil && page.Broken != "":
 		return page.Schedules, errors.New(page.Broken)
@@ -131,7 +128,7 @@ type JobList struct {
 // JobRows is [Client.ScheduleRows] for jobs.
 func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
 	var page JobList
-	err := c.store.Ask(ctx, JobListSubject, struct{}{}, &page)
+	err := c.store.Ask(ctx, jet.JobList, struct{}{}, &page)
 	switch {
 	case err == nil && page.Broken != "":
 		return page.Jobs, errors.New(page.Broken)

@@ -182,7 +182,7 @@ var trouble = map[string]struct{ load, want string }{
   millrace_scheduler_last_look_timestamp_seconds{loop="sweep",instance="s2"} 0x34`, `{loop="sweep"} 1200`},
 	"MillraceLimitStalled": {`millrace_limit_waiting{limit="job:index",instance="s1"} 7x34
   millrace_limit_in_use{limit="job:index",instance="s1"} 0x34`, `{limit="job:index"} 7`},
-	"MillraceScheduleMissed": {`millrace_schedule_missed_total{reason="missed",instance="s1"} 0x25 3x9`, `{reason="missed"}`},
+	"MillraceScheduleMissed": {`millrace_schedule_missed_total{reason="stranger",instance="s1"} 0x25 3x9`, `{reason="stranger"}`},
 	"MillraceScheduleLate": {`millrace_schedule_lag_seconds_bucket{le="5",instance="s1"} 0x34
   millrace_schedule_lag_seconds_bucket{le="10",instance="s1"} 0+60x34
   millrace_schedule_lag_seconds_bucket{le="+Inf",instance="s1"} 0+60x34`, `{}`},

@@ -49,8 +49,26 @@ type Desk struct {
 	// Rec writes to the log; its clock is the desk's.
 	Rec *events.Recorder
 
+	own    rooms
+	shared *rooms // in place of own, if it is not nil; see [Desk.For]
+}
+
+// rooms is what is known of queues.
+type rooms struct {
 	mu     sync.Mutex
-	bounds map[string]bound // guarded by mu; of queues
+	bounds map[string]bound // guarded by mu
+}
+
+// For returns a desk for somebody else: it goes by what d knows of queues, and adds to it.
+func (d *Desk) For(store Store, rec *events.Recorder) *Desk {
+	return &Desk{Store: store, Rec: rec, shared: d.rooms()}
+}
+
+func (d *Desk) rooms() *rooms {
+	if d.shared != nil {
+		return d.shared
+	}
+	return &d.own
 }
 
 // Newborn is a task to be.

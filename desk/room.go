@@ -15,9 +15,10 @@ func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string
 	if _, own := birth.Route.Node(); own || !birth.Offers() {
 		return queue, 0, nil // it does not wait in the queue, or not yet
 	}
-	d.mu.Lock()
-	k, known := d.bounds[queue]
-	d.mu.Unlock()
+	r := d.rooms()
+	r.mu.Lock()
+	k, known := r.bounds[queue]
+	r.mu.Unlock()
 	if known && time.Since(k.at) <= boundFor {
 		return queue, k.most, nil
 	}
@@ -25,12 +26,12 @@ func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string
 	if err != nil {
 		return queue, 0, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.bounds == nil {
-		d.bounds = map[string]bound{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bounds == nil {
+		r.bounds = map[string]bound{}
 	}
-	d.bounds[queue] = bound{q.MaxWaiting, time.Now(), d.bounds[queue].settled}
+	r.bounds[queue] = bound{q.MaxWaiting, time.Now(), r.bounds[queue].settled}
 	return queue, q.MaxWaiting, nil
 }
 
@@ -76,7 +77,7 @@ func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID
 			return 0, nil, full(queue, waiting, most)
 		}
 		n := min(len(ids), most-waiting)
-		entry, err := d.Rec.Claim(ctx, ledger(queue), ids[n-1], last)
+		entry, err := d.Rec.Claim(ctx, task.RoomKey(queue), ids[n-1], last)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -90,17 +91,15 @@ func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID
 func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
 		// If that fails it is waited for, as after the death of this process.
-		entry, _ = d.Rec.Claim(ctx, ledger(queue), "", entry)
+		entry, _ = d.Rec.Claim(ctx, task.RoomKey(queue), "", entry)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b := d.bounds[queue]
+	r := d.rooms()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.bounds[queue]
 	b.settled = max(b.settled, entry)
-	d.bounds[queue] = b
+	r.bounds[queue] = b
 }
-
-// ledger is the key of a queue's ledger. That of a task never begins like this.
-func ledger(queue string) string { return "queue:" + queue }
 
 // settled returns the last entry of a queue's ledger when what it announced is there, or is not
 // waited for any longer; 0 if there is none.
@@ -108,7 +107,7 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, found, err := d.Rec.Log.Claimed(ctx, ledger(queue))
+		last, found, err := d.Rec.Log.Claimed(ctx, task.RoomKey(queue))
 		if err != nil || !found {
 			return 0, err
 		}
@@ -116,9 +115,10 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 		if !ok || claim.Holder == "" {
 			return last.Seq, nil // rubbish, or an entry that was taken back
 		}
-		d.mu.Lock()
-		own := d.bounds[queue].settled
-		d.mu.Unlock()
+		r := d.rooms()
+		r.mu.Lock()
+		own := r.bounds[queue].settled
+		r.mu.Unlock()
 		if last.Seq == own {
 			return own, nil
 		}

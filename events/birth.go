@@ -52,7 +52,7 @@ func (r *Recorder) Unborn(ctx context.Context, id task.ID) error {
 
 func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, chain bool) (uint64, error) {
 	key, err := e.UniqueKey()
-	at := r.Now()
+	at := r.Moment()
 	var seq uint64
 	switch {
 	case err != nil:

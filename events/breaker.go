@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"millrace/task"
 )
@@ -20,16 +21,16 @@ func (r *Recorder) Circuit(ctx context.Context, job string) (task.Circuit, error
 }
 
 // DoBreaker records what happened to the breaker of a job if it still stands as it
-// was, and returns how it stands then. If it does not, the error wraps
+// was, and returns how it stands then. At is the [Recorder.Moment] by which that was decided, and by is what it was
+// decided by; nil for the word of a person. If it does not, the error wraps
 // [ErrConflict]; one that wraps [ErrUnknown] leaves it open. Read it then, and judge again.
-func (r *Recorder) DoBreaker(ctx context.Context, job string, was task.Circuit, e task.BreakerEvent) (task.Circuit, error) {
-	now := r.Now()
-	f := &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Job: job, Actor: r.Actor, Event: e}
+func (r *Recorder) DoBreaker(ctx context.Context, job string, was task.Circuit, at time.Time, e task.BreakerEvent, by *task.By) (task.Circuit, error) {
+	f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(e), Job: job, Actor: r.Actor, By: by, Event: e}
 	seq, err := r.Log.Append(ctx, f, was.Head)
 	if err != nil {
 		return was, fmt.Errorf("record %s: %w", f.Type, err)
 	}
-	return task.EvolveCircuit(was, seq, now, e), nil
+	return task.EvolveCircuit(was, seq, at, e), nil
 }
 
 // Circuit adds the record to what is known of the breaker that it is about.

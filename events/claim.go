@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/task"
@@ -130,7 +131,7 @@ func (r *Recorder) Free(ctx context.Context, t *task.Task) error {
 	if err != nil || key == "" || !t.State.Terminal() {
 		return nil
 	}
-	_, _, err = r.unclaimed(ctx, &underKey{id: t.ID, key: key, unique: &t.Spec.Unique})
+	_, _, _, err = r.unclaimed(ctx, &underKey{id: t.ID, key: key, unique: &t.Spec.Unique})
 	return err
 }
 
@@ -155,14 +156,14 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 // Claim records that a task is about to come under a key, if last is the sequence of the key's last
 // claim. It returns the sequence; 0 if another claim has come first.
 func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
-	return r.writeClaim(ctx, key, task.KeyClaimed{Holder: holder}, last)
+	return r.writeClaim(ctx, key, task.KeyClaimed{Holder: holder}, nil, last)
 }
 
 // writeClaim records a claim of a key at the one before and returns its sequence; 0 if another one
 // has come first.
-func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, last uint64) (uint64, error) {
+func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
-	claim.Type, claim.Key, claim.Event = UniqueClaimed, key, e
+	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
 		now, _, err := r.Log.Claimed(ctx, key)
 		return now.Seq, now.Fact.ID == claim.ID, err
@@ -192,18 +193,18 @@ func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed
 // the way, and nothing that does not ever will be without another claim.
 func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 	for {
-		last, before, err := r.unclaimed(ctx, u)
+		next, by, last, err := r.unclaimed(ctx, u)
 		if err != nil {
 			return 0, err
 		}
-		seq, err := r.writeClaim(ctx, u.key, task.KeyClaimed{Holder: u.id, Before: before}, last)
+		seq, err := r.writeClaim(ctx, u.key, next, by, last)
 		switch {
 		case err != nil:
 			return 0, err
 		case seq == 0:
 			continue
 		}
-		if taken, err := r.taken(ctx, u, before); err != nil || taken != nil {
+		if taken, err := r.taken(ctx, u, next.Before); err != nil || taken != nil {
 			return 0, errors.Join(err, asError(taken))
 		}
 		at, err := u.place(seq)
@@ -232,88 +233,78 @@ func asError(t *Taken) error {
 	return t
 }
 
-// unclaimed returns the sequence of the key's last claim and the claimants that the next one has to
-// name, if nobody is in the way. For a birth that is about to come it waits.
-func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (uint64, []task.ID, error) {
+// unclaimed returns the next claim of the key with what that was decided by, and the sequence of the last one, if nobody
+// is in the way. For a birth that is about to come it waits.
+func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
 		last, found, err := r.Log.Claimed(ctx, u.key)
-		if err != nil || !found {
-			return 0, nil, err
+		if err != nil {
+			return next, nil, 0, err
 		}
 		claim, ok := last.Fact.Event.(task.KeyClaimed)
-		if !ok {
-			return last.Seq, nil, nil // rubbish claims nothing
+		if !found || !ok { // rubbish claims nothing
+			return task.KeyClaimed{Holder: u.id}, nil, last.Seq, nil
 		}
-		taken, err := r.taken(ctx, u, []task.ID{claim.Holder})
-		if err != nil || taken != nil {
-			return 0, nil, errors.Join(err, asError(taken))
-		}
-		holder, err := r.Log.Task(ctx, claim.Holder)
+		known, err := r.claimants(ctx, claim.Holder)
 		if err != nil {
-			return 0, nil, err
+			return next, nil, 0, err
 		}
-		born := birthIn(holder)
+		next, taken, more := u.unique.Next(u.id, u.key, last.Seq, known, false, r.Now())
+		if !more {
+			return next, u.unique.ClaimedBy(known, false), last.Seq, asError(u.takenBy(taken))
+		}
 		// Who was born before the claim wanted another life by it, and may have been refused that.
-		again := born > 0 && born < last.Seq
-		if born > 0 && !again || born == 0 && claim.Holder == u.id {
-			return last.Seq, []task.ID{claim.Holder}, nil
-		}
-		if now := r.Now(); again {
+		if now := r.Now(); known[0].Born > 0 {
 			since = now.Add(-claimPatience)
 		} else if since.IsZero() {
 			since = now
 		}
 		if r.Now().Sub(since) >= claimPatience {
 			// Never born, or not yet; of those before it, one may be.
-			taken, err := r.taken(ctx, u, claim.Before)
-			if err != nil || taken != nil {
-				return 0, nil, errors.Join(err, asError(taken))
+			before, err := r.claimants(ctx, claim.Before...)
+			if err != nil {
+				return next, nil, 0, err
 			}
-			before, err := r.mayLive(ctx, claim.Before)
-			return last.Seq, append([]task.ID{claim.Holder}, before...), err
+			known = append(known, before...)
+			next, taken, _ = u.unique.Next(u.id, u.key, last.Seq, known, true, r.Now())
+			return next, u.unique.ClaimedBy(known, true), last.Seq, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)
 		<-pause.Done()
 		if over(); ctx.Err() != nil {
-			return 0, nil, context.Cause(ctx)
+			return next, nil, 0, context.Cause(ctx)
 		}
 	}
 }
 
-// mayLive are those of the claimants that may be in the way without another claim: all that have not
-// ended, and of the others the first that was born.
-func (r *Recorder) mayLive(ctx context.Context, claimants []task.ID) ([]task.ID, error) {
-	var list []task.ID
-	found := false
-	for _, id := range claimants {
-		var t task.Task
-		born, err := r.read(ctx, id, "", &t)
+// claimants are tasks that have claimed a key, as they are.
+func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]task.Claimant, error) {
+	all := make([]task.Claimant, len(ids))
+	for i, id := range ids {
+		records, err := r.Log.Task(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if born && (!found || !t.State.Terminal()) {
-			list, found = append(list, id), true
-		}
+		t := FoldTask(id, records)
+		key, _ := t.UniqueKey() // who has none was not born under this one
+		all[i] = task.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
 	}
-	return list, nil
+	return all, nil
 }
 
 // taken looks whether one of the claimants is in the way.
 func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) (*Taken, error) {
-	for _, id := range claimants {
-		if id == u.id || id == "" {
-			continue
-		}
-		var t task.Task
-		known, err := r.read(ctx, id, "", &t)
-		if err != nil {
-			return nil, err
-		}
-		// A claimant whose id had another task already was never born under this key.
-		if its, _ := t.UniqueKey(); known && its == u.key && t.Locks(u.unique, r.Now()) {
-			return &Taken{Key: u.key, Holder: id, State: t.State}, nil
-		}
+	known, err := r.claimants(ctx, slices.DeleteFunc(slices.Clone(claimants), func(id task.ID) bool { return id == u.id || id == "" })...)
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil
+	return u.takenBy(u.unique.InTheWay(u.id, u.key, known, r.Now())), nil
+}
+
+func (u *underKey) takenBy(c *task.Claimant) *Taken {
+	if c == nil {
+		return nil
+	}
+	return &Taken{Key: u.key, Holder: c.ID, State: c.State}
 }

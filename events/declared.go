@@ -22,8 +22,8 @@ func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
 		return
 	}
 	f, err := Decode(raw)
-	if err != nil {
-		return
+	if _, due := f.Event.(task.Due); due || err != nil {
+		return // it was declared when the timer was set
 	}
 	t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: 1, At: f.At, Event: f.Event.(task.Event)})
 	d := task.Declaration{From: uint64(len(m.records)) + 1, At: m.now()}

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/mailru/easyjson/jlexer"
 
+	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
 )
@@ -100,7 +99,7 @@ func (r *reader) field(name string, l *jlexer.Lexer) {
 		}
 		return
 	}
-	number := r.form.find(name, r.next)
+	number := r.form.body.find(name, r.next)
 	if number < 0 {
 		r.keep(name, l)
 		return
@@ -129,6 +128,11 @@ func readable(data []byte) error {
 
 // formOfText finds the form by the type, which in all that we write is the first field.
 func formOfText(data []byte) *form {
+	if name, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
+		if f := formByType[Type(name[:max(bytes.IndexByte(name, '"'), 0)])]; f != nil {
+			return f // whose name has nothing in it that could have been escaped
+		}
+	}
 	l := &jlexer.Lexer{Data: data}
 	l.Delim('{')
 	for l.Ok() && !l.IsDelim('}') {
@@ -163,7 +167,7 @@ func present(l *jlexer.Lexer) bool {
 }
 
 // aboutBit is the bit of what a fact is about, beside those of [envelope].
-const aboutBit = 7
+const aboutBit = 8
 
 // envelope tells whether every fact has a field of that name, and gives it a bit.
 func envelope(name string) (bit int, ok bool) {
@@ -182,6 +186,8 @@ func envelope(name string) (bit int, ok bool) {
 		return 5, true
 	case "corr":
 		return 6, true
+	case "by":
+		return 7, true
 	}
 	return 0, false
 }
@@ -191,17 +197,20 @@ func (r *reader) common(name string, l *jlexer.Lexer) {
 	case "type":
 		r.Type = Type(l.UnsafeString())
 	case "v":
-		signed(l) // there is one version of each type
+		fields.Signed(l) // there is one version of each type
 	case "id":
 		r.ID = l.UnsafeString()
 	case "at":
-		r.At = instant(l)
+		r.At = fields.Instant(l)
 	case "actor":
 		r.Actor = l.UnsafeString()
 	case "cause":
 		r.Cause = l.UnsafeString()
 	case "corr":
 		r.Corr = l.UnsafeString()
+	case "by":
+		r.By = new(task.By)
+		byForm.ReadValue(l, r.By)
 	}
 }
 
@@ -221,7 +230,11 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 	case aboutKey:
 		r.Key = l.UnsafeString()
 	case aboutMessage:
-		r.Message = unsigned(l)
+		r.Message = fields.Unsigned(l)
+	case aboutBundle:
+		r.Bundle = l.UnsafeString()
+	case aboutScope:
+		r.Scope = task.Scope(l.UnsafeString())
 	}
 }
 
@@ -234,7 +247,7 @@ func (r *reader) keep(name string, l *jlexer.Lexer) {
 	if r.Extra == nil {
 		r.Extra = make(map[string]json.RawMessage)
 	}
-	r.Extra[name] = raw(l)
+	r.Extra[name] = fields.Raw(l)
 }
 
 // end checks what no fact can be without.
@@ -260,7 +273,7 @@ func (r *reader) end() (err error) {
 // guess says what a fact of an unknown type is about: the first of those subjects
 // whose field it has. The others mean something that this version does not know.
 func (r *reader) guess() error {
-	for s := aboutLimits + 1; s < subjects; s++ {
+	for s := aboutNothing + 1; s < subjects; s++ {
 		text, ok := r.Extra[s.name()]
 		if !ok || string(text) == "null" {
 			continue
@@ -283,72 +296,3 @@ func (r *reader) guess() error {
 type errTwice string
 
 func (key errTwice) Error() string { return fmt.Sprintf("the field %q is there twice", string(key)) }
-
-func signed(l *jlexer.Lexer) int {
-	n, err := strconv.Atoi(string(integer(l)))
-	if l.Ok() {
-		l.AddError(err)
-	}
-	return n
-}
-
-func unsigned(l *jlexer.Lexer) uint64 {
-	n, err := strconv.ParseUint(string(integer(l)), 10, 64)
-	if l.Ok() {
-		l.AddError(err)
-	}
-	return n
-}
-
-// integer takes a number as text; the lexer's own methods let 007 pass.
-func integer(l *jlexer.Lexer) []byte {
-	text := l.Raw()
-	if digits := bytes.TrimPrefix(text, []byte("-")); len(digits) > 1 && digits[0] == '0' {
-		l.AddError(fmt.Errorf("%q is no integer", text))
-	}
-	return text
-}
-
-func instant(l *jlexer.Lexer) time.Time {
-	s := l.UnsafeString()
-	if !l.Ok() {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	l.AddError(err)
-	return utc(l, t)
-}
-
-// utc is inUTC for what is read.
-func utc(l *jlexer.Lexer, t time.Time) time.Time {
-	t, err := inUTC(t)
-	l.AddError(err)
-	return t
-}
-
-// inUTC refuses what in UTC has no year of four digits and so could not be written.
-func inUTC(t time.Time) (time.Time, error) {
-	t = t.UTC()
-	if y := t.Year(); y < 0 || y > 9999 {
-		return t, fmt.Errorf("the year %d is out of range", y)
-	}
-	return t, nil
-}
-
-// raw takes any valid JSON value as it is. The lexer checks objects and arrays, but
-// takes strings and numbers on trust if it need not convert them.
-func raw(l *jlexer.Lexer) json.RawMessage {
-	v := l.Raw()
-	if l.Ok() && v[0] != '{' && v[0] != '[' && !json.Valid(v) {
-		l.AddError(fmt.Errorf("%.20q is not valid JSON", v))
-	}
-	return v
-}
-
-func value[T any](l *jlexer.Lexer) T {
-	var v T
-	if text := l.Raw(); l.Ok() {
-		l.AddError(json.Unmarshal(text, &v))
-	}
-	return v
-}

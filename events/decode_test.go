@@ -61,7 +61,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a spec with a wrong duration":  submitted + `,"spec":{"timeout":{"run":"-1s"}}}`,
 		"a spec that is no JSON":        submitted + `,"spec":{"run" {}}}`,
 		"params that are no JSON":       submitted + `,"spec":{},"params":{foo}}`,
-		"deadlines of the wrong kind":   submitted + `,"spec":{},"deadlines":{"start":5}}`,
+		"a time of the wrong kind":      submitted + `,"spec":{},"start_by":5}`,
 		"labels of the wrong kind":      submitted + `,"spec":{},"labels":{"a":1}}`,
 		"a result that is no JSON":      finished + `,"result":{"a":]}}`,
 		"a result cut off":              finished + `,"result":{"a":1`,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mailru/easyjson/jlexer"
 
+	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
 )
@@ -46,7 +47,7 @@ type ExportHeader struct {
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
-	KindQueue: "queue", KindSchedule: "schedule", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindKey: "key"}
+	KindQueue: "queue", KindSchedule: "schedule", KindBundle: "bundle", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {
@@ -92,15 +93,15 @@ func (e *ExportWriter) Write(r *Record) error {
 	b = append(b, `","kind":"`...)
 	b = append(b, r.Kind.String()...)
 	b = append(b, `","subject":`...)
-	b = appendString(b, r.Place)
+	b = fields.AppendString(b, r.Place)
 	if r.Err != nil {
 		if r.Fact.Task != "" {
-			b = appendString(append(b, `,"task":`...), string(r.Fact.Task))
+			b = fields.AppendString(append(b, `,"task":`...), string(r.Fact.Task))
 		}
 		if r.Fact.Node != "" {
-			b = appendString(append(b, `,"node":`...), string(r.Fact.Node))
+			b = fields.AppendString(append(b, `,"node":`...), string(r.Fact.Node))
 		}
-		b = appendString(append(b, `,"error":`...), r.Err.Error())
+		b = fields.AppendString(append(b, `,"error":`...), r.Err.Error())
 	}
 	if embeds(r.Raw) {
 		b = append(append(b, `,"body":`...), r.Raw...)
@@ -245,9 +246,9 @@ func readExportLine(line []byte) (Record, error) {
 		l.WantColon()
 		switch key {
 		case "seq":
-			r.Seq = unsigned(l)
+			r.Seq = fields.Unsigned(l)
 		case "stored":
-			r.Stored = instant(l)
+			r.Stored = fields.Instant(l)
 		case "kind":
 			kind = l.UnsafeString()
 		case "subject":

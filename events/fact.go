@@ -20,6 +20,7 @@ type Type string
 const (
 	TaskSubmitted       Type = "task.submitted"
 	TaskQueued          Type = "task.queued"
+	TaskDue             Type = "task.due"
 	AttemptStarted      Type = "attempt.started"
 	AttemptFinished     Type = "attempt.finished"
 	AttemptFailed       Type = "attempt.failed"
@@ -45,6 +46,7 @@ const (
 	BreakerClosed       Type = "breaker.closed"
 	TaskUnheld          Type = "task.unheld"
 	LimitGranted        Type = "limit.granted"
+	CopiesRestored      Type = "copies.restored"
 	UniqueClaimed       Type = "unique.claimed"
 	NodeRegistered      Type = "node.registered"
 	NodeOnline          Type = "node.online"
@@ -65,6 +67,8 @@ const (
 	ScheduleAdmitted    Type = "schedule.admitted"
 	ScheduleSkipped     Type = "schedule.skipped"
 	ScheduleQueued      Type = "schedule.queued"
+	BundleNamed         Type = "bundle.named"
+	BundleRemoved       Type = "bundle.removed"
 	NodeChanged         Type = "node.changed"
 	NodeLabelled        Type = "node.labelled"
 	NodeQuarantined     Type = "node.quarantined"
@@ -72,11 +76,23 @@ const (
 	NodeRetired         Type = "node.retired"
 )
 
+// Parts of Millrace that are named as actors.
+const (
+	PartScheduler = "scheduler" // what follows from other facts, and from time
+	PartServer    = "server"    // copies of definitions that were set back
+	PartWorker    = "worker"    // offers that are placed once more
+)
+
+// IsPart tells whether an actor is a part of Millrace. No user who asks the service is called so.
+func IsPart(actor string) bool {
+	return actor == PartScheduler || actor == PartServer || actor == PartWorker
+}
+
 // Version is the version of the schema of every type there is.
 const Version = 1
 
 // Fact is one thing that has happened to a task, a node, a queue, a schedule, the definition of a job
-// or its breaker, a limit, a unique key or a message.
+// or its breaker, the limits of a scope, the copies of definitions, a unique key, a message or a bundle.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -84,8 +100,8 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node, Job, Queue, Schedule, Key or Message is what the fact is about; the others
-	// are empty. All are if it is about the limits as such.
+	// Task, Node, Job, Queue, Schedule, Key, Message, Bundle or Scope is what the fact is about; the others
+	// are empty. All are if it is about the copies of definitions.
 	Task     task.ID
 	Node     node.ID
 	Job      string
@@ -95,21 +111,29 @@ type Fact struct {
 	Key string
 	// Message is the sequence of a message in the log that nobody can read.
 	Message uint64
-	// Actor is who wrote it, where that is not plain from the event: a node, a user or "scheduler".
+	// Bundle is the name of a bundle of files.
+	Bundle string
+	// Scope is whose limits admit.
+	Scope task.Scope
+	// Actor is who wrote it, where that is not plain from the event: a node, a user or a part of
+	// Millrace ([IsPart]).
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
+	// By is what the decision that the fact records was made by; nil if it records none, or one that
+	// follows from the history alone.
+	By *task.By
 	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent], a [task.KeyEvent] or a
+	// [task.QueueEvent], a [task.ScheduleEvent], a [task.BundleEvent], a [task.LimitEvent], a [task.CopyEvent], a [task.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
 }
 
-// About tells what the fact is about: the task's or the node's id, the name of the job, queue or
-// schedule, the key, the sequence of a message, or "limits".
+// About tells what the fact is about: the task's or the node's id, the name of the job, queue, schedule
+// or bundle, the key, the sequence of a message, the scope of limits, or "copies".
 func (f *Fact) About() string {
 	s, _ := f.subject()
 	switch s {
@@ -125,17 +149,21 @@ func (f *Fact) About() string {
 		return f.Schedule
 	case aboutKey:
 		return f.Key
+	case aboutBundle:
+		return f.Bundle
+	case aboutScope:
+		return string(f.Scope)
 	case aboutMessage:
 		return strconv.FormatUint(f.Message, 10)
 	}
-	return "limits"
+	return "copies"
 }
 
 // subject is what the fact is about, and of how many things it says so.
 func (f *Fact) subject() (s subject, several int) {
 	for i, is := range [subjects]bool{
 		aboutTask: f.Task != "", aboutNode: f.Node != "", aboutJob: f.Job != "", aboutQueue: f.Queue != "",
-		aboutSchedule: f.Schedule != "", aboutKey: f.Key != "", aboutMessage: f.Message != 0,
+		aboutSchedule: f.Schedule != "", aboutKey: f.Key != "", aboutMessage: f.Message != 0, aboutBundle: f.Bundle != "", aboutScope: f.Scope != "",
 	} {
 		if is {
 			if several++; several == 1 {
@@ -151,7 +179,7 @@ type Kind uint8
 
 // The kinds of records.
 const (
-	// KindOther is a message in the log that is none of the following, or a timer.
+	// KindOther is a message in the log that is none of the following.
 	KindOther Kind = iota
 	// KindOffer makes a task runnable; the first one may be its birth.
 	KindOffer
@@ -171,17 +199,21 @@ const (
 	KindBreaker
 	// KindSchedule is a change of a schedule's definition.
 	KindSchedule
+	// KindBundle is a change of the name of a bundle.
+	KindBundle
 	// KindFire is a timer of a schedule that has fired.
 	KindFire
 	// KindTick is a decision on a tick of a schedule.
 	KindTick
 	// KindLimit is an admission by the limits.
 	KindLimit
+	// KindCopies tells of copies of definitions that were set back.
+	KindCopies
 	// KindKey is a claim of a unique key.
 	KindKey
 	// KindProbe is no fact: a node puts it on its own route, to see that what lies there reaches
-	// it, and a process writes it to see that the log takes messages. It vanishes by itself, or
-	// with the next one. Only Place and Raw are set.
+	// it, and a process writes it to see that the log takes messages. Servers remove all but a
+	// few. Only Place and Raw are set.
 	KindProbe
 )
 
@@ -218,7 +250,11 @@ func (r *Record) Unreadable() string {
 // Task returns the record as package task takes it.
 func (r *Record) Task() task.Recorded {
 	e, _ := r.Fact.Event.(task.Event)
-	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: r.Fact.At, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
+	at := r.Fact.At
+	if _, due := e.(task.Due); due {
+		at = r.Stored // the fact was written when the timer was set
+	}
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: at, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
 }
 
 // Node returns the record as package node takes it.

@@ -5,14 +5,16 @@ import (
 	"sync"
 
 	"github.com/mailru/easyjson/jlexer"
+
+	fields "millrace/internal/form"
 )
 
 // subject is a kind of thing that a fact can be about.
 type subject uint8
 
-// The subjects. A fact about the limits as such names nothing.
+// The subjects. A fact about copies of definitions names nothing.
 const (
-	aboutLimits subject = iota
+	aboutNothing subject = iota
 	aboutTask
 	aboutNode
 	aboutJob
@@ -20,12 +22,14 @@ const (
 	aboutSchedule
 	aboutKey
 	aboutMessage
+	aboutBundle
+	aboutScope
 	subjects // their number
 )
 
 // name is the field that holds what a fact is about, "" if there is none.
 func (s subject) name() string {
-	return [subjects]string{"", "task", "node", "job", "queue", "schedule", "key", "seq"}[s]
+	return [subjects]string{"", "task", "node", "job", "queue", "schedule", "key", "seq", "bundle", "scope"}[s]
 }
 
 // form is how the facts of one type are written: what they are about, and the
@@ -34,79 +38,71 @@ type form struct {
 	typ   Type
 	about subject
 	event reflect.Type
-	names []string // of the fields, in the order in which they are written
 	body  body
 }
 
 // body reads and writes the fields of an event.
 type body interface {
 	// write appends the fields of an event of the form's type.
-	write(o *object, event any)
+	write(w *fields.Writer, event any)
 	// fresh returns a pointer to a zero event, for read and take.
 	fresh() any
+	// find returns the number of a field, -1 if there is none of that name, and looks from a number on first.
+	find(name string, from int) int
 	// read reads the field of a number.
 	read(event any, number int, l *jlexer.Lexer)
 	// nulls tells whether null means something in the field of a number.
 	nulls(number int) bool
 	// take returns the event to which fresh has given a pointer, which is void afterwards.
 	take(event any) (any, error)
+	// names are those of the fields, in the order in which they are written.
+	names() []string
 }
 
-// field is one field of an event of type E.
-type field[E any] struct {
-	name string
-	// write appends the field; an empty one is left out.
-	write func(o *object, e *E)
-	read  func(l *jlexer.Lexer, e *E)
-	// null is whether null is a value of the field. Otherwise it means that the field is not there.
-	null bool
-}
-
-// formOf makes a form of the fields of an event.
-func formOf[E any](typ Type, about subject, list ...field[E]) form {
-	return checked(typ, about, nil, list...)
-}
+// formOf makes the form of an event.
+func formOf[E any](typ Type, about subject) form { return checked[E](typ, about, nil) }
 
 // checked is formOf for an event that is not always fit to be a fact: check says so
 // whenever one is written or read.
-func checked[E any](typ Type, about subject, check func(*E) error, list ...field[E]) form {
-	f := form{typ: typ, about: about, event: reflect.TypeFor[E]()}
-	for _, one := range list {
-		f.names = append(f.names, one.name)
-	}
-	f.body = &fieldsOf[E]{list: list, check: check, spare: sync.Pool{New: func() any { return new(E) }}}
-	return f
+func checked[E any](typ Type, about subject, check func(*E) error) form {
+	f := &fieldsOf[E]{Form: fields.Of[E](sharedSpecs), check: check, spare: sync.Pool{New: func() any { return new(E) }}}
+	return form{typ: typ, about: about, event: reflect.TypeFor[E](), body: f}
 }
+
+// sharedSpecs are written and read by way of the cache that serves all facts.
+var sharedSpecs = specs.Field()
 
 // fieldsOf is the body of events of type E.
 type fieldsOf[E any] struct {
-	list  []field[E]
+	*fields.Form[E]
 	check func(*E) error // nil if every event will do
 	spare sync.Pool      // of *E: what a field's functions work on lies on the heap
 }
 
-func (b *fieldsOf[E]) write(o *object, event any) {
+func (b *fieldsOf[E]) write(w *fields.Writer, event any) {
 	e := b.spare.Get().(*E)
 	defer b.give(e)
 	*e = event.(E)
 	if b.check != nil {
 		if err := b.check(e); err != nil {
-			o.fail(err)
+			w.Fail(err)
 			return
 		}
 	}
-	for i := range b.list {
-		b.list[i].write(o, e)
-	}
+	b.Write(w, e)
 }
 
 func (b *fieldsOf[E]) fresh() any { return b.spare.Get() }
 
+func (b *fieldsOf[E]) find(name string, from int) int { return b.Find(name, from) }
+
 func (b *fieldsOf[E]) read(event any, number int, l *jlexer.Lexer) {
-	b.list[number].read(l, event.(*E))
+	b.ReadField(l, event.(*E), number)
 }
 
-func (b *fieldsOf[E]) nulls(number int) bool { return b.list[number].null }
+func (b *fieldsOf[E]) nulls(number int) bool { return b.Nulls(number) }
+
+func (b *fieldsOf[E]) names() []string { return b.Names() }
 
 func (b *fieldsOf[E]) take(event any) (any, error) {
 	e := event.(*E)
@@ -123,22 +119,6 @@ func (b *fieldsOf[E]) give(e *E) {
 	var zero E
 	*e = zero
 	b.spare.Put(e)
-}
-
-// find returns the number of a field, -1 if the form has none of that name. It
-// looks from a number on, and then at those before: what we write comes in order.
-func (f *form) find(name string, from int) int {
-	for i := from; i < len(f.names); i++ {
-		if f.names[i] == name {
-			return i
-		}
-	}
-	for i := range min(from, len(f.names)) {
-		if f.names[i] == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // formByType and formByEvent find a form by what it is the form of.

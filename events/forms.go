@@ -1,7 +1,94 @@
 package events
 
-import "slices"
+import (
+	"errors"
+	"fmt"
 
-// forms are the forms of all facts. Each names the fields of one type once, in the
-// order in which they are written; docs/wire.md and the schemas say what they mean.
-var forms = slices.Concat(taskForms, otherForms, scheduleForms, nodeForms)
+	"millrace/node"
+	"millrace/task"
+)
+
+// forms are the forms of all facts: of which type each event is, and what that is about. Which fields it has, and
+// how they are called, say the tags of the event; docs/wire.md and the schemas say what they mean.
+var forms = []form{
+	checked(TaskSubmitted, aboutTask, func(e *task.Submitted) error { return complete(&e.Work) }),
+	checked(TaskQueued, aboutTask, func(e *task.Queued) error { return complete(&e.Work) }),
+	checked(TaskDue, aboutTask, func(e *task.Due) error { return e.Route.Validate() }),
+	formOf[task.AttemptStarted](AttemptStarted, aboutTask),
+	formOf[task.AttemptFinished](AttemptFinished, aboutTask),
+	formOf[task.AttemptFailed](AttemptFailed, aboutTask),
+	formOf[task.AttemptReleased](AttemptReleased, aboutTask),
+	formOf[task.AttemptLost](AttemptLost, aboutTask),
+	formOf[task.AttemptLate](AttemptLate, aboutTask),
+	formOf[task.AttemptExtended](AttemptExtended, aboutTask),
+	formOf[task.AttemptAdopted](AttemptAdopted, aboutTask),
+	formOf[task.CancelRequested](TaskCancelRequested, aboutTask),
+	formOf[task.CancelConfirmed](TaskCancelled, aboutTask),
+	formOf[task.GivenUp](TaskAbnormal, aboutTask),
+	checked(TaskReassigned, aboutTask, func(e *task.Reassigned) error { return e.To.Validate() }),
+	formOf[task.Postponed](TaskPostponed, aboutTask),
+	formOf[task.Throttled](TaskThrottled, aboutTask),
+	formOf[task.Reopened](TaskReopened, aboutTask),
+	formOf[task.Unheld](TaskUnheld, aboutTask),
+	formOf[task.Expanded](TaskExpanded, aboutTask),
+	checked(TaskConcluded, aboutTask, conclusive),
+	formOf[task.Dismissed](TaskDismissed, aboutTask),
+	formOf[task.Granted](LimitGranted, aboutScope),
+	formOf[task.CopiesRestored](CopiesRestored, aboutNothing),
+	formOf[task.KeyClaimed](UniqueClaimed, aboutKey),
+	formOf[task.BreakerOpened](BreakerOpened, aboutJob),
+	formOf[task.BreakerHalfOpened](BreakerHalfOpened, aboutJob),
+	formOf[task.BreakerTried](BreakerTried, aboutJob),
+	formOf[task.BreakerClosed](BreakerClosed, aboutJob),
+	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
+	formOf[task.JobApplied](JobApplied, aboutJob),
+	formOf[task.JobRemoved](JobRemoved, aboutJob),
+	formOf[task.BundleNamed](BundleNamed, aboutBundle),
+	formOf[task.BundleRemoved](BundleRemoved, aboutBundle),
+	formOf[task.QueuePaused](QueuePaused, aboutQueue),
+	formOf[task.QueueResumed](QueueResumed, aboutQueue),
+	formOf[task.QueueLimited](QueueLimited, aboutQueue),
+	formOf[task.QueuePurged](QueuePurged, aboutQueue),
+	formOf[task.ScheduleApplied](ScheduleApplied, aboutSchedule),
+	formOf[task.ScheduleRemoved](ScheduleRemoved, aboutSchedule),
+	formOf[task.SchedulePaused](SchedulePaused, aboutSchedule),
+	formOf[task.ScheduleResumed](ScheduleResumed, aboutSchedule),
+	formOf[task.ScheduleFired](ScheduleFired, aboutSchedule),
+	formOf[task.ScheduleAdmitted](ScheduleAdmitted, aboutSchedule),
+	formOf[task.ScheduleSkipped](ScheduleSkipped, aboutSchedule),
+	formOf[task.ScheduleQueued](ScheduleQueued, aboutSchedule),
+	formOf[node.Registered](NodeRegistered, aboutNode),
+	formOf[node.WentOnline](NodeOnline, aboutNode),
+	formOf[node.BecameReady](NodeReady, aboutNode),
+	formOf[node.Drained](NodeDraining, aboutNode),
+	formOf[node.WentOffline](NodeOffline, aboutNode),
+	checked(NodeChanged, aboutNode, possible),
+	formOf[node.WasQuarantined](NodeQuarantined, aboutNode),
+	formOf[node.WasReleased](NodeReleased, aboutNode),
+	formOf[node.WasRetired](NodeRetired, aboutNode),
+	formOf[node.Labelled](NodeLabelled, aboutNode),
+}
+
+// complete refuses what nobody could run.
+func complete(w *task.Work) error {
+	if w.Spec == nil {
+		return errors.New("the task has no spec")
+	}
+	return w.Route.Validate()
+}
+
+// conclusive refuses an end that is none.
+func conclusive(e *task.Concluded) error {
+	if !e.State.Terminal() {
+		return fmt.Errorf("a parent does not end as %s", e.State)
+	}
+	return nil
+}
+
+// possible refuses an order that nobody can give.
+func possible(e *node.Changed) error {
+	if e.Order > node.OrderDrain {
+		return fmt.Errorf("there is no %s", e.Order)
+	}
+	return nil
+}

@@ -1,12 +1,17 @@
 package events
 
-import "context"
+import (
+	"context"
 
-// Keeper keeps what tasks share: the chain of admissions by limits, and the chains of unique
+	"millrace/task"
+)
+
+// Keeper keeps what tasks share: the chains of admissions by limits, and the chains of unique
 // keys, to which [Appender] writes.
 type Keeper interface {
-	// Admitted is the sequence of the last admission ([task.Granted]), 0 if there is none.
-	Admitted(ctx context.Context) (uint64, error)
+	// Admitted is the sequence of the last message on the chain of a scope's admissions ([task.Granted]), 0 if
+	// there is none.
+	Admitted(ctx context.Context, of task.Scope) (uint64, error)
 	// Claimed returns the last claim of a unique key; false if there is none.
 	Claimed(ctx context.Context, key string) (Record, bool, error)
 	// PlaceClaimed is [Placer.Place] for the birth of a task under a unique key: it records it

@@ -29,13 +29,14 @@ var (
 type Log interface {
 	Appender
 	Placer
+	Timekeeper
 	Reader
 	Follower
 	Offerer
 	Keeper
 }
 
-// Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to that
+// Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to those
 // of admissions.
 type Appender interface {
 	// Append records f on the chain of its task, node or job if last is still the
@@ -44,9 +45,16 @@ type Appender interface {
 	// [ErrConflict]. An error that wraps [ErrUnknown] leaves it open. Any other
 	// error means that nothing was recorded.
 	Append(ctx context.Context, f *Fact, last uint64) (uint64, error)
+	// AppendAll is Append for facts of which each lies on another chain, at most [MostAtOnce]: if each chain
+	// still ends where last says, it records all of them, directly one behind the other, and returns the
+	// sequence of the first. Else it records none.
+	AppendAll(ctx context.Context, facts []*Fact, last []uint64) (first uint64, err error)
 }
 
-// Placer writes what is no transition: births, offers and the timers of offers.
+// MostAtOnce is how many facts [Appender.AppendAll] takes.
+const MostAtOnce = 500
+
+// Placer writes what is no transition: births and offers.
 type Placer interface {
 	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued])
 	// and returns its sequence. A birth with a due time is held, anything else
@@ -59,14 +67,25 @@ type Placer interface {
 	// PlaceFirst is PlaceAll for tasks that have no offer on their route yet. If one has, its fact is not
 	// recorded and the error wraps [ErrConflict].
 	PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
-	// Arm has the log place a [task.Queued] fact by itself when it is due. A
-	// task has one timer: arming it again replaces it, but for the offer of a birth (After
-	// is 0), which replaces none: who has set it meanwhile knows more.
+}
+
+// Timekeeper keeps the timers of tasks. They lie beside the log and can all be lost: what is to be armed
+// follows from the log.
+type Timekeeper interface {
+	// Arm has the log offer the task of a [task.Queued] fact by itself when that is due: by a
+	// [task.Due] fact, which refers to the turn and holds nothing of the work. A
+	// task has one timer; which of two stays, [task.Due.Replaces] says. After an error the timer may
+	// be armed or not; arming it again is harmless.
 	Arm(ctx context.Context, f *Fact) error
-	// Disarm removes the task's timer if there is one that was armed before the
+	// Disarm removes the task's timer if there is one of a turn before the fact at the
 	// sequence given. That bound keeps a removal that comes late from taking
 	// the timer of the task's next life.
 	Disarm(ctx context.Context, id task.ID, before uint64) error
+	// Armed returns the timers of some tasks; those that have none are not there. A change of a moment ago may
+	// be missing.
+	Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error)
+	// Timers is how many tasks have a timer, or a little more.
+	Timers(ctx context.Context) (int, error)
 }
 
 // Reader reads one task or node. What it returns holds all that was recorded
@@ -134,9 +153,8 @@ type Offers interface {
 	// Broken gets a value each time the way of the offers was interrupted and
 	// stands again: nobody knows what it missed. It may be nil.
 	Broken() <-chan Break
-	// Low is a sequence below which all offers of the own route are done with that ask for nothing special,
-	// and another one for those in its special lanes ([task.Lane]); 0 where that is not known.
-	Low() (plain, lanes uint64)
+	// Low is a sequence below which all offers of the own route are done with; 0 if that is not known.
+	Low() uint64
 	// Weigh says how often queues have their turn when several have offers; what is not
 	// there has the weight 1. Implementations for tests may do without.
 	Weigh(weights map[string]int)
@@ -154,10 +172,13 @@ type Break struct {
 // Offer is a task that may be run, and the lease on it.
 type Offer struct {
 	Record
-	// Deliveries counts how often the offer was handed out, this one included.
+	// Deliveries counts how often the offer was handed out, this one included. What comes when nobody
+	// waits for it any more goes back unseen, and has been handed out.
 	Deliveries int
 	// Rate is that of the queue from which it comes, as far as this log's client has heard.
 	Rate task.QueueRate
+	// Read is the task as its worker has read it since the offer came; nil if it has not.
+	Read *task.Task
 	Lease
 }
 

@@ -49,14 +49,12 @@ type memoryOffer struct {
 }
 
 type memoryTimer struct {
-	armed uint64 // the last sequence when it was armed
-	due   time.Time
-	route task.Route
-	raw   []byte
+	task.Due
+	raw []byte
 }
 
-// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule, a
-// unique key or a message: the others are empty. That of admissions is all empty.
+// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule, a bundle, a
+// unique key, a message, or the admissions of a scope, or that about copies: the others are empty.
 type chain struct {
 	task task.ID
 	node node.ID
@@ -69,6 +67,10 @@ type chain struct {
 	schedule string
 	ticks    bool
 	message  uint64
+	// copies says that it is the one about copies of definitions.
+	copies bool
+	bundle string
+	scope  task.Scope
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -85,49 +87,73 @@ var _ Log = (*Memory)(nil)
 
 // Append implements [Appender].
 func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, error) {
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return 0, err
+	return m.AppendAll(ctx, []*Fact{f}, []uint64{last})
+}
+
+// AppendAll implements [Appender].
+func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (uint64, error) {
+	raws := make([][]byte, len(facts))
+	for i, f := range facts {
+		raw, err := Encode(nil, f)
+		if err != nil {
+			return 0, err
+		}
+		raws[i] = raw
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	kind := KindChain
+	for i, f := range facts {
+		if c, _ := chainOf(f); m.heads[c] != last[i] {
+			return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last[i], ErrConflict, m.heads[c])
+		}
+	}
+	first := uint64(len(m.records) + 1)
+	for i, f := range facts {
+		c, kind := chainOf(f)
+		m.heads[c] = m.store(kind, c, raws[i])
+		if e, ok := f.Event.(task.QueueEvent); ok {
+			q := m.queues[f.Queue]
+			q.Name = f.Queue
+			m.queues[f.Queue] = task.EvolveQueue(q, m.heads[c], f.At, f.Actor, e)
+		}
+	}
+	return first, nil
+}
+
+// chainOf is the chain on which a fact lies, and the kind of its records.
+func chainOf(f *Fact) (chain, Kind) {
+	c := chain{task: f.Task, node: f.Node, job: f.Job, queue: f.Queue, schedule: f.Schedule, key: f.Key, message: f.Message, bundle: f.Bundle, scope: f.Scope}
 	switch f.Event.(type) {
 	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
-		kind = KindTick
-	}
-	_, breaker := f.Event.(task.BreakerEvent)
-	c := chain{task: f.Task, node: f.Node, job: f.Job, breaker: breaker, queue: f.Queue, schedule: f.Schedule, ticks: kind == KindTick, key: f.Key, message: f.Message}
-	if head := m.heads[c]; head != last {
-		return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last, ErrConflict, head)
+		c.ticks = true
+		return c, KindTick
+	case task.BreakerEvent:
+		c.breaker = true
+		return c, KindBreaker
+	case task.CopyEvent:
+		c.copies = true
+		return c, KindCopies
 	}
 	switch {
-	case kind == KindTick:
 	case f.Schedule != "":
-		kind = KindSchedule
+		return c, KindSchedule
 	case f.Node != "":
-		kind = KindNode
-	case breaker:
-		kind = KindBreaker
+		return c, KindNode
 	case f.Job != "":
-		kind = KindJob
+		return c, KindJob
 	case f.Queue != "":
-		kind = KindQueue
+		return c, KindQueue
+	case f.Bundle != "":
+		return c, KindBundle
 	case f.Key != "":
-		kind = KindKey
+		return c, KindKey
 	case f.Message != 0:
-		kind = KindDead
-	case f.Task == "":
-		kind = KindLimit
+		return c, KindDead
+	case f.Scope != "":
+		return c, KindLimit
 	}
-	m.heads[c] = m.store(kind, c, raw)
-	if e, ok := f.Event.(task.QueueEvent); ok {
-		q := m.queues[f.Queue]
-		q.Name = f.Queue
-		m.queues[f.Queue] = task.EvolveQueue(q, m.heads[c], f.At, f.Actor, e)
-	}
-	return m.heads[c], nil
+	return c, KindChain
 }
 
 // rateOf is the rate that holds for what lies on a route.
@@ -150,11 +176,19 @@ func (m *Memory) rateOf(route string) task.QueueRate {
 // AppendRaw stores a message that need not be a fact on the chain of a task,
 // as a careless writer could.
 func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
+	return m.appendRaw(KindChain, chain{task: id}, raw)
+}
+
+// AppendRawAdmission is AppendRaw for the chain of a scope's admissions.
+func (m *Memory) AppendRawAdmission(of task.Scope, raw []byte) uint64 {
+	return m.appendRaw(KindLimit, chain{scope: of}, raw)
+}
+
+func (m *Memory) appendRaw(kind Kind, c chain, raw []byte) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	c := chain{task: id}
-	m.heads[c] = m.store(KindChain, c, raw)
+	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c]
 }
 
@@ -211,15 +245,17 @@ func routeOf(r *Record) task.Route {
 		return e.Route
 	case task.Queued:
 		return e.Route
+	case task.Due:
+		return e.Route
 	}
 	return ""
 }
 
 // Admitted implements [Keeper].
-func (m *Memory) Admitted(ctx context.Context) (uint64, error) {
+func (m *Memory) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.heads[chain{}], nil
+	return m.heads[chain{scope: of}], nil
 }
 
 // Claimed implements [Keeper].
@@ -276,38 +312,6 @@ func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 		return m.offer(f.Task, raw, e.Route), nil
 	}
 	return 0, fmt.Errorf("place: %s is no offer", f.Type)
-}
-
-// Arm implements [Placer].
-func (m *Memory) Arm(ctx context.Context, f *Fact) error {
-	e, ok := f.Event.(task.Queued)
-	if !ok {
-		return fmt.Errorf("arm: %s is no offer", f.Type)
-	}
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tick()
-	if _, set := m.timers[f.Task]; set && e.After == 0 {
-		return nil
-	}
-	m.timers[f.Task] = memoryTimer{due: e.Due, route: e.Route, raw: raw, armed: uint64(len(m.records))}
-	m.wake()
-	return nil
-}
-
-// Disarm implements [Placer].
-func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tick()
-	if t, ok := m.timers[id]; ok && t.armed < before {
-		delete(m.timers, id)
-	}
-	return nil
 }
 
 // Task implements [Reader].
@@ -409,7 +413,7 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule, Key: about.key}
+		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule, Key: about.key, Scope: about.scope}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {
@@ -432,16 +436,16 @@ func (m *Memory) tick() {
 	for {
 		var first task.ID
 		for id, t := range m.timers {
-			if !t.due.After(m.now()) && (first == "" || t.due.Before(m.timers[first].due) || t.due.Equal(m.timers[first].due) && id < first) {
+			if first == "" || t.Due.Due.Before(m.timers[first].Due.Due) || t.Due.Due.Equal(m.timers[first].Due.Due) && id < first {
 				first = id
 			}
 		}
-		if first == "" {
+		t, any := m.timers[first]
+		if !any || t.Due.Due.After(m.now()) {
 			return
 		}
-		t := m.timers[first]
 		delete(m.timers, first)
-		m.offer(first, t.raw, t.route)
+		m.offer(first, t.raw, t.Route)
 	}
 }
 
@@ -454,7 +458,7 @@ func (m *Memory) soonest() time.Time {
 		}
 	}
 	for _, t := range m.timers {
-		earlier(t.due)
+		earlier(t.Due.Due)
 	}
 	for _, o := range m.offers {
 		if o.deliveries > 0 {
@@ -616,7 +620,7 @@ func (o *MemoryOffers) Trouble() error { return nil }
 func (o *MemoryOffers) Broken() <-chan Break { return nil }
 
 // Low implements [Offers]: nothing in memory is ever lost and made again.
-func (o *MemoryOffers) Low() (plain, lanes uint64) { return 0, 0 }
+func (o *MemoryOffers) Low() uint64 { return 0 }
 
 // Close implements [Offers].
 func (o *MemoryOffers) Close() {}

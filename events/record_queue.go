@@ -28,7 +28,7 @@ func (r *Recorder) DoQueue(ctx context.Context, name string, c task.QueueCommand
 		if err != nil || event == nil {
 			return q, nil, err
 		}
-		at := r.Now()
+		at := r.Moment()
 		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Queue: name, Actor: r.Actor, Event: event}
 		var now task.Queue
 		seq, err := r.record(ctx, f, q.Head, func() (head uint64, found bool, err error) {

@@ -21,14 +21,27 @@ type Recorder struct {
 	// Corr is written into the facts about tasks: what is the first cause of all that this
 	// recorder does, such as a bulk command. Default: nothing is.
 	Corr string
+	// Hints tells nodes at once that something became of a task that they run. Default: they find out by
+	// themselves.
+	Hints Hinter
 	// Now and NewID are the clock and the source of ULIDs.
 	Now   func() time.Time
 	NewID func(time.Time) string
 }
 
+// Hinter tells a node that something became of a task that it runs. The word may be lost.
+type Hinter interface {
+	Hint(id node.ID, about task.ID) error
+}
+
+// Moment is the time of a fact. Nobody's clock is better than to a microsecond, and whoever reads the log keeps
+// no more of it.
+func (r *Recorder) Moment() time.Time { return r.Now().Truncate(time.Microsecond) }
+
 // Fact makes a fact of an event of a task.
-func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
-	now := r.Now()
+func (r *Recorder) Fact(id task.ID, e task.Event) *Fact { return r.factAt(r.Moment(), id, e) }
+
+func (r *Recorder) factAt(now time.Time, id task.ID, e task.Event) *Fact {
 	f := &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Corr: r.Corr}
 	if e != nil { // so that there is no event of nil's type in it
 		f.Event = e
@@ -36,9 +49,33 @@ func (r *Recorder) Fact(id task.ID, e task.Event) *Fact {
 	return f
 }
 
+// Freed makes a fact of the offer by which a task goes that has got what it needs, as c says; false if that
+// takes more than an offer ([task.FreedOffer]).
+func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
+	at := r.Moment()
+	offer, ok, err := task.FreedOffer(*t, c, at)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	f := r.factAt(at, t.ID, offer)
+	f.By = t.DecidedBy(c, offer)
+	return f, true, nil
+}
+
+// PlaceFreed places what Freed has made, and calls done for each, with its number. One whose task has an offer already is let go
+// by that; if it is no good the read model tells.
+func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
+	r.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, err error) {
+		if errors.Is(err, ErrConflict) {
+			err = nil
+		}
+		done(i, err)
+	})
+}
+
 // MessageFact makes a fact of an event of a message that nobody can read.
 func (r *Recorder) MessageFact(seq uint64, e task.MessageEvent) *Fact {
-	now := r.Now()
+	now := r.Moment()
 	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Message: seq, Actor: r.Actor, Event: e}
 }
 
@@ -71,6 +108,9 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 // log cannot be read, for example because ctx has ended; then the error wraps
 // the one of the log, and [ErrUnknown] if the outcome is open.
 //
+// Do also removes the timer that a recorded event has made needless, and tells the node that runs the task, as far
+// as that can be done: nothing depends on either.
+//
 // A [task.Reopen] of a task with a unique key is also refused with a [*Taken] if another task has that.
 func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Task, task.Event, error) {
 	event, err := r.Move(ctx, &t, c)
@@ -85,11 +125,13 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 		}
 	}
 	for {
-		event, err := t.Decide(c, r.Now())
+		at, was := r.Moment(), t.Owed()
+		event, err := t.Decide(c, at)
 		if err != nil || event == nil {
 			return nil, err
 		}
-		f := r.Fact(t.ID, event)
+		f := r.factAt(at, t.ID, event) // of the moment by which it was decided, so that it can be again
+		f.By = t.DecidedBy(c, event)
 		var now *task.Task // which is read only if the answer was lost or somebody else was faster
 		seq, err := r.record(ctx, f, t.Head, func() (head uint64, found bool, err error) {
 			now = new(task.Task)
@@ -103,11 +145,23 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 			return nil, fmt.Errorf("record %s: %w", f.Type, err)
 		case seq == 0:
 			*t = *now
+			r.tidy(ctx, was, t, event)
 			return event, nil
 		default:
 			t.Apply(task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
+			r.tidy(ctx, was, t, event)
 			return event, nil
 		}
+	}
+}
+
+// tidy does what spares others a wait or a message after an event. Its failure is no error.
+func (r *Recorder) tidy(ctx context.Context, was task.Owed, t *task.Task, e task.Event) {
+	if task.Disarms(was, t.Owed()) {
+		_ = r.Log.Disarm(ctx, t.ID, t.Head)
+	}
+	if r.Hints != nil && t.Hints(e) {
+		_ = r.Hints.Hint(node.ID(t.Node), t.ID)
 	}
 }
 
@@ -163,13 +217,60 @@ func holds(records []Record, fact string) bool {
 	return slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == fact })
 }
 
-// Admit records an admission by the limits, if last is the sequence of the latest one. It
-// returns its sequence; the error wraps [ErrConflict] if somebody else's came first, and
-// [ErrUnknown] if it is open whether it is recorded.
-func (r *Recorder) Admit(ctx context.Context, e task.Granted, last uint64) (uint64, error) {
-	f := r.Fact("", nil)
-	f.Type, f.Event = LimitGranted, e
-	return r.Log.Append(ctx, f, last)
+// Stop is what a command leaves on a task that is refused, or stopped, together with an admission.
+type Stop struct {
+	task *task.Task // before it
+	was  task.Owed
+	fact *Fact
+}
+
+// Stop reads a task and makes the fact that follows from a command on it, for [Recorder.Admit]; nil if the task
+// has gone on by itself, so that nothing does.
+func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop, error) {
+	t, err := r.Load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	at := r.Moment()
+	event, err := t.Decide(c, at)
+	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || err == nil && event == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Stop{task: &t, was: t.Owed(), fact: r.factAt(at, id, event)}
+	s.fact.By = t.DecidedBy(c, event)
+	return s, nil
+}
+
+// Admit records an admission by the limits of some scopes that was decided at a moment, one fact for each, behind
+// what follows for tasks that it refuses, if last are the sequences of the scopes' latest ones and the tasks have not
+// gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope; the error wraps
+// [ErrConflict] if somebody else's came first, and [ErrUnknown] if it is open whether it is recorded.
+func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, stops []*Stop) (uint64, error) {
+	facts, heads := make([]*Fact, 0, len(stops)+len(scopes)), make([]uint64, 0, len(stops)+len(scopes))
+	for _, s := range stops {
+		facts, heads = append(facts, s.fact), append(heads, s.task.Head)
+	}
+	for i, of := range scopes {
+		f := r.factAt(at, "", nil)
+		f.Type, f.Scope, f.Event = LimitGranted, of, records[i]
+		facts, heads = append(facts, f), append(heads, last[i])
+	}
+	if len(facts) == 1 {
+		return r.Log.Append(ctx, facts[0], heads[0])
+	}
+	first, err := r.Log.AppendAll(ctx, facts, heads)
+	if err != nil {
+		return 0, err
+	}
+	for i, s := range stops {
+		f, event := s.fact, s.fact.Event.(task.Event)
+		s.task.Apply(task.Recorded{Seq: first + uint64(i), Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
+		r.tidy(ctx, s.was, s.task, event)
+	}
+	return first + uint64(len(stops)), nil
 }
 
 // Settle makes durable what must follow from the task's state: the offer of its
@@ -240,8 +341,8 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 		if err != nil || event == nil {
 			return n, nil, err
 		}
-		at := r.Now()
-		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, Event: event}
+		at := r.Moment()
+		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, By: node.DecidedBy(c), Event: event}
 		var now node.Node
 		seq, err := r.record(ctx, f, n.Head, func() (head uint64, found bool, err error) {
 			now, found, err = r.readNode(ctx, n, f.ID)

@@ -74,9 +74,10 @@ func full() map[Type]Fact {
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
 		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second), Rated: 17},
+		TaskDue:       task.Due{After: 41, Route: "images.8", Due: noon.Add(2 * time.Second), Number: 3},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
-				Heard: noon.Add(-40 * time.Second), Judged: noon.Add(-time.Second), Lease: task.Duration(30 * time.Second)}},
+				Heard: noon.Add(-40 * time.Second)}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: task.Duration(4 * time.Second), Usage: usage},
@@ -96,8 +97,10 @@ func full() map[Type]Fact {
 		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",
 			Result: json.RawMessage(`{"error":1,"finished":1}`)},
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
-		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}},
+		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}}, Refused: []task.ID{"01JNA0CH11D000000000000000"},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second), "rate:queue:images#17": noon.Add(time.Second)}},
+		CopiesRestored: task.CopiesRestored{More: 3, Copies: []task.Restored{
+			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
 		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
@@ -111,23 +114,25 @@ func full() map[Type]Fact {
 			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, TTL: task.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
 		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
-			Kept: 2, Stopped: 1, Low: 48, LanesLow: 41},
+			Kept: 2, Stopped: 1, Low: 48},
 		NodeDraining:    node.Drained{Session: "s9", Reason: "asked to end"},
-		NodeOffline:     node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48, LanesLow: 41},
+		NodeOffline:     node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48},
 		NodeChanged:     node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: task.Duration(time.Minute)},
 		NodeQuarantined: node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:    node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:     node.WasRetired{Reason: "sold"},
-		JobApplied:      task.JobApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		JobApplied:      task.JobApplied{Edition: sampleEdition(7)},
 		JobRemoved:      task.JobRemoved{Revision: 8},
 		QueuePaused:     task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:    task.QueueResumed{Reason: "open again"},
 		QueueLimited:    task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Reason: "the licence has four seats"},
 		QueuePurged:     task.QueuePurged{Reason: "wrong input", Ended: 512},
-		ScheduleApplied: task.ScheduleApplied{Revision: 7, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		BundleNamed:     task.BundleNamed{Edition: sampleEdition(2)},
+		BundleRemoved:   task.BundleRemoved{Revision: 3},
+		ScheduleApplied: task.ScheduleApplied{Edition: sampleEdition(7)},
 		ScheduleRemoved: task.ScheduleRemoved{Revision: 8},
-		SchedulePaused:  task.SchedulePaused{Revision: 9, Reason: "maintenance"},
-		ScheduleResumed: task.ScheduleResumed{Revision: 10, Reason: "done"},
+		SchedulePaused:  task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
+		ScheduleResumed: task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
 		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
 			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
 		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
@@ -136,7 +141,16 @@ func full() map[Type]Fact {
 			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},
 		ScheduleQueued: task.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
 	}
-	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr = "ops@example.org", sampleCause, sampleCause })
+	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr, f.By = "ops@example.org", sampleCause, sampleCause, sampleBy })
+}
+
+// sampleBy has every field. No rule needs all of them.
+var sampleBy = &task.By{
+	Rule: task.RuleDuty, Seen: 47, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
+	Bounds: &task.Bounds{StartDeadline: task.Duration(5 * time.Minute), AckWait: task.Duration(30 * time.Second), Slack: task.Duration(3 * time.Second), Timer: task.Duration(15 * time.Second)},
+	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: task.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
+		Named: true, TTL: task.Duration(15 * time.Second), RanOut: true},
 }
 
 // minimal has a fact of each type with as little in it as the type allows.
@@ -145,6 +159,7 @@ func minimal() map[Type]Fact {
 	return facts(map[Type]any{
 		TaskSubmitted:       task.Submitted{Work: work},
 		TaskQueued:          task.Queued{Work: work},
+		TaskDue:             task.Due{Route: "default.5"},
 		AttemptStarted:      task.AttemptStarted{},
 		AttemptFinished:     task.AttemptFinished{},
 		AttemptFailed:       task.AttemptFailed{},
@@ -171,6 +186,7 @@ func minimal() map[Type]Fact {
 		BreakerClosed:       task.BreakerClosed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
+		CopiesRestored:      task.CopiesRestored{},
 		UniqueClaimed:       task.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
@@ -183,6 +199,8 @@ func minimal() map[Type]Fact {
 		QueueResumed:        task.QueueResumed{},
 		QueueLimited:        task.QueueLimited{},
 		QueuePurged:         task.QueuePurged{},
+		BundleNamed:         task.BundleNamed{},
+		BundleRemoved:       task.BundleRemoved{},
 		ScheduleApplied:     task.ScheduleApplied{},
 		ScheduleRemoved:     task.ScheduleRemoved{},
 		SchedulePaused:      task.SchedulePaused{},
@@ -209,9 +227,13 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Job = "thumbnail"
 		case task.QueueEvent:
 			f.Queue = "images"
+		case task.BundleEvent:
+			f.Bundle = "site"
 		case task.ScheduleEvent:
 			f.Schedule = "every-night"
 		case task.LimitEvent:
+			f.Scope = "job.thumbnail"
+		case task.CopyEvent:
 		case task.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
@@ -227,3 +249,9 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 
 // handled is a step for the end of others.
 var handled = &task.Step{Spec: task.Spec{Handler: "tell"}}
+
+// sampleEdition is what the definition of a sample says.
+func sampleEdition(revision uint64) task.Edition {
+	return task.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
+		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+}

@@ -94,6 +94,7 @@ func TestSamplesAreFull(t *testing.T) {
 	}
 	for typ, f := range full() {
 		zero(string(typ), reflect.ValueOf(f.Event))
+		zero(string(typ), reflect.ValueOf(f.By))
 	}
 }
 
@@ -126,12 +127,28 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 			t.Errorf("%s: the schema lists %v, written are %v", typ, listed, keys)
 		}
 		form := formByType[typ]
-		expected := append([]string{"type", "v", "id", "at", "actor", "cause", "corr"}, form.names...)
-		if form.about != aboutLimits {
+		expected := append([]string{"type", "v", "id", "at", "actor", "cause", "corr", "by"}, form.body.names()...)
+		if form.about != aboutNothing {
 			expected = append(expected, form.about.name())
 		}
 		if slices.Sort(expected); !slices.Equal(expected, keys) {
 			t.Errorf("%s: the decoder expects %v, written are %v", typ, expected, keys)
+		}
+	}
+}
+
+// No field of a type is called as one of every fact is, and there is a bit for each that says whether it was seen.
+func TestFieldsAreTheTypesOwn(t *testing.T) {
+	for i := range forms {
+		f := &forms[i]
+		names := f.body.names()
+		if len(names) >= 64-aboutBit {
+			t.Errorf("%s has %d fields", f.typ, len(names))
+		}
+		for _, name := range names {
+			if _, common := envelope(name); common || name == f.about.name() {
+				t.Errorf("%s has a field %s, as every fact has", f.typ, name)
+			}
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/mailru/easyjson/jlexer"
+
+	fields "millrace/internal/form"
 	"millrace/task"
 )
 
@@ -66,6 +69,23 @@ func (c *SpecCache) Encode(spec *task.Spec) ([]byte, error) {
 	text = bytes.TrimSpace(b.Bytes())
 	c.keep(spec, text)
 	return text, nil
+}
+
+// Field has a form write and read specs by way of the cache.
+func (c *SpecCache) Field() fields.Option {
+	return fields.As(func(w *fields.Writer, spec *task.Spec) {
+		text, err := c.Encode(spec)
+		w.Fail(err)
+		w.Given(text)
+	}, func(l *jlexer.Lexer) *task.Spec {
+		text := l.Raw()
+		if !l.Ok() {
+			return nil
+		}
+		spec, err := c.Decode(text)
+		l.AddError(err)
+		return spec
+	})
 }
 
 func (c *SpecCache) keep(spec *task.Spec, text []byte) {

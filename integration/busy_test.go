@@ -29,7 +29,7 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 		if i%2 == 0 { // as if each was of another connection
 			reply = nats.NewInbox() + ".x"
 		}
-		if err := nc.PublishRequest("mr.api.task.list", reply, []byte(newer)); err != nil {
+		if err := nc.PublishRequest("mr.api.ada.task.list", reply, []byte(newer)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 		`{"text":"` + strings.Repeat("x", 1<<20) + `"}`:                          "413 the request has 1048587 bytes, and the service takes 1048576",
 		`{"newer_than":999999999,"text":"` + strings.Repeat("x", 100<<10) + `"}`: "400 a request that waits has 65536 bytes at most",
 	} {
-		m, err := nc.Request("mr.api.task.list", []byte(request), patience)
+		m, err := nc.Request("mr.api.ada.task.list", []byte(request), patience)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 )
@@ -37,9 +38,9 @@ func TestWrongClocks(t *testing.T) {
 	}
 
 	nc := p.dial()
-	r := ask[client.Receipt](p, nc, client.SubmitSubject, `{"spec":{"run":{"argv":["true"]}},"delay":"1s"}`)
+	r := ask[client.Receipt](p, nc, jet.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"delay":"1s"}`)
 	p.wantDelayed(c, r.ID, time.Second)
-	r = ask[client.Receipt](p, nc, client.SubmitSubject, `{"spec":{"run":{"argv":["true"]}},"queue":"nobody","pending_timeout":"2s"}`)
+	r = ask[client.Receipt](p, nc, jet.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"queue":"nobody","pending_timeout":"2s"}`)
 	p.wantExpired(c, r.ID, 2*time.Second)
 
 	setCaller := p.wrong("caller", 0)

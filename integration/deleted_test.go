@@ -25,8 +25,8 @@ func TestDeletedStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.write("job.yaml", "name: j\nrun: \"true\"\n")
-	deleted := []string{jet.OutputStream, jet.DataStream, jet.StateStream, jet.FilesStream}
-	for _, bucket := range []string{jet.JobsBucket, jet.NodesBucket, jet.SchedulesBucket, jet.SelectorsBucket, jet.FileRefs} {
+	deleted := []string{jet.TimerStream, jet.OutputStream, jet.DataStream, jet.StateStream, jet.FilesStream}
+	for _, bucket := range []string{jet.DefsBucket, jet.NodesBucket} {
 		deleted = append(deleted, "KV_"+bucket)
 	}
 	for _, stream := range deleted {
@@ -56,8 +56,8 @@ func TestDeletedStreams(t *testing.T) {
 	p.run("schedule", "add", "s", "--every", "1s", "--", "true")
 	p.until("a tick gets its task", func() bool { return p.run("task", "ls", "--schedule", "s", "--names") != "" })
 
-	// The log itself: all tasks are lost, and those that come run and are shown. So are schedules,
-	// whose definitions lie elsewhere.
+	// The log itself: all tasks and definitions are lost, and those that come run and are shown. What remains of
+	// definitions is their copies.
 	lost := p.submit("exec sleep 600")
 	p.until("the task runs", func() bool { return p.state(c, lost).State == task.Running })
 	if err := js.DeleteStream(t.Context(), jet.LogStream); err != nil {
@@ -71,6 +71,22 @@ func TestDeletedStreams(t *testing.T) {
 		ids := p.run("task", "ls", "--limit", "1000", "--names")
 		return !strings.Contains(ids, string(lost)) && ids != ""
 	})
+	if got := p.run("job", "ls", "--names") + p.run("schedule", "ls", "--names"); got != "" {
+		t.Errorf("after the log was lost there are %q", got)
+	}
+	kv, err := js.KeyValue(t.Context(), jet.DefsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := kv.Get(t.Context(), "job.j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("left.yaml", string(left.Value()))
+	if got := p.run("job", "apply", "-f", "left.yaml"); !strings.Contains(got, "revision 1") {
+		t.Errorf("a job that remained is applied: %q", got)
+	}
+	p.run("run", "j", "--wait")
 	p.until("the node is ready", func() bool { return strings.Contains(p.run("node", "ls"), " ready ") })
 	p.until("no process of a lost task is left", func() bool { return !strings.Contains(p.run("node", "ls"), " 1/") })
 	if r := p.try("verify"); r.code == 2 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/client"
 	"millrace/desk"
@@ -97,7 +96,7 @@ var doors = []struct {
 	{"a tick", func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error) {
 		name, tick := hourly(t, store, job), time.Now().Truncate(time.Hour)
 		fire := fired(t, store, name, tick)
-		s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: zerolog.Nop()})
+		s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
 		if err := s.Fired(t.Context(), &fire, false); err != nil {
 			return "", err
 		}
@@ -401,7 +400,7 @@ func TestStrangerUnderATicksID(t *testing.T) {
 		t.Fatal(err)
 	}
 	fire := fired(t, store, "backup", tick)
-	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: zerolog.Nop()})
+	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
 	if err := s.Fired(t.Context(), &fire, false); err != nil {
 		t.Fatal(err)
 	}

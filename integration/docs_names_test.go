@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 )
@@ -42,7 +43,7 @@ func (p *place) namesOnServer() *names {
 		p.Fatal(err)
 	}
 	for _, e := range ask[micro.Info](p, nc, "$SRV.INFO.millrace", "").Endpoints {
-		n.service[e.Subject] = true
+		n.service[strings.Replace(e.Subject, "*", "ada", 1)] = true // as the pages call who asks
 	}
 	return n
 }
@@ -88,18 +89,15 @@ func (n *names) hasSubject(subject string) bool {
 
 var (
 	requestLine = regexp.MustCompile(`^nats req(?:uest)? (mr\.(?:api|ping)\.\S+) '([^']*)'`)
-	jobLine     = regexp.MustCompile(`^nats kv put MR_JOBS (\S+) '([^']*)'`)
+	pubLine     = regexp.MustCompile(`^nats pub -J (\S+) -H ([^:]+):(\S+) '([^']*)'`)
 )
 
 // send does what a line for the nats command line does, if that is a request or
-// stores a job.
+// stores a fact.
 func (n *names) send(c typed) {
 	n.p.Helper()
-	if m := jobLine.FindStringSubmatch(c.text); m != nil {
-		jobs, err := n.js.KeyValue(n.p.Context(), "MR_JOBS")
-		if err == nil {
-			_, err = jobs.Put(n.p.Context(), m[1], []byte(m[2]))
-		}
+	if m := pubLine.FindStringSubmatch(c.text); m != nil {
+		_, err := n.js.PublishMsg(n.p.Context(), &nats.Msg{Subject: m[1], Header: nats.Header{m[2]: {m[3]}}, Data: []byte(m[4])})
 		if err != nil {
 			n.p.Errorf("line %d: %s: %v", c.line, c.text, err)
 		}

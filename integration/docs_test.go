@@ -170,12 +170,12 @@ func (p *place) typeEndless(c typed) {
 func TestDocsFindMistakes(t *testing.T) {
 	t.Parallel()
 	const page = "text\n```sh\nmillrace run -- false # exit 1\nmillrace task ls \\\n  --limit 3\nls\ngo run ./cmd/millrace demo\n" +
-		"nats req mr.api.task.list ''  # all\n```\n```\nmillrace nonsense\n```\n"
+		"nats req mr.api.ada.task.list ''  # all\n```\n```\nmillrace nonsense\n```\n"
 	var got bytes.Buffer
 	for _, c := range commandsOf(page) {
 		got.WriteString(strconv.Itoa(c.line) + " " + c.text + " " + strconv.Itoa(c.exit) + "\n")
 	}
-	want := "3 millrace run -- false 1\n5 millrace task ls   --limit 3 0\n7 millrace demo 0\n8 nats req mr.api.task.list '' 0\n"
+	want := "3 millrace run -- false 1\n5 millrace task ls   --limit 3 0\n7 millrace demo 0\n8 nats req mr.api.ada.task.list '' 0\n"
 	if got.String() != want {
 		t.Errorf("found\n%swant\n%s", got.String(), want)
 	}
@@ -188,12 +188,12 @@ func TestDocsFindMistakes(t *testing.T) {
 		"nats stream info MR_LOGS":                            1,
 		"nats consumer info MR_LOG queue_default":             0,
 		"nats consumer info MR_LOG queue_nobody":              1,
-		"nats kv ls MR_JOBS":                                  0,
+		"nats kv ls MR_DEFS":                                  0,
 		"nats stream view KV_MR_NODES":                        0,
-		`nats req mr.api.task.submit '{"job":"hello"}'`:       0,
-		"nats req mr.api.task.sumbit ''":                      1,
+		`nats req mr.api.ada.task.submit '{"job":"hello"}'`:   0,
+		"nats req mr.api.ada.task.sumbit ''":                  1,
 		"nats sub 'mr.task.>'":                                0,
-		"nats sub 'mr.api.task.*'":                            0,
+		"nats sub 'mr.api.ada.task.*'":                        0,
 		"nats stream get MR_LOG --last-for mr.taks.01ABC":     1,
 		"nats stream get MR_LOG --last-for mr.queue.d.5.01AB": 0,
 	} {

@@ -2,12 +2,12 @@ package integration
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"millrace/jet"
 )
@@ -17,7 +17,7 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	t.Cleanup(func() { c.stop() }) // those that were started again
-	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), zerolog.Nop())...)
+	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
 	if err != nil {
 		t.Fatal(err)
 	}

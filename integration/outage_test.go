@@ -40,7 +40,7 @@ func TestKilledServer(t *testing.T) {
 		lasts   bool // longer than the worker can be sure of its leases
 	}{
 		{"short", 20 * time.Second, false},
-		{"longer than a lease", time.Second, true},
+		{"longer than a lease", 3 * time.Second, true},
 	} {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +176,7 @@ func lines(text string) int {
 // Many short tasks, and about every second one of two workers dies.
 func TestChurn(t *testing.T) {
 	t.Parallel()
-	tasks, kills := 2000, 4
+	tasks, kills := 800, 4
 	if *long {
 		tasks, kills = 6000, 15
 	}
@@ -186,7 +186,7 @@ func TestChurn(t *testing.T) {
 	c := p.connect()
 	workers := []*process{p.worker("w0"), p.worker("w1")}
 	want := map[task.ID]task.State{}
-	for id := range strings.FieldsSeq(p.run("run", "--count", fmt.Sprint(tasks), "--dir", p.dir, "--", "sh", "-c", "sleep 0.02")) {
+	for id := range strings.FieldsSeq(p.run("run", "--count", fmt.Sprint(tasks), "--dir", p.dir, "--", "sh", "-c", "sleep 0.05")) {
 		want[task.ID(id)] = task.Finished
 	}
 	if len(want) != tasks {

@@ -147,20 +147,29 @@ func (p *place) until(what string, holds func() bool) {
 	}
 }
 
-// poll asks again and again whether something holds, for a while.
+// poll asks again and again whether something holds, for a while. What takes long to find out, as
+// a command of millrace does, is asked for less often: else asking would take the processors from
+// what it waits for.
 func poll(d time.Duration, holds func() bool) bool {
-	deadline := time.NewTimer(d)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
+	deadline := time.Now().Add(d)
+	var again *time.Timer
+	for {
+		began := time.Now()
+		if holds() {
+			return true
+		}
+		if time.Now().After(deadline) {
 			return false
 		}
+		pause := min(max(4*time.Since(began), 10*time.Millisecond), time.Second)
+		if again == nil {
+			again = time.NewTimer(pause)
+			defer again.Stop()
+		} else {
+			again.Reset(pause)
+		}
+		<-again.C
 	}
-	return true
 }
 
 // exists tells whether a file is there.

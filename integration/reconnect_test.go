@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"log/slog"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"millrace/events"
 	"millrace/jet"
@@ -30,7 +30,7 @@ func TestReconnects(t *testing.T) {
 	p.setenv("MILLRACE_FLAP_LIMIT", "0")
 	server := p.server()
 	open := func() (*jet.Store, *nats.Conn) {
-		nc, err := nats.Connect(p.url, jet.Resilient(t.Name(), zerolog.Nop())...)
+		nc, err := nats.Connect(p.url, jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
@@ -97,7 +97,7 @@ func newShaky(p *place, c *client.Client, id node.ID) *shaky {
 	}
 	p.Cleanup(link.Close)
 	target.Host = link.Addr()
-	nc, err := nats.Connect(target.String(), jet.Resilient(string(id), zerolog.Nop())...)
+	nc, err := nats.Connect(target.String(), jet.Resilient(string(id), slog.New(slog.DiscardHandler))...)
 	if err != nil {
 		p.Fatal(err)
 	}

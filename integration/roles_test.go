@@ -38,26 +38,32 @@ type guardedServer struct {
 const rolePassword = "secret"
 
 // guard starts a server with accounts that nobody may do more in than the table of rights grants.
-func guard(t testing.TB, accounts ...jet.Account) *guardedServer {
+func guard(t testing.TB, accounts ...jet.Realm) *guardedServer {
 	t.Helper()
-	block, err := jet.AccountsConfig(accounts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var config strings.Builder
+	var config, block strings.Builder
 	for _, a := range accounts {
+		text, err := jet.RealmConfig(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block.WriteString(text)
 		for _, u := range a.Users {
 			fmt.Fprintf(&config, "%s: %s\n", u.PasswordVariable(), rolePassword)
 		}
 	}
-	fmt.Fprintf(&config, "listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\nmax_payload: 8MB\n%s", t.TempDir(), block)
-	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
+	fmt.Fprintf(&config, "listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\nmax_payload: 8MB\naccounts {\n%s}\n", t.TempDir(), block.String())
+	return guardWith(t, filepath.Join(t.TempDir(), "nats.conf"), config.String())
+}
+
+// guardWith starts a server with a configuration, which is written to a file.
+func guardWith(t testing.TB, file, config string) *guardedServer {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	opts, err := server.ProcessConfigFile(file)
 	if err != nil {
-		t.Fatalf("the block is no configuration of a NATS server: %v\n%s", err, block)
+		t.Fatalf("this is no configuration of a NATS server: %v\n%s", err, config)
 	}
 	opts.NoSigs = true
 	ns, err := server.NewServer(opts)
@@ -113,7 +119,7 @@ func (g *guardedServer) refused(account string) (words []string) {
 				who, of = c.Conns[0].AuthorizedUser+" ("+c.Conns[0].Name+")", c.Conns[0].Account
 			}
 		}
-		if of != account {
+		if !belongsTo(account, of) {
 			continue
 		}
 		said := line
@@ -127,6 +133,12 @@ func (g *guardedServer) refused(account string) (words []string) {
 	return words
 }
 
+// belongsTo tells whether an account is one of a realm.
+func belongsTo(realm, account string) bool {
+	r := jet.Realm{Name: realm}
+	return slices.ContainsFunc(jet.Roles(), func(role jet.Role) bool { return r.AccountName(role) == account })
+}
+
 // unrefused fails the test if the server has refused anything to users of an account.
 func (g *guardedServer) unrefused(t testing.TB, account string) {
 	t.Helper()
@@ -136,8 +148,8 @@ func (g *guardedServer) unrefused(t testing.TB, account string) {
 }
 
 // accountFor makes an account of its own with a user for each role and node.
-func accountFor(name string, nodes ...string) jet.Account {
-	a := jet.Account{Name: name}
+func accountFor(name string, nodes ...string) jet.Realm {
+	a := jet.Realm{Name: name}
 	for _, r := range jet.Roles() {
 		if r != jet.RoleWorker {
 			a.Users = append(a.Users, jet.User{Name: roleUser(name, r, ""), Role: r})
@@ -159,9 +171,9 @@ func (g *guardedServer) as(user string) []string {
 	return []string{"NATS_USER=" + user, "NATS_PASSWORD=" + rolePassword, "NATS_INBOX_PREFIX=" + jet.DefaultInbox(user)}
 }
 
-// under has all processes of the place be the client of an account, unless they say who else they are.
+// under has all processes of the place be the operator of an account, unless they say who else they are.
 func (p *place) under(g *guardedServer, account string) {
-	p.env = append(p.env, g.as(roleUser(account, jet.RoleClient, ""))...)
+	p.env = append(p.env, g.as(roleUser(account, jet.RoleOperator, ""))...)
 }
 
 // ownServers are the scripts that are about no server, or about one that they bring themselves.
@@ -180,7 +192,7 @@ func TestScriptsByRole(t *testing.T) {
 		t.Fatal(err, "no scripts")
 	}
 	var typed []string
-	var accounts []jet.Account
+	var accounts []jet.Realm
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if slices.Contains(ownServers, name) || !*long && !slices.Contains(quickScripts, name) {
@@ -279,7 +291,7 @@ func standInMain(args []string) int {
 	if args[0] != "server" && s.code == 0 {
 		as := roleUser(s.account, jet.RoleWorker, name)
 		if node.ID(name).Validate() != nil { // it is to be refused for that
-			as = roleUser(s.account, jet.RoleClient, "")
+			as = roleUser(s.account, jet.RoleOperator, "")
 		}
 		s.start(as, "Worker on", append([]string{"worker"}, worker...))
 	}
@@ -371,7 +383,8 @@ func (w *watched) Write(b []byte) (int, error) {
 // dialAs connects as a user.
 func (p *place) dialAs(g *guardedServer, user string) *nats.Conn {
 	p.Helper()
-	nc, err := nats.Connect(g.ns.ClientURL(), nats.UserInfo(user, rolePassword), nats.CustomInboxPrefix(jet.DefaultInbox(user)))
+	nc, err := nats.Connect(g.ns.ClientURL(), nats.UserInfo(user, rolePassword), nats.CustomInboxPrefix(jet.DefaultInbox(user)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the server's log has it
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -384,15 +397,15 @@ func TestRefusalsAreSeen(t *testing.T) {
 	t.Parallel()
 	g := guard(t, accountFor("seen", "here"), accountFor("other"))
 	p := newPlace(t, 2*time.Second)
-	nc := p.dialAs(g, roleUser("seen", jet.RoleAsks, ""))
+	nc := p.dialAs(g, roleUser("seen", jet.RoleViewer, ""))
 	if err := nc.Publish("mr.task.x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nc.SubscribeSync("mr.task.*"); err != nil {
+	if _, err := nc.SubscribeSync("mr.queue.>"); err != nil {
 		t.Fatal(err)
 	}
 	p.until("both are refused", func() bool { return len(g.refused("seen")) == 2 })
-	want := []string{"seen-asks () is refused: publish of mr.task.x", "seen-asks () is refused: subscription of mr.task.*"}
+	want := []string{"seen-viewer () is refused: publish of mr.task.x", "seen-viewer () is refused: subscription of mr.queue.>"}
 	if got := g.refused("seen"); !slices.Equal(got, want) {
 		t.Errorf("refused %q, want %q", got, want)
 	}
@@ -401,8 +414,7 @@ func TestRefusalsAreSeen(t *testing.T) {
 	}
 }
 
-// A server, a worker, a client and one who only asks do their work with what their roles may,
-// and who may not is told so.
+// Each role does its work with what it may, and what it may not the NATS server refuses.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const account = "roles"
@@ -419,29 +431,99 @@ func TestRoles(t *testing.T) {
 	as(jet.RoleWorker, "here")
 	worker := p.worker("here")
 
-	as(jet.RoleClient, "")
+	as(jet.RoleOperator, "")
 	p.run("node", "wait", "here")
 	p.run("run", "--wait", "--priority", "8", "--unique", "one", "--labels", "node=here", "--", "true")
 
-	nc := p.dialAs(g, roleUser(account, jet.RoleAsks, ""))
-	receipt := ask[client.Receipt](p, nc, "mr.api.task.submit", `{"spec":{"run":{"argv":["true"]}},"priority":3}`)
+	submitter := p.caller(g, roleUser(account, jet.RoleSubmitter, ""))
+	receipt := askAs[client.Receipt](submitter, jet.TaskSubmit, `{"spec":{"run":{"argv":["true"]}},"priority":3}`)
 	p.until("the task has ended", func() bool {
-		return ask[task.Task](p, nc, "mr.api.task.get", `{"id":"`+string(receipt.ID)+`"}`).State == task.Finished
+		return askAs[task.Task](submitter, jet.TaskGet, `{"id":"`+string(receipt.ID)+`"}`).State == task.Finished
 	})
-	for subject, request := range map[string]string{
-		"mr.api.task.list": `{}`, "mr.api.node.list": `{}`, "mr.api.queue.list": `{}`, "mr.api.schedule.list": `{}`, "mr.api.limit.list": `{}`, "mr.api.dead.list": `{}`,
-		"mr.api.node.cordon": `{"id":"here"}`, "mr.api.queue.pause": `{"queue":"default"}`,
-	} {
-		ask[any](p, nc, subject, request)
+	viewer := p.caller(g, roleUser(account, jet.RoleViewer, ""))
+	operator := p.caller(g, roleUser(account, jet.RoleOperator, ""))
+	requests := map[jet.Verb]string{jet.TaskGet: `{"id":"` + string(receipt.ID) + `"}`, jet.TaskPlan: `{"id":"` + string(receipt.ID) + `"}`, jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`}
+	for _, verb := range jet.Verbs(jet.Reading) {
+		if verb == jet.ScheduleGet { // there is none
+			continue
+		}
+		for _, caller := range []*caller{viewer, operator} {
+			askAs[any](caller, verb, requests[verb])
+		}
+	}
+	cordoned := askAs[client.NodeView](operator, jet.NodeCordon, `{"id":"here"}`)
+	paused := askAs[task.Queue](operator, jet.QueuePause, `{"queue":"default","reason":"a test"}`)
+	c, err := client.Connect(t.Context(), client.Options{Server: g.ns.ClientURL(), User: operator.user, Password: rolePassword, InboxPrefix: jet.DefaultInbox(operator.user)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	history, err := c.History(t.Context(), receipt.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := history[0].Fact.Actor; by != submitter.user || cordoned.Standing.By != operator.user || paused.Paused == nil || paused.Paused.By != operator.user {
+		t.Errorf("submitted by %q, cordoned by %q, paused by %+v", by, cordoned.Standing.By, paused.Paused)
 	}
 	g.unrefused(t, account)
 
-	as(jet.RoleAsks, "")
+	refusals := 0
+	for _, of := range []struct {
+		caller *caller
+		verbs  []jet.Verb
+	}{
+		{viewer, jet.Verbs(jet.Submitting, jet.Operating)},
+		{submitter, append(jet.Verbs(jet.Operating), jet.TaskList, jet.NodeList)},
+	} {
+		for _, verb := range of.verbs {
+			of.caller.refused(verb.For(of.caller.user), &refusals)
+		}
+	}
+	for _, other := range []string{operator.user, "ada", "scheduler"} { // nobody asks for somebody else
+		for _, caller := range []*caller{submitter, viewer, operator} {
+			if caller.user != other {
+				caller.refused(jet.TaskSubmit.For(other), &refusals)
+			}
+		}
+	}
+	p.until("all of it is refused", func() bool { return len(g.refused(account)) == refusals })
+
+	// An answer goes out with the server's rights, and never where it would do something.
+	end, err := c.Store().End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{"$JS.API.STREAM.PURGE.MR_LOG", "$JS.API.STREAM.DELETE.MR_LOG", "mr.admit.job.x", "mr.tick.x", jet.NodeDrain.For(operator.user)} {
+		for _, subject := range []string{jet.TaskGet.For(submitter.user), jet.ServerHealth.For(submitter.user)} {
+			if err := submitter.nc.PublishRequest(subject, reply, []byte(`{"id":"here"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := operator.nc.PublishRequest("mr.ping.here", reply, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	askAs[any](submitter, jet.ServerHealth, "") // those before have been heard
+	if _, err := c.Ping(t.Context(), "here"); err != nil {
+		t.Error(err)
+	}
+	if askAs[any](operator, jet.NodeList, ""); len(g.refused(account)) != refusals {
+		t.Errorf("refused is %q", g.refused(account))
+	}
+	if after, err := c.Store().End(t.Context()); err != nil || after != end {
+		t.Errorf("the log ends at %d, and did at %d (%v)", after, end, err)
+	}
+	if again, err := c.History(t.Context(), receipt.ID); err != nil || len(again) != len(history) {
+		t.Errorf("%d facts of %d are left (%v)", len(again), len(history), err)
+	}
+
+	as(jet.RoleSubmitter, "")
 	start := time.Now()
 	r := p.try("run", "--", "true")
 	if r.code != 5 || !strings.Contains(r.errs, "permission to publish to $JS.API.STREAM.INFO.MR_LOG is missing") || !strings.Contains(r.errs, "hint: `millrace nats permissions`") {
 		t.Errorf("exit code %d, %s", r.code, r.errs)
 	}
+	as(jet.RoleOperator, "")
 	p.setenv("NATS_INBOX_PREFIX", "_INBOX")
 	r = p.try("task", "ls")
 	if r.code != 5 || !strings.Contains(r.errs, "permission to subscribe to _INBOX.") || !strings.Contains(r.errs, "--inbox-prefix") {
@@ -454,25 +536,117 @@ func TestRoles(t *testing.T) {
 	server.stop()
 }
 
-// The page shows exactly what the command prints.
+// caller is a user who asks the service.
+type caller struct {
+	*place
+	nc   *nats.Conn
+	user string
+}
+
+func (p *place) caller(g *guardedServer, user string) *caller {
+	p.Helper()
+	return &caller{p, p.dialAs(g, user), user}
+}
+
+func askAs[T any](c *caller, verb jet.Verb, request string) T {
+	c.Helper()
+	return ask[T](c.place, c.nc, verb.For(c.user), request)
+}
+
+// refused asks for what the NATS server is to refuse, and counts it.
+func (c *caller) refused(subject string, refusals *int) {
+	c.Helper()
+	if err := c.nc.PublishRequest(subject, c.nc.NewRespInbox(), []byte("{}")); err != nil {
+		c.Fatal(err)
+	}
+	*refusals++
+}
+
+// The page shows exactly what the commands print.
 func TestDocsOfPermissions(t *testing.T) {
 	t.Parallel()
-	const command = "millrace nats permissions --node crawler-7"
+	const file = "../docs/operations.md"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	for _, command := range []string{"millrace nats permissions --role worker --node crawler-7", "millrace nats permissions -o table"} {
+		begin := "```sh\n" + command + "\n```\n\n```\n"
+		before, rest, found := strings.Cut(text, begin)
+		shown, after, ended := strings.Cut(rest, "```\n")
+		printed := newPlace(t, 2*time.Second).run(strings.Fields(command)[1:]...) + "\n"
+		if *update && found && ended {
+			text = before + begin + printed + "```\n" + after
+		} else if !found || !ended || shown != printed {
+			t.Errorf("docs/operations.md shows\n%s\nand `%s` prints\n%s\nrun this test with -update", shown, command, printed)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Two realms on one NATS server, as the page says that they are made: nothing of one is seen in the other.
+func TestRealms(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, found := strings.Cut(string(page), "```sh\n"+command+"\n```\n\n```\n")
-	block, _, ended := strings.Cut(block, "```\n")
-	printed := newPlace(t, 2*time.Second).run(strings.Fields(command)[1:]...) + "\n"
-	if *update && found && ended {
-		page = []byte(strings.Replace(string(page), block, printed, 1))
-		if err := os.WriteFile("../docs/operations.md", page, 0o644); err != nil {
+	_, config, found := strings.Cut(string(page), "```conf\n")
+	config, _, ended := strings.Cut(config, "```\n")
+	if !found || !ended || !strings.Contains(config, `include "crawl.conf"`) {
+		t.Fatal("docs/operations.md shows no configuration with realms")
+	}
+	p := newPlace(t, 2*time.Second)
+	for _, line := range regexp.MustCompile(`(?m)^millrace nats permissions --account .*$`).FindAllString(string(page), -1) {
+		command, file, _ := strings.Cut(line, " > ")
+		block := p.run(strings.Fields(command)[1:]...)
+		for _, m := range regexp.MustCompile(`password: (\$\w+)`).FindAllStringSubmatch(block, -1) {
+			block = strings.Replace(block, m[1], rolePassword, 1)
+		}
+		p.write(file, block+"\n")
+	}
+	config = strings.Replace(config, `"/var/lib/nats"`, strconv.Quote(t.TempDir()), 1)
+	g := guardWith(t, p.path("nats.conf"), "listen: \"127.0.0.1:-1\"\n"+config)
+	p.setenv("NATS_URL", g.ns.ClientURL())
+	before := p.env
+	as := func(user string) { p.env = append(slices.Clip(before), g.as(user)...) }
+	var made []string
+	for _, realm := range []struct{ name, node string }{{"crawl", "crawler-7"}, {"shop", "till-1"}} {
+		as(realm.name + "-server")
+		server := p.start("server", "--data", realm.name)
+		server.until("the server is ready", func() bool { return strings.Contains(server.said.String(), "Millrace serves") })
+		defer server.stop()
+		as(realm.name + "-" + realm.node)
+		worker := p.worker(realm.node)
+		defer worker.stop()
+		as(realm.name + "-operator")
+		p.run("node", "wait", realm.node)
+		made = append(made, p.run("run", "--wait", "--", "true"))
+	}
+	for i, realm := range []string{"crawl", "shop"} {
+		as(realm + "-operator")
+		own, other := strings.Fields(made[i])[0], strings.Fields(made[1-i])[0]
+		if nodes := p.run("node", "ls", "-o", "json"); strings.Contains(nodes, "crawler-7") == strings.Contains(nodes, "till-1") {
+			t.Errorf("%s sees the nodes %s", realm, nodes)
+		}
+		p.run("task", "show", own)
+		if r := p.try("task", "show", other); r.code == 0 {
+			t.Errorf("%s sees a task of the other realm:\n%s", realm, r.out)
+		}
+		g.unrefused(t, strings.ToUpper(realm))
+	}
+	for name, most := range map[string]int64{"CRAWL": 50 << 30, "SHOP": 20 << 30} {
+		account, err := g.ns.LookupAccount(name)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if !found || !ended || block != printed {
-		t.Errorf("docs/operations.md shows\n%s\nand `%s` prints\n%s\nrun this test with -update", block, command, printed)
+		if limits := account.JetStreamUsage().Limits; limits.MaxStore != most {
+			t.Errorf("%s may store %d bytes, want %d", name, limits.MaxStore, most)
+		}
 	}
 }

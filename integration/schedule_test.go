@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/client"
 	"millrace/events"
@@ -25,7 +24,7 @@ import (
 // openLog opens a log on a server of its own, in this process.
 func openLog(t testing.TB) *jet.Store {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: zerolog.Nop()})
+	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func livesFor(store *jet.Store, n int64, lost bool) mortal {
 }
 
 func schedulerOn(m mortal) *scheduler.Scheduler {
-	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Log: zerolog.Nop()})
+	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Log: slog.New(slog.DiscardHandler)})
 }
 
 // fire writes a fire into the log as the server does, and returns it.
@@ -270,11 +269,13 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	running := make(chan error, 1)
 	m := livesFor(store, 1<<40, false)
-	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Log: zerolog.Nop()})
+	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Log: slog.New(slog.DiscardHandler)})
 	go func() { running <- s.Run(ctx) }()
 	defer func() { stop(); <-running }()
 
-	// Stored with a tick that is far away, so that all can be set at once to what is near.
+	// All are stored before the first is due, or on a slow machine some after: those are made up for.
+	due := time.Now().Add(time.Second + time.Duration(n)*1500*time.Microsecond)
+	at := func(i int) time.Time { return due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n)) }
 	each := func(do func(i int) error) {
 		var wait sync.WaitGroup
 		numbers := make(chan int)
@@ -295,14 +296,12 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	}
 	revisions := make([]uint64, n)
 	each(func(i int) (err error) {
-		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{At: at(i).Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
 		revisions[i], _, err = store.PutSchedule(ctx, d, "test")
 		return err
 	})
-	due := time.Now().Add(time.Second + time.Duration(n)*500*time.Microsecond)
 	each(func(i int) error {
-		at := due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n))
-		return store.ArmSchedule(ctx, fmt.Sprintf("s%d", i), revisions[i], schedule.Tick{At: at, Due: at}, true)
+		return store.ArmSchedule(ctx, fmt.Sprintf("s%d", i), revisions[i], schedule.Tick{At: at(i), Due: at(i)}, true)
 	})
 	t.Logf("%d timers set %v before they are due", n, time.Until(due))
 

@@ -1,11 +1,12 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/client"
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
@@ -49,30 +51,38 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := ask[micro.Info](p, nc, "$SRV.INFO.millrace", "")
-	var endpoints []string
+	served := map[jet.Access][]jet.Verb{}
 	for _, e := range info.Endpoints {
-		endpoints = append(endpoints, e.Subject)
 		if e.Metadata["description"] == "" {
 			t.Errorf("endpoint %s does not say what it is for", e.Subject)
 		}
-		if !bytes.Contains(wire, []byte("`"+e.Subject+"`")) {
-			t.Errorf("docs/wire.md does not name %s", e.Subject)
+		verb := jet.Verb(strings.TrimPrefix(e.Subject, "mr.api.*."))
+		served[verb.Access()] = append(served[verb.Access()], verb)
+		if e.Metadata["access"] != string(verb.Access()) {
+			t.Errorf("endpoint %s says that it is for %s", e.Subject, e.Metadata["access"])
 		}
 	}
-	want := "mr.api.task.submit mr.api.task.get mr.api.task.list mr.api.task.cancel mr.api.task.release mr.api.dead.list" +
-		" mr.api.queue.list mr.api.queue.pause mr.api.queue.resume mr.api.queue.limit mr.api.limit.list mr.api.dead.dismiss mr.api.node.list" +
-		" mr.api.node.get mr.api.node.wait mr.api.node.drain mr.api.node.undrain mr.api.node.cordon mr.api.node.uncordon mr.api.task.signal" +
-		" mr.api.task.retry mr.api.task.copy mr.api.task.plan mr.api.node.label mr.api.job.list mr.api.schedule.list mr.api.schedule.get mr.api.schedule.pause mr.api.schedule.resume" +
-		" mr.api.schedule.run mr.api.node.release mr.api.health"
-	if got := strings.Join(endpoints, " "); got != want {
-		t.Errorf("endpoints %s, want %s", got, want)
+	for _, a := range []jet.Access{"", jet.Reading, jet.Submitting, jet.Operating} {
+		want := jet.Verbs(a)
+		var told []jet.Verb // on the page
+		if row := regexp.MustCompile(`(?m)^\| ` + string(a) + ` \|.*$`).Find(wire); a != "" {
+			for _, m := range regexp.MustCompile("`([a-z]+\\.[a-z]+)`").FindAllSubmatch(row, -1) {
+				told = append(told, jet.Verb(m[1]))
+			}
+		}
+		for _, verbs := range [][]jet.Verb{want, told, served[a]} {
+			slices.Sort(verbs)
+		}
+		if !slices.Equal(served[a], want) || !slices.Equal(told, want) {
+			t.Errorf("%s: served %s, docs/wire.md names %s, want %s", a, served[a], told, want)
+		}
 	}
 
 	p.write("hello.yaml", "name: hello\nrun: echo hello\n")
 	p.run("job", "apply", "-f", "hello.yaml")
-	receipt := ask[client.Receipt](p, nc, "mr.api.task.submit", `{"job":"hello","params":{"name":"World"},"labels":{"team":"a"}}`)
+	receipt := ask[client.Receipt](p, nc, "mr.api.ada.task.submit", `{"job":"hello","params":{"name":"World"},"labels":{"team":"a"}}`)
 	p.await(c, receipt.ID, task.Finished)
-	got := ask[task.Task](p, nc, "mr.api.task.get", `{"id":"`+string(receipt.ID)+`"}`)
+	got := ask[task.Task](p, nc, "mr.api.ada.task.get", `{"id":"`+string(receipt.ID)+`"}`)
 	if got.State != task.Finished || got.Job != "hello" || got.Labels["team"] != "a" || string(got.Params) != `{"name":"World"}` {
 		t.Errorf("got %+v", got)
 	}
@@ -81,19 +91,19 @@ func TestService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := ask[client.ListPage](p, nc, "mr.api.task.list", string(request))
+	page := ask[client.ListPage](p, nc, "mr.api.ada.task.list", string(request))
 	if len(page.Tasks) != 1 || page.Tasks[0].ID != receipt.ID || page.Seq < last || page.Counts["finished"] != 1 {
 		t.Errorf("page %+v, want task %s as of sequence %d", page, receipt.ID, last)
 	}
-	nodes := ask[client.NodePage](p, nc, "mr.api.node.list", "")
+	nodes := ask[client.NodePage](p, nc, "mr.api.ada.node.list", "")
 	if len(nodes.Nodes) != 1 || nodes.Nodes[0].ID != "here" || nodes.Nodes[0].LastBeat.IsZero() {
 		t.Errorf("nodes %+v", nodes)
 	}
-	if waited := ask[struct{ Met bool }](p, nc, "mr.api.node.wait", `{"id":"here","stable":"1ms"}`); !waited.Met {
+	if waited := ask[struct{ Met bool }](p, nc, "mr.api.ada.node.wait", `{"id":"here","stable":"1ms"}`); !waited.Met {
 		t.Error("waited in vain for a node that is ready")
 	}
 	for _, subject := range []string{"get", "release"} {
-		if v := ask[client.NodeView](p, nc, "mr.api.node."+subject, `{"id":"here"}`); v.State != node.Ready || !v.Takes() || v.Next.Who != "nobody" {
+		if v := ask[client.NodeView](p, nc, "mr.api.ada.node."+subject, `{"id":"here"}`); v.State != node.Ready || !v.Takes() || v.Next.Who != "nobody" {
 			t.Errorf("%s: %+v", subject, v)
 		}
 	}
@@ -101,14 +111,14 @@ func TestService(t *testing.T) {
 		subject string
 		state   node.State
 	}{{"cordon", node.Ready}, {"drain", node.Draining}, {"undrain", node.Ready}} {
-		v := ask[client.NodeView](p, nc, "mr.api.node."+step.subject, `{"id":"here","reason":"test"}`)
+		v := ask[client.NodeView](p, nc, "mr.api.ada.node."+step.subject, `{"id":"here","reason":"test"}`)
 		if v.State != step.state || v.Takes() != (step.subject == "undrain") {
 			t.Errorf("%s: %+v", step.subject, v)
 		}
 	}
-	sleeper := ask[client.Receipt](p, nc, "mr.api.task.submit", `{"spec":{"run":{"argv":["sleep","600"]}}}`)
+	sleeper := ask[client.Receipt](p, nc, "mr.api.ada.task.submit", `{"spec":{"run":{"argv":["sleep","600"]}}}`)
 	p.await(c, sleeper.ID, task.Running)
-	ask[task.Task](p, nc, "mr.api.task.cancel", `{"id":"`+string(sleeper.ID)+`","reason":"enough"}`)
+	ask[task.Task](p, nc, "mr.api.ada.task.cancel", `{"id":"`+string(sleeper.ID)+`","reason":"enough"}`)
 	if ended := p.await(c, sleeper.ID, task.Cancelled); ended.Message != "enough" {
 		t.Errorf("cancelled with %q", ended.Message)
 	}
@@ -116,29 +126,35 @@ func TestService(t *testing.T) {
 	p.otherRequests(c, nc, receipt.ID)
 
 	for _, refused := range []struct{ subject, request, code, word string }{
-		{"mr.api.task.submit", `{"job":"none"}`, "404", `no such job: "none"`},
-		{"mr.api.task.submit", `{"jop":"hello"}`, "400", "jop"},
-		{"mr.api.task.submit", `{"job":"hello","delay":"soon"}`, "400", "soon"},
-		{"mr.api.task.get", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
-		{"mr.api.task.cancel", `{"id":"` + string(sleeper.ID) + `"}`, "", ""}, // it is what was asked for
-		{"mr.api.task.cancel", `{"id":"` + string(receipt.ID) + `"}`, "409", "has ended"},
-		{"mr.api.task.list", `{"limit":-1}`, "400", "limit"},
-		{"mr.api.task.retry", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
-		{"mr.api.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"id":"` + string(receipt.ID) + `"}}`, "400", "task.id"},
-		{"mr.api.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"priority":11}}`, "400", "priority"},
-		{"mr.api.task.plan", `{}`, "400", "want id"},
-		{"mr.api.task.plan", `{"job":"none"}`, "404", "no such job"},
-		{"mr.api.task.plan", `{"spec":{"handler":"h","place":{"mode":"some"}}}`, "400", "place.mode"},
-		{"mr.api.node.label", `{"id":"here","labels":{"node":"x"}}`, "400", "node"},
-		{"mr.api.node.label", `{"id":"here","labels":{"a b":"x"}}`, "400", "label"},
-		{"mr.api.node.label", `{"id":"nowhere","labels":{"a":"x"}}`, "404", "nowhere"},
-		{"mr.api.schedule.get", `{"name":"none"}`, "404", "none"},
-		{"mr.api.schedule.get", `{"name":"*"}`, "400", "name"},
-		{"mr.api.schedule.get", `{"name":"hourly","limit":2000}`, "400", "limit"},
-		{"mr.api.schedule.pause", `{"name":"none"}`, "404", "none"},
-		{"mr.api.schedule.run", `{"name":"hourly","task":{"job":"hello"}}`, "400", "task.job"},
-		{"mr.api.schedule.run", `{"name":"none"}`, "404", "none"},
-		{"mr.api.task.list", `{"cursor":"nonsense"}`, "400", "cursor"},
+		{"mr.api.ada.task.submit", `{"job":"none"}`, "404", `no such job: "none"`},
+		{"mr.api.ada.task.submit", `{"jop":"hello"}`, "400", "jop"},
+		{"mr.api.ada.task.submit", `{"job":"hello","delay":"soon"}`, "400", "soon"},
+		{"mr.api.task.submit", `{"job":"hello"}`, "400", "mr.api.task.submit does not say who asks"},
+		{"mr.api.health", "", "400", "does not say who asks"},
+		{"mr.api.ada.b.task.submit", `{"job":"hello"}`, "400", "does not say who asks"},
+		{"mr.api.ada@b.task.submit", `{"job":"hello"}`, "400", `user name "ada@b": want 1 to 64 letters`},
+		{"mr.api.scheduler.task.submit", `{"job":"hello"}`, "400", "no user has it"},
+		{"mr.api.ada.task.submit", `{"job":"hello","actor":"bob"}`, "400", "actor"},
+		{"mr.api.ada.task.get", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
+		{"mr.api.ada.task.cancel", `{"id":"` + string(sleeper.ID) + `"}`, "", ""}, // it is what was asked for
+		{"mr.api.ada.task.cancel", `{"id":"` + string(receipt.ID) + `"}`, "409", "has ended"},
+		{"mr.api.ada.task.list", `{"limit":-1}`, "400", "limit"},
+		{"mr.api.ada.task.retry", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
+		{"mr.api.ada.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"id":"` + string(receipt.ID) + `"}}`, "400", "task.id"},
+		{"mr.api.ada.task.copy", `{"id":"` + string(receipt.ID) + `","task":{"priority":11}}`, "400", "priority"},
+		{"mr.api.ada.task.plan", `{}`, "400", "want id"},
+		{"mr.api.ada.task.plan", `{"job":"none"}`, "404", "no such job"},
+		{"mr.api.ada.task.plan", `{"spec":{"handler":"h","place":{"mode":"some"}}}`, "400", "place.mode"},
+		{"mr.api.ada.node.label", `{"id":"here","labels":{"node":"x"}}`, "400", "node"},
+		{"mr.api.ada.node.label", `{"id":"here","labels":{"a b":"x"}}`, "400", "label"},
+		{"mr.api.ada.node.label", `{"id":"nowhere","labels":{"a":"x"}}`, "404", "nowhere"},
+		{"mr.api.ada.schedule.get", `{"name":"none"}`, "404", "none"},
+		{"mr.api.ada.schedule.get", `{"name":"*"}`, "400", "name"},
+		{"mr.api.ada.schedule.get", `{"name":"hourly","limit":2000}`, "400", "limit"},
+		{"mr.api.ada.schedule.pause", `{"name":"none"}`, "404", "none"},
+		{"mr.api.ada.schedule.run", `{"name":"hourly","task":{"job":"hello"}}`, "400", "task.job"},
+		{"mr.api.ada.schedule.run", `{"name":"none"}`, "404", "none"},
+		{"mr.api.ada.task.list", `{"cursor":"nonsense"}`, "400", "cursor"},
 	} {
 		reply, err := nc.Request(refused.subject, []byte(refused.request), patience)
 		if err != nil {
@@ -160,7 +176,7 @@ func (p *place) slowRequest(c *client.Client, nc *nats.Conn) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	now := ask[client.ListPage](p, nc, "mr.api.task.list", fmt.Sprintf(`{"limit":1,"at_least":%d}`, last))
+	now := ask[client.ListPage](p, nc, "mr.api.ada.task.list", fmt.Sprintf(`{"limit":1,"at_least":%d}`, last))
 	// Nothing happens now, so they wait until something does.
 	request, err := json.Marshal(client.ListRequest{NewerThan: now.Seq})
 	if err != nil {
@@ -173,13 +189,13 @@ func (p *place) slowRequest(c *client.Client, nc *nats.Conn) {
 	}
 	const waiting = 10
 	for range waiting {
-		if err := nc.PublishRequest("mr.api.task.list", inbox, request); err != nil {
+		if err := nc.PublishRequest("mr.api.ada.task.list", inbox, request); err != nil {
 			p.Fatal(err)
 		}
 	}
 	for range 3 {
-		ask[client.ListPage](p, nc, "mr.api.task.list", `{}`)
-		ask[client.NodePage](p, nc, "mr.api.node.list", `{}`)
+		ask[client.ListPage](p, nc, "mr.api.ada.task.list", `{}`)
+		ask[client.NodePage](p, nc, "mr.api.ada.node.list", `{}`)
 	}
 	if n, _, err := news.Pending(); err != nil || n > 0 {
 		p.Errorf("%d answers (%v) to requests for news when there are none", n, err)
@@ -200,61 +216,61 @@ func (p *place) slowRequest(c *client.Client, nc *nats.Conn) {
 // otherRequests tries what is asked less often; done is a task that has finished.
 func (p *place) otherRequests(c *client.Client, nc *nats.Conn, done task.ID) {
 	p.Helper()
-	v := ask[client.NodeView](p, nc, "mr.api.node.label", `{"id":"here","labels":{"zone":"eu","gone":null}}`)
+	v := ask[client.NodeView](p, nc, "mr.api.ada.node.label", `{"id":"here","labels":{"zone":"eu","gone":null}}`)
 	if v.Labels["zone"] != "eu" {
 		p.Errorf("labelled: %v", v.Labels)
 	}
-	ask[client.NodePage](p, nc, "mr.api.node.list", fmt.Sprintf(`{"at_least":%d}`, v.Head))
-	plan := ask[client.Plan](p, nc, "mr.api.task.plan", `{"job":"hello","place":{"labels":["zone=us"]}}`)
+	ask[client.NodePage](p, nc, "mr.api.ada.node.list", fmt.Sprintf(`{"at_least":%d}`, v.Head))
+	plan := ask[client.Plan](p, nc, "mr.api.ada.task.plan", `{"job":"hello","place":{"labels":["zone=us"]}}`)
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != node.RuleLabel || plan.Job != "hello" {
 		p.Errorf("the plan for another zone is %+v", plan)
 	}
-	plan = ask[client.Plan](p, nc, "mr.api.task.plan", `{"spec":{"run":{"argv":["true"]},"place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
+	plan = ask[client.Plan](p, nc, "mr.api.ada.task.plan", `{"spec":{"run":{"argv":["true"]},"place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != "" || plan.Nodes[0].Score != 7 || plan.Prefers == "" {
 		p.Errorf("the plan with preferences is %+v", plan)
 	}
-	copied := ask[client.Receipt](p, nc, "mr.api.task.copy", `{"id":"`+string(done)+`","task":{"params":{"name":"Moon"},"place":{"labels":["zone=eu"]},"priority":8}}`)
+	copied := ask[client.Receipt](p, nc, "mr.api.ada.task.copy", `{"id":"`+string(done)+`","task":{"params":{"name":"Moon"},"place":{"labels":["zone=eu"]},"priority":8}}`)
 	got := p.await(c, copied.ID, task.Finished)
 	if got.RetryOf != done || string(got.Params) != `{"name":"Moon"}` || !got.Route.Selected() {
 		p.Errorf("the copy is %+v", got)
 	}
 	// One of a task that waits for labels is a task like that.
-	again := ask[client.Receipt](p, nc, "mr.api.task.copy", `{"id":"`+string(copied.ID)+`"}`)
+	again := ask[client.Receipt](p, nc, "mr.api.ada.task.copy", `{"id":"`+string(copied.ID)+`"}`)
 	p.await(c, again.ID, task.Finished)
-	page := ask[client.ListPage](p, nc, "mr.api.task.list", fmt.Sprintf(`{"priorities":[8,9],"at_least":%d}`, p.state(c, again.ID).Seq))
+	page := ask[client.ListPage](p, nc, "mr.api.ada.task.list", fmt.Sprintf(`{"priorities":[8,9],"at_least":%d}`, p.state(c, again.ID).Seq))
 	if len(page.Tasks) != 2 || page.Tasks[0].ID != again.ID || page.Tasks[1].ID != copied.ID {
 		p.Errorf("of priority 8 are %+v", page.Tasks)
 	}
-	if retried := ask[task.Task](p, nc, "mr.api.task.retry", `{"id":"`+string(again.ID)+`","reason":"once more"}`); retried.ID != again.ID || retried.State.Terminal() {
+	if retried := ask[task.Task](p, nc, "mr.api.ada.task.retry", `{"id":"`+string(again.ID)+`","reason":"once more"}`); retried.ID != again.ID || retried.State.Terminal() {
 		p.Errorf("retried: %+v", retried)
 	}
 	if ended := p.await(c, again.ID, task.Finished); ended.Attempt != 2 {
 		p.Errorf("it was tried %d times", ended.Attempt)
 	}
 
-	if q := ask[task.Queue](p, nc, "mr.api.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: task.Duration(time.Minute)}) || q.RateSince == 0 {
+	if q := ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: task.Duration(time.Minute)}) || q.RateSince == 0 {
 		p.Errorf("the queue is %+v", q)
 	}
-	if q := ask[task.Queue](p, nc, "mr.api.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (task.Rate{}) || q.Limit != 2 {
+	if q := ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (task.Rate{}) || q.Limit != 2 {
 		p.Errorf("the queue is %+v", q)
 	}
 
 	p.run("schedule", "add", "hourly", "hello", "--every", "1h", "-p", "name=Sun")
 	var list struct{ Schedules []schedule.Stored }
-	if list = ask[struct{ Schedules []schedule.Stored }](p, nc, "mr.api.schedule.list", ""); len(list.Schedules) != 1 || list.Schedules[0].Name != "hourly" {
+	if list = ask[struct{ Schedules []schedule.Stored }](p, nc, "mr.api.ada.schedule.list", ""); len(list.Schedules) != 1 || list.Schedules[0].Name != "hourly" {
 		p.Errorf("schedules: %+v", list)
 	}
-	if paused := ask[schedule.Stored](p, nc, "mr.api.schedule.pause", `{"name":"hourly","reason":"enough"}`); paused.Paused == nil || paused.Paused.Reason != "enough" {
+	if paused := ask[schedule.Stored](p, nc, "mr.api.ada.schedule.pause", `{"name":"hourly","reason":"enough"}`); paused.Paused == nil || paused.Paused.Reason != "enough" {
 		p.Errorf("paused: %+v", paused)
 	}
-	run := ask[client.Receipt](p, nc, "mr.api.schedule.run", `{"name":"hourly","task":{"params":{"extra":1}}}`)
+	run := ask[client.Receipt](p, nc, "mr.api.ada.schedule.run", `{"name":"hourly","task":{"params":{"extra":1}}}`)
 	if made := p.await(c, run.ID, task.Finished); made.Schedule != "hourly" || made.Trigger != task.TriggerManual || string(made.Params) != `{"extra":1,"name":"Sun"}` {
 		p.Errorf("run: %+v", made)
 	}
-	if resumed := ask[schedule.Stored](p, nc, "mr.api.schedule.resume", `{"name":"hourly"}`); resumed.Paused != nil {
+	if resumed := ask[schedule.Stored](p, nc, "mr.api.ada.schedule.resume", `{"name":"hourly"}`); resumed.Paused != nil {
 		p.Errorf("resumed: %+v", resumed)
 	}
-	if v := ask[client.ScheduleView](p, nc, "mr.api.schedule.get", `{"name":"hourly"}`); v.Name != "hourly" || len(v.Next) != 3 || v.Ticks == nil {
+	if v := ask[client.ScheduleView](p, nc, "mr.api.ada.schedule.get", `{"name":"hourly"}`); v.Name != "hourly" || len(v.Next) != 3 || v.Ticks == nil {
 		p.Errorf("the schedule is %+v", v)
 	}
 }

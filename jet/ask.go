@@ -22,20 +22,28 @@ type ServiceError struct {
 
 func (e *ServiceError) Error() string { return e.Message }
 
-// Ask sends a request to a service of Millrace and reads its answer. The error
-// wraps [ErrNoService] or is a [*ServiceError].
-func (s *Store) Ask(ctx context.Context, subject string, request, answer any) error {
-	return ask(ctx, s.request, subject, request, answer)
+// Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
+// reads its answer. The error wraps [ErrNoService] or is a [*ServiceError], or a [*Denied] if this user may not ask that.
+func (s *Store) Ask(ctx context.Context, verb Verb, request, answer any) error {
+	return ask(ctx, s.request, verb.For(s.caller), request, answer)
 }
 
 // AskOnce is [Store.Ask] for who has no store: it makes a connection for the one question.
-func AskOnce(ctx context.Context, cfg ConnectConfig, subject string, request, answer any) error {
+func AskOnce(ctx context.Context, cfg ConnectConfig, verb Verb, request, answer any) error {
 	nc, err := Connect(cfg)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return ask(ctx, nc.RequestWithContext, subject, request, answer)
+	return ask(ctx, nc.RequestWithContext, verb.For(callerOn(nc)), request, answer)
+}
+
+// decode reads an answer. Of what is long and asked for often there is a quicker way than json.Unmarshal.
+func decode(data []byte, answer any) error {
+	if page, ok := answer.(interface{ ReadJSON(data []byte) error }); ok {
+		return page.ReadJSON(data)
+	}
+	return json.Unmarshal(data, answer)
 }
 
 func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.Msg, error), subject string, request, answer any) error {
@@ -53,7 +61,7 @@ func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.
 	if code := m.Header.Get("Nats-Service-Error-Code"); code != "" {
 		return &ServiceError{Code: code, Message: m.Header.Get("Nats-Service-Error")}
 	}
-	if err := json.Unmarshal(m.Data, answer); err != nil {
+	if err := decode(m.Data, answer); err != nil {
 		return fmt.Errorf("ask %s: the answer cannot be read: %w", subject, err)
 	}
 	return nil

@@ -64,7 +64,7 @@ func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		default:
 		}
 	}
-	p, err := newPuller(s.nc, beatStream, name, beatWindow/4, take, revive)
+	p, err := newPuller(s.nc, beatStream, name, readerPace, beatWindow/4, take, revive)
 	if err != nil {
 		return false, err
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/task"
@@ -92,4 +95,54 @@ func BenchmarkOffers(b *testing.B) {
 			wg.Wait()
 		})
 	}
+}
+
+// BenchmarkRealm has a worker submit and take tasks of which it does nothing, in a realm whose roles have accounts of
+// their own and in one without. The processor time is that of the worker and the NATS server together.
+func BenchmarkRealm(b *testing.B) {
+	for name, one := range map[string]bool{"apart": false, "one-account": true} {
+		b.Run(name, func(b *testing.B) {
+			srv := newStrictRealm(b, Realm{Name: "A", OneAccount: one})
+			if err := srv.as("s").Takes(within(b), 0); err != nil {
+				b.Fatal(err)
+			}
+			w := srv.as("w")
+			o := offersOf(b, w, "default")
+			r := recorder(w)
+			before := processorTime(b)
+			b.ResetTimer()
+			var g errgroup.Group
+			for range 50 {
+				g.Go(func() error {
+					for range b.N / 50 {
+						if _, err := r.Submit(b.Context(), newTask(), submittedNoop); err != nil {
+							return err
+						}
+						offer, err := o.Next(b.Context())
+						if err != nil {
+							return err
+						}
+						if err := offer.Ack(); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+// processorTime is what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -8,19 +8,20 @@ import (
 	"millrace/task"
 )
 
-// choose says who is asked for a waiter's offer; if only is set, it may be no other than
-// a lane of a queue with a limit. A zero time is the present. The caller holds o.mu.
-func (o *offers) choose(w *waiter, now time.Time, only bool) {
-	w.stance = stance{in: o.stand, beside: o.beside}
-	if o.lanes() < 2 {
-		return // there is nothing to choose
+// choose says who is asked for a waiter's offer, or returns one of the own route if that has its turn. If
+// only is set, it may be no other than a lane of a queue with a limit. A zero time is the present.
+// The caller holds o.mu.
+func (o *offers) choose(w *waiter, now time.Time, only bool) *events.Offer {
+	w.stance = stance{in: o.stand}
+	if !o.several() {
+		return nil // there is nothing to choose
 	}
 	if now.IsZero() {
 		now = time.Now()
 	}
 	var open []task.Lane
 	for _, s := range o.sources {
-		if s == o.beside || s.empty && !now.After(s.again) || only && !s.metered {
+		if s.own != nil || s.empty && !now.After(s.again) || only && !s.metered {
 			continue
 		}
 		if s.metered && now.Before(o.limits[s.home].asking) {
@@ -28,23 +29,33 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) {
 		}
 		open = append(open, s.lane)
 	}
+	if !only {
+		open = o.stock.open(open)
+	}
 	if len(open) == 0 {
-		return
+		return nil
 	}
 	next := o.turns.Next(open)
+	if o.own != nil && next.Queue == o.own.lane.Queue {
+		return o.unstock(next)
+	}
 	for _, s := range o.sources {
-		if s != o.beside && s.lane == next {
+		if s.lane == next {
 			w.at = s
 		}
 	}
 	if w.at.metered {
 		o.limits[w.at.home].asking = now.Add(2 * askSilence)
 	}
+	return nil
 }
 
-// lanes counts the sources among which there is to choose. The caller holds o.mu.
+// several tells whether there is anything to choose. The caller holds o.mu.
+func (o *offers) several() bool { return o.lanes() > 1 || o.stock.n > 0 }
+
+// lanes counts the sources that are asked for single offers. The caller holds o.mu.
 func (o *offers) lanes() int {
-	if o.beside != nil {
+	if o.own != nil {
 		return len(o.sources) - 1
 	}
 	return len(o.sources)
@@ -55,8 +66,6 @@ type stance struct {
 	// at is the lane that is asked for it, nil if all pullers of in wait for it.
 	at *source
 	in []*source
-	// beside is the source whose puller waits for it while a lane is asked; nil if none does.
-	beside *source
 }
 
 // counts tells whether what a source brings, having been asked or not, is an offer for which it was told that
@@ -65,7 +74,7 @@ func (w *stance) counts(from *source, asked bool) bool {
 	if w.at == nil {
 		return !asked
 	}
-	return asked && w.at == from || !asked && w.beside == from
+	return asked && w.at == from
 }
 
 // want asks for n more offers, or fewer, on behalf of waiters with a stance; but not
@@ -78,9 +87,6 @@ func (o *offers) want(w stance, told *source, n int) {
 			o.meter(w.at)
 		default:
 			w.at.ask.want(n)
-		}
-		if w.beside != nil && w.beside != told {
-			w.beside.pull.want(n)
 		}
 		return
 	}
@@ -95,9 +101,9 @@ func (o *offers) want(w stance, told *source, n int) {
 func (o *offers) came(from *source, pending uint64, taken bool) {
 	now := time.Now()
 	if taken {
-		var open []task.Lane
+		open := o.stock.open(nil)
 		for _, s := range o.sources {
-			if s != o.beside && (!s.empty || s == from) {
+			if s.own == nil && (!s.empty || s == from) {
 				open = append(open, s.lane)
 			}
 		}
@@ -127,8 +133,7 @@ func (o *offers) bare(from *source, silent bool) {
 		if w.at != from {
 			continue
 		}
-		o.choose(w, now, false)
-		if offer := o.unkeep(w.at); offer != nil {
+		if offer := o.choose(w, now, false); offer != nil {
 			given[w] = offer
 			continue
 		}
@@ -137,7 +142,9 @@ func (o *offers) bare(from *source, silent bool) {
 	if len(given) > 0 {
 		o.waiting = slices.DeleteFunc(o.waiting, func(w *waiter) bool { return given[w] != nil })
 	}
+	more := o.reach(len(o.waiting))
 	o.mu.Unlock()
+	o.read(more)
 	if len(moves)+len(given) == 0 {
 		return
 	}
@@ -151,9 +158,7 @@ func (o *offers) bare(from *source, silent bool) {
 			continue
 		}
 		for _, s := range m.in {
-			if s != m.beside { // which knows of them already
-				s.pull.want(1)
-			}
+			s.pull.want(1)
 		}
 	}
 }
@@ -164,8 +169,10 @@ func (o *offers) askAgain() {
 	sources := o.sources
 	o.mu.Unlock()
 	for _, s := range sources {
-		s.ask.forget()
-		o.bare(s, false)
+		if s.own == nil {
+			s.ask.forget()
+			o.bare(s, false)
+		}
 	}
 }
 
@@ -174,7 +181,7 @@ func (o *offers) askAgain() {
 const lookEvery = 10 * time.Millisecond
 
 // spell is how long a lane that has nothing is let be. The caller holds o.mu.
-func (o *offers) spell() time.Duration { return lookEvery * time.Duration(o.lanes()-1) }
+func (o *offers) spell() time.Duration { return lookEvery * time.Duration(max(o.lanes()-1, 1)) }
 
 // Weigh implements [events.Offers].
 func (o *offers) Weigh(weights map[string]int) {

@@ -3,15 +3,16 @@ package jet
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
 )
 
-func conforms(t *testing.T, open func(t *testing.T) events.Log) {
+func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) events.Log) {
 	logtest.Run(t, open, logtest.Options{
-		AckWait: testAckWait,
+		AckWait: ackWait,
 		Around: func(t *testing.T, body func(*testing.T)) {
 			t.Parallel()
 			body(t)
@@ -24,17 +25,20 @@ func conforms(t *testing.T, open func(t *testing.T) events.Log) {
 
 func TestOneServer(t *testing.T) {
 	t.Parallel()
-	conforms(t, func(t *testing.T) events.Log { return newStore(t, Layout{}) })
+	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, Layout{}) })
 }
 
 func TestOneServerThatSyncsAlways(t *testing.T) {
 	t.Parallel()
-	conforms(t, func(t *testing.T) events.Log { return newStore(t, Layout{SyncAlways: true}) })
+	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, Layout{SyncAlways: true}) })
 }
 
 func TestThreeReplicas(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	var account atomic.Int64
-	conforms(t, func(t *testing.T) events.Log { return c.open(t, int(account.Add(1))) })
+	const ackWait = 3 * time.Second // for three servers may stand still longer than one on a busy machine
+	conforms(t, ackWait, func(t *testing.T) events.Log {
+		return c.open(t, int(account.Add(1)), Layout{Replicas: 3, AckWait: ackWait})
+	})
 }

@@ -3,12 +3,12 @@ package jet
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"millrace/jet/natscontext"
 	"millrace/logclock"
@@ -37,7 +37,7 @@ type ConnectConfig struct {
 	Timeout     time.Duration
 	// Name is shown in the server's list of connections.
 	Name string
-	Log  zerolog.Logger
+	Log  *slog.Logger
 	// Patience is how a client on this connection waits for a cluster that elects its leaders.
 	Patience Patience
 	// Clock is what a client on this connection goes by; see [WithClock]. Default: one of its own.
@@ -112,8 +112,9 @@ func Nameless(servers string) string {
 }
 
 // Resilient are the options of every connection of Millrace: it notices a dead
-// peer within 10s, tries for ever to come back, soon and with some spread.
-func Resilient(name string, log zerolog.Logger) []nats.Option {
+// peer within 10s, tries for ever to come back, soon and with some spread. It tells log about that, nobody if that is nil.
+func Resilient(name string, log *slog.Logger) []nats.Option {
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -121,22 +122,22 @@ func Resilient(name string, log zerolog.Logger) []nats.Option {
 		nats.CustomReconnectDelay(reconnectDelay),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				log.Warn().Err(err).Msg("connection to NATS lost; trying to come back")
+				log.Warn("connection to NATS lost; trying to come back", "error", err)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to NATS again")
+			log.Info("connected to NATS again", "server", nc.ConnectedUrlRedacted())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			if denied := deniedBy(err); denied != nil {
-				log.Warn().Str("subject", denied.Subject).Msg(denied.Error() + ": grant it to this user of the NATS server; `millrace nats permissions` prints what each role needs")
+				log.Warn(denied.Error()+": grant it to this user of the NATS server; `millrace nats permissions` prints what each role needs", "subject", denied.Subject)
 				return
 			}
-			e := log.Warn().Err(err)
+			about := log
 			if sub != nil {
-				e = e.Str("subject", sub.Subject)
+				about = log.With("subject", sub.Subject)
 			}
-			e.Msg("NATS reports an error")
+			about.Warn("NATS reports an error", "error", err)
 		}),
 	}
 }

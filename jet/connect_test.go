@@ -2,6 +2,7 @@ package jet
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"millrace/jet/embed"
 	"millrace/jet/natscontext"
@@ -46,7 +46,7 @@ func TestWrongPassword(t *testing.T) {
 		{"wrong user", "bob", "right", false},
 		{"nobody", "", "", false},
 	} {
-		nc, err := Connect(ConnectConfig{Server: srv.URL(), User: c.user, Password: c.password, Timeout: 2 * time.Second, Name: "test", Log: zerolog.Nop()})
+		nc, err := Connect(ConnectConfig{Server: srv.URL(), User: c.user, Password: c.password, Timeout: 2 * time.Second, Name: "test", Log: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			nc.Close()
 		}

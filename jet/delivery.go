@@ -59,7 +59,7 @@ func parseDelivery(reply string) (delivery, bool) {
 // anything else, such as the server's word about a pull.
 func recordFrom(r *events.Record, m *nats.Msg) (d delivery, ok bool) {
 	if d, ok = parseDelivery(m.Reply); ok {
-		readRecord(r, m.Subject, d.streamSeq, d.stored, m.Data)
+		readRecord(r, m.Subject, d.streamSeq, d.stored, cameWith(m.Header, 0), m.Data)
 	}
 	return d, ok
 }

@@ -41,9 +41,11 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.ErrCode)
 }
 
-// Is makes [errors.Is] find the log's own words in the server's codes.
+// Is makes [errors.Is] find the log's own words in the server's codes. Of a cluster, a server that has just come to
+// lead the others may know of no stream for a moment, whatever streams there are.
 func (e *serverError) Is(target error) bool {
-	return target == events.ErrConflict && e.ErrCode == codeWrongSequence
+	return target == events.ErrConflict && e.ErrCode == codeWrongSequence ||
+		target == events.ErrNoStream && e.ErrCode == codeNoSuchStream
 }
 
 // says tells whether err is the server's error with a code.

@@ -61,7 +61,7 @@ func TestLeaderStepsDown(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
+	srv := startServer(t, embed.Config{Dir: dir})
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
 	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
 	r := recorder(s)
@@ -125,9 +125,8 @@ func TestServerRestarts(t *testing.T) {
 		})
 	}
 	<-half
-	srv.Stop()
-	srv = must(embed.Start(embed.Config{Dir: dir, Port: port}))(t)
-	t.Cleanup(srv.Stop)
+	stopServer(t, srv)
+	startServer(t, embed.Config{Dir: dir, Port: port})
 	back := time.Now()
 	writers.Wait()
 	if took := time.Since(back); took > 6*time.Second {
@@ -154,7 +153,7 @@ func TestServerRestarts(t *testing.T) {
 func TestServerRestartsWhileIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
+	srv := startServer(t, embed.Config{Dir: dir})
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
 	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
 	other := openStore(t, connect(t, srv.URL()), Layout{})
@@ -170,9 +169,8 @@ func TestServerRestartsWhileIdle(t *testing.T) {
 		}
 		got <- offer
 	}()
-	srv.Stop()
-	srv = must(embed.Start(embed.Config{Dir: dir, Port: port}))(t)
-	t.Cleanup(srv.Stop)
+	stopServer(t, srv)
+	startServer(t, embed.Config{Dir: dir, Port: port})
 	back := time.Now()
 	if err := held.Extend(within(t)); err != nil { // the lease is kept
 		t.Errorf("Extend after the restart: %v", err)

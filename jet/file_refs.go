@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/files"
 	"millrace/task"
 )
@@ -19,20 +20,27 @@ import (
 // ErrNoBundle means that nothing was pushed under a name.
 var ErrNoBundle = errors.New("no bundle has this name")
 
-// Keys of the bucket of references.
-const (
-	nameKey     = "name."     // name.<name>
-	artifactKey = "artifact." // artifact.<task>.<epoch>
-)
+// ErrBadBundle means that what the log has under a bundle's name points nowhere; somebody has published it by other means.
+var ErrBadBundle = errors.New("the stored name is not valid: push the bundle anew")
 
-// nameHistory is how many versions a name remembers, the most that a bucket can.
+// nameHistory is how many versions a name keeps: older ones count as needed by nothing.
 const nameHistory = 64
 
-func (l Layout) fileRefs() jetstream.KeyValueConfig {
-	return jetstream.KeyValueConfig{
-		Bucket: FileRefs, Description: "Millrace: names of bundles with their versions, and artifacts of tasks", History: nameHistory,
-		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+var bundles = genre{
+	noun: "bundle", prefix: bundlePrefix, none: ErrNoBundle, bad: ErrBadBundle,
+	about: func(f *events.Fact, name string) { f.Bundle = name },
+	check: func(name string, text []byte) error { _, err := bundleOf(name, text); return err },
+}
+
+// bundleOf reads to what a name points.
+func bundleOf(name string, text []byte) (n NamedVersion, err error) {
+	if err = json.Unmarshal(text, &n); err == nil && n.Name != name {
+		err = fmt.Errorf("it calls itself %q", n.Name)
 	}
+	if err == nil {
+		err = files.ValidBundleName(name)
+	}
+	return n, err
 }
 
 // NamedVersion is what a name pointed to from a time on.
@@ -45,128 +53,110 @@ type NamedVersion struct {
 	By     string       `json:"by,omitempty"`
 }
 
-func (s *Store) refs(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := s.js.KeyValue(ctx, FileRefs)
-	return kv, filesTrouble(err)
-}
-
 // NameVersion points a name to a version. It tells whether it pointed elsewhere before.
 func (s *Store) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
 	if err := files.ValidBundleName(n.Name); err != nil {
 		return false, err
 	}
-	now, err := s.Named(ctx, n.Name)
-	switch {
-	case err == nil && now.Digest == n.Digest:
-		return false, nil
-	case err != nil && !errors.Is(err, ErrNoBundle):
-		return false, err
-	}
-	kv, err := s.refs(ctx)
+	text, err := json.Marshal(n)
 	if err != nil {
 		return false, err
 	}
-	body, err := json.Marshal(n)
+	_, changed, err = s.amend(ctx, &bundles, n.Name, n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
+			return nil, nil
+		}
+		next, err := was.Next(text)
+		return task.BundleNamed{Edition: next}, err
+	})
 	if err != nil {
-		return false, err
-	}
-	if _, err := kv.Put(ctx, nameKey+n.Name, body); err != nil {
 		return false, fmt.Errorf("name version %s: %w", n.Digest.Short(), err)
 	}
-	return true, nil
+	return changed, nil
 }
 
 // Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
 func (s *Store) Named(ctx context.Context, name string) (NamedVersion, error) {
-	var n NamedVersion
-	kv, err := s.refs(ctx)
-	if err != nil {
-		return n, err
-	}
-	e, err := kv.Get(ctx, nameKey+name)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return n, &Absent{ErrNoBundle, name}
-	case err != nil:
-		return n, fmt.Errorf("read bundle %s: %w", name, err)
-	}
-	return n, json.Unmarshal(e.Value(), &n)
+	d, _, err := s.latest(ctx, &bundles, name)
+	return namedVersion(&d, err)
 }
 
-// NameHistory lists what a name pointed to, the latest first; nothing if it was removed.
-func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
-	kv, err := s.refs(ctx)
+func namedVersion(d *defined, err error) (NamedVersion, error) {
 	if err != nil {
-		return nil, err
+		return NamedVersion{}, fmt.Errorf("read bundle %s: %w", d.name, err)
 	}
-	entries, err := kv.History(ctx, nameKey+name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, &Absent{ErrNoBundle, name}
+	if err := bundles.readable(d); err != nil {
+		return NamedVersion{}, err
 	}
+	return bundleOf(d.name, d.Text)
+}
+
+// NameHistory lists what a name pointed to since it was last removed, the latest first, at most 64 versions. The error
+// wraps [ErrNoBundle] if there is none.
+func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
+	records, err := s.definitionFacts(ctx, &bundles, name)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
 	}
 	var all []NamedVersion
-	for _, e := range slices.Backward(entries) {
-		if e.Operation() != jetstream.KeyValuePut {
+	for i := range slices.Backward(records) {
+		d := defined{name: name, Definition: events.FoldDefinition(records[i : i+1])}
+		if d.Head == 0 {
+			continue // it cannot be read
+		}
+		if !d.Exists() || len(all) == nameHistory {
 			break
 		}
-		var n NamedVersion
-		if json.Unmarshal(e.Value(), &n) == nil { // else it is somebody else's
+		if n, err := namedVersion(&d, nil); err == nil { // else it is somebody else's
 			all = append(all, n)
 		}
 	}
 	if len(all) == 0 {
-		return nil, &Absent{ErrNoBundle, name}
+		return nil, bundles.absent(name)
 	}
 	return all, nil
 }
 
 // BundleNames lists all names.
 func (s *Store) BundleNames(ctx context.Context) ([]string, error) {
-	return s.refKeys(ctx, nameKey)
-}
-
-func (s *Store) refKeys(ctx context.Context, prefix string) ([]string, error) {
-	kv, err := s.refs(ctx)
+	found, err := s.definitions(ctx, &bundles)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := kv.ListKeysFiltered(ctx, prefix+">")
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", FileRefs, err)
-	}
 	var all []string
-	for key := range keys.Keys() {
-		all = append(all, strings.TrimPrefix(key, prefix))
+	for i := range found {
+		if found[i].Exists() {
+			all = append(all, found[i].name)
+		}
 	}
-	slices.Sort(all)
-	return all, ctx.Err() // what was cut short would look like all
+	return all, nil
 }
 
-// RemoveBundle removes a name; its versions stay until gc finds that nothing needs them.
-func (s *Store) RemoveBundle(ctx context.Context, name string) error {
-	if _, err := s.Named(ctx, name); err != nil {
-		return err
-	}
-	kv, err := s.refs(ctx)
-	if err != nil {
-		return err
-	}
-	return kv.Delete(ctx, nameKey+name)
+// RemoveBundle removes a name on behalf of actor; its versions stay until gc finds that nothing needs them. The error wraps
+// [ErrNoBundle] if there is none.
+func (s *Store) RemoveBundle(ctx context.Context, name, actor string) error {
+	_, _, err := s.amend(ctx, &bundles, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if !was.Exists() {
+			return nil, bundles.absent(name)
+		}
+		next, err := was.Next(nil)
+		return task.BundleRemoved{Revision: next.Revision}, err
+	})
+	return err
+}
+
+// leftSubject is where lies what an attempt has left.
+func leftSubject(id task.ID, epoch uint64) string {
+	return leftPrefix + string(id) + "." + strconv.FormatUint(epoch, 10)
 }
 
 // KeepArtifacts records what an attempt has left.
 func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
-	kv, err := s.refs(ctx)
-	if err != nil {
-		return err
-	}
 	body, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	if _, err := kv.Put(ctx, artifactKey+string(a.Task)+"."+strconv.FormatUint(a.Epoch, 10), body); err != nil {
+	if err := s.putFile(ctx, &nats.Msg{Subject: leftSubject(a.Task, a.Epoch), Data: body}); err != nil {
 		return fmt.Errorf("record the artifacts of task %s: %w", a.Task, err)
 	}
 	return nil
@@ -174,31 +164,24 @@ func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
 
 // Artifacts lists what the attempts of a task have left, in order; those of all tasks if id is "".
 func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
-	prefix := artifactKey
+	filter := leftPrefix + "*.*"
 	if id != "" {
-		prefix += string(id) + "."
+		filter = leftPrefix + string(id) + ".*"
 	}
-	keys, err := s.refKeys(ctx, prefix)
+	stream, err := s.js.Stream(ctx, FilesStream)
 	if err != nil {
-		return nil, err
-	}
-	kv, err := s.refs(ctx)
-	if err != nil {
-		return nil, err
+		return nil, filesTrouble(err)
 	}
 	var all []task.Left
-	for _, key := range keys {
-		e, err := kv.Get(ctx, prefix+key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue // gc was faster
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read artifacts: %w", err)
-		}
+	err = s.lastOfAll(ctx, stream, filter, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		var a task.Left
-		if json.Unmarshal(e.Value(), &a) == nil { // else it is somebody else's
+		if json.Unmarshal(m.Data(), &a) == nil { // else it is somebody else's
 			all = append(all, a)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read artifacts: %w", err)
 	}
 	slices.SortFunc(all, func(a, b task.Left) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
 	return all, nil
@@ -206,9 +189,9 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 
 // ForgetArtifacts removes what [Store.KeepArtifacts] recorded; the contents stay until gc.
 func (s *Store) ForgetArtifacts(ctx context.Context, a task.Left) error {
-	kv, err := s.refs(ctx)
-	if err != nil {
-		return err
+	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
+	if err != nil || !found {
+		return filesTrouble(err)
 	}
-	return kv.Purge(ctx, artifactKey+string(a.Task)+"."+strconv.FormatUint(a.Epoch, 10))
+	return s.removeFile(ctx, m.Seq)
 }

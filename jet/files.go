@@ -26,6 +26,7 @@ const (
 	chunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
 	versionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies
 	protectPrefix = "mr.files.protect." // mr.files.protect.<digest>: a version that gc must leave alone, for a day
+	leftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: what an attempt has left
 	damagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
 	sweepSubject  = "mr.files.sweep"    // while gc removes something
 )
@@ -37,9 +38,9 @@ const maxFilesMessage = 1 << 20
 func (l Layout) filesStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        FilesStream,
-		Description: "Millrace: contents of files by their digest",
-		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", sweepSubject},
-		AllowDirect: true, AllowMsgTTL: true, AllowRollup: true,
+		Description: "Millrace: contents of files by their digest, and what tasks have left",
+		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", leftPrefix + "*.*", sweepSubject},
+		AllowDirect: true, AllowMsgTTL: true,
 		// What is stored again replaces its equal. At a limit it is refused, not exchanged for something older.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,

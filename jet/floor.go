@@ -112,7 +112,7 @@ func (f *Floor) Close(ctx context.Context) {
 
 // run begins to take tasks.
 func (f *Floor) run() (err error) {
-	f.pull, err = newPuller(f.nc, floorStream, "floor", min(pullAtOnce, f.inFlight/2), f.offer, func(context.Context) {})
+	f.pull, err = newPuller(f.nc, floorStream, "floor", workerPace, min(pullAtOnce, f.inFlight/2), f.offer, func(context.Context) {})
 	if err == nil {
 		f.pull.want(f.inFlight)
 	}
@@ -132,7 +132,7 @@ func (f *Floor) wait(ctx context.Context) error {
 }
 
 var (
-	floorBirth = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5","priority":5}`)
+	floorBirth = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5"}`)
 	floorStart = []byte(`{"type":"attempt.started","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"node":"node-1","session":"01JD6Z0000000000000000000C","offer":123456}`)
 	floorEnd   = []byte(`{"type":"attempt.finished","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"epoch":123456}`)
 )

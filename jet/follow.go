@@ -86,7 +86,7 @@ func (f *feed) open(ctx context.Context) error {
 	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
-	pull, err := newPuller(f.store.nc, LogStream, f.consumer, 1, f.take, func(context.Context) { f.fail() })
+	pull, err := newPuller(f.store.nc, LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,11 @@ func (g *group) collect(first []grouped) (batch, left []grouped) {
 // say, none goes again: it would be refused by what it wrote itself.
 func (g *group) write(ctx context.Context, batch []grouped) {
 	if len(batch) > 1 {
-		last, err := g.commit(ctx, batch)
+		messages := make([]*nats.Msg, len(batch))
+		for i, one := range batch {
+			messages[i] = one.m
+		}
+		last, err := g.pub.commit(ctx, messages)
 		if err == nil || errors.Is(err, events.ErrUnknown) {
 			first := last - uint64(len(batch)) + 1
 			g.pub.mu.Lock()
@@ -155,23 +159,23 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 	}
 }
 
-// commit returns the sequence of the batch's last message.
-func (g *group) commit(ctx context.Context, batch []grouped) (uint64, error) {
+// commit publishes messages in one atomic batch, and returns the sequence of the last one. The others lie directly before it.
+func (p *publisher) commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
 	id := nuid.Next()
-	for i, one := range batch {
-		if one.m.Header == nil {
-			one.m.Header = nats.Header{}
+	for i, m := range batch {
+		if m.Header == nil {
+			m.Header = nats.Header{}
 		}
-		one.m.Header[batchIDHeader] = []string{id}
-		one.m.Header[batchSeqHeader] = []string{strconv.Itoa(i + 1)}
-		one.m.Reply = ""
+		m.Header[batchIDHeader] = []string{id}
+		m.Header[batchSeqHeader] = []string{strconv.Itoa(i + 1)}
+		m.Reply = ""
 	}
-	end := batch[len(batch)-1].m
-	for _, one := range batch[:len(batch)-1] {
-		if err := g.pub.nc.PublishMsg(one.m); err != nil {
+	end := batch[len(batch)-1]
+	for _, m := range batch[:len(batch)-1] {
+		if err := p.nc.PublishMsg(m); err != nil {
 			return 0, err // the server drops a batch that is not committed
 		}
 	}
 	end.Header[batchCommitHeader] = []string{"1"}
-	return g.pub.publish(ctx, end)
+	return p.publish(ctx, end)
 }

@@ -1,15 +1,11 @@
 package jet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
 	"millrace/task"
@@ -18,151 +14,128 @@ import (
 // ErrNoJob means that no job has this name.
 var ErrNoJob = errors.New("no such job")
 
-// ErrBadJob means that what lies under a job's name is no job; somebody has put
-// it there by other means.
+// ErrBadJob means that what the log has under a job's name is no job; somebody has published it
+// by other means.
 var ErrBadJob = errors.New("the stored job is not valid: apply it anew")
 
-// StoredJob is a definition as it lies in the store.
+var jobs = genre{
+	noun: "job", prefix: jobPrefix, none: ErrNoJob, bad: ErrBadJob,
+	about: func(f *events.Fact, name string) { f.Job = name },
+	check: func(name string, text []byte) error { _, err := jobOf(name, text); return err },
+}
+
+// jobOf reads the text of a job.
+func jobOf(name string, text []byte) (j task.Job, err error) {
+	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
+		err = fmt.Errorf("it calls itself %q", j.Name)
+	}
+	if err == nil {
+		err = j.Validate()
+	}
+	return j, err
+}
+
+// StoredJob is a definition as it lies in the log.
 type StoredJob struct {
 	task.Job
-	// Revision grows with every change of any job.
+	// Revision counts the changes of the job.
 	Revision uint64    `json:"revision"`
 	Changed  time.Time `json:"changed"`
 }
 
 // PutJob stores a definition under its name, on behalf of actor, and returns its
-// revision. An equal one is left as it is. The change is then told in the log;
-// if that fails, applying the same again tells it, or the scheduler's sweep does.
+// revision. An equal one is left as it is. The error wraps [task.ErrLongDefinition] if it is too long, and
+// [ErrChanged] if somebody else has stored another one at the same moment.
 func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	body, err := json.Marshal(j)
+	text, err := json.Marshal(j)
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	for {
-		now, err := s.definition(ctx, j.Name)
-		if err == nil {
-			_, err = s.tellJob(ctx, now) // so that no change is left out in the log
+	is, changed, err := s.amend(ctx, &jobs, j.Name, actor, false, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if was.Says(text) {
+			return nil, nil
 		}
-		if err != nil {
-			return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
-		}
-		if now.revision > 0 && !now.removed && bytes.Equal(now.body, body) {
-			return now.revision, false, nil
-		}
-		next, err := s.define(ctx, definition{bucket: JobsBucket, name: j.Name, body: body, actor: actor}, now.revision)
-		if errors.Is(err, events.ErrConflict) {
-			continue // somebody else was faster
-		}
-		if err == nil {
-			_, err = s.tellJob(ctx, next)
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
-		}
-		return next.revision, true, nil
+		next, err := was.Next(text)
+		return task.JobApplied{Edition: next}, err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
 	}
+	return is.Revision, changed, nil
 }
 
-// Job returns a definition. The error wraps [ErrNoJob] if there is none.
+// Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.
 func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
-	if err := task.ValidName("job", name); err != nil {
-		return StoredJob{}, err
-	}
-	e, err := s.jobs.Get(ctx, name)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return StoredJob{}, &Absent{ErrNoJob, name}
-	}
-	if err != nil {
-		return StoredJob{}, fmt.Errorf("read job %s: %w", name, err)
-	}
-	return storedJob(name, e.Value(), e.Revision(), e.Created())
+	d, err := s.nearest(ctx, &jobs, name)
+	return storedJob(&d, err)
 }
 
-// JobAt returns a revision of a definition, the present one for 0, and its number. The error wraps
-// [ErrNoJob] if there is none, or none any more.
+// LatestJob is [Store.Job] as the leader has it, which has all that was acknowledged.
+func (s *Store) LatestJob(ctx context.Context, name string) (StoredJob, error) {
+	d, _, err := s.latest(ctx, &jobs, name)
+	return storedJob(&d, err)
+}
+
+// StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,
+// or there was none then.
+func (s *Store) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
+	d, err := s.definitionAt(ctx, &jobs, name, revision)
+	j, err := storedJob(&d, err)
+	if revision > 0 && errors.Is(err, ErrNoJob) {
+		err = fmt.Errorf("%w at revision %d", err, revision)
+	}
+	return j, err
+}
+
+// JobAt is [Store.StoredJobAt] for who needs the job and its number alone.
 func (s *Store) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
-	if revision == 0 {
-		j, err := s.Job(ctx, name)
-		return j.Job, j.Revision, err
-	}
-	if err := task.ValidName("job", name); err != nil {
-		return task.Job{}, 0, err
-	}
-	e, err := s.jobs.GetRevision(ctx, name, revision)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return task.Job{}, 0, fmt.Errorf("%w at revision %d", &Absent{ErrNoJob, name}, revision)
-	}
-	if err != nil {
-		return task.Job{}, 0, fmt.Errorf("read revision %d of job %s: %w", revision, name, err)
-	}
-	j, err := storedJob(name, e.Value(), e.Revision(), e.Created())
+	j, err := s.StoredJobAt(ctx, name, revision)
 	return j.Job, j.Revision, err
 }
 
-func storedJob(name string, body []byte, revision uint64, changed time.Time) (StoredJob, error) {
-	j := StoredJob{Revision: revision, Changed: changed}
-	if err := json.Unmarshal(body, &j.Job); err != nil {
-		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", name, revision, ErrBadJob, err)
+func storedJob(d *defined, err error) (StoredJob, error) {
+	j := StoredJob{Revision: d.Revision, Changed: d.Changed}
+	if err != nil {
+		return j, fmt.Errorf("read job %s: %w", d.name, err)
 	}
-	if err := j.Validate(); err != nil {
-		return j, fmt.Errorf("job %s, revision %d, cannot be read: %w: %w", name, revision, ErrBadJob, err)
+	if err := jobs.readable(d); err != nil {
+		return j, err
 	}
-	return j, nil
+	j.Job, err = jobOf(d.name, d.Text)
+	return j, err
 }
 
 // Jobs returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Jobs(ctx context.Context) ([]StoredJob, error) {
-	names, err := s.jobs.Keys(ctx)
-	if errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	slices.Sort(names)
-	var jobs []StoredJob
-	var errs []error
-	for _, name := range names {
-		j, err := s.Job(ctx, name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, errors.Join(errs...)
+	return present(ctx, s, &jobs, storedJob)
 }
 
-// RemoveJob removes a definition on behalf of actor, and tells so in the log;
-// tasks that were made from it go on. The error wraps [ErrNoJob] if there is none.
+// RemoveJob removes a definition on behalf of actor; tasks that were made from it go on. The error
+// wraps [ErrNoJob] if there is none.
 func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
-	if err := task.ValidName("job", name); err != nil {
-		return err
+	_, _, err := s.amend(ctx, &jobs, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if !was.Exists() {
+			return nil, jobs.absent(name)
+		}
+		next, err := was.Next(nil)
+		return task.JobRemoved{Revision: next.Revision}, err
+	})
+	return err
+}
+
+// JobChanges are the names of the jobs that were changed, as [Store.ScheduleChanges] has it.
+func (s *Store) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, &jobs, after)
+	for i := range found {
+		names = append(names, found[i].name)
 	}
-	for {
-		now, err := s.definition(ctx, name)
-		if err == nil {
-			_, err = s.tellJob(ctx, now)
-		}
-		if err != nil {
-			return fmt.Errorf("remove job %s: %w", name, err)
-		}
-		if now.revision == 0 || now.removed {
-			return &Absent{ErrNoJob, name}
-		}
-		gone, err := s.define(ctx, definition{bucket: JobsBucket, name: name, actor: actor, removed: true}, now.revision)
-		if errors.Is(err, events.ErrConflict) {
-			continue
-		}
-		if err == nil {
-			_, err = s.tellJob(ctx, gone)
-		}
-		if err != nil {
-			return fmt.Errorf("remove job %s: %w", name, err)
-		}
-		return nil
-	}
+	return names, all, reached, err
+}
+
+// JobFacts returns what the log tells of changes of a job, in order.
+func (s *Store) JobFacts(ctx context.Context, name string) ([]events.Record, error) {
+	return s.definitionFacts(ctx, &jobs, name)
 }

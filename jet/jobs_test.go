@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,8 +46,8 @@ func TestJobs(t *testing.T) {
 	other := testJob("thumbnail")
 	other.Title = "Another title"
 	second, changed, err := s.PutJob(ctx, other, "ada")
-	if err != nil || !changed || second <= first {
-		t.Errorf("a changed job: revision %d, changed %v, %v; want one above %d", second, changed, err, first)
+	if err != nil || !changed || first != 1 || second != 2 {
+		t.Errorf("a changed job: revision %d after %d, changed %v, %v; want 2 after 1", second, first, changed, err)
 	}
 	if _, _, err := s.PutJob(ctx, testJob("backup"), "ada"); err != nil {
 		t.Fatal(err)
@@ -75,96 +77,126 @@ func TestJobs(t *testing.T) {
 	}
 	facts := must(s.JobFacts(ctx, "thumbnail"))(t)
 	var told []uint64
+	var is task.Definition
 	for i := range facts {
 		if facts[i].Err != nil || facts[i].Fact.Actor != "ada" || facts[i].Fact.Job != "thumbnail" {
 			t.Errorf("told was %+v", facts[i])
 		}
-		told = append(told, revisionOf(&facts[i]))
+		if err := is.Follows(facts[i].Fact.Event.(task.DefinitionEvent)); err != nil {
+			t.Error(err)
+		}
+		is = events.FoldDefinition(facts[:i+1])
+		told = append(told, is.Revision)
 	}
-	if len(told) != 3 || told[0] != first || told[1] != second || told[2] <= second || facts[2].Fact.Type != events.JobRemoved {
+	if len(told) != 3 || told[0] != first || told[1] != second || told[2] != 3 || facts[2].Fact.Type != events.JobRemoved {
 		t.Errorf("the log tells of the revisions %v, want %d, %d and a removal", told, first, second)
 	}
-	if third, changed, err := s.PutJob(ctx, other, "ada"); err != nil || !changed || third <= second {
-		t.Errorf("a removed job stored again: revision %d, changed %v, %v", third, changed, err)
+	if fourth, changed, err := s.PutJob(ctx, other, "ada"); err != nil || !changed || fourth != 4 {
+		t.Errorf("a removed job stored again: revision %d, changed %v, %v; want 4", fourth, changed, err)
+	}
+	for revision, title := range map[uint64]string{1: "A job", 2: other.Title, 4: other.Title, 0: other.Title} {
+		if j, at, err := s.JobAt(ctx, "thumbnail", revision); err != nil || j.Title != title || at != max(revision, at) || revision == 0 && at != 4 {
+			t.Errorf("revision %d is %+v at %d, %v; want the title %q", revision, j, at, err, title)
+		}
+	}
+	for _, revision := range []uint64{3, 5} {
+		if _, _, err := s.JobAt(ctx, "thumbnail", revision); !errors.Is(err, ErrNoJob) {
+			t.Errorf("revision %d: %v, want ErrNoJob", revision, err)
+		}
 	}
 }
 
-// One definition that cannot be read does not hide the others, and can be removed.
+// What somebody has published by other means hides neither the other jobs nor what there was before, and
+// can be replaced and removed.
 func TestUnreadableJob(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	if _, _, err := s.PutJob(ctx, testJob("good"), "ada"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"good", "was"} {
+		if _, _, err := s.PutJob(ctx, testJob(name), "ada"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	must(s.jobs.Put(ctx, "bad", []byte("{")))(t)
+	must(s.js.Publish(ctx, jobPrefix+"was", []byte("{")))(t)
+	must(s.js.Publish(ctx, jobPrefix+"never", []byte("{")))(t)
+	next := must((&task.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
+	now := s.Now()
+	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Job: "bad", Type: events.JobApplied, Event: task.JobApplied{Edition: next}}, 0))(t)
 	jobs, err := s.Jobs(ctx)
-	if err == nil || len(jobs) != 1 || jobs[0].Name != "good" {
-		t.Errorf("the jobs are %+v, %v; want the good one and an error", jobs, err)
+	if !errors.Is(err, ErrBadJob) || len(jobs) != 2 || jobs[0].Name != "good" || jobs[1].Name != "was" {
+		t.Errorf("the jobs are %+v, %v; want the good one, the one that was, and an error", jobs, err)
 	}
 	if err := s.RemoveJob(ctx, "bad", "ada"); err != nil {
 		t.Fatal(err)
+	}
+	other := testJob("was")
+	other.Title = "another"
+	if revision, _, err := s.PutJob(ctx, other, "ada"); revision != 2 || err != nil {
+		t.Errorf("stored after nonsense: revision %d, %v; want 2", revision, err)
 	}
 	if _, err := s.Jobs(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// A change of which nobody has told, because its writer died or used other
-// means, is told by whoever looks next, once.
-func TestUntoldChangesAreTold(t *testing.T) {
+// Of several who change a job at the same time one wins each time, and the others are told; who wants
+// the same as the winner has it.
+func TestChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	body := must(json.Marshal(testJob("a")))(t)
-	first := must(s.define(ctx, definition{bucket: JobsBucket, name: "a", body: body, actor: "ada"}, 0))(t)
-	if n, err := s.TellJobs(ctx, first.stored.Add(-time.Minute)); n != 0 || err != nil {
-		t.Errorf("told of %d changes that are younger than asked for, %v", n, err)
-	}
-	for want := 1; want >= 0; want-- {
-		if n, err := s.TellJobs(ctx, time.Now().Add(time.Minute)); n != want || err != nil {
-			t.Errorf("told of %d changes, %v; want %d", n, err, want)
+	const writers, rounds = 8, 5
+	var told, same atomic.Int32
+	for round := range rounds {
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				j := testJob("a")
+				j.Title = fmt.Sprint(round, " ", i/2)
+				_, changed, err := s.PutJob(ctx, j, fmt.Sprint(i))
+				switch {
+				case errors.Is(err, ErrChanged):
+					told.Add(1)
+				case err != nil:
+					t.Error(err)
+				case !changed:
+					same.Add(1)
+				}
+			})
 		}
-	}
-	gone := must(s.define(ctx, definition{bucket: JobsBucket, name: "a", actor: "bob", removed: true}, first.revision))(t)
-	if _, _, err := s.PutJob(ctx, testJob("a"), "cleo"); err != nil {
-		t.Fatal(err)
+		all.Wait()
 	}
 	facts := must(s.JobFacts(ctx, "a"))(t)
-	if len(facts) != 3 || revisionOf(&facts[1]) != gone.revision || facts[0].Fact.Actor != "ada" || facts[1].Fact.Actor != "bob" || facts[2].Fact.Actor != "cleo" {
-		t.Errorf("the log tells %+v, want a change by each of ada, bob and cleo", facts)
+	if len(facts)+int(told.Load()+same.Load()) != writers*rounds || told.Load() == 0 {
+		t.Errorf("%d changes are in the log, %d writers were told, %d wanted what was there; want %d in all, and somebody told", len(facts), told.Load(), same.Load(), writers*rounds)
 	}
-	must(s.jobs.Put(ctx, "a", []byte("{")))(t) // by other means
-	if n, err := s.TellJobs(ctx, time.Now().Add(time.Minute)); n != 1 || err != nil {
-		t.Errorf("told of %d changes, %v; want 1", n, err)
+	var is task.Definition
+	for i := range facts {
+		if err := is.Follows(facts[i].Fact.Event.(task.DefinitionEvent)); err != nil {
+			t.Error(err)
+		}
+		is = events.FoldDefinition(facts[:i+1])
+	}
+	if is.Revision != uint64(len(facts)) {
+		t.Errorf("%d changes led to revision %d", len(facts), is.Revision)
 	}
 }
 
-// Who changes a job at the same time as others is told of, and in the order of the bucket.
-func TestChangesAtOnceAreToldInOrder(t *testing.T) {
+func TestLongDefinition(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	const writers = 8
-	var all sync.WaitGroup
-	for i := range writers {
-		all.Go(func() {
-			j := testJob("a")
-			j.Title = fmt.Sprint(i)
-			if _, _, err := s.PutJob(ctx, j, fmt.Sprint(i)); err != nil {
-				t.Error(err)
-			}
-		})
+	j := testJob("a")
+	j.Params["long"] = []byte(`"` + strings.Repeat("x", task.MaxDefinition) + `"`)
+	if _, _, err := s.PutJob(ctx, j, "ada"); !errors.Is(err, task.ErrLongDefinition) {
+		t.Errorf("a job that is too long: %v", err)
 	}
-	all.Wait()
-	facts := must(s.JobFacts(ctx, "a"))(t)
-	if len(facts) != writers {
-		t.Fatalf("%d changes were told, want %d", len(facts), writers)
+	if facts := must(s.JobFacts(ctx, "a"))(t); len(facts) != 0 {
+		t.Errorf("%d facts of it", len(facts))
 	}
-	for i := range facts[1:] {
-		if revisionOf(&facts[i]) >= revisionOf(&facts[i+1]) {
-			t.Errorf("revision %d was told after %d", revisionOf(&facts[i+1]), revisionOf(&facts[i]))
-		}
+	j.Params["long"] = []byte(`"` + strings.Repeat("x", task.MaxDefinition-1000) + `"`)
+	if _, _, err := s.PutJob(ctx, j, "ada"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -191,7 +223,7 @@ func TestAsk(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err := service.AddEndpoint(subject[len("test."):], handler, micro.WithEndpointSubject(subject)); err != nil {
+		if err := service.AddEndpoint(subject[len("test."):], handler, micro.WithEndpointSubject(Verb(subject).Endpoint())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +237,7 @@ func TestAsk(t *testing.T) {
 	if err := s.Ask(within(t), "test.garbage", nil, &answer); err == nil {
 		t.Error("an answer that cannot be read was taken")
 	}
-	must(s.nc.Subscribe("test.silent", func(*nats.Msg) {}))(t)
+	must(s.nc.Subscribe(Verb("test.silent").Endpoint(), func(*nats.Msg) {}))(t)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Ask(ctx, "test.silent", nil, &answer); !errors.Is(err, context.DeadlineExceeded) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,10 +146,8 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, erro
 // errRemoved says that a lane, or the route that it belongs to, was removed on purpose.
 var errRemoved = errors.New("it was removed, for nobody used it")
 
-// UnusedLanes lists the special lanes that nobody has used since a time. One of an earlier version, of which
-// nothing is known, counts as used from now on.
+// UnusedLanes lists the special lanes that nobody has used since a time.
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error) {
-	known := map[task.Lane]bool{}
 	var unused []task.Lane
 	for from := uint64(1); ; {
 		found, err := s.batchGet(ctx, StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": laneWordPrefix + ">"})
@@ -167,7 +164,6 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 			if !ok || json.Unmarshal(m.Data, &w) != nil {
 				continue
 			}
-			known[l] = true
 			if !w.Closed && w.used().Before(since) {
 				unused = append(unused, l)
 			}
@@ -176,17 +172,26 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 			break
 		}
 	}
+	return unused, nil
+}
+
+// tellLanes says anew which lanes are used, after what was said is lost: those that have a consumer.
+func (s *Store) tellLanes(ctx context.Context) error {
 	names := s.log.ConsumerNames(ctx)
 	for name := range names.Name() {
 		l, ok := laneOf(name)
-		if _, own := task.NodeOf(l.Queue); !ok || own || known[l] {
+		if !ok {
 			continue
 		}
 		if _, err := s.sayLane(ctx, l, laneWord{}); err != nil && !errors.Is(err, events.ErrConflict) {
-			return nil, fmt.Errorf("list lanes: %w", err)
+			return fmt.Errorf("say which lanes are used: %w", err)
 		}
+		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
-	return unused, names.Err()
+	if err := names.Err(); err != nil {
+		return fmt.Errorf("list lanes: %w", err)
+	}
+	return nil
 }
 
 // nextOf is the sequence behind a message.
@@ -260,21 +265,4 @@ func (s *Store) served(ctx context.Context, queue string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// lanesToServe lists the lanes of queues: those that have a consumer, and those that are to have one.
-func (s *Store) lanesToServe(ctx context.Context, queues []string) ([]task.Lane, error) {
-	lanes, err := s.lanesOf(ctx, queues...)
-	if err != nil {
-		return nil, err
-	}
-	said, err := s.spoken(ctx, queues...)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[task.Lane]bool, len(lanes)+len(said))
-	for _, l := range slices.Concat(lanes, said) {
-		all[l] = true
-	}
-	return slices.Collect(maps.Keys(all)), nil
 }

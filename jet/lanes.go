@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,8 +16,8 @@ import (
 // is in them. So each lane of a queue has a consumer of its own, and workers choose
 // which to ask. The consumer of the plain lane is the one that every version has known, it
 // takes what lies on the queue's own subjects, also of other priorities; those of
-// special lanes are made with the first task that needs them, by whoever places it; those of a node's own route
-// by the node, see ownLanes.
+// special lanes are made with the first task that needs them, by whoever places it. A node's own route has
+// none, see stock.
 
 // openLaneOf sees to it that whoever serves the queue of an offer takes it from its lane. Due is
 // when a timer brings it there; zero for now.
@@ -38,9 +37,6 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 	}
 	if err := l.Validate(); err != nil {
 		return err
-	}
-	if _, own := task.NodeOf(l.Queue); own {
-		return nil // only the node makes those of its own route, and hears of them by itself
 	}
 	if err := task.ValidQueue(l.Queue); err != nil {
 		return err
@@ -142,7 +138,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 		FilterSubject: laneFilter(l),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
-		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: 8192, MaxRequestBatch: 0,
+		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: maxWaiting, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": l.Queue},
 	}
 	if special(l) {
@@ -170,25 +166,38 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 	return true, nil
 }
 
-// keepLane makes a consumer be as is said about its queue.
-func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) error {
+// maxWaiting is how many requests may wait at a consumer: one for each node that serves the queue, and
+// that of each node that is cut off until it expires.
+const maxWaiting = 1 << 20
+
+// resumes is in what time a consumer that is resumed hands out again; a server that hears of it later lets the
+// requests that wait there wait on.
+const resumes = 250 * time.Millisecond
+
+// keepLane makes a consumer be as is said about its queue, and tells how long it takes until it hands out again.
+func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) (opens time.Duration, err error) {
 	now := s.Now()
 	want := cfg
 	bound(&want, q, now)
 	if want.MaxAckPending != cfg.MaxAckPending {
 		cfg.MaxAckPending = want.MaxAckPending // a pause stays as it is, whatever else an update says
 		if _, err := s.log.UpdateConsumer(ctx, cfg); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	var err error
 	switch was := cfg.PauseUntil; {
 	case want.PauseUntil == nil && was != nil && was.After(now):
-		_, err = s.log.ResumeConsumer(ctx, cfg.Durable)
+		// The server looks at the requests that wait when a pause is over, not when somebody ends it. Then they would
+		// get nothing until another one comes, which may be for as long as requests last.
+		answer, err := s.log.PauseConsumer(ctx, cfg.Durable, now.Add(resumes))
+		if err != nil {
+			return 0, err
+		}
+		return answer.PauseRemaining, nil
 	case want.PauseUntil != nil && (was == nil || !was.Equal(*want.PauseUntil)):
 		_, err = s.log.PauseConsumer(ctx, cfg.Durable, *want.PauseUntil)
 	}
-	return err
+	return 0, err
 }
 
 // LanePaused returns until when the NATS server hands nothing out of a lane, whoever has asked it for that, and
@@ -232,22 +241,13 @@ func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
 	return events.FoldQueue(name, records), err
 }
 
-// lanesOf lists the lanes of queues that have a consumer, the plain ones whether they have or not.
+// lanesOf lists the lanes of queues: the plain ones, and those that are said to be used.
 func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]task.Lane, error) {
-	var lanes []task.Lane
+	lanes, err := s.spoken(ctx, queues...)
 	for _, q := range queues {
 		lanes = append(lanes, task.Lane{Queue: q, Priority: task.DefaultPriority})
 	}
-	names := s.log.ConsumerNames(ctx)
-	for name := range names.Name() {
-		if l, ok := laneOf(name); ok && slices.Contains(queues, l.Queue) {
-			lanes = append(lanes, l)
-		}
-	}
-	if err := names.Err(); err != nil {
-		return nil, fmt.Errorf("list the lanes of queues: %w", err)
-	}
-	return lanes, nil
+	return lanes, err
 }
 
 // under lists the lanes of a queue as lanesOf does, and those of the selectors that choose among
@@ -269,7 +269,7 @@ func (s *Store) under(ctx context.Context, name string) ([]task.Lane, error) {
 }
 
 // KeepQueue makes the consumers of a queue be as the facts about it say: paused or
-// not, and with its limit. Doing it again is harmless.
+// not, and with its limit. Those that it resumes hand out again when it returns. Doing it again is harmless.
 func (s *Store) KeepQueue(ctx context.Context, name string) error {
 	for {
 		q, err := s.queue(ctx, name)
@@ -280,6 +280,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
+		var opens time.Duration
 		for _, l := range lanes {
 			c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -289,8 +290,19 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}
 			cfg := c.CachedInfo().Config
-			if err := s.keepLane(ctx, cfg, &q); err != nil {
+			in, err := s.keepLane(ctx, cfg, &q)
+			if err != nil {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
+			}
+			opens = max(opens, in)
+		}
+		if opens > 0 {
+			// So that workers know the rate, should one have been set meanwhile, when they get offers again.
+			_ = s.nc.Publish(lanesPrefix+name, nil)
+			select {
+			case <-time.After(opens):
+			case <-ctx.Done():
+				return fmt.Errorf("consumers of queue %s: %w", name, ctx.Err())
 			}
 		}
 		_ = s.nc.Publish(lanesPrefix+name, nil) // workers also look by themselves

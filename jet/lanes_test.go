@@ -41,15 +41,32 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 		if err := offer.Ack(); err != nil {
 			t.Fatal(err)
 		}
-		work, _ := task.Renewed(offer.Fact.Event.(task.Event)) // a birth, or what took its place
-		took = append(took, work.Lane())
+		switch e := offer.Fact.Event.(type) {
+		case task.Submitted:
+			took = append(took, e.Lane())
+		case task.Queued:
+			took = append(took, e.Lane())
+		case task.Due: // which lies in its lane and does not name it
+			l := task.Lane{Queue: e.Route.Queue(), Priority: e.Route.Priority()}
+			for l.Number < task.Lanes && offerAt(l, offer.Fact.Task) != offer.Place {
+				l.Number++
+			}
+			took = append(took, l)
+		}
 	}
 	return took
 }
 
+func offerAt(l task.Lane, id task.ID) string {
+	if special(l) {
+		return lanePrefix(l) + string(id)
+	}
+	return queuePrefix + string(task.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
+}
+
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
-	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}, {Queue: "@n1", Priority: 8, Number: 2}} {
+	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
 		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
 			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
 		}
@@ -72,22 +89,12 @@ func TestNamesOfLanes(t *testing.T) {
 		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
-	if got, want := offerSubject(&w, "T"), "mr.queue.@n1~.8-0.T"; got != want {
+	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
 		t.Errorf("priority 8 of a node's route is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.5"
 	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
 		t.Errorf("a node's route is at %s, want %s", got, want)
-	}
-	for _, l := range []task.Lane{{Queue: "@n1", Priority: 8}, {Queue: "@n1", Priority: 5, Number: 16}, {Queue: "@n1", Priority: 10, Number: 1}} {
-		if got, ok := ownLaneAt("@n1", lanePrefix(l)+"T"); !ok || got != l {
-			t.Errorf("%s is read as %+v, %v; want %+v", lanePrefix(l), got, ok, l)
-		}
-	}
-	for _, subject := range []string{"mr.queue.@n1.8.T", "mr.queue.@n1~.5-0.T", "mr.queue.@n1~.8.T", "mr.queue.@n1~.08-0.T", "mr.queue.@n1~.8-17.T", "mr.queue.@n1~.8--1.T", "mr.queue.@n1~.11-0.T", "mr.queue.@n1~.x-y.T", "mr.queue.@n1~.8-0", "mr.queue.@n2~.8-0.T"} {
-		if l, ok := ownLaneAt("@n1", subject); ok {
-			t.Errorf("%s is read as lane %+v", subject, l)
-		}
 	}
 }
 
@@ -121,6 +128,10 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
+	})
+	eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
+		c, err := s.js.Consumer(within(t), LogStream, laneConsumer(task.Lane{Queue: "a", Priority: 10}))
+		return err == nil && c.CachedInfo().NumPending == 1
 	})
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
 		t.Errorf("priority %d came before 10", l.Priority)
@@ -271,6 +282,39 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	records := must(s.Task(within(t), urgent))(t)
 	if len(records) != 1 || records[0].Fact.Task != urgent {
 		t.Errorf("the history of a task in a special lane is %v", records)
+	}
+}
+
+// Who waits while a queue is paused gets what lies there as soon as it is resumed, and not only when he asks again.
+func TestResumedForThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{AckWait: time.Minute})
+	rec := recorder(s)
+	o := offersOf(t, s, "a")
+	done(t, o, submit(t, s, "a"))
+	get := awaits(t, o)
+	say := func(c task.QueueCommand) {
+		t.Helper()
+		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.KeepQueue(within(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(task.PauseQueue{Reason: "closed"})
+	id := submit(t, s, "a")
+	eventually(t, "the server knows who waits", func() bool {
+		c := must(s.js.Consumer(within(t), LogStream, "queue_a"))(t)
+		return c.CachedInfo().NumWaiting > 0
+	})
+	say(task.ResumeQueue{})
+	began := time.Now()
+	if got := get(); got != id {
+		t.Errorf("got an offer of %s, want %s", got, id)
+	}
+	if took := time.Since(began); took > workerPace.expires/2 {
+		t.Errorf("it came %v after the queue was resumed, and requests last for %v", took, workerPace.expires)
 	}
 }
 

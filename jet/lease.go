@@ -44,6 +44,8 @@ func (l *lease) Rest(d time.Duration) error {
 type meteredLease struct {
 	*lease
 	fact *events.Fact
+	// lies is the subject of the offer.
+	lies string
 }
 
 func (l *meteredLease) Return() error {
@@ -55,8 +57,13 @@ func (l *meteredLease) Return() error {
 	ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
 	defer cancel()
 	now := l.store.Now()
-	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TaskQueued, Task: l.fact.Task, Actor: "worker", Event: again}
-	if _, err := l.store.Place(ctx, f); err != nil { // it may be there all the same, and the claim lets one pass
+	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(again), Task: l.fact.Task, Actor: events.PartWorker, Event: again}
+	m, err := newMessage(l.lies, f)
+	if err != nil {
+		return l.lease.Return()
+	}
+	defer m.free()
+	if _, err := l.store.publish(ctx, &m.Msg); err != nil { // it may be there all the same, and the claim lets one pass
 		return l.lease.Return()
 	}
 	return l.Ack()

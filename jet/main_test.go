@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"millrace/events"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 const testAckWait = time.Second
 
 // patience is how long a test waits for what must come; only a failure takes so long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // within returns a context that ends when something that must come has not.
 func within(t testing.TB) context.Context {
@@ -88,14 +89,38 @@ func startServer(t testing.TB, cfg embed.Config) *embed.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() { stopServer(t, s) })
 	return s
+}
+
+// stopServer stops a server once its streams hear what they source; one that was stopped already is left
+// alone. A server that asks for a source just when it stops leaves a goroutine behind, which waits for the
+// answer for some seconds more.
+func stopServer(t testing.TB, s *embed.Server) {
+	t.Helper()
+	defer s.Stop()
+	nc, err := s.Connect()
+	if err != nil {
+		return // it was stopped
+	}
+	defer nc.Close()
+	js := must(jetstream.New(nc))(t)
+	eventually(t, "each stream of the server hears its sources", func() bool {
+		all := js.ListStreams(within(t))
+		hears := true
+		for info := range all.Info() {
+			for _, source := range info.Sources {
+				hears = hears && source.Active >= 0
+			}
+		}
+		return hears && all.Err() == nil
+	})
 }
 
 // connect returns a connection as a worker has it, over TCP.
 func connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, append(Resilient(t.Name(), zerolog.Nop()), opts...)...)
+	nc, err := nats.Connect(url, append(Resilient(t.Name(), slog.New(slog.DiscardHandler)), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,9 +235,15 @@ const accounts = 64
 // cluster starts three servers in this process.
 func cluster(t testing.TB) *testCluster {
 	t.Helper()
+	return clusterWith(t, "")
+}
+
+// clusterWith starts them with more accounts.
+func clusterWith(t testing.TB, accounts string) *testCluster {
+	t.Helper()
 	dir := t.TempDir()
 	for attempt := range 5 {
-		c, err := tryCluster(filepath.Join(dir, fmt.Sprint(attempt)))
+		c, err := tryCluster(filepath.Join(dir, fmt.Sprint(attempt)), accounts)
 		if err == nil {
 			t.Cleanup(c.stop)
 			return c
@@ -223,7 +254,7 @@ func cluster(t testing.TB) *testCluster {
 	return nil
 }
 
-func tryCluster(dir string) (*testCluster, error) {
+func tryCluster(dir, also string) (*testCluster, error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
@@ -242,7 +273,7 @@ func tryCluster(dir string) (*testCluster, error) {
 		for a := range accounts {
 			fmt.Fprintf(&conf, "  A%d { jetstream: enabled, users: [{ user: u%d, password: p }] }\n", a, a)
 		}
-		conf.WriteString("}\nsystem_account: SYS\n")
+		conf.WriteString(also + "}\nsystem_account: SYS\n")
 		ns, err := newTestServer(conf.String(), failed)
 		if err != nil {
 			c.stop()
@@ -338,7 +369,7 @@ func (c *testCluster) connect(t testing.TB, account int) *nats.Conn {
 }
 
 // open opens an empty store in an account.
-func (c *testCluster) open(t testing.TB, account int) *Store {
+func (c *testCluster) open(t testing.TB, account int, layout Layout) *Store {
 	t.Helper()
-	return openStore(t, c.connect(t, account), Layout{Replicas: 3})
+	return openStore(t, c.connect(t, account), layout)
 }

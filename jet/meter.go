@@ -37,8 +37,8 @@ type queueLimit struct {
 	retrieve time.Time
 }
 
-// remeter finds out where one may stand and wait, and what is pulled beside, after lanes or limits have
-// changed. It returns what is to be asked for then. The caller holds o.mu.
+// remeter finds out where one may stand and wait, after lanes or limits have changed. It
+// returns what is to be asked for then. The caller holds o.mu.
 func (o *offers) remeter() (do func()) {
 	lanes := map[string]int{}
 	for _, s := range o.sources {
@@ -48,34 +48,25 @@ func (o *offers) remeter() (do func()) {
 	o.metering = false
 	for _, s := range o.sources {
 		q := o.limits[s.home]
-		if s.metered = q != nil && (q.several || lanes[s.home] > 1); s.metered {
+		switch s.metered = q != nil && (q.several || lanes[s.home] > 1); {
+		case s.metered:
 			o.metering = true
-		} else {
+		case s.own == nil:
 			stand = append(stand, s)
 		}
 	}
 	o.stand = stand
-	was := o.beside
-	o.beside = o.alone()
-	standing, asking := 0, 0
+	standing := 0
 	for _, w := range o.waiting {
-		if w.beside = o.beside; w.at == nil {
+		if w.at == nil {
 			w.in = stand
 			standing++
-		} else if was != o.beside {
-			asking++
 		}
 	}
-	if standing == 0 && asking == 0 {
+	if standing == 0 {
 		return func() {}
 	}
 	change := map[*source]int{}
-	if was != nil {
-		change[was] -= asking
-	}
-	if o.beside != nil {
-		change[o.beside] += asking
-	}
 	for _, s := range old {
 		change[s] -= standing
 	}
@@ -89,21 +80,6 @@ func (o *offers) remeter() (do func()) {
 			}
 		}
 	}
-}
-
-// alone is the plain lane of the node's own route, if that has no special ones; nil else. The caller holds o.mu.
-func (o *offers) alone() *source {
-	var found *source
-	for _, s := range o.sources {
-		switch {
-		case s.own == nil:
-		case found != nil:
-			return nil
-		default:
-			found = s
-		}
-	}
-	return found
 }
 
 // limit notes the limit of a queue, and whether it has several lanes; 0 is none.
@@ -231,9 +207,7 @@ func (o *offers) nudge() {
 	o.mu.Unlock()
 	for _, m := range moves {
 		for _, s := range m.from {
-			if s != m.beside {
-				s.pull.want(-1)
-			}
+			s.pull.want(-1)
 		}
 		o.meter(m.at)
 	}

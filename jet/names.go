@@ -12,18 +12,14 @@ import (
 
 // Names of streams and buckets.
 const (
-	LogStream    = "MR_LOG"      // every fact, and the timers
-	OutputStream = "MR_TASKLOG"  // what tasks print
-	DataStream   = "MR_DATA"     // what tasks produce
-	StateStream  = "MR_STATE"    // how tasks stand, and their checkpoints
-	JobsBucket   = "MR_JOBS"     // definitions, with history
-	NodesBucket  = "MR_NODES"    // heartbeats, with a TTL
-	FilesStream  = "MR_FILES"    // contents of files, by digest
-	FileRefs     = "MR_FILEREFS" // names of bundles, with history, and artifacts of tasks
-
-	SchedulesBucket = "MR_SCHEDULES" // definitions of schedules, with history
-
-	SelectorsBucket = "MR_SELECTORS" // what routes of selectors stand for
+	LogStream    = "MR_LOG"     // every fact
+	TimerStream  = "MR_TIMER"   // timers, and what has fired until the log has it
+	OutputStream = "MR_TASKLOG" // what tasks print
+	DataStream   = "MR_DATA"    // what tasks produce
+	StateStream  = "MR_STATE"   // how tasks stand, and their checkpoints
+	DefsBucket   = "MR_DEFS"    // copies of definitions, for people, with history
+	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
+	FilesStream  = "MR_FILES"   // contents of files, by digest
 )
 
 // Subjects. Each is literal per task or node, which is what makes the
@@ -31,15 +27,18 @@ const (
 const (
 	queuePrefix      = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see lanePrefix
 	holdPrefix       = "mr.hold."        // mr.hold.<task>: births that cannot run yet
-	timerPrefix      = "mr.timer."       // mr.timer.<task>: message schedules of offers
+	timerPrefix      = "mr.timer."       // mr.timer.<task>: message schedules that refer to turns of tasks
+	duePrefix        = "mr.due."         // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
 	chainPrefix      = "mr.task."        // mr.task.<task>: transitions
 	nodePrefix       = "mr.node."        // mr.node.<node>: transitions
 	jobPrefix        = "mr.job."         // mr.job.<job>: changes of its definition
 	keyPrefix        = "mr.unique."      // mr.unique.<hash>: claims of a unique key
-	admitSubject     = "mr.admit"        // admissions by the limits, all on one subject
+	admitPrefix      = "mr.admit."       // mr.admit.<scope>: admissions by the limits of a scope
+	copiesSubject    = "mr.copies"       // copies of definitions that were set back, all on one subject
 	deadPrefix       = "mr.dead."        // mr.dead.<sequence>: what became of a message that nobody can read
 	breakPrefix      = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix      = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
+	bundlePrefix     = "mr.bundle."      // mr.bundle.<name>: to which version it points
 	schedPrefix      = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
 	cronPrefix       = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
 	firePrefix       = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
@@ -49,8 +48,9 @@ const (
 	livePrefix       = "mr.live."        // mr.live.<task>: how it stands
 	ranPrefix        = "mr.ran."         // mr.ran.<hash>: where the last task of a job or key has started
 	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
+	selectorPrefix   = "mr.selector."    // mr.selector.<hash>: what the route of a selector stands for
 	laneWordPrefix   = "mr.lane_state."  // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
-	logProbe         = "mr.probe"        // what proves that the log takes messages; each takes the place of the one before
+	logProbe         = "mr.probe"        // what proves that the log takes messages; servers remove all but the last few
 	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
 	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
 	pingPrefix       = "mr.ping."        // mr.ping.<node>: core requests, which its process answers
@@ -68,18 +68,17 @@ func offerSubject(w *task.Work, id task.ID) string {
 
 // special tells whether offers of a lane have a consumer of their own.
 func special(l task.Lane) bool {
+	if _, own := task.NodeOf(l.Queue); own {
+		return false // the node orders what lies there
+	}
 	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidQueue(l.Queue) == nil)
 }
 
 // laneSign parts a queue's name and the number of a lane in subjects.
 const laneSign = "~"
 
-// lanePrefix begins the subjects of a special lane. Those of a node's own route have one token for all
-// its lanes, so that the node can hear of them by one filter.
+// lanePrefix begins the subjects of a special lane.
 func lanePrefix(l task.Lane) string {
-	if _, own := task.NodeOf(l.Queue); own {
-		return ownLanesPrefix(l.Queue) + strconv.Itoa(l.Priority) + "-" + strconv.Itoa(l.Number) + "."
-	}
 	return queuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
 }
 
@@ -91,23 +90,19 @@ func laneFilter(l task.Lane) string {
 	return queuePrefix + l.Queue + ".*.*"
 }
 
-// ownLanesPrefix begins the subjects of all special lanes of a node's own route.
-func ownLanesPrefix(queue string) string { return queuePrefix + queue + laneSign + "." }
-
-// ownLaneAt is the special lane of a node's own route in which the offer at a subject lies; false
-// if it lies in none.
-func ownLaneAt(queue, subject string) (l task.Lane, ok bool) {
-	rest, ok := strings.CutPrefix(subject, ownLanesPrefix(queue))
-	if !ok {
-		return l, false
+// routeAt reads the subject of an offer: the route that lies there, whatever the lane, and the task. It
+// is false for a subject at which no offer can lie.
+func routeAt(subject string) (task.Route, task.ID, bool) {
+	tokens := strings.Split(strings.TrimPrefix(subject, queuePrefix), ".")
+	if len(tokens) != 3 {
+		return "", "", false
 	}
-	token, _, _ := strings.Cut(rest, ".")
-	priority, number, _ := strings.Cut(token, "-")
-	l.Queue = queue
-	l.Priority, _ = strconv.Atoi(priority) // 0 is none
-	l.Number, _ = strconv.Atoi(number)
-	ok = l.Validate() == nil && l.Number >= 0 && l.Number <= task.Lanes && special(l) && strings.HasPrefix(subject, lanePrefix(l))
-	return l, ok
+	queue, priority := tokens[0], tokens[1]
+	if at := strings.LastIndex(queue, laneSign); at > 0 { // at 0 it is the mark of a selector
+		queue = queue[:at]
+	}
+	route := task.Route(queue + "." + priority)
+	return route, task.ID(tokens[2]), route.Validate() == nil
 }
 
 // laneConsumerPrefix begins the names of the consumers of special lanes.
@@ -148,12 +143,16 @@ func chainSubject(f *events.Fact) string {
 			return tickPrefix + f.Schedule
 		}
 		return schedPrefix + f.Schedule
+	case f.Bundle != "":
+		return bundlePrefix + f.Bundle
 	case f.Key != "":
 		return uniqueSubject(f.Key)
 	case f.Message != 0:
 		return deadPrefix + strconv.FormatUint(f.Message, 10)
+	case f.Scope != "":
+		return admitPrefix + string(f.Scope)
 	case f.Job == "":
-		return admitSubject
+		return copiesSubject
 	}
 	if _, ok := f.Event.(task.BreakerEvent); ok {
 		return breakPrefix + f.Job
@@ -182,12 +181,16 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
 	case strings.HasPrefix(subject, keyPrefix):
 		return events.KindKey, about
-	case subject == admitSubject:
-		return events.KindLimit, about
+	case strings.HasPrefix(subject, admitPrefix):
+		return events.KindLimit, events.Fact{Scope: task.Scope(subject[len(admitPrefix):])}
+	case subject == copiesSubject:
+		return events.KindCopies, about
 	case strings.HasPrefix(subject, breakPrefix):
 		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
 	case strings.HasPrefix(subject, schedPrefix):
 		return events.KindSchedule, events.Fact{Schedule: subject[len(schedPrefix):]}
+	case strings.HasPrefix(subject, bundlePrefix):
+		return events.KindBundle, events.Fact{Bundle: subject[len(bundlePrefix):]}
 	case strings.HasPrefix(subject, firePrefix):
 		return events.KindFire, events.Fact{Schedule: subject[len(firePrefix):]}
 	case strings.HasPrefix(subject, tickPrefix):
@@ -203,10 +206,13 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 const probeToken = ".probe"
 
 // probeSubject is where a node puts what proves that its own route reaches it.
-// It is one subject for ever, so that proofs leave nothing behind in the server.
+// It is one subject for ever: see [Store.TidyProbes].
 func probeSubject(id node.ID) string {
 	return queuePrefix + id.Queue() + "." + strconv.Itoa(task.DefaultPriority) + probeToken
 }
+
+// anyProbe are the probes of all nodes.
+const anyProbe = queuePrefix + "*.*" + probeToken
 
 func isProbe(subject string) bool {
 	return strings.HasPrefix(subject, queuePrefix+"@") && strings.HasSuffix(subject, probeToken)
@@ -216,9 +222,6 @@ func isProbe(subject string) bool {
 const nodeConsumerPrefix = "MR_NODE_"
 
 func nodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
-
-// ownLanesConsumer is the consumer that tells a node of offers in special lanes of its own route.
-func ownLanesConsumer(id node.ID) string { return nodeConsumer(id) + laneSign }
 
 // selectorConsumerPrefix begins the name of the consumer of a selector's route.
 const selectorConsumerPrefix = "MR_SELECT_"

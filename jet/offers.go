@@ -16,20 +16,18 @@ import (
 // offers hands what the pullers and askers bring to whoever waits. While nothing is
 // known to be anywhere, all pullers wait for each of those. A lane that has something is asked
 // alone, by its asker: who is handed two offers for one place has to return one. A node's own route
-// is pulled beside that as long as it has no special lanes.
+// is read ahead beside that, see stock.
 type offers struct {
 	store  *Store
 	queues []string
-	own    *ownRoute // the plain lane of the node's own route; nil without one
+	own    *ownRoute // nil without one
 	once   sync.Once
 	closed chan struct{}
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
-	back   chan struct{}  // holds one: the connection came back
 	watch  sync.WaitGroup // ends with closed
 	// stopLooking ends a look for lanes that is under way; set once.
 	stopLooking func()
-	special     *ownLanes // nil without a route of a node's own
 
 	also sync.Mutex
 	// more are the queues that [offers.Also] has added, and what tells of new lanes of each. Guarded by also.
@@ -45,7 +43,7 @@ type offers struct {
 	// all. Guarded by mu, and a slice that was read stays as it is.
 	stand    []*source
 	metering bool
-	beside   *source                   // guarded by mu; pulled beside whatever lane is asked; nil for none
+	stock    stock                     // guarded by mu; what was read of the own route
 	limits   map[string]*queueLimit    // guarded by mu
 	rates    map[string]task.QueueRate // guarded by mu
 }
@@ -68,13 +66,13 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	for _, queue := range queues {
 		lane := task.Lane{Queue: queue, Priority: task.DefaultPriority}
 		if id, ok := task.NodeOf(queue); ok {
-			o.own = newOwnRoute(s, node.ID(id), lane, 0)
+			o.own = newOwnRoute(s, node.ID(id))
 		} else {
 			o.queues = append(o.queues, queue)
 		}
 		err := forming.do(ctx, func(ctx context.Context) (err error) {
 			if o.own != nil && o.own.lane == lane {
-				_, err = o.serveOwn(ctx, o.own)
+				_, err = o.serveOwn(ctx)
 			} else {
 				_, err = o.serveLane(ctx, lane)
 			}
@@ -89,8 +87,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		}
 	}
 	if o.own != nil {
-		o.special = newOwnLanes(o, o.own.node)
-		o.special.watch(ctx, looking)
+		o.watch.Go(o.prolong)
 	}
 	if err := o.watchLanes(ctx, looking); err != nil {
 		o.Close()
@@ -101,8 +98,8 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 
 func (s *Store) newOffers() *offers {
 	return &offers{
-		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{},
-		look: make(chan struct{}, 1), back: make(chan struct{}, 1), stopLooking: func() {},
+		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, stock: stock{patience: ownSettle},
+		look: make(chan struct{}, 1), stopLooking: func() {},
 	}
 }
 
@@ -120,16 +117,19 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
-	o.choose(w, time.Time{}, false)
-	if offer := o.unkeep(w.at); offer != nil {
+	more := o.reach(len(o.waiting) + 1)
+	if offer := o.choose(w, time.Time{}, false); offer != nil {
+		more += o.reach(len(o.waiting))
 		o.mu.Unlock()
 		waiters.Put(w)
+		o.read(more)
 		return offer, nil
 	}
 	o.waiting = append(o.waiting, w)
 	where := w.stance
 	o.mu.Unlock()
 	o.want(where, nil, 1)
+	o.read(more)
 	select {
 	case offer := <-w.got:
 		waiters.Put(w)
@@ -137,7 +137,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	case <-ctx.Done():
 	case <-o.closed:
 	}
-	where, waits := o.leave(w)
+	where, more, waits := o.leave(w)
 	if !waits {
 		// It came at the same moment.
 		offer := <-w.got
@@ -147,6 +147,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 		}
 	} else {
 		o.want(where, nil, -1)
+		o.read(more)
 		waiters.Put(w)
 	}
 	if err := ctx.Err(); err != nil {
@@ -155,60 +156,40 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	return nil, fmt.Errorf("offers: %w", nats.ErrConnectionClosed)
 }
 
-// leave takes a waiter out, and tells where it was and whether it still waited.
-func (o *offers) leave(w *waiter) (where stance, waits bool) {
+// leave takes a waiter out, and tells where it was, what is to be read of the own route then, and whether
+// it still waited.
+func (o *offers) leave(w *waiter) (where stance, more int, waits bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, other := range o.waiting {
 		if other == w {
 			o.waiting = append(o.waiting[:i], o.waiting[i+1:]...)
-			return w.stance, true
+			return w.stance, o.reach(len(o.waiting)), true
 		}
 	}
-	return stance{}, false
+	return stance{}, 0, false
 }
 
 // take gives an offer to somebody who waits. If nobody waits it goes back
 // to the server at once, for somebody who can start it.
 func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
-	mine := from.own
-	if mine != nil {
-		mine.came()
-		if isProbe(m.Subject) {
-			_ = o.store.nc.Publish(m.Reply, ackBody) // else it comes again, and proves that once more
-			return false
-		}
-	}
 	offer, pending := o.offer(m)
-	if mine != nil && !mine.track(offer) {
-		if asked { // and for a lease that was lost the puller is told
-			mine.pull.want(-1)
-		}
-		return !asked
-	}
 	o.mu.Lock()
 	w := o.pick(from, asked)
-	if from != o.beside && o.lanes() > 1 {
+	if o.several() {
 		o.came(from, pending, w != nil)
 	}
 	metered := from.metered
 	offer.Rate = from.rate
 	if metered {
-		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact}
-	}
-	if w == nil && from.own != nil && from != o.beside {
-		o.keep(from, offer)
-		o.mu.Unlock()
-		return false
+		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact, offer.Place}
 	}
 	if w == nil {
 		o.mu.Unlock()
-		if mine == nil || !mine.reclaims() {
-			_ = offer.Return() // else the lease runs out
-		}
+		_ = offer.Return() // else the lease runs out
 		return false
 	}
-	where := w.stance
+	where, more := w.stance, o.reach(len(o.waiting))
 	o.mu.Unlock()
 	// Whoever else was asked for the same place need not look for it any more.
 	told := from
@@ -217,6 +198,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 		told = nil
 	}
 	o.want(where, told, -1)
+	o.read(more)
 	if metered {
 		go o.admit(w, from, offer)
 	} else {
@@ -225,28 +207,38 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	return wanted
 }
 
-// pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any. What comes
-// unasked on a lane of the node's own route goes to whoever waits for that lane, for nobody
-// else can take it meanwhile. The caller holds o.mu.
+// takeOwn takes what has come on the node's own route.
+func (o *offers) takeOwn(m *nats.Msg) (accepted bool) {
+	o.own.came()
+	if isProbe(m.Subject) {
+		_ = o.store.nc.Publish(m.Reply, ackBody) // else it comes again, and proves that once more
+		return false
+	}
+	offer, pending := o.offer(m)
+	switch o.own.track(offer) {
+	case fresh:
+		o.stockUp(offer, pending) // and counts it
+	case stale:
+		_ = offer.Ack() // else it comes again, and is stale again
+	case reclaimed:
+		return true
+	case renewed:
+	}
+	return false
+}
+
+// pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any. The caller holds
+// o.mu.
 func (o *offers) pick(from *source, asked bool) *waiter {
 	n := len(o.waiting) - 1
 	if n < 0 {
 		return nil
 	}
 	at := n
-	if from != o.beside && o.lanes() > 1 {
-		if from.own != nil && !asked {
-			at = -1
-		}
-		for i := n; i >= 0; i-- {
-			w := o.waiting[i]
-			if w.at == from && (asked || from.own != nil) || w.at == nil && !asked {
-				at = i
-				break
-			}
-		}
-		if at < 0 {
-			return nil
+	for i := n; i >= 0 && o.several(); i-- {
+		if w := o.waiting[i]; w.at == from && asked || w.at == nil && !asked {
+			at = i
+			break
 		}
 	}
 	w := o.waiting[at]
@@ -307,9 +299,6 @@ func (o *offers) Close() {
 		close(o.closed)
 		o.stopLooking() // the answer may have been lost with a connection
 		o.watch.Wait()
-		if o.special != nil {
-			o.special.feed.Close()
-		}
 		o.also.Lock()
 		for _, sub := range o.more {
 			unheard(sub)
@@ -319,9 +308,11 @@ func (o *offers) Close() {
 		sources := o.sources
 		o.mu.Unlock()
 		for _, s := range sources {
-			s.ask.close()
+			if s.ask != nil {
+				s.ask.close()
+			}
 			s.pull.drain()
-			o.giveBack(s)
 		}
+		o.giveBack()
 	})
 }

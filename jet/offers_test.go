@@ -20,12 +20,12 @@ func ackPending(t *testing.T, s *Store, queue string) int {
 	return c.CachedInfo().NumAckPending
 }
 
-// settled checks that the pullers want what the waiters wait for: nothing.
+// settled checks that the pullers want what the waiters wait for, which is nothing, and what is read ahead.
 func settled(t *testing.T, o *offers) {
 	t.Helper()
 	eventually(t, "nobody waits and nothing is wanted", func() bool {
 		o.mu.Lock()
-		waiting := len(o.waiting)
+		waiting := len(o.waiting) - o.stock.ahead
 		o.mu.Unlock()
 		for _, p := range o.all() {
 			p.mu.Lock()
@@ -33,6 +33,9 @@ func settled(t *testing.T, o *offers) {
 			p.mu.Unlock()
 		}
 		for _, s := range o.sources {
+			if s.ask == nil {
+				continue
+			}
 			s.ask.mu.Lock()
 			waiting += max(s.ask.wanted, -s.ask.wanted)
 			s.ask.mu.Unlock()
@@ -306,14 +309,14 @@ func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}))(t)
-	p := must(newPuller(nc, "NONE", "none", 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	p := must(newPuller(nc, "NONE", "none", readerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	defer p.close()
 	p.want(1)
 	<-requests
 	<-requests // it does try again
-	<-time.After(pullHeartbeat / 2)
+	<-time.After(readerPace.beat / 2)
 	if n := len(requests); n > 0 {
-		t.Errorf("%d more requests within %v, want one in %v", n, pullHeartbeat/2, pullHeartbeat)
+		t.Errorf("%d more requests within %v, want one in %v", n, readerPace.beat/2, readerPace.beat)
 	}
 }
 
@@ -342,4 +345,31 @@ func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
+}
+
+// A request that is not wanted any more serves the next want, and is taken back when there is none for some time.
+func TestRequestIsTakenBackLate(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	o := must(s.Offers(within(t), []string{"a"}))(t).(*offers)
+	t.Cleanup(o.Close)
+	p := o.all()[0]
+	asked := func() (string, int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.inbox.subject, p.asked
+	}
+	requests := func() int {
+		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting
+	}
+	p.want(1)
+	eventually(t, "the request waits", func() bool { return requests() == 1 })
+	first, _ := asked()
+	p.want(-1)
+	p.want(1)
+	if now, n := asked(); now == first && n != 1 {
+		t.Errorf("for one that is wanted there were %d requests", n)
+	}
+	p.want(-1)
+	eventually(t, "the request is taken back", func() bool { return requests() == 0 })
 }

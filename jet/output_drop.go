@@ -42,8 +42,10 @@ func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, er
 	return ids, nil
 }
 
-// DropOutput puts one message in place of all that a task has printed, in one step; marker makes
-// it, given how many lines that was. It reports false if that has been done and nothing was printed since.
+// DropOutput puts one message in place of all that a task has printed; marker makes
+// it, given how many lines that was. It reports false if that has been done and nothing was printed since. The message is stored
+// first and what it stands for is removed then, which only a server may do: whoever dies in between leaves
+// the removal to the next call.
 func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) task.Lines) (bool, error) {
 	return s.drop(ctx, OutputStream, outputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
 }
@@ -66,7 +68,7 @@ func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte
 		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}
 	if last.Header.Get(droppedHeader) != "" {
-		return false, nil
+		return false, s.removeBefore(ctx, stream, last)
 	}
 	ranges, err := s.ranges(ctx, name, subject, upTo)
 	if err != nil {
@@ -80,9 +82,28 @@ func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte
 	if err != nil {
 		return false, err
 	}
-	return true, s.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
-		jetstream.MsgRollup: {jetstream.MsgRollupSubject}, droppedHeader: {"1"},
+	err = s.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+		droppedHeader: {"1"},
 		// What comes meanwhile, of an attempt of a retry, makes it fail.
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(last.Sequence, 10)},
 	}})
+	if err != nil {
+		return false, err
+	}
+	if last, err = stream.GetMsg(ctx, last.Sequence+1, jetstream.WithGetMsgSubject(subject)); err == nil {
+		err = s.removeBefore(ctx, stream, last)
+	}
+	return true, err
+}
+
+// removeBefore removes what a marker stands for, if anything of it is left.
+func (s *Store) removeBefore(ctx context.Context, stream jetstream.Stream, marker *jetstream.RawStreamMsg) error {
+	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(marker.Subject))
+	if err == nil && first.Sequence < marker.Sequence {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(marker.Subject), jetstream.WithPurgeSequence(marker.Sequence))
+	}
+	if err != nil {
+		return fmt.Errorf("drop %s: %w", marker.Subject, err)
+	}
+	return nil
 }

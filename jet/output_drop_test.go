@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/task"
 )
 
@@ -49,6 +52,45 @@ func TestDropOutput(t *testing.T) {
 	ids, err := s.OutputTasks(within(t))
 	if slices.Sort(ids); err != nil || len(ids) != 2 || !slices.Contains(ids, id) {
 		t.Errorf("OutputTasks: %v, %v", ids, err)
+	}
+}
+
+// Whoever stored the marker may have died before it removed what that stands for.
+func TestDropIsFinished(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	id := newTask()
+	if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, s, outputPrefix+string(id), nats.Header{droppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
+	if did, err := s.DropOutput(within(t), id, func(int) task.Lines { t.Error("it is dropped twice"); return task.Lines{} }); did || err != nil {
+		t.Fatal(did, err)
+	}
+	if n := printed(t, s, id); n != 1 {
+		t.Errorf("%d lines are left, want the marker", n)
+	}
+}
+
+// Nobody who writes output, records or files removes those of others with a header.
+func TestNoRollupOfOutput(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	id := newTask()
+	if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	js := must(jetstream.New(srv.dial("w")))(t)
+	for _, subject := range []string{outputPrefix + "x", dataPrefix + "x", chunkPrefix + "x", livePrefix + "x"} {
+		for _, roll := range []string{jetstream.MsgRollupAll, jetstream.MsgRollupSubject} {
+			if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgRollup: {roll}}}); err == nil {
+				t.Errorf("%s takes a message that removes others (%s)", subject, roll)
+			}
+		}
+	}
+	if n := printed(t, s, id); n != 5 {
+		t.Errorf("%d lines are left, want 5", n)
 	}
 }
 

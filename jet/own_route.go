@@ -1,12 +1,10 @@
 package jet
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +18,7 @@ import (
 	"millrace/task"
 )
 
-// ownRoute is the consumer of a lane from which a node alone pulls. It lies in the memory of
+// ownRoute is the consumer from which a node alone pulls. It lies in the memory of
 // one server, for a replicated durable one would cost 60 ms and a raft group for
 // each node. If it is lost it is made again from where the node had got to, and what then
 // comes twice dies at its claim.
@@ -28,26 +26,36 @@ type ownRoute struct {
 	store *Store
 	node  node.ID
 	lane  task.Lane
-	from  uint64  // where a special lane begins; 0 for the plain one, which the node's facts tell
 	pull  *puller // set once, before anything comes
+	// conns counts the connections that the process has had; a new one counts before anything comes on it.
+	conns func() uint64
 
 	making sync.Mutex // held while the consumer is looked for and made; taken before mu
 
 	mu sync.Mutex
-	// floor is a sequence up to which all is done with, as the server last said;
-	// behind it may be offers that an earlier process pulled and did not settle,
-	// unless complete. Guarded by mu.
-	floor    uint64
-	complete bool
-	mark     string               // guarded by mu; sets the consumer that is there apart
-	highest  uint64               // guarded by mu; the last sequence that came
-	open     map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
-	orphans  int                  // guarded by mu; of those, the ones whose consumer was lost
-	arrived  chan struct{}        // guarded by mu; closed when the next message comes
+	// floor is a sequence up to which all is done with, as the server last said; behind it may be
+	// offers that did not come, if the consumer was cut. Guarded by mu.
+	floor uint64
+	known bool   // guarded by mu; whether the server has said so
+	conn  uint64 // guarded by mu; which connection of the process it was last seen on
+	// cut is whether offers may have been lost, with the connection before or with an earlier process.
+	// A server that has not noticed goes on to lose them, to requests that still wait there. Guarded by mu.
+	cut     bool
+	mark    string               // guarded by mu; sets the consumer that is there apart
+	highest uint64               // guarded by mu; the last sequence that came
+	open    map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
+	orphans int                  // guarded by mu; of those, the ones whose consumer was lost
+	done    doneWith             // guarded by mu; what may come again
+	arrived chan struct{}        // guarded by mu; closed when the next message comes
 }
 
-func newOwnRoute(s *Store, id node.ID, l task.Lane, from uint64) *ownRoute {
-	return &ownRoute{store: s, node: id, lane: l, from: from, open: map[uint64]*ownLease{}, arrived: make(chan struct{})}
+func newOwnRoute(s *Store, id node.ID) *ownRoute {
+	conns := func() uint64 { return s.nc.Stats().Reconnects }
+	lane := task.Lane{Queue: id.Queue(), Priority: task.DefaultPriority}
+	return &ownRoute{
+		store: s, node: id, lane: lane, conns: conns, conn: conns(),
+		open: map[uint64]*ownLease{}, arrived: make(chan struct{}),
+	}
 }
 
 // routeIdle is how long the server keeps the consumer of a node that does not
@@ -57,7 +65,8 @@ const routeIdle = 24 * time.Hour
 // markKey names what sets one consumer of a node apart from the next.
 const markKey = "millrace.made"
 
-// ensure makes the consumer if there is none, and tells whether it did.
+// ensure makes the consumer if there is none, or if offers may have been lost, and tells whether it did.
+// One that is made again offers at once what would come again only when its lease runs out.
 func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if err := r.node.Validate(); err != nil {
 		return false, err
@@ -66,10 +75,15 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	defer r.making.Unlock()
 	s := r.store
 	there, err := r.find(ctx)
-	if err != nil || there {
+	if err != nil || there && !r.isCut() {
 		return false, err
 	}
-	low := cmp.Or(r.low(), r.from)
+	if there {
+		if err := s.log.DeleteConsumer(ctx, nodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return false, fmt.Errorf("route of node %s: %w", r.node, err)
+		}
+	}
+	low := r.low()
 	if low == 0 {
 		records, err := s.Node(ctx, r.node)
 		if err != nil {
@@ -79,7 +93,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		low = n.Low
 	}
 	cfg := jetstream.ConsumerConfig{
-		Durable:       laneConsumer(r.lane),
+		Durable:       nodeConsumer(r.node),
 		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
 		FilterSubject: laneFilter(r.lane),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
@@ -91,7 +105,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
 	}
 	// Before it exists, for what it offers may be here before the answer is.
-	r.bereave(cfg.OptStartSeq - 1)
+	conn := r.bereave(cfg.OptStartSeq - 1)
 	_, err = s.log.CreateConsumer(ctx, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) || errors.Is(err, jetstream.ErrConsumerNameAlreadyInUse) {
 		// The server that held it is gone, and the others still know its name.
@@ -105,6 +119,8 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mark = cfg.Metadata[markKey]
+	r.connected()
+	r.cut = r.conn != conn
 	return true, nil
 }
 
@@ -113,10 +129,10 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 const findTime = time.Second
 
 // find tells whether the consumer is there.
-func (r *ownRoute) find(ctx context.Context) (bool, error) {
+func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	c, err := r.store.js.Consumer(soon, LogStream, laneConsumer(r.lane))
+	c, err := r.store.js.Consumer(soon, LogStream, nodeConsumer(r.node))
 	switch {
 	case err == nil:
 		r.found(c.CachedInfo())
@@ -131,8 +147,8 @@ func (r *ownRoute) find(ctx context.Context) (bool, error) {
 func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.floor == 0 { // the first look of this process
-		r.floor, r.complete = info.AckFloor.Stream, info.NumAckPending == 0
+	if !r.known { // the first look of this process
+		r.known, r.floor, r.cut = true, info.AckFloor.Stream, true
 	}
 	r.mark = info.Config.Metadata[markKey]
 	// It was taken for lost, and had only not answered.
@@ -148,13 +164,37 @@ func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 	}
 }
 
-// bereave notes that the consumer is lost and that one which begins behind floor takes its
-// place. What is open comes again then. Somebody runs it here, perhaps in all places
-// that there are, so it is asked for beside what they ask for.
-func (r *ownRoute) bereave(floor uint64) {
+// isCut tells whether offers may have been lost.
+func (r *ownRoute) isCut() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.floor, r.complete = floor, true
+	r.connected()
+	return r.cut
+}
+
+// connected notes whether the connection is another one than before. What the server handed
+// to the one before may never come, so that nothing behind the present mark counts as
+// done with until the consumer was made again. The caller holds r.mu.
+func (r *ownRoute) connected() {
+	now := r.conns()
+	if now == r.conn {
+		return
+	}
+	if r.known {
+		r.floor = r.below() - 1
+	}
+	r.conn, r.cut = now, true
+}
+
+// bereave notes that the consumer is lost and that one which begins behind floor takes its
+// place. What is open comes again then. Somebody runs it here, perhaps in all places
+// that there are, so it is asked for beside what they ask for. It returns on which connection that was.
+func (r *ownRoute) bereave(floor uint64) (conn uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.connected()
+	r.floor, r.known = floor, true
+	r.highest = floor // what lies behind it comes again
 	more := len(r.open) - r.orphans
 	for _, l := range r.open {
 		if !l.orphan {
@@ -165,6 +205,7 @@ func (r *ownRoute) bereave(floor uint64) {
 	if more > 0 {
 		r.pull.want(more)
 	}
+	return r.conn
 }
 
 // came notes that something has come through.
@@ -182,21 +223,46 @@ func (r *ownRoute) next() <-chan struct{} {
 	return r.arrived
 }
 
-// track notes an offer until it is acknowledged. It returns false if somebody
-// here has it already and lost only the lease, which goes on then.
-func (r *ownRoute) track(o *events.Offer) bool {
+// arrival is what to do with an offer that has come.
+type arrival int
+
+const (
+	fresh     arrival = iota // hand it out
+	reclaimed                // the node has it, and has the lease back that it asked for
+	renewed                  // the node has it still to hand out, and its lease had run out
+	stale                    // the node is done with it
+)
+
+// track notes an offer until it is acknowledged, and says what it is.
+func (r *ownRoute) track(o *events.Offer) arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.connected()
 	r.highest = max(r.highest, o.Seq)
-	if l := r.open[o.Seq]; l != nil && l.orphan {
+	if r.done.has(o.Seq) {
+		return stale
+	}
+	l := r.open[o.Seq]
+	switch {
+	case l != nil && l.orphan:
 		l.now, l.orphan = o.Lease, false
 		r.orphans--
-		return false
+		return reclaimed
+	case l != nil && l.stocked:
+		l.now = o.Lease
+		return renewed
 	}
-	l := &ownLease{route: r, seq: o.Seq, now: o.Lease}
+	l = &ownLease{route: r, seq: o.Seq, now: o.Lease, stocked: true}
 	r.open[o.Seq] = l
 	o.Lease = l
-	return true
+	return fresh
+}
+
+// handed notes that an offer is not in stock any more.
+func (r *ownRoute) handed(o *events.Offer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.Lease.(*ownLease).stocked = false
 }
 
 // reclaims tells whether leases are to be had back. Until then what nobody
@@ -209,11 +275,12 @@ func (r *ownRoute) reclaims() bool {
 
 // ownLease is a lease that survives the loss of its consumer.
 type ownLease struct {
-	route  *ownRoute
-	seq    uint64
-	now    events.Lease // guarded by route.mu
-	orphan bool         // guarded by route.mu; its consumer was lost
-	mark   string       // guarded by route.mu; of that consumer
+	route   *ownRoute
+	seq     uint64
+	now     events.Lease // guarded by route.mu
+	stocked bool         // guarded by route.mu; the node has read it ahead
+	orphan  bool         // guarded by route.mu; its consumer was lost
+	mark    string       // guarded by route.mu; of that consumer
 }
 
 func (l *ownLease) get() events.Lease {
@@ -227,6 +294,7 @@ func (l *ownLease) Ack() error {
 	r.mu.Lock()
 	if r.open[l.seq] == l {
 		delete(r.open, l.seq)
+		r.done.add(l.seq, r.below())
 	}
 	orphan, now := l.orphan, l.now
 	if orphan {
@@ -261,24 +329,21 @@ func (l *ownLease) Extend(ctx context.Context) error {
 
 func (l *ownLease) Prolong() error { return l.get().Prolong() }
 
-// empty tells whether the server has nothing in the lane that it could still hand out: nothing waits,
-// and nothing is leased.
-func (r *ownRoute) empty(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, findTime)
-	defer cancel()
-	c, err := r.store.js.Consumer(ctx, LogStream, laneConsumer(r.lane))
-	return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0
-}
-
 // low is a sequence below which all is done with; 0 if that is not known.
 func (r *ownRoute) low() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.floor == 0 && !r.complete {
+	r.connected()
+	return r.below()
+}
+
+// below is low; the caller holds r.mu.
+func (r *ownRoute) below() uint64 {
+	if !r.known {
 		return 0
 	}
 	low := r.floor + 1
-	if !r.complete {
+	if r.cut {
 		return low
 	}
 	low = max(low, r.highest+1)
@@ -289,18 +354,14 @@ func (r *ownRoute) low() uint64 {
 }
 
 // Low implements [events.Offers].
-func (o *offers) Low() (plain, lanes uint64) {
+func (o *offers) Low() uint64 {
 	if o.own == nil {
-		return 0, 0
+		return 0
 	}
-	return o.own.low(), o.special.low()
+	return o.own.low()
 }
 
-// Times of a proof.
-const (
-	probeTTL   = 10 * time.Second       // then the server forgets it
-	probeAgain = 250 * time.Millisecond // after that it is put there once more
-)
+const probeAgain = 250 * time.Millisecond // after that the probe is put there once more
 
 // Prove implements [events.Offers].
 func (o *offers) Prove(ctx context.Context) error {
@@ -358,7 +419,7 @@ func (o *offers) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: probeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}, "Nats-TTL": {probeTTL.String()}}}
+	m := &nats.Msg{Subject: probeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
 	if _, err := o.store.pub.publish(ctx, m); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
@@ -383,11 +444,7 @@ func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
 	var ids []node.ID
 	names := s.log.ConsumerNames(ctx)
 	for name := range names.Name() {
-		id, ok := strings.CutPrefix(strings.TrimSuffix(name, laneSign), nodeConsumerPrefix)
-		if l, special := laneOf(name); special {
-			id, ok = task.NodeOf(l.Queue)
-		}
-		if ok && !slices.Contains(ids, node.ID(id)) {
+		if id, ok := strings.CutPrefix(name, nodeConsumerPrefix); ok {
 			ids = append(ids, node.ID(id))
 		}
 	}
@@ -398,25 +455,17 @@ func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
 }
 
 // DropNode removes what the server holds for a node besides its facts and offers:
-// the consumers of its own route, its probe and its heartbeat. To do it again is harmless.
+// the consumers of its own route and its heartbeat. To do it again is harmless.
 func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
 	var err error
-	for _, name := range []string{nodeConsumer(id), ownLanesConsumer(id)} {
-		if e := s.log.DeleteConsumer(ctx, name); !errors.Is(e, jetstream.ErrConsumerNotFound) {
-			err = errors.Join(err, e)
-		}
-	}
-	if err == nil {
-		err = s.log.Purge(ctx, jetstream.WithPurgeSubject(probeSubject(id)))
+	if e := s.log.DeleteConsumer(ctx, nodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+		err = e
 	}
 	if err == nil {
 		err = s.Forget(ctx, id)
-	}
-	if err == nil { // last, for who may not list consumers can do the rest
-		err = s.deleteLanes(ctx, id.Queue())
 	}
 	if err != nil {
 		return fmt.Errorf("remove the route of node %s: %w", id, err)

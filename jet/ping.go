@@ -18,7 +18,7 @@ var ErrNoPong = errors.New("no process answers for this node")
 func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
 	sub, err := s.nc.Subscribe(pingPrefix+string(id), func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
-		if err == nil && m.Reply != "" {
+		if err == nil && Answerable(m.Reply) {
 			_ = m.Respond(body) // whoever asked asks again
 		}
 	})

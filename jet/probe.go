@@ -14,8 +14,8 @@ import (
 )
 
 // Takes proves that the log takes messages. If it has stored one within the time given, by its own
-// clock, whoever wrote that, this is proof enough; else Takes writes one, of which only the
-// last one is kept. So an installation that works is only asked, and one that is idle writes once in
+// clock, whoever wrote that, this is proof enough; else Takes writes one, which
+// [Store.TidyProbes] removes. So an installation that works is only asked, and one that is idle writes once in
 // that time, however many of its processes want to know.
 //
 // The error says in words what a person can do; it wraps [events.ErrMute] if the log did not store the
@@ -37,10 +37,31 @@ func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: logProbe, Data: body, Header: nats.Header{
-		events.TypeHeader: {"log.probe"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject},
-	}})
+	_, err = s.pub.publish(ctx, &nats.Msg{Subject: logProbe, Data: body, Header: nats.Header{events.TypeHeader: {"log.probe"}}})
 	return muteReason(err)
+}
+
+// ProbesKept is how many probes of the log, and of each node, [Store.TidyProbes] leaves.
+const ProbesKept = 8
+
+// TidyProbes removes probes of the log and of nodes' own routes, where there are more than [ProbesKept] in one
+// place. The log takes no message that removes another one, so they stay until a server does this.
+func (s *Store) TidyProbes(ctx context.Context) error {
+	for _, filter := range []string{logProbe, anyProbe} {
+		info, err := s.log.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err != nil {
+			return fmt.Errorf("look for probes: %w", err)
+		}
+		for subject, n := range info.State.Subjects {
+			if n <= ProbesKept {
+				continue
+			}
+			if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeKeep(1)); err != nil {
+				return fmt.Errorf("remove the probes on %s: %w", subject, err)
+			}
+		}
+	}
+	return nil
 }
 
 // muteReason says why a message was not stored, in words that tell an operator what to do; nil for none.

@@ -1,8 +1,10 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,12 +15,25 @@ import (
 
 // Times of a pull request.
 const (
-	pullExpires   = 5 * time.Second // then the server forgets it, and hands nothing to who is cut off
-	pullHeartbeat = time.Second     // how often the server says that it has not
-	pullSilence   = 3 * pullHeartbeat
-	pullRecall    = 100 * time.Millisecond // how often requests are taken back at most
-	drainTimeout  = time.Second
+	pullLook     = time.Second // how often a puller looks whether it is to ask again
+	drainTimeout = time.Second
+	pullPast     = 4 // at how many inboxes of earlier requests a puller listens; connections can flap
 )
+
+// pace is how long requests to a consumer last, and how often it says that it has not forgotten them, besides
+// that they are over; 0 for never. The first bounds for how long the server hands messages to somebody
+// who is cut off, both how long a consumer may be lost unnoticed.
+type pace struct{ expires, beat time.Duration }
+
+var (
+	// readerPace is that of the few who follow something, and have to know soon that they missed a word.
+	readerPace = pace{5 * time.Second, time.Second}
+	// workerPace is that of workers, of which thousands wait: each consumer costs an eighth of a message a second.
+	workerPace = pace{16 * time.Second, 0}
+)
+
+// silence is after what time without a word requests are taken for lost.
+func (p pace) silence() time.Duration { return cmp.Or(p.beat, p.expires) + 2*pullLook }
 
 // puller keeps a consumer supplied with pull requests, never for more messages
 // than its owner asked for. The client library has no call that does not either
@@ -26,52 +41,64 @@ const (
 //
 // The owner calls want(1) for each message that it can take, and gets at least
 // that many calls of take; more if it has changed its mind meanwhile, with
-// want(-1), or after the connection was lost. What take accepts is no longer wanted. So wanted is
+// want(-1), or asked anew. What take accepts is no longer wanted. So wanted is
 // at all times the number of messages that the owner waits for, whatever the
 // order in which messages and changes of mind arrive.
 type puller struct {
 	nc      *nats.Conn
 	subject string // of requests
+	pace    pace
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
 	// idle, if set, is told now and then how many messages the consumer has sent.
 	idle   func(sent uint64)
 	cancel context.CancelFunc
 	done   chan struct{}
+	// elected tells that the consumer has another leader; nil for who hears of it often.
+	elected *nats.Subscription
 
 	mu sync.Mutex
 	// returned, if set, is told when the connection came back. Guarded by mu.
 	returned func()
-	inbox    *inbox // guarded by mu; where the present requests want their answers
-	closed   bool   // guarded by mu
-	wanted   int    // guarded by mu; messages that the owner waits for
-	asked    int    // guarded by mu; of those, the ones that the server was asked for
+	inbox    *inbox   // guarded by mu; where the present requests want their answers
+	past     []*inbox // guarded by mu; where earlier ones may still be answered
+	closed   bool     // guarded by mu
+	wanted   int      // guarded by mu; messages that the owner waits for
+	asked    int      // guarded by mu; of those, the ones that the server was asked for
 	// atOnce is how many wanted messages are worth a request while others are on their way.
 	atOnce int
 	heard  time.Time // guarded by mu; when the server last said anything, or was last asked anew
 	// answered is when the consumer last answered, or when its owner began to
 	// want something of it; guarded by mu.
 	answered time.Time
-	mute     bool      // guarded by mu; nobody answers for the consumer
-	back     time.Time // guarded by mu; when requests were last taken back
+	mute     bool // guarded by mu; nobody answers for the consumer
+	// spare is whether nothing was wanted of what was asked for, at the last look. Guarded by mu.
+	spare bool
 }
 
-// inbox is where answers to requests arrive. The server forgets requests to an
-// inbox to which nobody listens, and that is how they are taken back.
+// inbox is where answers to requests arrive. The server forgets requests to an inbox to which nobody listens,
+// and that is how they are taken back. What it has sent by then to another server of its cluster is lost until its
+// lease runs out. So that is not done at once: most requests are wanted again soon.
 type inbox struct {
 	p       *puller
 	subject string
 	sub     *nats.Subscription
+	over    time.Time // guarded by p.mu; once another one has taken its place, when its last request has expired
 }
 
-func newPuller(nc *nats.Conn, stream, consumer string, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
+func newPuller(nc *nats.Conn, stream, consumer string, pace pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &puller{
-		nc: nc, subject: apiNext + stream + "." + consumer,
+		nc: nc, subject: apiNext + stream + "." + consumer, pace: pace,
 		take: take, revive: revive, cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
 	var err error
-	if p.inbox, err = p.listen(); err != nil {
+	if p.inbox, err = p.listen(); err == nil && pace.beat == 0 {
+		// Requests are forgotten when another server takes over. It says so, and who hears of the
+		// consumer seldom listens to that.
+		p.elected, err = nc.Subscribe(electedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.renew() })
+	}
+	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("subscribe to %s: %w", consumer, err)
 	}
@@ -89,37 +116,45 @@ func (p *puller) listen() (in *inbox, err error) {
 
 // close ends the puller; messages that are on their way are dropped.
 func (p *puller) close() {
-	_ = p.stop().sub.Unsubscribe() // the connection may be gone already
+	for _, in := range p.stop() {
+		_ = in.sub.Unsubscribe() // the connection may be gone already
+	}
 }
 
 // drain ends the puller, but first has take see what is on its way, as far as
 // that is soon.
 func (p *puller) drain() {
-	in := p.stop()
-	over := make(chan struct{})
-	in.sub.SetClosedHandler(func(string) { close(over) })
-	if !p.nc.IsConnected() || in.sub.Drain() != nil {
-		_ = in.sub.Unsubscribe()
-		return
+	all := p.stop()
+	over := make(chan struct{}, len(all))
+	for _, in := range all {
+		in.sub.SetClosedHandler(func(string) { over <- struct{}{} })
+		if !p.nc.IsConnected() || in.sub.Drain() != nil {
+			_ = in.sub.Unsubscribe()
+		}
 	}
-	select {
-	case <-over:
-	case <-time.After(drainTimeout):
+	soon := time.After(drainTimeout)
+	for range all {
+		select {
+		case <-over:
+		case <-soon:
+			return
+		}
 	}
 }
 
-func (p *puller) stop() *inbox {
+// stop returns where answers may still arrive.
+func (p *puller) stop() []*inbox {
 	p.cancel()
 	<-p.done
+	_ = p.elected.Unsubscribe() // the connection may be gone already
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	return p.inbox
+	return append(p.past, p.inbox)
 }
 
 // want asks for n more messages; n may be negative when the owner gives up
-// waiting. Requests for messages of which none is wanted any more are taken
-// back, though not all the time: what they bring finds its way back, too.
+// waiting. What comes all the same, for a second or two, finds its way back.
 func (p *puller) want(n int) {
 	p.mu.Lock()
 	if p.wanted <= 0 && p.wanted+n > 0 {
@@ -127,12 +162,8 @@ func (p *puller) want(n int) {
 	}
 	p.wanted += n
 	batch, to := p.batch()
-	again := n < 0 && p.wanted <= 0 && p.asked > 0 && time.Since(p.back) > pullRecall
 	p.mu.Unlock()
 	p.request(batch, to)
-	if again {
-		p.renew()
-	}
 }
 
 // gone notes that nobody answers for the consumer; watch sees to it.
@@ -142,7 +173,7 @@ func (p *puller) gone() {
 	p.mu.Unlock()
 }
 
-// renew takes back all requests and asks for what is wanted now.
+// renew counts no longer on the requests that there are, and asks for what is wanted now.
 func (p *puller) renew() {
 	in, err := p.listen()
 	if err != nil {
@@ -154,14 +185,39 @@ func (p *puller) renew() {
 		_ = in.sub.Unsubscribe()
 		return
 	}
-	old := p.inbox
-	p.inbox, p.asked, p.mute = in, 0, false
 	p.heard = time.Now()
-	p.back = p.heard
+	p.inbox.over = p.heard.Add(p.pace.expires + pullLook)
+	if p.past = append(p.past, p.inbox); len(p.past) > pullPast {
+		p.forget()
+	}
+	p.inbox, p.asked, p.mute = in, 0, false
 	batch, to := p.batch()
 	p.mu.Unlock()
-	_ = old.sub.Drain() // what is on its way is still taken
 	p.request(batch, to)
+}
+
+// tidy ends the inboxes at which no answer can arrive any more, and takes back what was not wanted since the last
+// look.
+func (p *puller) tidy(now time.Time) {
+	p.mu.Lock()
+	spare := p.wanted <= 0 && p.asked > 0
+	recall := spare && p.spare
+	p.spare = spare
+	p.mu.Unlock()
+	if recall {
+		p.renew()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.past) > 0 && (recall || now.After(p.past[0].over)) {
+		p.forget()
+	}
+}
+
+// forget listens no longer at the oldest of the earlier inboxes. The caller holds p.mu.
+func (p *puller) forget() {
+	_ = p.past[0].sub.Drain() // what is here is still taken; fails only if the connection is closed
+	p.past = slices.Delete(p.past, 0, 1)
 }
 
 // batch returns how many messages to ask for now, and counts them as asked.
@@ -182,9 +238,11 @@ func (p *puller) request(batch int, to *inbox) {
 	body = append(body, `{"batch":`...)
 	body = strconv.AppendInt(body, int64(batch), 10)
 	body = append(body, `,"expires":`...)
-	body = strconv.AppendInt(body, int64(pullExpires), 10)
-	body = append(body, `,"idle_heartbeat":`...)
-	body = strconv.AppendInt(body, int64(pullHeartbeat), 10)
+	body = strconv.AppendInt(body, int64(p.pace.expires), 10)
+	if p.pace.beat > 0 {
+		body = append(body, `,"idle_heartbeat":`...)
+		body = strconv.AppendInt(body, int64(p.pace.beat), 10)
+	}
 	body = append(body, '}')
 	// If this fails the connection is closed or full; watch asks again.
 	_ = p.nc.PublishRequest(p.subject, to.subject, body)
@@ -203,7 +261,7 @@ func (in *inbox) receive(m *nats.Msg) {
 	if accepted {
 		p.wanted--
 	}
-	if in == p.inbox { // else it was taken back, and not counted any more
+	if in == p.inbox { // else it is not counted any more
 		p.asked = max(p.asked-1, 0)
 	}
 	batch, to := p.batch()
@@ -254,22 +312,22 @@ func (p *puller) trouble() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	silent := time.Since(p.answered)
-	if p.wanted <= 0 || silent < troubleAfter {
+	if p.wanted <= 0 || silent < p.pace.trouble() {
 		return nil
 	}
 	return fmt.Errorf("%s has not answered for %v", p.subject[strings.LastIndexByte(p.subject, '.')+1:], silent.Truncate(time.Second))
 }
 
-// troubleAfter is how long a consumer may say nothing at all. While it has
-// nothing to deliver it says so each second; after a change of leader it needs up to 6 s.
-const troubleAfter = 7 * time.Second
+// trouble is how long a consumer may say nothing at all. While it has nothing to deliver it says so with
+// each beat; after a change of leader it needs up to 6 s.
+func (p pace) trouble() time.Duration { return p.silence() + 6*time.Second }
 
 // watch asks again where a request was lost: after a reconnect, and when the
 // server has gone silent.
 func (p *puller) watch(ctx context.Context, status chan nats.Status) {
 	defer close(p.done)
 	defer p.nc.RemoveStatusListener(status)
-	tick := time.NewTicker(pullHeartbeat)
+	tick := time.NewTicker(pullLook)
 	defer tick.Stop()
 	for {
 		again, mute := false, false
@@ -284,10 +342,11 @@ func (p *puller) watch(ctx context.Context, status chan nats.Status) {
 			if returned != nil {
 				returned()
 			}
-		case <-tick.C:
+		case now := <-tick.C:
+			p.tidy(now)
 			p.mu.Lock()
 			mute = p.mute
-			again = mute || p.wanted > 0 && (p.asked == 0 || time.Since(p.heard) > pullSilence)
+			again = mute || p.wanted > 0 && (p.asked == 0 || time.Since(p.heard) > p.pace.silence())
 			p.mu.Unlock()
 		}
 		if !again || !p.nc.IsConnected() {

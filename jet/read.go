@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,7 +172,9 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 	if err != nil || !found {
 		return events.Record{}, false, err
 	}
-	return recordOf(m.Subject, m.Seq, m.Time, m.Data), true, nil
+	var r events.Record
+	readRecord(&r, m.Subject, m.Seq, m.Time, cameStored(m.Header), m.Data)
+	return r, true, nil
 }
 
 // storedMessage is a message as a stream's leader returns it.
@@ -268,7 +271,7 @@ func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]e
 			return nil, err
 		}
 		stored, _ := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer)) // only shown
-		records[i] = recordOf(added(m, jetstream.SubjectHeader), seq, stored, m.Data)
+		readRecord(&records[i], added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
 	}
 	return records, nil
 }
@@ -336,34 +339,87 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 	}
 }
 
+// sourcedLine is [firedHeader] in a message as it is stored.
+var sourcedLine = []byte("\r\n" + firedHeader + ":")
+
+// copiedLine is the same of the header in each message that was got directly from a stream.
+var copiedLine = []byte("\r\n" + jetstream.StreamHeader + ":")
+
+// came is how a message has got into the log.
+type came int
+
+const (
+	byPublisher came = iota
+	byTimer          // a timer has brought it
+	// byCopy is what nobody has published: who gets a message directly from a stream names a subject for the
+	// answer, and the NATS server asks nobody whether he may publish there.
+	byCopy
+)
+
+// cameWith reads it from a message's headers, to which the way by which it was read has added so many that say where it lay.
+func cameWith(h nats.Header, added int) came {
+	switch {
+	case len(h[jetstream.StreamHeader]) > added:
+		return byCopy
+	case len(h[firedHeader]) > 0:
+		return byTimer
+	}
+	return byPublisher
+}
+
+// cameStored reads it from headers as they are stored.
+func cameStored(header []byte) came {
+	switch {
+	case bytes.Contains(header, copiedLine):
+		return byCopy
+	case bytes.Contains(header, sourcedLine):
+		return byTimer
+	}
+	return byPublisher
+}
+
 // recordOf reads a message of the log. It never fails: what cannot be
 // understood becomes a record that says so.
-func recordOf(subject string, seq uint64, stored time.Time, data []byte) (r events.Record) {
-	readRecord(&r, subject, seq, stored, data)
+func recordOf(subject string, seq uint64, stored time.Time, how came, data []byte) (r events.Record) {
+	readRecord(&r, subject, seq, stored, how, data)
 	return r
 }
 
-// readRecord is recordOf in place, for those who read many. r must be zero.
-func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, data []byte) {
+// readRecord reads a message of the log in place. r must be zero.
+func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, how came, data []byte) {
 	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
 	kind, about := place(subject)
 	r.Kind = kind
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
-		return // a timer: the offer that it becomes will count
+		return
 	}
 	f := &r.Fact
 	switch err := events.DecodeInto(f, data); {
 	case err != nil:
 		r.Err = err
-	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Message != about.Message,
+	case how == byCopy:
+		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which nobody has published on %s", subject)
+	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Bundle != about.Bundle || f.Scope != about.Scope || f.Message != about.Message,
 		r.Kind == events.KindKey && uniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
+	case how == byTimer && f.Type != events.TaskDue && f.Type != events.ScheduleFired:
+		r.Err = fmt.Errorf("a timer has brought a fact of type %s to %s, and what fires only refers to what is due", f.Type, subject)
+	case f.Type == events.TaskDue:
+		if e := f.Event.(task.Due); !liesAt(e.Route, subject) {
+			r.Err = fmt.Errorf("the fact offers its task on %s, its subject is %s", e.Route, subject)
+		}
 	}
 	if r.Err != nil {
 		r.Fact = about
 	}
+}
+
+// liesAt tells whether an offer on a route can lie at a subject.
+func liesAt(route task.Route, subject string) bool {
+	at, _, ok := routeAt(subject)
+	return ok && at == route
 }
 
 // belongs tells whether facts of a type may lie in this part of the log. A type
@@ -372,7 +428,7 @@ func belongs(kind events.Kind, t events.Type) bool {
 	switch t {
 	case events.TaskSubmitted:
 		return kind == events.KindOffer || kind == events.KindHold || kind == events.KindChain
-	case events.TaskQueued:
+	case events.TaskQueued, events.TaskDue:
 		return kind == events.KindOffer
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
 		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled:
@@ -383,12 +439,16 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindQueue
 	case events.ScheduleApplied, events.ScheduleRemoved, events.SchedulePaused, events.ScheduleResumed:
 		return kind == events.KindSchedule
+	case events.BundleNamed, events.BundleRemoved:
+		return kind == events.KindBundle
 	case events.ScheduleFired:
 		return kind == events.KindFire
 	case events.ScheduleAdmitted, events.ScheduleSkipped, events.ScheduleQueued:
 		return kind == events.KindTick
 	case events.LimitGranted:
 		return kind == events.KindLimit
+	case events.CopiesRestored:
+		return kind == events.KindCopies
 	case events.UniqueClaimed:
 		return kind == events.KindKey
 	case events.MessageDismissed:

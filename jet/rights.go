@@ -13,23 +13,27 @@ import (
 // publish and what it may subscribe to.
 type Role string
 
-// The roles. They keep users from mistakes and from what is none of theirs; they do not part
-// users who distrust each other, see docs/operations.md.
+// The roles. See docs/operations.md for what each is trusted with.
 const (
 	// RoleServer is a process `millrace server`. It makes the streams, so one has to
 	// start before anybody else can work.
 	RoleServer Role = "server"
 	// RoleWorker is one worker: a user of its own for each node.
 	RoleWorker Role = "worker"
-	// RoleClient is the command line, and programs that use millrace/client.
-	RoleClient Role = "client"
-	// RoleAsks is a program that only sends requests to the service. The service grants
-	// all of them, so this role administers Millrace.
-	RoleAsks Role = "asks"
+	// RoleSubmitter has tasks made, by the service: it writes nothing itself, so that the service knows
+	// who it was, and touches no task that is there.
+	RoleSubmitter Role = "submitter"
+	// RoleViewer sees everything and changes nothing.
+	RoleViewer Role = "viewer"
+	// RoleOperator is the command line, and programs that use millrace/client. It writes most facts
+	// itself, and may ask the service for everything.
+	RoleOperator Role = "operator"
 )
 
 // Roles are all roles, in the order in which they are shown.
-func Roles() []Role { return []Role{RoleServer, RoleWorker, RoleClient, RoleAsks} }
+func Roles() []Role {
+	return []Role{RoleServer, RoleWorker, RoleSubmitter, RoleViewer, RoleOperator}
+}
 
 // about says in a line who has the role.
 func (r Role) about() string {
@@ -38,10 +42,12 @@ func (r Role) about() string {
 		return "A `millrace server`: it makes the streams, reads the log and keeps the deadlines."
 	case RoleWorker:
 		return "The worker of one node."
-	case RoleClient:
+	case RoleSubmitter:
+		return "A program that has tasks made, and asks what became of those whose ids it has."
+	case RoleViewer:
+		return "Whoever looks at everything and changes nothing."
+	case RoleOperator:
 		return "Whoever uses the command line, or a program with millrace/client."
-	case RoleAsks:
-		return "A program that only asks the service. It may ask for everything: it is an administrator."
 	}
 	return ""
 }
@@ -83,37 +89,43 @@ type grant struct {
 	subscribe []string
 }
 
-// ownNode stands for the worker's node in the table of rights, and ownInbox for the
-// user's prefix of inboxes.
+// What stands for a user's own in the table of rights: the worker's node, the user's prefix of
+// inboxes, and its name.
 const (
 	ownNode  = "{node}"
 	ownInbox = "{inbox}"
+	ownName  = "{user}"
 )
 
 var (
-	servers = []Role{RoleServer}
-	workers = []Role{RoleWorker}
-	clients = []Role{RoleClient}
-	writers = []Role{RoleWorker, RoleClient} // of facts, beside the server
+	servers    = []Role{RoleServer}
+	workers    = []Role{RoleWorker}
+	submitters = []Role{RoleSubmitter}
+	viewers    = []Role{RoleViewer}
+	operators  = []Role{RoleOperator}
+	writers    = []Role{RoleWorker, RoleOperator} // of facts, beside the server
+
 )
+
+// everything is all that Millrace publishes beside what is JetStream's.
+const everything = "mr.>"
 
 // The API of JetStream, by subject.
 const (
-	apiInfo       = "$JS.API.STREAM.INFO."
-	apiGet        = "$JS.API.STREAM.MSG.GET."
-	apiDirect     = "$JS.API.DIRECT.GET."
-	apiPurge      = "$JS.API.STREAM.PURGE."
-	apiErase      = "$JS.API.STREAM.MSG.DELETE."
-	apiNames      = "$JS.API.CONSUMER.NAMES."
-	apiConsumer   = "$JS.API.CONSUMER.INFO."
-	apiMake       = "$JS.API.CONSUMER.CREATE."
-	apiNext       = "$JS.API.CONSUMER.MSG.NEXT."
-	apiDrop       = "$JS.API.CONSUMER.DELETE."
-	apiPause      = "$JS.API.CONSUMER.PAUSE."
-	deadAdvisory  = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
-	bucketSubject = "$KV."
-	bucketStream  = "KV_"
-	serviceAsked  = "mr.api.>"
+	apiInfo         = "$JS.API.STREAM.INFO."
+	apiGet          = "$JS.API.STREAM.MSG.GET."
+	apiDirect       = "$JS.API.DIRECT.GET."
+	apiPurge        = "$JS.API.STREAM.PURGE."
+	apiErase        = "$JS.API.STREAM.MSG.DELETE."
+	apiConsumer     = "$JS.API.CONSUMER.INFO."
+	apiMake         = "$JS.API.CONSUMER.CREATE."
+	apiNext         = "$JS.API.CONSUMER.MSG.NEXT."
+	apiDrop         = "$JS.API.CONSUMER.DELETE."
+	apiPause        = "$JS.API.CONSUMER.PAUSE."
+	electedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
+	deadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
+	bucketSubject   = "$KV."
+	bucketStream    = "KV_"
 )
 
 // reads are the requests by which a stream is read through a consumer of one's own.
@@ -121,24 +133,40 @@ func reads(stream string) []string {
 	return []string{apiMake + stream + ".>", apiConsumer + stream + ".*", apiNext + stream + ".*", apiDrop + stream + ".*"}
 }
 
+// asks are the subjects by which a user asks the service for these, under its own name.
+func asks(verbs ...Verb) (subjects []string) {
+	for _, v := range verbs {
+		subjects = append(subjects, v.For(ownName))
+	}
+	return subjects
+}
+
 // rights is the table of rights: each subject that a role uses, with the reason. Whoever publishes
 // or subscribes to a new one adds it here; TestScriptsByRole in integration runs every script
 // under these rights and fails on each that is missing.
 var rights = []grant{
 	{servers, "it makes and keeps the streams, and writes every kind of fact",
-		[]string{"mr.>", bucketSubject + JobsBucket + ".>", bucketSubject + SchedulesBucket + ".>", bucketSubject + FileRefs + ".>",
-			bucketSubject + SelectorsBucket + ".*", bucketSubject + NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
-		[]string{"mr.>", bucketSubject + SelectorsBucket + ".>"}},
+		[]string{everything, bucketSubject + DefsBucket + ".>",
+			bucketSubject + NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
+		[]string{everything, bucketSubject + DefsBucket + ".>"}},
 	{servers, "it answers requests to the service, and whoever looks for services", nil, []string{"$SRV.>"}},
-	{servers, "it hears of offers that were handed out too often", nil, []string{deadAdvisory}},
+	{servers, "it hears of offers that were handed out too often, and of consumers that another server takes over",
+		nil, []string{deadAdvisory, electedAdvisory + LogStream + ".*"}},
+
+	{servers, "what is decided in one place: admissions by limits, ticks of schedules, copies that were set back",
+		[]string{admitPrefix + ">", tickPrefix + "*", copiesSubject}, nil},
+	{servers, "what timers have brought, which the NATS server writes", []string{firePrefix + "*", duePrefix + ">", firedSubject}, nil},
 
 	{writers, "what becomes of tasks", []string{chainPrefix + "*"}, nil},
 	{workers, "to see that the log takes messages", []string{logProbe}, nil},
 	{writers, "births and offers, of any queue: a task may make others",
-		[]string{queuePrefix + "*.*.*", holdPrefix + "*", timerPrefix + "*"}, nil},
+		[]string{queuePrefix + "*.*.*", holdPrefix + "*"}, nil},
+	{writers, "to see that the log takes over what fires", []string{apiConsumer + TimerStream + "." + firedConsumer}, nil},
+	{writers, "timers, which only say when something is due, and the removal of those of tasks that have ended: of any task, and of all",
+		[]string{timerPrefix + "*", apiPurge + TimerStream}, nil},
 	{writers, "unique keys, and breakers", []string{keyPrefix + "*", breakPrefix + "*"}, nil},
 	{writers, "what a selector stands for, and new lanes of queues",
-		[]string{bucketSubject + SelectorsBucket + ".*", laneWordPrefix + "*.*.*", lanesPrefix + "*"}, nil},
+		[]string{selectorPrefix + "*", laneWordPrefix + "*.*.*", lanesPrefix + "*"}, nil},
 	{writers, "words to nodes that something has happened to a task", []string{hintPrefix + "*"}, nil},
 
 	{workers, "the facts and the heartbeat of its node",
@@ -146,32 +174,33 @@ var rights = []grant{
 	{workers, "what tasks print and produce, how they stand, and where they ran",
 		[]string{outputPrefix + "*", dataPrefix + "*", livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*"}, nil},
 	{workers, "what is said to its node, to queues and of selectors", nil,
-		[]string{hintPrefix + ownNode, pingPrefix + ownNode, lanesPrefix + "*", bucketSubject + SelectorsBucket + ".>"}},
-	{workers, "artifacts", []string{bucketSubject + FileRefs + "." + artifactKey + ">"}, nil},
+		[]string{hintPrefix + ownNode, pingPrefix + ownNode, lanesPrefix + "*", selectorPrefix + "*"}},
+	{workers, "artifacts", []string{leftPrefix + "*.*"}, nil},
 
-	{clients, "orders to nodes, and what is left of those that are retired",
+	{operators, "orders to nodes, and what is left of those that are retired",
 		[]string{nodePrefix + "*", pingPrefix + "*", bucketSubject + NodesBucket + ".*"}, nil},
-	{clients, "definitions of jobs and schedules, with their timers",
-		[]string{bucketSubject + JobsBucket + ".*", jobPrefix + "*", bucketSubject + SchedulesBucket + ".*", schedPrefix + "*", cronPrefix + "*"}, nil},
-	{clients, "words about queues, and dead letters that are dismissed", []string{statePrefix + "*", deadPrefix + "*"}, nil},
-	{clients, "to wait for tasks and nodes", nil, []string{chainPrefix + "*", nodePrefix + "*", livePrefix + "*"}},
-	{clients, "names of bundles, and the removal of files that nothing needs",
-		[]string{bucketSubject + FileRefs + ".>", sweepSubject, apiErase + FilesStream}, nil},
+	{operators, "definitions of jobs and schedules, with their timers",
+		[]string{jobPrefix + "*", schedPrefix + "*", cronPrefix + "*"}, nil},
+	{operators, "words about queues, and dead letters that are dismissed", []string{statePrefix + "*", deadPrefix + "*"}, nil},
+	{operators, "to wait for tasks and nodes", nil, []string{chainPrefix + "*", nodePrefix + "*", livePrefix + "*"}},
+	{operators, "names of bundles, and the removal of files that nothing needs",
+		[]string{bundlePrefix + "*", sweepSubject, apiErase + FilesStream}, nil},
 
 	{writers, "contents of files", []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*"}, nil},
-	{[]Role{RoleClient, RoleAsks}, "requests to the service", []string{serviceAsked}, nil},
+	{submitters, "to have the service make tasks", asks(Verbs(Submitting)...), nil},
+	{submitters, "what became of a task whose id it has, and whether the log takes any", asks(TaskGet, ServerHealth), nil},
+	{viewers, "requests to the service that change nothing", asks(Verbs(Reading)...), nil},
+	{operators, "all requests to the service", asks(">"), nil},
 
 	{writers, "to read what is stored", []string{apiInfo + "*", apiGet + "*", apiDirect + ">"}, nil},
-	{writers, "to find the lanes of queues, and to have them paused and limited as operators say",
-		[]string{apiNames + LogStream, apiPause + LogStream + ".*"}, nil},
+	{writers, "to have the lanes of queues paused and limited as operators say", []string{apiPause + LogStream + ".*"}, nil},
 	{workers, "consumers of queues, of their lanes, of selectors and of the node itself",
 		[]string{apiMake + LogStream + ".*." + queuePrefix + ">", apiConsumer + LogStream + ".*", apiDrop + LogStream + ".*"}, nil},
-	{workers, "offers, and their acknowledgements",
-		[]string{apiNext + LogStream + ".*", "$JS.ACK." + LogStream + ".>", "$JS.ACK.*.*." + LogStream + ".>"}, nil},
+	{workers, "offers, their acknowledgements, and that another server takes over a consumer",
+		[]string{apiNext + LogStream + ".*", "$JS.ACK." + LogStream + ".>", "$JS.ACK.*.*." + LogStream + ".>"}, []string{electedAdvisory + LogStream + ".*"}},
 	{writers, "to read output and records", slices.Concat(reads(OutputStream), reads(DataStream)), nil},
-	{clients, "to read the log, to make lanes of queues, and to list files and definitions",
-		slices.Concat(reads(LogStream), reads(FilesStream), reads(bucketStream+JobsBucket), reads(bucketStream+SchedulesBucket), reads(bucketStream+FileRefs)), nil},
-	{writers, "timers of tasks that are cancelled", []string{apiPurge + LogStream}, nil},
+	{operators, "to read the log, to make lanes of queues, and to list files and copies of definitions",
+		slices.Concat(reads(LogStream), reads(FilesStream), reads(bucketStream+DefsBucket)), nil},
 
 	{Roles(), "answers to its own requests", nil, []string{ownInbox + ".>"}},
 }
@@ -179,9 +208,13 @@ var rights = []grant{
 // Validate says what is wrong with a user, if anything.
 func (u User) Validate() error {
 	if !slices.Contains(Roles(), u.Role) {
-		return fmt.Errorf("there is no role %q; want %s", u.Role, roleNames())
+		return fmt.Errorf("there is no role %q; want %s", u.Role, listed(Roles()))
 	}
-	if err := task.ValidName("user", u.Name); err != nil {
+	valid := ValidCaller
+	if u.Role == RoleServer || u.Role == RoleWorker { // they ask for nothing
+		valid = func(name string) error { return task.ValidName("user", name) }
+	}
+	if err := valid(u.Name); err != nil {
 		return err
 	}
 	if (u.Role == RoleWorker) != (u.Node != "") {
@@ -191,14 +224,6 @@ func (u User) Validate() error {
 		return u.Node.Validate()
 	}
 	return nil
-}
-
-func roleNames() string {
-	var names []string
-	for _, r := range Roles() {
-		names = append(names, string(r))
-	}
-	return strings.Join(names, ", ")
 }
 
 // inbox is the prefix of the user's inboxes.
@@ -214,7 +239,7 @@ func (u User) Rights() (Rights, error) {
 	if err := u.Validate(); err != nil {
 		return Rights{}, err
 	}
-	own := strings.NewReplacer(ownNode, string(u.Node), ownInbox, u.inbox())
+	own := strings.NewReplacer(ownNode, string(u.Node), ownInbox, u.inbox(), ownName, u.Name)
 	granted := Rights{Publish: []Right{}, Subscribe: []Right{}, Responds: u.Role == RoleServer || u.Role == RoleWorker}
 	add := func(to *[]Right, subjects []string, why string) {
 		if len(subjects) == 0 {

@@ -1,67 +1,129 @@
 package jet
 
 import (
-	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
-
-	"millrace/task"
+	"text/tabwriter"
 )
 
-// Account is an account of the NATS server with the users of one installation of Millrace.
-type Account struct {
-	Name  string
-	Users []User
+var sizeOf = regexp.MustCompile(`^[1-9][0-9]*[KMGT]B$`)
+
+// RealmConfig returns the accounts of a realm in the form of the configuration of a NATS server, to stand in its
+// block accounts. The passwords are left to its environment: the user crawler-7 has the one in $CRAWLER_7_PASSWORD.
+// The error is that of [Realm.Accounts].
+func RealmConfig(r Realm) (string, error) {
+	accounts, err := r.Accounts()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, a := range accounts {
+		a.write(&b)
+	}
+	return b.String(), nil
 }
 
-// AccountsConfig returns accounts in the form of the configuration of a NATS server. The passwords
-// are left to its environment: the user crawler-7 has the one in $CRAWLER_7_PASSWORD.
-func AccountsConfig(accounts ...Account) (string, error) {
-	var b strings.Builder
+func (a *Account) write(b *strings.Builder) {
 	line := func(depth int, format string, args ...any) {
-		fmt.Fprintf(&b, strings.Repeat("  ", depth)+format+"\n", args...)
+		fmt.Fprintf(b, strings.Repeat("  ", depth)+format+"\n", args...)
 	}
 	list := func(name string, rights []Right) {
-		line(5, "%s = [", name)
+		line(4, "%s = [", name)
 		for _, r := range rights {
-			line(6, "# %s", r.Why)
+			line(5, "# %s", r.Why)
 			for _, l := range wrapped(r.Subjects, 84) {
-				line(6, "%s", l)
+				line(5, "%s", l)
 			}
 		}
-		line(5, "]")
+		line(4, "]")
 	}
-	line(0, "accounts {")
-	for _, a := range accounts {
-		if err := task.ValidName("account", a.Name); err != nil {
-			return "", err
+	line(0, "%s {", a.Name)
+	switch {
+	case !a.JetStream:
+	case a.Store == "":
+		line(1, "jetstream: enabled")
+	default:
+		line(1, "jetstream { max_file: %s }", a.Store)
+	}
+	line(1, "users: [")
+	for _, u := range a.Users {
+		line(2, "# %s", u.Role.about())
+		line(2, "{")
+		line(3, "user: %q, password: $%s", u.Name, User{Name: u.Name}.PasswordVariable())
+		line(3, "permissions {")
+		list("publish", u.Publish)
+		list("subscribe", u.Subscribe)
+		if u.Responds {
+			line(4, "allow_responses = true")
 		}
-		line(1, "%s {", a.Name)
-		line(2, "jetstream: enabled")
-		line(2, "users: [")
-		for _, u := range a.Users {
-			r, err := u.Rights()
-			if err != nil {
-				return "", err
+		line(3, "}")
+		line(2, "}")
+	}
+	line(1, "]")
+	if len(a.Exports) > 0 {
+		line(1, "exports: [")
+		for _, e := range a.Exports {
+			kind, more := "stream", ""
+			if e.Service {
+				kind = "service"
 			}
-			line(3, "# %s", u.Role.about())
-			line(3, "{")
-			line(4, "user: %q, password: $%s", u.Name, u.PasswordVariable())
-			line(4, "permissions {")
-			list("publish", r.Publish)
-			list("subscribe", r.Subscribe)
-			if r.Responds {
-				line(5, "allow_responses = true")
+			if e.Streamed {
+				more = fmt.Sprintf(", response: stream, response_threshold: %q", streamedFor)
 			}
-			line(4, "}")
-			line(3, "}")
+			line(2, "{ %s: %q, accounts: [%s]%s }", kind, e.Subject, strings.Join(e.To, ", "), more)
 		}
-		line(2, "]")
-		line(1, "}")
+		line(1, "]")
+	}
+	if len(a.Imports) > 0 {
+		line(1, "imports: [")
+		for _, i := range a.Imports {
+			kind := "stream"
+			if i.Service {
+				kind = "service"
+			}
+			line(2, "{ %s: { account: %s, subject: %q } }", kind, i.From, i.Subject)
+		}
+		line(1, "]")
 	}
 	line(0, "}")
-	return b.String(), nil
+}
+
+// Writers says of each subject of Millrace which roles may publish there, and why.
+func Writers() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SUBJECT\tWHO\tWHY")
+	for _, g := range rights {
+		why := g.why
+		for _, subject := range g.publish {
+			if !strings.HasPrefix(subject, "mr.") || subject == everything {
+				continue // of JetStream; a server may publish to all
+			}
+			who := []Role{RoleServer}
+			for _, r := range g.roles {
+				if r != RoleServer {
+					who = append(who, r)
+				}
+			}
+			if strings.HasPrefix(subject, apiPrefix) {
+				who = g.roles // servers ask for nothing
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", subject, listed(who), why)
+			why = ""
+		}
+	}
+	_ = w.Flush() // it goes into memory
+	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(b.String(), "")
+}
+
+func listed(roles []Role) string {
+	var names []string
+	for _, r := range roles {
+		names = append(names, string(r))
+	}
+	return strings.Join(names, ", ")
 }
 
 // wrapped quotes words and puts as many into a line as fit, with commas between.
@@ -85,19 +147,4 @@ func wrapped(words []string, width int) (lines []string) {
 // PasswordVariable is the variable in the environment of the NATS server that holds the user's password.
 func (u User) PasswordVariable() string {
 	return strings.ToUpper(strings.ReplaceAll(u.Name, "-", "_")) + "_PASSWORD"
-}
-
-// MarshalJSON implements [json.Marshaler]: the user with its rights.
-func (u User) MarshalJSON() ([]byte, error) {
-	r, err := u.Rights()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(struct {
-		User  string `json:"user"`
-		Role  Role   `json:"role"`
-		Node  string `json:"node,omitempty"`
-		Inbox string `json:"inbox_prefix"`
-		Rights
-	}{u.Name, u.Role, string(u.Node), u.inbox(), r})
 }

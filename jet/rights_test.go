@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,25 +20,42 @@ import (
 
 // strict is a server whose users have the rights of their roles.
 type strict struct {
-	t   *testing.T
+	t   testing.TB
 	url string
 }
 
-// newStrict starts one with a server called "s", a client "c" and a worker "w" of the node "w". Less takes rights
-// away from all of them.
-func newStrict(t *testing.T, less ...string) *strict {
+// newStrict starts one with a server called "s", an operator "c", a worker "w" of the node "w", a submitter "sub" and a viewer
+// "view". Less takes rights away from all but the server.
+func newStrict(t testing.TB, less ...string) *strict {
 	t.Helper()
-	users := []User{{Name: "s", Role: RoleServer}, {Name: "c", Role: RoleClient}, {Name: "w", Role: RoleWorker, Node: "w"}}
-	block := must(AccountsConfig(Account{Name: "A", Users: users}))(t)
+	return newStrictRealm(t, Realm{Name: "A"}, less...)
+}
+
+// strictRealm is the configuration of a realm with these users.
+func strictRealm(t testing.TB, r Realm) string {
+	t.Helper()
+	r.Users = []User{{Name: "s", Role: RoleServer}, {Name: "c", Role: RoleOperator}, {Name: "w", Role: RoleWorker, Node: "w"}, {Name: "sub", Role: RoleSubmitter}, {Name: "view", Role: RoleViewer}}
+	block := must(RealmConfig(r))(t)
+	for _, u := range r.Users {
+		block = strings.ReplaceAll(block, "$"+u.PasswordVariable(), u.Name)
+	}
+	return block
+}
+
+// newStrictRealm starts one with these users in a realm that is so.
+func newStrictRealm(t testing.TB, r Realm, less ...string) *strict {
+	t.Helper()
+	block := "accounts {\n" + strictRealm(t, r) + "}\n"
 	for _, subject := range less {
 		_, rest, _ := strings.Cut(block, `"c"`) // the server keeps it: it begins
 		if !strings.Contains(rest, fmt.Sprintf("%q", subject)) {
-			t.Fatalf("no client has the right %s", subject)
+			t.Fatalf("no operator has the right %s", subject)
 		}
+		// In the permissions, where it is one of a list, and not where an account imports it.
+		named := fmt.Sprintf(": %q", subject)
+		block = strings.ReplaceAll(block, named, ": {}")
 		block = strings.ReplaceAll(block, fmt.Sprintf("%q", subject), `"nothing"`)
-	}
-	for _, u := range users {
-		block = strings.ReplaceAll(block, "$"+u.PasswordVariable(), u.Name)
+		block = strings.ReplaceAll(block, ": {}", named)
 	}
 	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\n%s", t.TempDir(), block), make(chan string, 1)))(t)
 	ns.Start()
@@ -180,7 +198,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("a worker may not publish to %s", own)
 		}
 	}
-	for _, others := range []string{"mr.node.*", "$KV.MR_NODES.*", sweepSubject, "mr.files.>", "mr.api.>", "mr.admit", "mr.queue_state.*", ">", "mr.>", "$JS.API.>", "$KV.MR_JOBS.*"} {
+	for _, others := range []string{"mr.node.*", "$KV.MR_NODES.*", sweepSubject, "mr.files.>", "mr.api.>", "mr.admit.>", "mr.queue_state.*", ">", "mr.>", "$JS.API.>", "$KV.MR_DEFS.*", "mr.job.*", "mr.schedule.*", "mr.bundle.*", "mr.copies"} {
 		if slices.Contains(w, others) {
 			t.Errorf("a worker may publish to %s", others)
 		}
@@ -188,8 +206,9 @@ func TestRights(t *testing.T) {
 	if !slices.Contains(hears, "_INBOX_crawler-7.>") || slices.Contains(hears, "_INBOX.>") {
 		t.Errorf("a worker hears %v", hears)
 	}
-	if p, s := has(User{Name: "asks", Role: RoleAsks, Inbox: "_INBOX"}); !slices.Equal(p, []string{"mr.api.>"}) || !slices.Equal(s, []string{"_INBOX.>"}) {
-		t.Errorf("asks has %v and %v", p, s)
+	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.task.get", "mr.api.sue.server.health"}
+	if p, s := has(User{Name: "sue", Role: RoleSubmitter, Inbox: "_INBOX"}); !slices.Equal(p, want) || !slices.Equal(s, []string{"_INBOX.>"}) {
+		t.Errorf("a submitter has %v and %v", p, s)
 	}
 	for _, r := range Roles() {
 		u := User{Name: "x", Role: r}
@@ -210,9 +229,132 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []User{{Name: "x", Role: "root"}, {Name: "a b", Role: RoleClient}, {Role: RoleClient}, {Name: "x", Role: RoleWorker}, {Name: "x", Role: RoleClient, Node: "n"}, {Name: "x", Role: RoleWorker, Node: node.ID("a.b")}} {
+	for _, wrong := range []User{{Name: "x", Role: "root"}, {Name: "a b", Role: RoleOperator}, {Role: RoleOperator}, {Name: "scheduler", Role: RoleViewer}, {Name: "server", Role: RoleOperator}, {Name: "x", Role: RoleWorker}, {Name: "x", Role: RoleOperator, Node: "n"}, {Name: "x", Role: RoleWorker, Node: node.ID("a.b")}} {
 		if _, err := wrong.Rights(); err == nil {
 			t.Errorf("%+v has rights", wrong)
 		}
+	}
+}
+
+// What is decided in one place only servers write, and what operators say only they and servers. It is the NATS
+// server that refuses.
+func TestWhoMayWrite(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	all := map[string]string{} // who may publish there
+	for who, subjects := range map[string][]string{
+		"s": {
+			admitPrefix + "job.x", tickPrefix + "x", firePrefix + "x", duePrefix + "x", duePrefix + "default.5.x", firedSubject, copiesSubject,
+			apiPurge + LogStream, apiErase + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.UPDATE." + LogStream,
+			apiPurge + OutputStream, apiPurge + DataStream, apiPurge + StateStream, apiErase + OutputStream, apiPurge + FilesStream,
+			bucketSubject + DefsBucket + ".job.x",
+		},
+		"s c": {
+			jobPrefix + "x", schedPrefix + "x", cronPrefix + "x", bundlePrefix + "x", statePrefix + "x", deadPrefix + "7", sweepSubject, nodePrefix + "other", pingPrefix + "w",
+			bucketSubject + NodesBucket + ".other", apiErase + FilesStream,
+		},
+		"s w": {outputPrefix + "x", dataPrefix + "x", livePrefix + "x", checkpointPrefix + "x", ranPrefix + "x", leftPrefix + "x.1", logProbe},
+		"s c w": {
+			chainPrefix + "x", queuePrefix + "default.5.x", holdPrefix + "x", timerPrefix + "x", keyPrefix + "x", breakPrefix + "x", selectorPrefix + "x", laneWordPrefix + "q.5.1", nodePrefix + "w",
+			chunkPrefix + "x", versionPrefix + "x", hintPrefix + "w",
+		},
+		// A server may publish to all of mr.>, and asks for nothing.
+		"s sub":  {TaskSubmit.For("sub"), TaskCopy.For("sub"), TaskGet.For("sub")},
+		"s view": {TaskList.For("view"), NodeList.For("view"), TaskGet.For("view")},
+		"s c ":   {TaskSubmit.For("c"), NodeDrain.For("c"), TaskList.For("c")},
+		"s ":     {NodeDrain.For("sub"), TaskList.For("sub"), TaskSubmit.For("view"), TaskSubmit.For("w"), TaskSubmit.For("ada"), TaskCancel.For("sub")},
+	} {
+		for _, subject := range subjects {
+			all[subject] = strings.TrimSpace(who)
+		}
+	}
+	for _, user := range []string{"s", "c", "w", "sub", "view"} {
+		refused := make(chan string, len(all)+1)
+		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- deniedBy(err).Subject }))
+		for subject := range all {
+			if strings.HasPrefix(subject, "$JS.API.") && slices.Contains(strings.Fields(all[subject]), user) {
+				continue // it would be done
+			}
+			if err := nc.Publish(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const last = "nobody.may"
+		if err := nc.Publish(last, nil); err != nil {
+			t.Fatal(err)
+		}
+		denied := map[string]bool{}
+		for !denied[last] {
+			select {
+			case subject := <-refused:
+				denied[subject] = true
+			case <-within(t).Done():
+				t.Fatal("the server does not say what it refuses")
+			}
+		}
+		for subject, who := range all {
+			if denied[subject] == slices.Contains(strings.Fields(who), user) {
+				t.Errorf("%s: refused to %s: %t, and these may: %s", subject, user, denied[subject], who)
+			}
+		}
+	}
+}
+
+// What the service can be asked for is for one of three, and each name that asks is one.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	all := Verbs(Reading, Submitting, Operating)
+	for i, v := range all {
+		if noun, verb, ok := strings.Cut(string(v), "."); !ok || noun == "" || verb == "" || strings.Contains(verb, ".") || slices.Contains(all[:i], v) || v.Access() == "" {
+			t.Errorf("%q is no noun and verb, or is there twice", v)
+		}
+		if caller, err := CallerOf(v.For("ada")); caller != "ada" || err != nil {
+			t.Errorf("%s asks %q, %v", v.For("ada"), caller, err)
+		}
+	}
+	if Verb("task.sumbit").Access() != "" {
+		t.Error("a verb that is not there is for something")
+	}
+	for subject, want := range map[string]string{
+		"mr.api.task.submit": "does not say who asks", "mr.api.health": "does not say who asks", "mr.api.a.b.task.submit": "does not say who asks", "mr.task.a.b.c": "does not say who asks",
+		"mr.api.-a.task.get": "want 1 to 64", "mr.api.a@b.task.get": "want 1 to 64", "mr.api.*.task.get": "want 1 to 64", "mr.api.scheduler.task.get": "no user has it", "mr.api.server.task.get": "no user has it", "mr.api.worker.task.get": "no user has it",
+	} {
+		if _, err := CallerOf(subject); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	for name, want := range map[string]string{"ada": "ada", "ada@example.org": "ada_example_org", "-x": "_x", "": "", "scheduler": "", "é": "__", strings.Repeat("a", 70): strings.Repeat("a", 64)} {
+		if got := callerNamed(name); got != want {
+			t.Errorf("%q asks as %q, want %q", name, got, want)
+		}
+	}
+	for reply, want := range map[string]bool{"_INBOX.x": true, "_INBOX_ada.x": true, "mine": true, "": false, "$JS.API.STREAM.PURGE.MR_LOG": false, "mr.admit.job.x": false, "$SRV.PING": false} {
+		if Answerable(reply) != want {
+			t.Errorf("%s: answerable is %t", reply, !want)
+		}
+	}
+}
+
+// A connection asks under the name of its NATS user.
+func TestCallerOn(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	withPassword := srv.dial("w")
+	inURL := connect(t, strings.Replace(srv.url, "nats://", "nats://w:w@", 1), nats.CustomInboxPrefix(DefaultInbox("w")))
+	for what, nc := range map[string]*nats.Conn{"password": withPassword, "address": inURL} {
+		if got := callerOn(nc); got != "w" {
+			t.Errorf("%s: asks as %q", what, got)
+		}
+	}
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"name":"grace.h","sub":"UABC"}`))
+	named := &nats.Conn{Opts: nats.Options{User: "x", UserJWT: func() (string, error) { return "h." + claims + ".s", nil }}}
+	if got := callerOn(named); got != "grace_h" {
+		t.Errorf("a JWT asks as %q", got)
+	}
+	if got := callerOn(&nats.Conn{Opts: nats.Options{Nkey: "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"}}); got != "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4" {
+		t.Errorf("an nkey asks as %q", got)
+	}
+	if got := callerOn(&nats.Conn{}); ValidCaller(got) != nil {
+		t.Errorf("one without a name asks as %q", got)
 	}
 }

@@ -12,63 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/schedule"
 )
-
-// ArmSchedule has the server fire a tick of a schedule [schedule.Ahead] of when it is due, within
-// 0.3 s and never before that, so that schedulers have read what they need when it is. A schedule
-// has one timer: with replace it is set anew, without it one that is there stays.
-func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error {
-	at := t.Due.Add(-schedule.Ahead).UTC()
-	f := &events.Fact{
-		// A tick that fires twice is the same fact.
-		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
-		Event: task.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
-	}
-	body, err := events.Encode(nil, f)
-	if err != nil {
-		return err
-	}
-	m := &nats.Msg{Subject: cronPrefix + name, Data: body, Header: nats.Header{
-		events.TypeHeader:    {string(f.Type)},
-		scheduleHeader:       {"@at " + at.Format(time.RFC3339Nano)},
-		scheduleTargetHeader: {firePrefix + name},
-	}}
-	if !replace {
-		m.Header[expectedHeader] = []string{"0"}
-	}
-	for {
-		_, err := s.publish(ctx, m)
-		switch {
-		case err == nil, errors.Is(err, events.ErrConflict): // there is one
-			return nil
-		case errors.Is(err, events.ErrUnknown) && ctx.Err() == nil: // one timer is left however often it is set
-		default:
-			return fmt.Errorf("set the timer of schedule %s: %w", name, err)
-		}
-	}
-}
-
-// DisarmSchedule removes the timer of a schedule.
-func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
-	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(cronPrefix+name)); err != nil {
-		return fmt.Errorf("remove the timer of schedule %s: %w", name, err)
-	}
-	return nil
-}
-
-// ArmedSchedules are the names of the schedules that have a timer.
-func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
-	info, err := s.log.Info(ctx, jetstream.WithSubjectFilter(cronPrefix+">"))
-	if err != nil {
-		return nil, fmt.Errorf("list the timers of schedules: %w", err)
-	}
-	armed := make(map[string]bool, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
-		armed[subject[len(cronPrefix):]] = true
-	}
-	return armed, nil
-}
 
 // LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
@@ -80,29 +24,42 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 // replica answers, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
+	err := s.lastOn(ctx, LogStream, tickPrefix, names, func(name string, m *nats.Msg) error {
+		seq, err := sequenceOf(m)
+		if err != nil {
+			return err
+		}
+		stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+		if err != nil {
+			return fmt.Errorf("a message without a time: %w", err)
+		}
+		last[name] = recordOf(tickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
+	}
+	return last, nil
+}
+
+// lastOn reads the last message of the subject of each name, those that have none left out.
+func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []string, read func(name string, m *nats.Msg) error) error {
 	for some := range slices.Chunk(names, maxBatch) {
 		subjects := make([]string, len(some))
 		for i, name := range some {
-			subjects[i] = tickPrefix + name
+			subjects[i] = prefix + name
 		}
-		found, err := s.batchGet(ctx, LogStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.batchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
-			return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
+			return err
 		}
 		for _, m := range found {
-			seq, err := sequenceOf(m)
-			if err != nil {
-				return nil, err
+			if err := read(added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
+				return err
 			}
-			stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
-			if err != nil {
-				return nil, fmt.Errorf("a message without a time: %w", err)
-			}
-			subject := added(m, jetstream.SubjectHeader)
-			last[subject[len(tickPrefix):]] = recordOf(subject, seq, stored, m.Data)
 		}
 	}
-	return last, nil
+	return nil
 }
 
 // LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
@@ -175,7 +132,7 @@ const (
 // is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	_, err := o.serve(ctx, &source{lane: task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}}, fireConsumer, s.ensureFires)
+	_, err := o.serve(ctx, &source{lane: task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}, pace: readerPace}, fireConsumer, s.ensureFires)
 	if err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)

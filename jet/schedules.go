@@ -6,11 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
 	"millrace/task"
@@ -20,68 +16,82 @@ import (
 // ErrNoSchedule means that no schedule has this name.
 var ErrNoSchedule = errors.New("no such schedule")
 
-// ErrBadSchedule means that what lies under a schedule's name is no schedule;
-// somebody has put it there by other means.
+// ErrBadSchedule means that what the log has under a schedule's name is no schedule;
+// somebody has published it by other means.
 var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew")
 
+var schedules = genre{
+	noun: "schedule", prefix: schedPrefix, none: ErrNoSchedule, bad: ErrBadSchedule,
+	about: func(f *events.Fact, name string) { f.Schedule = name },
+	check: func(name string, text []byte) error { _, err := schedule.Read(name, text); return err },
+}
+
 // PutSchedule stores a definition under its name, on behalf of actor, and returns its
-// revision. An equal one is left as it is, and a paused one stays paused. The timer is set
-// and the change told in the log; if that fails, storing the same again does it, or
-// the scheduler's sweep.
+// revision. An equal one is left as it is, and a paused one stays paused. The timer is set then; if that
+// fails, the scheduler's sweep does it. The error wraps [task.ErrLongDefinition] if the definition is too long, and
+// [ErrChanged] if somebody else has changed it at the same moment.
 func (s *Store) PutSchedule(ctx context.Context, d schedule.Definition, actor string) (revision uint64, changed bool, err error) {
 	if err := d.Validate(); err != nil {
 		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 	}
-	return s.changeSchedule(ctx, d.Name, actor, func(was *schedule.Definition, now time.Time) (*schedule.Definition, error) {
-		d.Anchor, d.Since, d.Paused = now, now, nil
+	return s.amendSchedule(ctx, d.Name, actor, false, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
+		next := d
+		next.Anchor, next.Since, next.Paused = now, now, nil
 		if was != nil {
-			d.Anchor, d.Paused = was.Anchor, was.Paused
-			same := d
+			next.Anchor, next.Paused = was.Anchor, was.Paused
+			same := next
 			if same.Since = was.Since; equal(&same, was) {
-				return was, nil
+				return was, nil, nil
 			}
 		}
-		return &d, nil
+		return &next, func(e task.Edition) task.DefinitionEvent { return task.ScheduleApplied{Edition: e} }, nil
 	})
 }
 
 // PauseSchedule keeps a schedule from firing. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
-	_, changed, err = s.changeSchedule(ctx, name, actor, func(was *schedule.Definition, now time.Time) (*schedule.Definition, error) {
+	_, changed, err = s.amendSchedule(ctx, name, actor, true, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused != nil {
-			return was, noSchedule(was, name)
+			return was, nil, noSchedule(was, name)
 		}
 		d := *was
 		d.Paused = &schedule.Pause{At: now, Actor: actor, Reason: reason}
-		return &d, nil
+		return &d, func(e task.Edition) task.DefinitionEvent { return task.SchedulePaused{Edition: e, Reason: reason} }, nil
 	})
 	return changed, err
 }
 
 // ResumeSchedule lets a schedule fire again, from now on. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
-	_, changed, err = s.changeSchedule(ctx, name, actor, func(was *schedule.Definition, now time.Time) (*schedule.Definition, error) {
+	_, changed, err = s.amendSchedule(ctx, name, actor, true, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused == nil {
-			return was, noSchedule(was, name)
+			return was, nil, noSchedule(was, name)
 		}
 		d := *was
 		d.Paused, d.Since = nil, now
-		return &d, nil
+		return &d, func(e task.Edition) task.DefinitionEvent { return task.ScheduleResumed{Edition: e, Reason: reason} }, nil
 	})
 	return changed, err
 }
 
 // RemoveSchedule removes a definition; its tasks stay. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
-	_, _, err := s.changeSchedule(ctx, name, actor, func(was *schedule.Definition, _ time.Time) (*schedule.Definition, error) {
-		return nil, noSchedule(was, name)
+	_, _, err := s.amend(ctx, &schedules, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if !was.Exists() {
+			return nil, schedules.absent(name)
+		}
+		next, err := was.Next(nil)
+		return task.ScheduleRemoved{Revision: next.Revision}, err
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.DisarmSchedule(ctx, name)
 }
 
 func noSchedule(was *schedule.Definition, name string) error {
 	if was == nil {
-		return &Absent{ErrNoSchedule, name}
+		return schedules.absent(name)
 	}
 	return nil
 }
@@ -92,230 +102,96 @@ func equal(a, b *schedule.Definition) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// changeSchedule replaces a definition by what change makes of it, nil to remove it. A
-// definition that cannot be read counts as none.
-func (s *Store) changeSchedule(ctx context.Context, name, actor string, change func(was *schedule.Definition, now time.Time) (*schedule.Definition, error)) (revision uint64, changed bool, err error) {
-	if err := task.ValidName("schedule", name); err != nil {
-		return 0, false, err
-	}
-	for {
-		d, err := s.defined(ctx, SchedulesBucket, name)
-		if err == nil {
-			_, err = s.settleSchedule(ctx, d) // so that no change is left out in the log
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("read schedule %s: %w", name, err)
-		}
+// eventOf makes the event of an edition.
+type eventOf func(task.Edition) task.DefinitionEvent
+
+// amendSchedule replaces a definition by what change makes of it, and sets its timer. A definition that cannot be read
+// counts as none. The timer comes last: whoever dies before it leaves a schedule without one, or with that of an earlier
+// revision, and the scheduler's sweep finds both.
+func (s *Store) amendSchedule(ctx context.Context, name, actor string, again bool,
+	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, &schedules, name, actor, again, func(d *defined, now time.Time) (task.DefinitionEvent, error) {
 		var was *schedule.Definition
-		if stored, err := storedSchedule(d); err == nil {
+		if stored, err := storedSchedule(d, nil); err == nil {
 			was = &stored.Definition
 		}
-		now := s.Now().UTC()
-		becomes, err := change(was, now)
+		becomes, event, err := change(was, now)
+		if err != nil || event == nil {
+			return nil, err
+		}
+		text, err := json.Marshal(becomes)
 		if err != nil {
-			return 0, false, err
+			return nil, err
 		}
-		if becomes != nil && becomes == was {
-			return d.revision, false, nil
-		}
-		next := definition{bucket: SchedulesBucket, name: name, actor: actor, removed: becomes == nil}
-		if becomes != nil {
-			if next.body, err = json.Marshal(becomes); err != nil {
-				return 0, false, fmt.Errorf("schedule %s: %w", name, err)
-			}
-		}
-		next, err = s.define(ctx, next, d.revision)
-		if errors.Is(err, events.ErrConflict) {
-			continue // somebody else was faster
-		}
-		if err == nil {
-			_, err = s.settleSchedule(ctx, next)
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("store schedule %s: %w", name, err)
-		}
-		return next.revision, true, nil
+		next, err := d.Next(text)
+		return event(next), err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store schedule %s: %w", name, err)
 	}
+	if changed {
+		if err := s.timeSchedule(ctx, &is); err != nil {
+			return is.Revision, true, fmt.Errorf("schedule %s is stored, and a server will set its timer: %w", name, err)
+		}
+	}
+	return is.Revision, changed, nil
 }
 
-// storedSchedule reads a definition. The error wraps [ErrNoSchedule] or [ErrBadSchedule].
-func storedSchedule(d definition) (schedule.Stored, error) {
-	s := schedule.Stored{Revision: d.revision, Changed: d.stored}
-	if d.revision == 0 || d.removed {
-		return s, &Absent{ErrNoSchedule, d.name}
+// timeSchedule sets the timer of a definition that was just stored, or removes it if nothing is to fire.
+func (s *Store) timeSchedule(ctx context.Context, is *defined) error {
+	stored, err := storedSchedule(is, nil)
+	if err != nil || stored.Paused != nil {
+		return errors.Join(err, s.DisarmSchedule(ctx, is.name))
 	}
-	err := json.Unmarshal(d.body, &s.Definition)
-	if err == nil && s.Name != d.name {
-		err = fmt.Errorf("it calls itself %q", s.Name)
-	}
-	if err == nil {
-		err = s.Validate()
-	}
+	plan, err := stored.Plan()
 	if err != nil {
-		return s, fmt.Errorf("schedule %s, revision %d, cannot be read: %w: %w", d.name, d.revision, ErrBadSchedule, err)
+		return err
 	}
-	return s, nil
+	if tick, ok := plan.Next(stored.Since); ok {
+		return s.ArmSchedule(ctx, is.name, is.Revision, tick, true)
+	}
+	return s.DisarmSchedule(ctx, is.name)
 }
 
-// settleSchedule makes durable what follows from a change of a definition: first its
-// timer, then the fact, so that who finds the fact knows of the timer. It
-// returns whether anything was missing.
-func (s *Store) settleSchedule(ctx context.Context, d definition) (bool, error) {
-	if d.revision == 0 {
-		return false, nil
-	}
-	last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": schedPrefix + d.name})
+func storedSchedule(d *defined, err error) (schedule.Stored, error) {
+	stored := schedule.Stored{Revision: d.Revision, Changed: d.Changed}
 	if err != nil {
-		return false, err
+		return stored, fmt.Errorf("read schedule %s: %w", d.name, err)
 	}
-	if revisionOf(&last) >= d.revision {
-		return false, nil
+	if err := schedules.readable(d); err != nil {
+		return stored, err
 	}
-	f := &events.Fact{ID: events.NewID(d.stored), At: d.stored, Schedule: d.name, Actor: d.actor}
-	stored, err := storedSchedule(d)
-	_, wasPaused := last.Fact.Event.(task.SchedulePaused)
-	switch {
-	case errors.Is(err, ErrNoSchedule):
-		f.Event = task.ScheduleRemoved{Revision: d.revision}
-		err = s.DisarmSchedule(ctx, d.name)
-	case err != nil: // somebody else's; there is nothing to set a timer by
-		f.Event = task.ScheduleApplied{Revision: d.revision, Digest: d.digest()}
-		err = s.DisarmSchedule(ctx, d.name)
-	case stored.Paused != nil:
-		f.Event = task.SchedulePaused{Revision: d.revision, Reason: stored.Paused.Reason}
-		err = s.DisarmSchedule(ctx, d.name)
-	default:
-		f.Event = task.ScheduleApplied{Revision: d.revision, Digest: d.digest()}
-		if wasPaused {
-			f.Event = task.ScheduleResumed{Revision: d.revision}
-		}
-		var plan *schedule.Plan
-		if plan, err = stored.Plan(); err != nil {
-			break
-		}
-		if tick, ok := plan.Next(stored.Since); ok {
-			err = s.ArmSchedule(ctx, d.name, d.revision, tick, true)
-		} else {
-			err = s.DisarmSchedule(ctx, d.name)
-		}
-	}
-	if err != nil {
-		return false, err
-	}
-	return s.tell(ctx, f, d.revision)
+	stored.Definition, err = schedule.Read(d.name, d.Text)
+	return stored, err
 }
 
 // Schedule returns a definition. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
-	if err := task.ValidName("schedule", name); err != nil {
-		return schedule.Stored{}, err
-	}
-	d, err := s.defined(ctx, SchedulesBucket, name)
-	if err != nil {
-		return schedule.Stored{}, fmt.Errorf("read schedule %s: %w", name, err)
-	}
-	return storedSchedule(d)
+	d, _, err := s.latest(ctx, &schedules, name)
+	return storedSchedule(&d, err)
 }
 
 // Schedules returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Schedules(ctx context.Context) ([]schedule.Stored, error) {
-	definitions, err := s.allDefined(ctx, SchedulesBucket)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	var all []schedule.Stored
-	var errs []error
-	for _, d := range definitions {
-		stored, err := storedSchedule(d)
-		switch {
-		case errors.Is(err, ErrNoSchedule):
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			all = append(all, stored)
-		}
-	}
-	return all, errors.Join(errs...)
+	return present(ctx, s, &schedules, storedSchedule)
 }
 
-// allDefined reads the latest revision of every key of a bucket of definitions, by name;
-// also of those that were removed.
-func (s *Store) allDefined(ctx context.Context, bucket string) ([]definition, error) {
-	stream, err := s.js.Stream(ctx, "KV_"+bucket)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil // a log of an earlier version
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description: "Millrace: lists definitions", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-		FilterSubject: keySubject(bucket, ">"), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name) // else the server removes it after a minute
-	}()
-	var all []definition
-	for left := int(c.CachedInfo().NumPending); left > 0; {
-		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(readTry))
-		if err != nil {
-			return nil, err
+// ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
+// this reaches: all that was acknowledged before the call is among them. If it cannot be told
+// which there are, all is true, and any may have changed.
+func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, &schedules, after)
+	for i := range found {
+		c := schedule.Change{Name: found[i].name}
+		if stored, err := storedSchedule(&found[i], nil); err == nil {
+			c.Now = &stored
 		}
-		n := 0
-		for m := range batch.Messages() {
-			n++
-			meta, err := m.Metadata()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, definition{
-				bucket: bucket, name: strings.TrimPrefix(m.Subject(), keySubject(bucket, "")), body: m.Data(), revision: meta.Sequence.Stream,
-				stored: meta.Timestamp, actor: m.Headers().Get(actorHeader), removed: m.Headers().Get(kvOperationHeader) != "",
-			})
-		}
-		if err := batch.Error(); err != nil {
-			return nil, err
-		}
-		if n == 0 { // changed meanwhile
-			break
-		}
-		left -= n
+		changed = append(changed, c)
 	}
-	slices.SortFunc(all, func(a, b definition) int { return strings.Compare(a.name, b.name) })
-	return all, nil
+	return changed, all, reached, err
 }
 
 // ScheduleFacts returns what the log tells of changes of a schedule's definition, in order.
 func (s *Store) ScheduleFacts(ctx context.Context, name string) ([]events.Record, error) {
-	if err := task.ValidName("schedule", name); err != nil {
-		return nil, err
-	}
-	return s.readSubject(ctx, schedPrefix+name, 0)
-}
-
-// TellSchedules sets the timers and records the facts of changes of definitions that were made
-// before a time and of which nobody has told. It returns how many there were.
-func (s *Store) TellSchedules(ctx context.Context, before time.Time) (int, error) {
-	definitions, err := s.allDefined(ctx, SchedulesBucket)
-	if err != nil {
-		return 0, fmt.Errorf("compare schedules with the log: %w", err)
-	}
-	told := 0
-	var errs []error
-	for _, d := range definitions {
-		if !d.stored.Before(before) || task.ValidName("schedule", d.name) != nil {
-			continue
-		}
-		missing, err := s.settleSchedule(ctx, d)
-		if missing {
-			told++
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("compare schedule %s with the log: %w", d.name, err))
-		}
-	}
-	return told, errors.Join(errs...)
+	return s.definitionFacts(ctx, &schedules, name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -22,11 +23,6 @@ import (
 const (
 	declareAgain = 10 * time.Minute // after that a writer looks whether it is still there
 	declareTouch = time.Hour        // a declaration older than that is written anew
-)
-
-const (
-	selectorPrefix = "$KV." + SelectorsBucket + "."
-	selectorStream = "KV_" + SelectorsBucket
 )
 
 // declared remembers which routes of selectors this process has declared lately, so
@@ -66,72 +62,115 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 	if s.declared.lately(route) {
 		return nil
 	}
-	key := route[1:]
-	kv, err := s.selectorBucket(ctx)
-	if err != nil {
-		return err
-	}
 	last, err := s.Last(ctx)
 	if err != nil {
 		return err
 	}
 	d.From, d.At = last+1, s.Now().UTC()
-	for {
-		now, err := kv.Get(ctx, key)
-		var body []byte
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		said, err := s.sayDeclaration(ctx, d)
 		switch {
-		case errors.Is(err, jetstream.ErrKeyNotFound):
-			if body, err = json.Marshal(d); err == nil {
-				_, err = kv.Create(ctx, key, body)
-			}
-		case err == nil:
-			var is task.Declaration
-			if json.Unmarshal(now.Value(), &is) == nil && is.Route() == route {
-				if s.Now().Sub(is.At) < declareTouch {
-					s.declared.note(route)
-					return nil
-				}
-				d.From = is.From
-			}
-			if body, err = json.Marshal(d); err == nil {
-				_, err = kv.Update(ctx, key, body, now.Revision())
-			}
-		}
-		switch {
-		case err == nil:
+		case said:
 			s.declared.note(route)
 			return nil
-		case fasterThan(err):
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Millisecond): // for a replica that lags
-				continue
-			}
+		case !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil:
+			return fmt.Errorf("declare what %s stands for: %w", route, err)
 		}
-		if answers(err, codeStoreFailed) && strings.Contains(err.Error(), "maximum messages exceeded") {
-			return fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause): // somebody else has said it, or something else, or we have
 		}
-		return fmt.Errorf("declare what %s stands for: %w", route, err)
 	}
+}
+
+// sayDeclaration stores a declaration unless it is there. Where somebody else was faster, the error wraps [events.ErrConflict].
+func (s *Store) sayDeclaration(ctx context.Context, d task.Declaration) (said bool, err error) {
+	subject := selectorPrefix + d.Route()[1:]
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": subject})
+	if err != nil {
+		return false, err
+	}
+	header := nats.Header{}
+	var is task.Declaration
+	switch {
+	case !found:
+		err = s.roomForSelector(ctx, header)
+	case json.Unmarshal(m.Data, &is) != nil || is.Route() != d.Route(): // somebody else's
+		header.Set(expectedHeader, strconv.FormatUint(m.Seq, 10))
+	case s.Now().Sub(is.At) < declareTouch:
+		return true, nil
+	default:
+		d.From = is.From
+		header.Set(expectedHeader, strconv.FormatUint(m.Seq, 10))
+	}
+	if err != nil {
+		return false, err
+	}
+	body, err := json.Marshal(d)
+	if err != nil {
+		return false, err
+	}
+	_, err = s.pub.publish(ctx, &nats.Msg{Subject: subject, Data: body, Header: header})
+	if says(err, codeWriteInFlight) || says(err, codeSameInFlight) {
+		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
+	}
+	return err == nil, err
+}
+
+// roomForSelector lets one more be declared if that is not too many, provided that nobody declares anything meanwhile: all
+// that are declared are one chain for this, so any number of writers stay within the bound.
+func (s *Store) roomForSelector(ctx context.Context, header nats.Header) error {
+	last, _, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": selectorPrefix + "*"})
+	if err != nil {
+		return err
+	}
+	stream, err := s.js.Stream(ctx, StateStream)
+	if err != nil {
+		return err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(selectorPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	most, err := strconv.Atoi(info.Config.Metadata[metaSelectors])
+	if err != nil {
+		most = defaultSelectors
+	}
+	if len(info.State.Subjects) >= most {
+		return fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
+	}
+	header.Set(expectedHeader, strconv.FormatUint(last.Seq, 10))
+	header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, selectorPrefix+"*")
+	return nil
 }
 
 // ErrManySelectors refuses a task whose labels nobody has asked for yet, while as many kinds of nodes are asked for as may be.
 var ErrManySelectors = errors.New("too many kinds of nodes are asked for")
 
+// metaSelectors is the key of the metadata by which MR_STATE tells writers how many selectors may be declared at once, and
+// defaultSelectors how many that is where no server has said it.
+const (
+	metaSelectors    = "millrace.max_selectors"
+	defaultSelectors = 1000
+)
+
 // BoundSelectors sets how many selectors may be declared at once. Those that are there stay. It waits for a
 // cluster that elects its leaders as opening a store does.
 func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 	err := newFormer(s.nc, s.patience).do(ctx, func(ctx context.Context) error {
-		bucket, err := s.js.Stream(ctx, selectorStream)
+		stream, err := s.js.Stream(ctx, StateStream)
 		if err != nil {
 			return err
 		}
-		cfg := bucket.CachedInfo().Config
-		if cfg.MaxMsgs == int64(most) {
+		cfg := stream.CachedInfo().Config
+		if cfg.Metadata[metaSelectors] == strconv.Itoa(most) {
 			return nil
 		}
-		// The server counts: a key that is there already may be written anew, another one is refused.
-		cfg.MaxMsgs, cfg.Discard = int64(most), jetstream.DiscardNew
+		cfg.Metadata = maps.Clone(cfg.Metadata)
+		if cfg.Metadata == nil { // made by hand
+			cfg.Metadata = map[string]string{}
+		}
+		cfg.Metadata[metaSelectors] = strconv.Itoa(most)
 		_, err = s.js.UpdateStream(ctx, cfg)
 		return err
 	})
@@ -141,26 +180,12 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 	return nil
 }
 
-// fasterThan tells whether a write of a key failed because of somebody else's.
-func fasterThan(err error) bool {
-	return errors.Is(err, jetstream.ErrKeyExists) || answers(err, codeWriteInFlight)
-}
-
-// selectorBucket is the bucket of declarations. A server of an earlier version has not made it.
-func (s *Store) selectorBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := s.js.KeyValue(ctx, SelectorsBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fmt.Errorf("bucket %s: start `millrace server` of this version once, which makes it: %w", SelectorsBucket, err)
-	}
-	return kv, err
-}
-
 // Declared lists what is declared. A replica that lags may answer; it is empty
-// where no server of this version has been yet.
+// where no server has been yet.
 func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 	var all []task.Declaration
 	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, selectorStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + ">"})
+		found, err := s.batchGet(ctx, StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + "*"})
 		if err != nil {
 			if errors.Is(err, events.ErrNoStream) || errors.Is(err, nats.ErrNoResponders) {
 				return nil, nil
@@ -186,7 +211,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 // OnDeclared calls heard with what is declared, until stop is called. That may be before a
 // reader finds it. Words can be lost; look at all of them now and then as well.
 func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(selectorPrefix+">", func(m *nats.Msg) {
+	sub, err := s.nc.Subscribe(selectorPrefix+"*", func(m *nats.Msg) {
 		if d, ok := declaration(m.Subject, m); ok {
 			heard(d)
 		}
@@ -197,9 +222,9 @@ func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
-// declaration reads a message of the bucket; false if it says that one was removed, or is none of ours.
+// declaration reads a declaration; false if it is none of ours.
 func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
-	ok = m.Header.Get("KV-Operation") == "" && json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
+	ok = json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
 	return d, ok && selectorPrefix+d.Route()[1:] == subject
 }
 
@@ -207,20 +232,17 @@ func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
 // somebody has declared it anew since, it stays.
 func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 	route := d.Route()
-	kv, err := s.selectorBucket(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := kv.Get(ctx, route[1:])
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	subject := selectorPrefix + route[1:]
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": subject})
+	if err == nil && !found {
 		return nil
 	}
 	var is task.Declaration
-	if err == nil && (json.Unmarshal(now.Value(), &is) != nil || !is.At.Equal(d.At)) {
+	if err == nil && (json.Unmarshal(m.Data, &is) != nil || !is.At.Equal(d.At)) {
 		return nil
 	}
-	if err == nil { // without a mark of that: nobody reads it, and there would be one for each route for ever
-		err = s.dropUpTo(ctx, selectorStream, selectorPrefix+route[1:], now.Revision())
+	if err == nil {
+		err = s.dropUpTo(ctx, StateStream, subject, m.Seq)
 	}
 	if err == nil {
 		err = s.deleteLanes(ctx, route)
@@ -232,7 +254,7 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 }
 
 func (s *Store) deleteLanes(ctx context.Context, route string) error {
-	lanes, err := s.lanesToServe(ctx, []string{route})
+	lanes, err := s.lanesOf(ctx, route)
 	for _, l := range lanes {
 		if e := s.log.DeleteConsumer(ctx, laneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 			err = errors.Join(err, e)
@@ -247,7 +269,7 @@ func (s *Store) deleteLanes(ctx context.Context, route string) error {
 
 // selectorOf is what a selector's route stands for. False means that nobody has declared it.
 func (s *Store) selectorOf(ctx context.Context, route string) (d task.Declaration, known bool, err error) {
-	m, found, err := s.leaderGetFrom(ctx, selectorStream, map[string]any{"last_by_subj": selectorPrefix + strings.TrimPrefix(route, "~")})
+	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": selectorPrefix + strings.TrimPrefix(route, "~")})
 	if err != nil || !found || json.Unmarshal(m.Data, &d) != nil || d.Route() != route {
 		return task.Declaration{}, false, err
 	}

@@ -3,9 +3,13 @@ package jet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/task"
@@ -189,4 +193,36 @@ func TestLanesOfSelectors(t *testing.T) {
 		}
 	}
 	settled(t, o)
+}
+
+// However many declare at the same moment, no more are taken than may be.
+func TestSelectorsAreBoundedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	const most, writers, each = 10, 8, 4
+	if err := s.BoundSelectors(within(t), most); err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	var refused atomic.Int32
+	for w := range writers {
+		g.Go(func() error {
+			for i := range each {
+				e := selectorWork(t, fmt.Sprintf("label-%d-%d", w, i))
+				switch err := s.declareFor(t.Context(), &e.Work); {
+				case errors.Is(err, ErrManySelectors):
+					refused.Add(1)
+				case err != nil:
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if all := must(s.Declared(within(t)))(t); len(all) != most || refused.Load() != writers*each-most {
+		t.Errorf("%d were declared and %d refused, want %d and %d", len(all), refused.Load(), most, writers*each-most)
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events"
 	"millrace/task"
 )
 
@@ -19,14 +18,13 @@ type source struct {
 	lane task.Lane
 	home string    // the queue whose limit holds for it: its own, or that of its selector; "" for a node's own route
 	own  *ownRoute // nil for lanes that others serve, too
+	pace pace      // of requests there
 	pull *puller   // waits there
-	ask  *asker    // asks for what is there
+	ask  *asker    // asks for what is there; nil for a node's own route
 	// empty is whether it had nothing when that was last known, until again, when it is to be asked
 	// all the same. Guarded by offers.mu.
 	empty bool
 	again time.Time
-	// kept are offers that came before the lane had its turn. Guarded by offers.mu.
-	kept []*events.Offer
 	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
 	metered bool
 	rate    task.QueueRate // of its queue. Guarded by offers.mu.
@@ -50,12 +48,12 @@ func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
 		}
 		home = d.Queue
 	}
-	return o.serve(ctx, &source{lane: l, home: home}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) })
+	return o.serve(ctx, &source{lane: l, home: home, pace: workerPace}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) })
 }
 
-// serveOwn serves a lane of the node's own route.
-func (o *offers) serveOwn(ctx context.Context, r *ownRoute) (*source, error) {
-	return o.serve(ctx, &source{lane: r.lane, own: r}, laneConsumer(r.lane), r.ensure)
+// serveOwn serves the node's own route.
+func (o *offers) serveOwn(ctx context.Context) (*source, error) {
+	return o.serve(ctx, &source{lane: o.own.lane, own: o.own, pace: workerPace}, nodeConsumer(o.own.node), o.own.ensure)
 }
 
 // serve begins to pull from the consumer of a source, which ensure makes.
@@ -79,16 +77,20 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	// Before anything can come: what comes first may be here before newPuller has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := newPuller(o.store.nc, LogStream, name, pullAtOnce, take, revive)
+	if src.own != nil {
+		take = func(m *nats.Msg) bool { <-pulled; return o.takeOwn(m) }
+	}
+	p, err := newPuller(o.store.nc, LogStream, name, src.pace, pullAtOnce, take, revive)
 	if err != nil {
 		return nil, err
 	}
 	src.pull = p
 	if src.own != nil {
 		src.own.pull = p
+	} else {
+		src.ask = &asker{nc: o.store.nc, subject: p.subject,
+			take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }, gone: p.gone}
 	}
-	src.ask = &asker{nc: o.store.nc, subject: p.subject,
-		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }, gone: p.gone}
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	src.rate = o.rates[src.home]
@@ -102,7 +104,6 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 		p.returned = func() {
 			o.interrupted("the connection came back")
 			o.lookAgain()
-			signal(o.back)
 			o.askAgain()
 		}
 		p.mu.Unlock()
@@ -128,7 +129,6 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 				unheard(heard)
 				continue
 			}
-			o.lookAgain() // it may have other lanes
 		}
 		kept[queue] = heard
 	}
@@ -139,6 +139,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		}
 	}
 	o.more = kept
+	o.lookAgain() // they may have other lanes, and one that was removed may be used again
 	return errors.Join(errs...)
 }
 
@@ -166,21 +167,19 @@ func (o *offers) drop(src *source) {
 	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
 	o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(p *puller) bool { return p == src.pull })
 	do := o.remeter()
-	beside := o.beside
 	o.mu.Unlock()
 	do()
 	o.bare(src, false) // whoever asks there asks elsewhere
-	if beside != nil {
-		o.bare(beside, false) // nobody asks there any more
-	}
 	src.ask.close()
 	src.pull.drain()
-	o.giveBack(src)
 }
 
 // lanesEvery is how often a worker looks whether a queue of its own has got another
 // lane of which it was not told.
-const lanesEvery = 10 * time.Second
+const lanesEvery = time.Minute
+
+// lookAfter is how long after a look that failed it looks again.
+const lookAfter = time.Second
 
 // firstLook is how long the first look may take before a worker begins all the same.
 const firstLook = time.Second
@@ -228,7 +227,9 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			case <-tick.C:
 			}
 			ctx, cancel := context.WithTimeout(looking, readTimeout)
-			_ = o.findLanes(ctx) // it looks again
+			if o.findLanes(ctx) != nil {
+				time.AfterFunc(lookAfter, o.lookAgain) // what was said may not come again for a minute
+			}
 			cancel()
 		}
 	})
@@ -254,7 +255,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 		return err
 	}
 	o.dropRemoved()
-	lanes, err := o.store.lanesToServe(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more)))
+	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
 	if err != nil {
 		return err
 	}

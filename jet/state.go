@@ -26,8 +26,8 @@ const (
 func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        StateStream,
-		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used",
-		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*", laneWordPrefix + "*.*.*"},
+		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
+		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*", laneWordPrefix + "*.*.*", selectorPrefix + "*"},
 		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
@@ -69,7 +69,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
 		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, events.ErrNoStream),
-			says(err, codeWriteInFlight), says(err, codeSameInFlight), says(err, codeNoSuchStream):
+			says(err, codeWriteInFlight), says(err, codeSameInFlight):
 			// Somebody else was faster, the answer was lost, or a server process is about to make the
 			// stream again; the same one once more does no harm.
 		default:

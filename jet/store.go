@@ -18,13 +18,14 @@ import (
 // concurrent use.
 type Store struct {
 	nc      *nats.Conn
+	caller  string // under which name it asks the service
 	js      jetstream.JetStream
 	log     jetstream.Stream
+	timers  jetstream.Stream
 	pub     *publisher
 	group   *group // nil unless writers share flushes
 	denials *denials
 	ackWait time.Duration
-	jobs    jetstream.KeyValue
 	nodes   jetstream.KeyValue
 	lanes   sync.Map // of [task.Lane] to opened; what this process knows of special ones
 	beats   sync.Map // of [node.ID]; the sequence of the heartbeat that this store stored last, if it is known
@@ -51,7 +52,7 @@ func WithClock(c *logclock.Clock) Option {
 }
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
-	s := &Store{nc: nc, js: js, clock: logclock.New(nil)}
+	s := &Store{nc: nc, caller: callerOn(nc), js: js, clock: logclock.New(nil)}
 	for _, set := range options {
 		set(s)
 	}
@@ -130,16 +131,19 @@ func (s *Store) open(ctx context.Context, f *former) (err error) {
 		}
 		info := s.log.CachedInfo()
 		s.clock.Hear(info.TimeStamp, asked, time.Now())
+		if err := current(info.Config); err != nil {
+			return err
+		}
 		return majority(info.Cluster)
 	})
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", LogStream, err)
 	}
-	for name, bucket := range map[string]*jetstream.KeyValue{JobsBucket: &s.jobs, NodesBucket: &s.nodes} {
-		err := f.do(ctx, func(ctx context.Context) (err error) { *bucket, err = s.js.KeyValue(ctx, name); return err })
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", name, err)
-		}
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.js.Stream(ctx, TimerStream); return err }); err != nil {
+		return fmt.Errorf("stream %s: %w", TimerStream, err)
+	}
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.js.KeyValue(ctx, NodesBucket); return err }); err != nil {
+		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
 	}
 	meta := s.log.CachedInfo().Config.Metadata
 	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {

@@ -55,14 +55,14 @@ func (l Layout) metadata() map[string]string {
 const maxConsumers = 100_000
 
 func (l Layout) streams() []jetstream.StreamConfig {
-	return []jetstream.StreamConfig{{
+	return []jetstream.StreamConfig{l.timerStream(), {
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects: []string{queuePrefix + ">", holdPrefix + ">", timerPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
-			statePrefix + "*", schedPrefix + ">", cronPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitSubject, deadPrefix + ">", logProbe},
-		// A schedule message needs rollups, and both need purge and per-message TTL.
-		AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true,
+		Subjects: []string{queuePrefix + ">", holdPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
+			statePrefix + "*", schedPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitPrefix + ">", copiesSubject, bundlePrefix + "*", deadPrefix + ">", logProbe},
+		// No rollup, no TTL and no schedules: with any of them one message can remove others, or itself.
 		AllowAtomicPublish: true, AllowDirect: true,
+		Sources:      []*jetstream.StreamSource{timerSource()},
 		MaxConsumers: maxConsumers,
 		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		// Facts are told apart by their own ids, so the server's window only costs memory.
@@ -73,8 +73,8 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		Name:        OutputStream,
 		Description: "Millrace: lines that tasks print, in batches",
 		Subjects:    []string{outputPrefix + "*"},
-		AllowDirect: true, AllowRollup: true,
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		AllowDirect: true,
+		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxAge: 30 * 24 * time.Hour, MaxMsgSize: 1 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
@@ -82,8 +82,8 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		Name:        DataStream,
 		Description: "Millrace: records that tasks produce, in acknowledged batches",
 		Subjects:    []string{dataPrefix + "*"},
-		AllowDirect: true, AllowRollup: true,
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		AllowDirect: true,
+		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
@@ -96,20 +96,14 @@ const markerTTL = 10 * time.Minute
 
 func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{
-		Bucket: JobsBucket, Description: "Millrace: job definitions by name", History: 64,
-		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
-	}, {
-		Bucket: SchedulesBucket, Description: "Millrace: definitions of schedules by name", History: 64,
+		Bucket: DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
 		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}, {
 		// No bucket TTL: it would remove the markers that tell of an expiry.
 		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
 		LimitMarkerTTL: markerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
-	}, {
-		Bucket: SelectorsBucket, Description: "Millrace: what the routes of selectors stand for", History: 1,
-		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
-	}, l.fileRefs()}
+	}}
 }
 
 // extend adds the subjects that a stream lacks which an earlier version has
@@ -120,6 +114,12 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		return err
 	}
 	now := s.CachedInfo().Config
+	if cfg.Name == LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 { // a server died while it had the log source them again
+		now.Sources = cfg.Sources
+		if _, err = js.UpdateStream(ctx, now); err != nil {
+			return err
+		}
+	}
 	missing := slices.DeleteFunc(slices.Clone(cfg.Subjects), func(subject string) bool { return slices.Contains(now.Subjects, subject) })
 	few := cfg.MaxConsumers > 0 && now.MaxConsumers <= 0 // what an operator has set stays
 	if len(missing) == 0 && !few || now.Metadata["millrace"] == "" {
@@ -139,8 +139,31 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return err
 }
 
+// ErrOldLog means that the log has the form of a version whose log a single message could erase. No server can
+// change that of a stream that is there.
+var ErrOldLog = errors.New("the log has a form that single messages can erase, as versions before this one made it, and this version cannot go on with it: " +
+	"export it with that version, and give this one a server or an account of its own")
+
+// current refuses a log of an old form.
+func current(log jetstream.StreamConfig) error {
+	if log.Metadata["millrace"] != "" && (log.AllowRollup || log.AllowMsgTTL || log.AllowMsgSchedules) {
+		return ErrOldLog
+	}
+	return nil
+}
+
 // ensure makes the streams and buckets that do not exist.
 func ensure(ctx context.Context, f *former, js jetstream.JetStream, l Layout) error {
+	err := f.do(ctx, func(ctx context.Context) error {
+		s, err := js.Stream(ctx, LogStream)
+		if err != nil {
+			return err
+		}
+		return current(s.CachedInfo().Config)
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("stream %s: %w", LogStream, err)
+	}
 	for _, cfg := range l.streams() {
 		if err := f.do(ctx, func(ctx context.Context) error { return ensureStream(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
@@ -161,6 +184,9 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
 		}
+	}
+	if err == nil && cfg.Name == TimerStream { // before the log asks for it
+		_, err = ensureFired(ctx, js)
 	}
 	if err != nil {
 		return err

@@ -11,19 +11,24 @@ import (
 
 // KeepStreams looks every so often whether a stream or bucket is missing, for example because an
 // operator has deleted it, and makes it again as layout says, until ctx ends. It calls made with
-// the name of each. What such a stream held is lost.
+// the name of each. What such a stream held is lost. Once a minute it removes what processes have written only
+// to see that it is stored ([Store.TidyProbes]).
 func (s *Store) KeepStreams(ctx context.Context, layout Layout, every time.Duration, made func(name string), failed func(error)) {
 	layout = layout.withDefaults()
 	k := &keeper{s: s, made: made, last: map[string]uint64{}}
-	tick := time.NewTicker(every)
+	tick, tidy := time.NewTicker(every), time.NewTicker(time.Minute)
 	defer tick.Stop()
+	defer tidy.Stop()
 	for {
+		look := func() error { return k.look(ctx, layout) }
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-tidy.C:
+			look = func() error { return s.TidyProbes(ctx) }
 		}
-		if err := k.look(ctx, layout); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+		if err := look(); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
 			failed(err)
 		}
 	}
@@ -49,7 +54,11 @@ func (k *keeper) look(ctx context.Context, l Layout) error {
 			if last := k.last[cfg.Name]; last > 0 {
 				cfg.FirstSeq = last + sequenceGap
 			}
-			return ensureStream(ctx, k.s.js, cfg)
+			err := ensureStream(ctx, k.s.js, cfg)
+			if err == nil && cfg.Name == StateStream {
+				err = k.s.tellLanes(ctx)
+			}
+			return err
 		}))
 	}
 	for _, cfg := range l.buckets() {
@@ -67,11 +76,33 @@ func (k *keeper) keep(ctx context.Context, name string, make func(context.Contex
 	switch {
 	case err == nil:
 		k.last[name] = stream.CachedInfo().State.LastSeq
+		if name != TimerStream {
+			return nil
+		}
+		made, err := ensureFired(ctx, k.s.js)
+		if made {
+			k.made(name + " " + firedConsumer)
+			err = sourceAgain(ctx, k.s.js)
+		}
+		if err != nil && !passes(err) {
+			return fmt.Errorf("make the consumer of %s again: %w", name, err)
+		}
 		return nil
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil // nobody can say
 	}
-	if err := make(ctx); err != nil {
+	if name == LogStream { // what the timers refer to is lost with it
+		err = k.s.timers.Purge(ctx)
+	} else {
+		err = nil
+	}
+	if err == nil {
+		err = make(ctx)
+	}
+	if err == nil && name == TimerStream {
+		err = sourceAgain(ctx, k.s.js)
+	}
+	if err != nil {
 		return fmt.Errorf("make stream %s again: %w", name, err)
 	}
 	k.made(name)

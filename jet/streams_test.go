@@ -55,11 +55,11 @@ func TestForming(t *testing.T) {
 func TestDataSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "when", "needed")
-	srv := must(embed.Start(embed.Config{Dir: dir}))(t)
+	srv := startServer(t, embed.Config{Dir: dir})
 	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: 7 * time.Second, SyncAlways: true})
 	id := submit(t, s, "default")
 	seq := must(s.Append(within(t), newFact(id, note("x")), 0))(t)
-	srv.Stop()
+	stopServer(t, srv)
 
 	srv = startServer(t, embed.Config{Dir: dir})
 	s = openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute}) // a layout has no effect on what exists

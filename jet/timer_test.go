@@ -41,9 +41,9 @@ func starvation(t *testing.T) (most func() time.Duration) {
 	return func() time.Duration { return time.Duration(worst.Load()) }
 }
 
-func arm(t *testing.T, s *Store, id task.ID, due time.Time, reason string) {
+func arm(t *testing.T, s *Store, id task.ID, turn uint64, due time.Time) {
 	t.Helper()
-	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, After: 1, Reason: reason, Due: due})); err != nil {
+	if err := s.Arm(within(t), newFact(id, task.Queued{Work: testWork("timed"), Attempt: 1, After: turn, Due: due})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestTimersAreNeverEarly(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		for range timers {
 			due := time.Now().Add(200*time.Millisecond + time.Duration(rng.IntN(1_300_000))*time.Microsecond)
-			arm(t, s, newTask(), due, "test")
+			arm(t, s, newTask(), 1, due)
 		}
 		var wg sync.WaitGroup
 		for range timers {
@@ -70,7 +70,7 @@ func TestTimersAreNeverEarly(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				e := offer.Fact.Event.(task.Queued)
+				e := offer.Fact.Event.(task.Due)
 				if late, bound := time.Since(e.Due), timerError+hands*starved(); late < 0 || late > bound {
 					t.Errorf("a timer was %v late, want 0 to %v", late, bound)
 				}
@@ -93,26 +93,27 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 	again, removed, overdue := newTask(), newTask(), newTask()
 	start := time.Now()
 	for i := range 5 {
-		arm(t, s, again, start.Add(time.Duration(8-i)*400*time.Millisecond), fmt.Sprint(i)) // the last one is the earliest
+		arm(t, s, again, uint64(i), start.Add(time.Duration(8-i)*400*time.Millisecond)) // the last one is the earliest
 	}
-	arm(t, s, removed, start.Add(1200*time.Millisecond), "removed")
+	arm(t, s, again, 2, start) // of an earlier turn
+	arm(t, s, removed, 1, start.Add(1200*time.Millisecond))
 	for range 2 { // the second time there is none
 		if err := s.Disarm(within(t), removed, 1<<40); err != nil {
 			t.Fatal(err)
 		}
 	}
-	arm(t, s, overdue, start.Add(-time.Hour), "long ago")
-	arm(t, s, newTask(), start.Add(3*time.Second), "the end")
-	var got []string
-	for len(got) == 0 || got[len(got)-1] != "the end" {
+	arm(t, s, overdue, 1, start.Add(-time.Hour))
+	arm(t, s, newTask(), 99, start.Add(3*time.Second))
+	var got []uint64
+	for len(got) == 0 || got[len(got)-1] != 99 {
 		offer := next(t, o)
-		got = append(got, offer.Fact.Event.(task.Queued).Reason)
+		got = append(got, offer.Fact.Event.(task.Due).After)
 		if err := offer.Ack(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := "[long ago 4 the end]"; fmt.Sprint(got) != want {
-		t.Errorf("the timers %v fired, want %s", got, want)
+	if want := "[1 4 99]"; fmt.Sprint(got) != want {
+		t.Errorf("the timers of turns %v fired, want %s", got, want)
 	}
 	if records := must(s.Task(within(t), removed))(t); len(records) != 0 {
 		t.Errorf("a removed timer left %d records", len(records))

@@ -8,13 +8,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/task"
 )
 
 // Admitted implements [events.Keeper].
-func (s *Store) Admitted(ctx context.Context) (uint64, error) {
-	last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": admitSubject})
+func (s *Store) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
+	last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": admitPrefix + string(of)})
 	if err != nil {
-		return 0, fmt.Errorf("last admission: %w", err)
+		return 0, fmt.Errorf("last admission of %s: %w", of, err)
 	}
 	return last.Seq, nil
 }

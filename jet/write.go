@@ -15,12 +15,8 @@ import (
 	"millrace/task"
 )
 
-// Headers that the server reads.
-const (
-	expectedHeader       = jetstream.ExpectedLastSubjSeqHeader
-	scheduleHeader       = "Nats-Schedule"
-	scheduleTargetHeader = "Nats-Schedule-Target"
-)
+// expectedHeader has the server compare the sequence of a subject's last message.
+const expectedHeader = jetstream.ExpectedLastSubjSeqHeader
 
 // Append implements [events.Appender].
 func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
@@ -35,6 +31,26 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 		return 0, fmt.Errorf("append %s of %s at %d: %w", f.Type, f.About(), last, err)
 	}
 	return seq, nil
+}
+
+// AppendAll implements [events.Appender]: the server takes an atomic batch whole or not at all, and compares what each
+// of its messages expects.
+func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	batch := make([]*nats.Msg, len(facts))
+	for i, f := range facts {
+		m, err := newMessage(chainSubject(f), f)
+		if err != nil {
+			return 0, err
+		}
+		m.expect(last[i])
+		batch[i] = m.detach()
+		m.free()
+	}
+	end, err := s.patient(ctx, func() (uint64, error) { return s.pub.commit(ctx, batch) })
+	if err != nil {
+		return 0, fmt.Errorf("append %d facts, from %s of %s at %d on: %w", len(facts), facts[0].Type, facts[0].About(), last[0], err)
+	}
+	return end - uint64(len(facts)) + 1, nil
 }
 
 // Place implements [events.Placer].
@@ -151,60 +167,17 @@ func placement(f *events.Fact) (*message, error) {
 	return nil, fmt.Errorf("place: %s is no offer", f.Type)
 }
 
-// Arm implements [events.Placer]. The server fires the timer within 0.3 s after
-// it is due and never before.
-func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
-	e, ok := f.Event.(task.Queued)
-	if !ok {
-		return fmt.Errorf("arm: %s is no offer", f.Type)
-	}
-	if err := s.declareFor(ctx, &e.Work); err != nil {
-		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
-	}
-	if err := s.openLaneOf(ctx, f, e.Due); err != nil {
-		return err
-	}
-	body, err := events.Encode(nil, f)
-	if err != nil {
-		return err
-	}
-	m := &nats.Msg{Subject: timerPrefix + string(f.Task), Data: body, Header: nats.Header{
-		events.TypeHeader: {string(f.Type)},
-		// The client's own option writes whole seconds, so it would fire early.
-		scheduleHeader:       {"@at " + e.Due.UTC().Format(time.RFC3339Nano)},
-		scheduleTargetHeader: {offerSubject(&e.Work, f.Task)},
-	}}
-	if e.After == 0 {
-		m.Header[expectedHeader] = []string{"0"}
-	}
-	for {
-		_, err := s.publish(ctx, m)
-		switch {
-		case e.After == 0 && errors.Is(err, events.ErrConflict): // there is one
-			return nil
-		case err == nil || !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil:
-			return err // arming twice leaves one timer, so an unknown outcome is tried again
-		}
-	}
-}
-
-// Disarm implements [events.Placer].
-func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
-	if before == 0 {
-		return nil // the server would take it for no bound
-	}
-	if err := s.log.Purge(ctx, jetstream.WithPurgeSubject(timerPrefix+string(id)), jetstream.WithPurgeSequence(before)); err != nil {
-		return fmt.Errorf("remove the timer of task %s: %w", id, err)
-	}
-	return nil
-}
-
-// publish sends one message, and again where the server says that nothing was
+// publish sends one message to the log, and again where the server says that nothing was
 // stored and the reason will pass.
 func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	return s.patient(ctx, func() (uint64, error) { return s.publishOnce(ctx, m) })
+}
+
+// patient writes again what the server says that it has not stored, for a reason that will pass.
+func (s *Store) patient(ctx context.Context, write func() (uint64, error)) (uint64, error) {
 	pause := time.Millisecond
 	for {
-		seq, err := s.publishOnce(ctx, m)
+		seq, err := write()
 		if err == nil || !(says(err, codeWriteInFlight) || errors.Is(err, events.ErrNoStream)) {
 			return seq, err
 		}

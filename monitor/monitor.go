@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/rs/zerolog"
 
 	"millrace/metrics"
 )
@@ -30,7 +30,7 @@ type Check struct {
 // [Listen], add what there is, then Run it once.
 type Monitor struct {
 	listener net.Listener
-	log      zerolog.Logger
+	log      *slog.Logger
 
 	mu      sync.Mutex
 	sources []metrics.Source // guarded by mu
@@ -45,7 +45,7 @@ var ErrAddress = errors.New("metrics cannot be served there")
 // Listen takes the address host:port, of which an empty host means all of the
 // machine's addresses and port 0 a free one. Nothing is answered before [Monitor.Run]. The
 // error wraps [ErrAddress].
-func Listen(ctx context.Context, address string, log zerolog.Logger) (*Monitor, error) {
+func Listen(ctx context.Context, address string, log *slog.Logger) (*Monitor, error) {
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -135,10 +135,10 @@ const index = `Millrace: metrics and health of this process.
 `
 
 // complaints are what Prometheus's own handler has to say.
-type complaints struct{ log zerolog.Logger }
+type complaints struct{ log *slog.Logger }
 
 func (c complaints) Println(v ...any) {
-	c.log.Warn().Msg("metrics are incomplete: " + strings.TrimSpace(fmt.Sprintln(v...)))
+	c.log.Warn("metrics are incomplete: " + strings.TrimSpace(fmt.Sprintln(v...)))
 }
 
 // answer says how the checks come out: 200 if all hold, else 503, with a line for each.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
 
 	"millrace/metrics"
 )
@@ -18,7 +18,7 @@ import (
 // serve runs a monitor with what add adds until the test ends.
 func serve(t *testing.T, add func(*Monitor)) *Monitor {
 	t.Helper()
-	m, err := Listen(t.Context(), "127.0.0.1:0", zerolog.Nop())
+	m, err := Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +93,13 @@ func TestHealth(t *testing.T) {
 func TestAddressTaken(t *testing.T) {
 	m := serve(t, func(*Monitor) {})
 	taken := strings.TrimSuffix(strings.TrimPrefix(m.URL(), "http://"), "/metrics")
-	if _, err := Listen(t.Context(), taken, zerolog.Nop()); !errors.Is(err, ErrAddress) {
+	if _, err := Listen(t.Context(), taken, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrAddress) {
 		t.Errorf("listening there again: %v", err)
 	}
 	if m.Exposed() {
 		t.Errorf("%s counts as exposed", m.URL())
 	}
-	wide, err := Listen(t.Context(), ":0", zerolog.Nop())
+	wide, err := Listen(t.Context(), ":0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,8 @@ func TestAccount(t *testing.T) {
 			c.pulse.Now, c.want.Now = now, now
 		}
 		c.want.Epoch, c.want.Session, c.want.Claimed, c.want.Lease = 7, "s1", claimed, task.Duration(lease)
+		c.want.From = task.LeaseBy{Node: c.node.Head, At: c.pulse.Now, Lasts: task.Duration(lease), Beat: c.pulse.Stored, Session: c.pulse.Beat.Session,
+			Named: slices.Contains(c.pulse.Beat.Runs, 7), TTL: c.pulse.Beat.TTL, RanOut: c.pulse.RanOut}
 		if got := c.node.Account(&live, claimed, c.pulse, lease); got != c.want {
 			t.Errorf("%s:\n%+v\nwant\n%+v", c.name, got, c.want)
 		}

@@ -35,7 +35,7 @@ type Prove struct {
 	Connection      uint64
 	Took            task.Duration
 	Kept, Stopped   int
-	Low, LanesLow   uint64
+	Low             uint64
 }
 
 // Drain asks the session to take no new work, for its process is to end. What an
@@ -45,8 +45,29 @@ type Drain struct{ Session, Reason string }
 // Leave ends the session, by its own word.
 type Leave struct {
 	Session, Reason string
-	Low, LanesLow   uint64
+	Low             uint64
 }
+
+// Judged is a command to which somebody came by more than the history of the node.
+type Judged struct {
+	Command
+	By task.By
+}
+
+// DecidedBy is what the event that follows from a command was decided by; nil if the node itself and
+// the time are all, or somebody has simply said so.
+func DecidedBy(c Command) *task.By {
+	switch c := c.(type) {
+	case Judged:
+		return &c.By
+	case Judge:
+		return &task.By{At: c.At, Alone: c.Alone, Flap: &task.FlapBounds{Limit: c.Policy.Limit, Release: c.Policy.Release}}
+	}
+	return nil
+}
+
+// RanOut is why a session ends without a word of its own.
+const RanOut = "its heartbeat ran out"
 
 // Vanish ends the session because its heartbeat stopped.
 type Vanish struct{ Session, Reason string }
@@ -104,6 +125,8 @@ var (
 // n.Head. No event and no error means that what was asked for holds already.
 func Decide(n Node, c Command) (Event, error) {
 	switch c := c.(type) {
+	case Judged:
+		return Decide(n, c.Command)
 	case Register:
 		if n.is(c.Session) {
 			return nil, nil
@@ -137,7 +160,7 @@ func Decide(n Node, c Command) (Event, error) {
 		if err := n.own(c.Session); err != nil || !n.Alive() {
 			return nil, err
 		}
-		return WentOffline{Session: c.Session, Reason: c.Reason, Low: c.Low, LanesLow: c.LanesLow}, nil
+		return WentOffline{Session: c.Session, Reason: c.Reason, Low: c.Low}, nil
 	case Vanish:
 		if !n.is(c.Session) || !n.Alive() {
 			return nil, nil

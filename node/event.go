@@ -12,58 +12,69 @@ type Event interface{ isEvent() }
 // Registered begins a session; whatever session was there before is over. After
 // [Retired] it begins a new life.
 type Registered struct {
-	Session string
+	Session string `json:"session,omitzero"`
 	Profile
 	// Until is when the heartbeat of the session before runs out, if that does not renew
 	// it; in the past if it had none, zero if that is not known.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 }
 
 // WentOnline says that a heartbeat of the session was seen over a connection
 // which has not proved itself yet: the first one, or one that came back.
 type WentOnline struct {
-	Session, Reason string
-	Connection      uint64
+	Session    string `json:"session,omitzero"`
+	Reason     string `json:"reason,omitzero"`
+	Connection uint64 `json:"connection,omitzero"`
 }
 
 // BecameReady says that work reaches the node over its present connection.
 type BecameReady struct {
-	Session, Reason string
-	Connection      uint64
-	Took            task.Duration
-	Kept, Stopped   int
-	Low, LanesLow   uint64
+	Session    string        `json:"session,omitzero"`
+	Reason     string        `json:"reason,omitzero"`
+	Connection uint64        `json:"connection,omitzero"`
+	Took       task.Duration `json:"took,omitzero"`
+	Kept       int           `json:"kept,omitzero"`
+	Stopped    int           `json:"stopped,omitzero"`
+	Low        uint64        `json:"low,omitzero"`
 }
 
 // Drained says that the session takes no new work, because it was asked to end.
-type Drained struct{ Session, Reason string }
+type Drained struct {
+	Session string `json:"session,omitzero"`
+	Reason  string `json:"reason,omitzero"`
+}
 
 // WentOffline ends what can be expected of the session. Lost says that it did
 // not say goodbye.
 type WentOffline struct {
-	Session, Reason string
-	Lost            bool
-	Low, LanesLow   uint64
+	Session string `json:"session,omitzero"`
+	Reason  string `json:"reason,omitzero"`
+	Lost    bool   `json:"lost,omitzero"`
+	Low     uint64 `json:"low,omitzero"`
 }
 
 // Changed is an order of an operator, for this and all later sessions.
 type Changed struct {
-	Order  Order
-	Reason string
-	Grace  task.Duration
+	Order  Order         `json:"order"`
+	Reason string        `json:"reason,omitzero"`
+	Grace  task.Duration `json:"grace,omitzero"`
 }
 
 // WasQuarantined keeps work from the node, until an instant at the earliest.
 type WasQuarantined struct {
-	Reason string
-	Until  time.Time
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
 }
 
 // WasReleased ends a quarantine and forgets what led to it.
-type WasReleased struct{ Reason string }
+type WasReleased struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 // WasRetired says that the node will not come back.
-type WasRetired struct{ Reason string }
+type WasRetired struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 func (Registered) isEvent()     {}
 func (WentOnline) isEvent()     {}

@@ -35,7 +35,7 @@ func Evolve(n Node, r Recorded) Node {
 		if n.is(e.Session) && n.Alive() {
 			n.ReadySince = r.At
 			n.Took, n.Kept, n.Stopped = e.Took, e.Kept, e.Stopped
-			n.Low, n.LanesLow = max(n.Low, e.Low), max(n.LanesLow, e.LanesLow)
+			n.Low = max(n.Low, e.Low)
 			n.link(r, Ready, e.Reason)
 		}
 	case Drained:
@@ -46,7 +46,7 @@ func Evolve(n Node, r Recorded) Node {
 	case WentOffline:
 		if n.is(e.Session) {
 			n.end(r, e.Lost)
-			n.Low, n.LanesLow = max(n.Low, e.Low), max(n.LanesLow, e.LanesLow)
+			n.Low = max(n.Low, e.Low)
 			n.link(r, Offline, e.Reason)
 		}
 	case Changed:
@@ -77,7 +77,7 @@ func Evolve(n Node, r Recorded) Node {
 		}
 	case WasRetired:
 		if n.registered() {
-			n = Node{ID: n.ID, Head: n.Head, Profile: n.Profile, Started: n.Started, State: Retired, Reason: e.Reason, Since: r.At, Link: Offline, Low: n.Low, LanesLow: n.LanesLow}
+			n = Node{ID: n.ID, Head: n.Head, Profile: n.Profile, Started: n.Started, State: Retired, Reason: e.Reason, Since: r.At, Link: Offline, Low: n.Low}
 		}
 	}
 	return n

@@ -20,8 +20,8 @@ type Label struct {
 
 // Labelled says that labels were changed.
 type Labelled struct {
-	Labels map[string]*string
-	Reason string
+	Labels map[string]*string `json:"labels"`
+	Reason string             `json:"reason,omitzero"`
 }
 
 func (Label) isCommand()  {}

@@ -166,8 +166,6 @@ type Node struct {
 	Stopped int `json:"stopped,omitempty"`
 	// Low is a sequence below which all offers on the node's own route are done with.
 	Low uint64 `json:"low,omitempty"`
-	// LanesLow is the same for special lanes of that route, see [task.Lane]. Low does not count those.
-	LanesLow uint64 `json:"lanes_low,omitempty"`
 
 	// Leaving says that the session was asked to end.
 	Leaving       bool   `json:"leaving,omitempty"`
@@ -275,13 +273,29 @@ type Pulse struct {
 	RanOut bool
 }
 
+// Vanished tells whether a heartbeat as it was read means that the session is over. One that has run out, or was
+// taken back, leaves a mark. If there is no mark either, somebody has emptied the bucket, or lost it: a
+// node that lives beats again while its heartbeat would have lasted. Since is when it was first
+// found so by whoever asks, zero if it is now.
+func (n *Node) Vanished(p Pulse, since time.Time) bool {
+	switch {
+	case p.Beat.Session != "":
+		return false
+	case !p.Stored.IsZero() || n.TTL == 0:
+		return true
+	}
+	return !since.IsZero() && p.Now.Sub(since) >= n.TTL.Std()
+}
+
 // Account is what the node, and its heartbeat as it was read after that, say about the lease of a live
 // attempt of the node, claimed or adopted at a time of the server. A node that nobody knows says
 // nothing. A session that beats is not over, whatever somebody slow has recorded about it.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: task.Duration(lease)}
+	names := slices.Contains(p.Beat.Runs, t.Epoch)
+	a.From = task.LeaseBy{Node: n.Head, At: p.Now, Lasts: a.Lease, Beat: p.Stored, Session: p.Beat.Session, Named: names, TTL: p.Beat.TTL, RanOut: p.RanOut}
 	if p.Beat.Session == t.Session {
-		if slices.Contains(p.Beat.Runs, t.Epoch) {
+		if names {
 			a.Named, a.Beats = p.Stored, cmp.Or(p.Beat.TTL, n.TTL)
 		}
 		return a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	fields "millrace/internal/form"
 	"millrace/task"
 )
 
@@ -171,7 +172,7 @@ func (f *Filter) conditions(after string) *condition {
 		c.and("queue IN ("+repeat("?", len(args))+")", args...)
 	}
 	if f.Schedule != "" {
-		c.and("instr(doc, ?)", string(appendLabel(nil, "schedule", f.Schedule)))
+		c.and("instr(doc, ?)", labelled("schedule", f.Schedule))
 	}
 	if f.Roots {
 		c.and("json_extract(doc, '$.parent') IS NULL") // parameters may have such a word, too
@@ -180,7 +181,7 @@ func (f *Filter) conditions(after string) *condition {
 		c.and("(id >= ? AND id < ? OR substr(id, ?) = ?)", f.IDPart, f.IDPart+"~", -len(f.IDPart), f.IDPart)
 	}
 	for k, v := range f.Labels {
-		c.and("instr(doc, ?)", string(appendLabel(nil, k, v)))
+		c.and("instr(doc, ?)", labelled(k, v))
 	}
 	if len(f.Priorities) > 0 {
 		ends := make([]string, len(f.Priorities)) // of routes
@@ -191,13 +192,18 @@ func (f *Filter) conditions(after string) *condition {
 		c.and("("+strings.Join(ends, " OR ")+")", args...)
 	}
 	if f.Batch != "" {
-		c.and("instr(doc, ?)", string(appendString([]byte(`"batch":`), f.Batch)))
+		c.and("instr(doc, ?)", labelled("batch", f.Batch))
 	}
 	if part := plainPart(f.Text); part != "" {
 		pattern := "%" + part + "%"
 		c.and("(doc LIKE ? OR id LIKE ? OR job LIKE ?)", pattern, pattern, pattern)
 	}
 	return c
+}
+
+// labelled is how a document has a text of a name.
+func labelled(name, text string) string {
+	return string(fields.AppendExact(append(fields.AppendExact(nil, name), ':'), text))
 }
 
 // beyond is the relation of an id to one that comes before it.

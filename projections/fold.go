@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -207,7 +206,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	for i, at := range unknown {
 		missing[i] = &f.changes[at]
 	}
-	if err := f.w.loadTasks(ctx, f.store.specs, missing); err != nil {
+	if err := f.w.loadTasks(ctx, f.store.form, missing); err != nil {
 		return err
 	}
 	for i := range f.changes {
@@ -276,8 +275,8 @@ func (f *fold) noteTexts() {
 }
 
 func (f *fold) writeTasks(ctx context.Context) error {
-	inserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.insert}
-	upserts := taskRows{w: f.w, specs: f.store.specs, stmt: f.w.upsert}
+	inserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.insert}
+	upserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.upsert}
 	counts := map[counted]int{}
 	dismissed := 0
 	for i := range f.changes {
@@ -403,7 +402,7 @@ func clip(s string, n int) string {
 }
 
 func (f *fold) writeNode(ctx context.Context, n *node.Node) error {
-	doc, err := json.Marshal(n)
+	doc, err := nodeForm.Append(nil, n)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", n.ID, err)
 	}

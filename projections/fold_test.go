@@ -57,13 +57,13 @@ func stored(t *testing.T, s *Store) map[task.ID]task.Task {
 	t.Helper()
 	tasks := map[task.ID]task.Task{}
 	err := s.view(t.Context(), "read all", func(tx *sql.Tx, _ uint64) error {
-		rows, err := tx.Query("SELECT " + columns + " FROM tasks")
+		rows, err := tx.Query("SELECT " + rowColumns + " FROM tasks")
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			row, err := scanTask(rows, newSpecCache())
+			row, err := scanTask(rows, newRowForm())
 			if err != nil {
 				return err
 			}

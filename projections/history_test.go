@@ -57,7 +57,7 @@ func (h *history) add() {
 		r.Fact.Event = h.event(r.Fact.Task)
 		r.Kind = events.KindChain
 		switch r.Fact.Event.(type) {
-		case task.Submitted, task.Queued:
+		case task.Submitted, task.Queued, task.Due:
 			r.Kind = []events.Kind{events.KindOffer, events.KindHold, events.KindOffer, events.KindChain}[h.IntN(4)]
 		}
 	}
@@ -74,7 +74,9 @@ func (h *history) event(id task.ID) task.Event {
 	if t.State == task.Unknown && h.IntN(4) > 0 {
 		return task.Submitted{Work: h.work(), Due: h.sometimes()}
 	}
-	switch h.IntN(15) {
+	switch h.IntN(16) {
+	case 15:
+		return task.Due{After: t.Turn, Route: t.Route, Due: t.Due}
 	case 0:
 		return task.Submitted{Work: h.work(), Due: h.sometimes()}
 	case 1, 2:

@@ -31,13 +31,13 @@ func (s *Store) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 }
 
 func (s *Store) knownOf(ctx context.Context, tx *sql.Tx, ids []any, tasks *[]task.Task) error {
-	rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM tasks WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, err := tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM tasks WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		t, err := scanTask(rows, s.specs)
+		t, err := scanTask(rows, s.form)
 		if err != nil {
 			return err
 		}

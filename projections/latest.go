@@ -148,7 +148,7 @@ func (s *Store) LastOfJobs(ctx context.Context) (last map[string]task.Task, at u
 
 // latest are the latest tasks of a kind, by name.
 func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string]task.Task, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT latest.name, "+columns+" FROM latest JOIN tasks ON tasks.id = latest.task WHERE kind = ?", kind)
+	rows, err := tx.QueryContext(ctx, "SELECT latest.name, "+rowColumns+" FROM latest JOIN tasks ON tasks.id = latest.task WHERE kind = ?", kind)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string
 	all := map[string]task.Task{}
 	for rows.Next() {
 		var name string
-		t, err := scanTask(named{rows, &name}, s.specs)
+		t, err := scanTask(named{rows, &name}, s.form)
 		if err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 }
 
 // limitedDoc finds rows of tasks that stand under limits, and hardly any other.
-const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":1') > 0 OR instr(doc, '"rated":') > 0)`
+const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":true') > 0 OR instr(doc, '"rated":') > 0)`
 
 // EachLimited calls each with every task that stands under limits and has not ended, and the
 // latest admission of it if no offer has followed that is known, else nil. It returns the buckets of
@@ -84,7 +84,7 @@ func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitte
 			if strings.Contains(where, "?") {
 				args = []any{int64(task.Scheduled), int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
 			}
-			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
+			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
 				each(t, grants[t.ID])
 			})
 			if err != nil {
@@ -116,14 +116,14 @@ func allGrants(ctx context.Context, tx *sql.Tx) (map[task.ID]*task.Grant, error)
 	return grants, err
 }
 
-func eachTask(ctx context.Context, tx *sql.Tx, specs *specCache, query string, args []any, f func(*task.Task)) error {
+func eachTask(ctx context.Context, tx *sql.Tx, form *rowForm, query string, args []any, f func(*task.Task)) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		t, err := scanTask(rows, specs)
+		t, err := scanTask(rows, form)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (s *Store) ByID(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 			for i, id := range part {
 				args[i] = string(id)
 			}
-			err := eachTask(ctx, tx, s.specs, "SELECT "+columns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) })
+			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) })
 			if err != nil {
 				return err
 			}

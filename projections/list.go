@@ -24,7 +24,7 @@ func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
 	}
 	var page Page
 	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) error {
-		l := list{ctx: ctx, tx: tx, specs: s.specs, filter: &f, after: after, want: limit + 1, spans: s.texts.spans(f.Text)}
+		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: limit + 1, spans: s.texts.spans(f.Text)}
 		if !f.OldestFirst {
 			slices.Reverse(l.spans)
 		}
@@ -47,7 +47,7 @@ func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
 type list struct {
 	ctx    context.Context
 	tx     *sql.Tx
-	specs  *specCache
+	form   *rowForm
 	filter *Filter
 	after  string
 	want   int
@@ -152,13 +152,13 @@ func (l *list) look(part []task.Task, of span, where string, args ...any) ([]tas
 	if len(l.found) == l.want {
 		c.and("id "+reverse(l.filter.beyond())+" ?", string(l.found[l.want-1].ID))
 	}
-	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+columns+" FROM tasks WHERE "+c.text.String()+" "+l.filter.order(), c.args...)
+	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+rowColumns+" FROM tasks WHERE "+c.text.String()+" "+l.filter.order(), c.args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for len(part) < l.want && rows.Next() {
-		t, err := scanTask(rows, l.specs)
+		t, err := scanTask(rows, l.form)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) 
 	from, to := task.DerivedRange(parent)
 	return s.ids(ctx, "list the children of a task", "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state NOT IN (?, ?, ?, ?) AND instr(doc, ?) ORDER BY id",
 		string(from), string(to), int64(task.Finished), int64(task.Error), int64(task.Cancelled), int64(task.Abnormal),
-		string(appendString([]byte(`"parent":`), string(parent))))
+		labelled("parent", string(parent)))
 }
 
 // statesAtOnce is how many tasks one query asks for.

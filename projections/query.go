@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"time"
 
@@ -156,6 +157,30 @@ func (s *Store) Held(ctx context.Context, after task.ID, limit int) ([]task.ID, 
 		int64(task.Held), string(after), limit)
 }
 
+// inTimed are the states of tasks that wait for their timers.
+var inTimed = fmt.Sprintf("state IN (%d, %d)", task.Scheduled, task.Retrying)
+
+// Timed returns the tasks that wait for their timers with ids after the one given, in that order, at most
+// limit of them.
+func (s *Store) Timed(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list tasks with timers", "SELECT id FROM tasks WHERE "+inTimed+" AND "+inStateIndex+" AND id > ? ORDER BY id LIMIT ?", string(after), limit)
+}
+
+// TimedCount is how many tasks wait for their timers. It takes the same time however many there are.
+func (s *Store) TimedCount(ctx context.Context) (n int, err error) {
+	err = s.view(ctx, "count tasks with timers", func(tx *sql.Tx, _ uint64) error {
+		return tx.QueryRowContext(ctx, "SELECT coalesce(sum(n), 0) FROM counts WHERE "+inTimed).Scan(&n)
+	})
+	return n, err
+}
+
+// Coming returns the tasks that wait for their timers and are due after a time and not after another, the
+// earliest first. One whose end is due before that is not among them.
+func (s *Store) Coming(ctx context.Context, from, until time.Time) ([]task.ID, error) {
+	return s.ids(ctx, "list tasks due soon", "SELECT id FROM tasks WHERE deadline > ? AND deadline <= ? AND "+inTimed+" ORDER BY deadline",
+		from.UnixMicro(), until.UnixMicro())
+}
+
 // OnNode returns the tasks that are running or cancelling on a node.
 func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? ORDER BY id",
@@ -168,7 +193,7 @@ func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.
 	if session == "" {
 		return s.OnNode(ctx, id)
 	}
-	own := string(appendString([]byte(`"session":`), session))
+	own := labelled("session", session)
 	return s.ids(ctx, "list tasks astray", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? AND instr(doc, ?) = 0 ORDER BY id",
 		int64(task.Running), int64(task.Cancelling), string(id), own)
 }

@@ -3,7 +3,6 @@ package projections
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -24,7 +23,7 @@ func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
 		}
 		e, _ := r.Fact.Event.(task.QueueEvent)
 		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
-		doc, err := json.Marshal(q)
+		doc, err := queueForm.Append(nil, &q)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", q.Name, err)
 		}
@@ -44,7 +43,7 @@ func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, er
 	}
 	q := task.Queue{}
 	if err == nil {
-		err = json.Unmarshal(doc, &q)
+		err = queueForm.Read(doc, &q)
 	}
 	return q, err
 }
@@ -55,7 +54,7 @@ func (s *Store) SaidOfQueues(ctx context.Context) (queues []task.Queue, err erro
 		var doc []byte
 		return each(ctx, tx, "SELECT doc FROM queues", nil, []any{&doc}, func() error {
 			var q task.Queue
-			if err := json.Unmarshal(doc, &q); err != nil {
+			if err := queueForm.Read(doc, &q); err != nil {
 				return err
 			}
 			queues = append(queues, q)

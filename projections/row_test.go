@@ -2,12 +2,16 @@ package projections
 
 import (
 	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"millrace/events"
 	"millrace/events/logtest"
+	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
 )
@@ -83,6 +87,55 @@ func TestNodeRowHoldsEveryField(t *testing.T) {
 	}
 	if err := f.w.close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+var update = flag.Bool("update", false, "write the examples of rows anew; look at what changes")
+
+// An example of each document is kept, with every field: what is written, and what is read of it, stays as it is
+// unless somebody says so. What a later version has added is passed over.
+func TestRowExamples(t *testing.T) {
+	example(t, "task", newRowForm(), samples...)
+	example(t, "node", nodeForm, node.Ready, node.OrderDrain)
+	example(t, "queue", queueForm)
+}
+
+func example[T any](t *testing.T, name string, form *fields.Form[T], samples ...any) {
+	t.Helper()
+	var full, read T
+	logtest.Fill(t, &full, samples...)
+	got, err := form.Append(nil, &full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || string(want) != string(got)+"\n" {
+		t.Errorf("%v: the row of a %s is now\n%s\nwas\n%s", err, name, got, want)
+	}
+	later := append([]byte(`{"a_field_to_come":{"a":[1]},`), want[1:]...)
+	if err := form.Read(later, &read); err != nil {
+		t.Error(err)
+	}
+	again, err := form.Append(nil, &read)
+	if err != nil || string(again) != string(got) {
+		t.Errorf("%v: read was\n%s\nwant\n%s", err, again, got)
+	}
+}
+
+// A file of rows that lack a field is none of this version.
+func TestVersionFollowsFields(t *testing.T) {
+	const unheard = "no_such_field"
+	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "deadline INTEGER"} {
+		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[task.Queue]()
+		if strings.Contains(made, part) == (part == unheard) {
+			t.Errorf("%s: what the version follows from is\n%s", part, made)
+		}
 	}
 }
 

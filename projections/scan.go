@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"millrace/node"
@@ -11,32 +10,17 @@ import (
 // scanner is a row of the answer to a query.
 type scanner interface{ Scan(into ...any) error }
 
-// rawTask is a row of table tasks, not yet decoded.
-type rawTask struct {
-	id, job, node string
-	state         task.State
-	doc           []byte
-}
-
-func (r *rawTask) scan(row scanner) error {
-	var queue string
-	var waits, deadline any
-	return row.Scan(&r.id, &r.state, &queue, &r.job, &r.node, &waits, &deadline, &r.doc)
-}
-
-func (r *rawTask) decode(specs *specCache) (task.Task, error) {
-	t := task.Task{ID: task.ID(r.id), State: r.state, Node: r.node}
-	t.Job = r.job
-	err := specs.decode(&t, r.doc)
-	return t, err
-}
-
-func scanTask(row scanner, specs *specCache) (task.Task, error) {
-	var r rawTask
-	if err := r.scan(row); err != nil {
+// scanTask reads the [rowColumns] of a task.
+func scanTask(row scanner, form *rowForm) (task.Task, error) {
+	var t task.Task
+	var doc []byte
+	if err := row.Scan(&t.ID, &t.State, &t.Job, &t.Node, &doc); err != nil {
 		return task.Task{}, err
 	}
-	return r.decode(specs)
+	if err := form.Read(doc, &t); err != nil {
+		return task.Task{}, fmt.Errorf("row of task %s: %w", t.ID, err)
+	}
+	return t, nil
 }
 
 func scanNode(row scanner) (node.Node, error) {
@@ -45,7 +29,7 @@ func scanNode(row scanner) (node.Node, error) {
 	if err := row.Scan(&doc); err != nil {
 		return n, err
 	}
-	if err := json.Unmarshal(doc, &n); err != nil {
+	if err := nodeForm.Read(doc, &n); err != nil {
 		return node.Node{}, fmt.Errorf("row of a node: %w", err)
 	}
 	return n, nil

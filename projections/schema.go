@@ -2,16 +2,28 @@ package projections
 
 import (
 	"fmt"
+	"hash/crc32"
+	"strings"
+	"sync"
 
+	fields "millrace/internal/form"
+	"millrace/node"
 	"millrace/task"
 )
 
-// What tells our files from others, and one version of the schema from another.
-// A file of another version is not migrated but made again from the log.
-const (
-	applicationID = 0x4d696c6c // "Mill"
-	schemaVersion = 8
-)
+// applicationID tells our files from others.
+const applicationID = 0x4d696c6c // "Mill"
+
+// foldVersion is raised when the same facts come to other rows, though neither a table nor a field is another one.
+const foldVersion = 9
+
+// schemaVersion tells files of one version from those of another, which are not migrated but made again from
+// the log. It follows from all that rows are made of: whoever adds a field to a task, a node or a queue finds it in each row.
+var schemaVersion = sync.OnceValue(func() int {
+	sum := crc32.NewIEEE()
+	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[task.Queue]())
+	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
+})
 
 // inStateIndex is what rows of the index tasks_state have in common. A query must
 // say it for SQLite to use that index. NOT IN would make SQLite build a table of
@@ -21,24 +33,13 @@ var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", ta
 // Rows are written far more often than read, so there are few columns and few
 // indexes: a column exists if something filters on it, and a row is in at most
 // one of the indexes by state. A task that has finished is in none, and finding
-// the newest of those takes no index but the key.
-//
-//   - tasks.waits is since when the task is pending, NULL if it is not;
-//   - tasks.deadline is the task's own deadline, NULL if it has none;
-//   - tasks.doc is the rest of the folded task.
+// the newest of those takes no index but the key. What [columns] leave of the folded task is in tasks.doc.
 //
 // Instants are microseconds since 1970. A row of state 0 is a task of which only
 // messages were seen that could not be understood; lists leave it out.
-var schema = fmt.Sprintf(`
+var tables = fmt.Sprintf(`
 CREATE TABLE tasks (
-	id       TEXT    NOT NULL PRIMARY KEY,
-	state    INTEGER NOT NULL,
-	queue    TEXT    NOT NULL,
-	job      TEXT    NOT NULL,
-	node     TEXT    NOT NULL,
-	waits    INTEGER,
-	deadline INTEGER,
-	doc      TEXT    NOT NULL
+%[2]s
 ) WITHOUT ROWID;
 CREATE INDEX tasks_waits    ON tasks (queue, id, waits) WHERE waits IS NOT NULL;
 CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
@@ -117,7 +118,18 @@ CREATE TABLE reached (
 	anchor_id TEXT    NOT NULL
 );
 INSERT INTO reached VALUES (0, 0, '');
+`, inStateIndex, columnsDDL())
 
-PRAGMA application_id = %[2]d;
-PRAGMA user_version = %[3]d;
-`, inStateIndex, applicationID, schemaVersion)
+// schema makes the tables, and says in the file what it is.
+func schema() string {
+	return fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", tables, applicationID, schemaVersion())
+}
+
+// columnsDDL declares the columns of table tasks.
+func columnsDDL() string {
+	var b strings.Builder
+	for _, c := range columns {
+		b.WriteString("\t" + c.name + " " + c.kind + ",\n")
+	}
+	return b.String() + "\tdoc TEXT NOT NULL"
+}

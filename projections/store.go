@@ -31,7 +31,7 @@ var (
 type Store struct {
 	path  string
 	dir   string // to be removed at the end; "" if the file is to stay
-	specs *specCache
+	form  *rowForm
 	reach reach
 	texts texts
 
@@ -49,7 +49,7 @@ type Store struct {
 // path + ".discarded". [Store.Notices] then says so. An error means that no
 // file could be made or opened at path.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, specs: newSpecCache(), reach: newReach(), texts: texts{full: blockTasks}}
+	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}}
 	if path == "" || path == ":memory:" {
 		dir, err := os.MkdirTemp("", "millrace-")
 		if err != nil {
@@ -140,7 +140,7 @@ func (s *Store) inspect() (string, error) {
 		return "", err
 	case application != applicationID:
 		return foreign, nil
-	case version != schemaVersion:
+	case version != schemaVersion():
 		return outdated, nil
 	}
 	return "", nil
@@ -160,7 +160,7 @@ func (s *Store) create() error {
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec("BEGIN;" + schema + "COMMIT")
+	_, err = db.Exec("BEGIN;" + schema() + "COMMIT")
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}

@@ -204,14 +204,14 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	// In a transaction of its own: what was written before the split is seen, what comes later is noted.
 	err = s.view(ctx, "index tasks", func(tx *sql.Tx, _ uint64) error {
 		_, end := s.texts.unknown()
-		rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM tasks WHERE id >= ? AND (? = '' OR id < ?) ORDER BY id", b.first, end, end)
+		rows, err := tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM tasks WHERE id >= ? AND (? = '' OR id < ?) ORDER BY id", b.first, end, end)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		var all []noted
 		for rows.Next() {
-			t, err := scanTask(rows, s.specs)
+			t, err := scanTask(rows, s.form)
 			if err != nil {
 				return err
 			}

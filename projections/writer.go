@@ -37,14 +37,17 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{conn: conn, args: make([]any, 0, rowsAtOnce*columnCount)}
+	w := &writer{conn: conn, args: make([]any, 0, rowsAtOnce*len(columnNames))}
+	var news []string
+	for _, name := range columnNames[1:] {
+		news = append(news, name+" = excluded."+name)
+	}
 	for i, n := range []int{rowsAtOnce, 1} {
 		// A failure ends the transaction at once, so SQLite need not be able to undo
 		// the statement alone; but nothing may be written after it.
-		insert := "INSERT OR ROLLBACK INTO tasks (" + columns + ") VALUES " + repeat("("+repeat("?", columnCount)+")", n)
-		upsert := insert + ` ON CONFLICT DO UPDATE SET state = excluded.state, queue = excluded.queue, job = excluded.job,
-			node = excluded.node, waits = excluded.waits, deadline = excluded.deadline, doc = excluded.doc`
-		load := "SELECT " + columns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
+		insert := "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
+		upsert := insert + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
+		load := "SELECT " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
 		for _, stmt := range []struct {
 			to   **sql.Stmt
 			text string
@@ -96,7 +99,7 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) error {
 }
 
 // loadTasks replaces those tasks that have a row by what it says.
-func (w *writer) loadTasks(ctx context.Context, specs *specCache, tasks []*change) error {
+func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) error {
 	for len(tasks) > 0 {
 		stmt, n := w.load[0], rowsAtOnce
 		if len(tasks) < rowsAtOnce {
@@ -111,7 +114,7 @@ func (w *writer) loadTasks(ctx context.Context, specs *specCache, tasks []*chang
 			return err
 		}
 		for rows.Next() {
-			t, err := scanTask(rows, specs)
+			t, err := scanTask(rows, form)
 			if err != nil {
 				return errors.Join(err, rows.Close())
 			}
@@ -131,9 +134,9 @@ func (w *writer) loadTasks(ctx context.Context, specs *specCache, tasks []*chang
 
 // taskRows collects rows of one kind of statement and writes them when there are enough.
 type taskRows struct {
-	w     *writer
-	stmt  [2]*sql.Stmt
-	specs *specCache
+	w    *writer
+	stmt [2]*sql.Stmt
+	form *rowForm
 	// docs holds the documents of the tasks, one after the other; ends says where each ends.
 	docs  []byte
 	tasks [rowsAtOnce]*change
@@ -142,9 +145,9 @@ type taskRows struct {
 }
 
 func (r *taskRows) add(ctx context.Context, c *change) error {
-	docs, err := r.specs.encode(r.docs, &c.task)
+	docs, err := r.form.Append(r.docs, &c.task)
 	if err != nil {
-		return err
+		return fmt.Errorf("task %s: %w", c.task.ID, err)
 	}
 	r.docs = docs
 	r.tasks[r.n], r.ends[r.n] = c, len(docs)

@@ -5,13 +5,13 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/task"
 )
@@ -85,7 +85,7 @@ type Keeper struct {
 	// anything is kept, it looks the less often the more there is.
 	Every time.Duration
 	Now   func() time.Time
-	Log   zerolog.Logger
+	Log   *slog.Logger
 
 	due  map[task.ID]time.Time // when a task is to be looked at again; far away if nothing is left to do
 	asks bool                  // some job says for itself how long it keeps
@@ -93,6 +93,7 @@ type Keeper struct {
 
 // Run keeps the policy until ctx ends, whose error it returns.
 func (k *Keeper) Run(ctx context.Context) error {
+	k.Log = cmp.Or(k.Log, slog.New(slog.DiscardHandler))
 	every := k.Every
 	if every == 0 {
 		every = time.Minute
@@ -107,10 +108,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		dropped, err := k.sweep(ctx)
 		if err != nil && ctx.Err() == nil {
-			k.Log.Warn().Err(err).Str("what", string(k.Kind)).Msg("what was kept long enough could not be dropped; trying again")
+			k.Log.Warn("what was kept long enough could not be dropped; trying again", "error", err, "what", string(k.Kind))
 		}
 		if dropped > 0 {
-			k.Log.Info().Int("tasks", dropped).Str("what", string(k.Kind)).Msg("dropped what was kept long enough")
+			k.Log.Info("dropped what was kept long enough", "tasks", dropped, "what", string(k.Kind))
 		}
 		if k.Policy == (Policy{}) && !k.asks && err == nil {
 			next.Reset(max(every, time.Duration(len(k.due))*idle))

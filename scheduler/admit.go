@@ -3,17 +3,16 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 )
 
@@ -32,11 +31,6 @@ type LimitView interface {
 	Wait(ctx context.Context, seq uint64) error
 }
 
-// Hinter tells a node at once that something became of a task that it runs.
-type Hinter interface {
-	Hint(id node.ID, about task.ID) error
-}
-
 // Paces of admission.
 const (
 	// grantsAtOnce bounds one admission, so that it stays far below [events.MaxFact].
@@ -46,18 +40,22 @@ const (
 	offerAgain = 2 * time.Second
 	// admitLook is how often that is looked at, if nothing else happens.
 	admitLook = time.Second
+	// outAtOnce is how many bundles of admissions are on their way before the next look has to wait, and
+	// bundleGrants how many grants make a bundle: what grants fewer goes along with others, and their offers are placed
+	// together.
+	outAtOnce    = 32
+	bundleGrants = 16
 )
 
 // admitter decides which tasks their limits admit. Any number of them may run: an admission
-// is recorded by compare-and-set on one chain, so each follows from all that were before it,
-// and who loses decides again. What it knows it has from the read model, and what that has
-// not told yet can only free a place.
+// is recorded by compare-and-set on the chains of its scopes, so each follows from all that were before it under the
+// same counters, and who loses decides again. What it knows it has from the read model, and what that has
+// not told yet can only free a place. What shares no scope is recorded and offered side by side.
 type admitter struct {
 	view LimitView
 	rec  *events.Recorder
-	hint Hinter // nil for none
-	side int    // how many tasks are refused side by side
-	log  zerolog.Logger
+	side int // how many tasks are refused side by side
+	log  *slog.Logger
 	wake chan struct{} // holds one: something has changed
 	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
 
@@ -65,19 +63,19 @@ type admitter struct {
 	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
-	mu      sync.Mutex
-	known   *task.Limiter        // guarded by mu
-	loaded  bool                 // guarded by mu; known reflects what was told
-	early   []func()             // guarded by mu; what was told before it was loaded, with
-	earlyAt []uint64             // guarded by mu; the sequences of that
-	head    uint64               // guarded by mu; the last admission that is in known
-	paused  map[string]time.Time // guarded by mu; buckets that are shut because a task asked, and that is not recorded
-	missed  map[task.ID]miss     // admitted and not offered: since when; the loop's own
-	pruned  time.Time            // the loop's own
+	mu       sync.Mutex
+	known    *task.Limiter        // guarded by mu
+	loaded   bool                 // guarded by mu; known reflects what was told
+	reflects uint64               // guarded by mu; and what the read model held up to this sequence, when it was loaded
+	early    []func()             // guarded by mu; what was told before it was loaded, with
+	earlyAt  []uint64             // guarded by mu; the sequences of that
+	paused   map[string]time.Time // guarded by mu; buckets that are shut because a task asked, and that is not recorded
+	missed   map[task.ID]miss     // admitted and not offered: since when; the loop's own
+	pruned   time.Time            // the loop's own
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config) *admitter {
-	a := &admitter{view: cfg.Limits, rec: rec, hint: cfg.Hints, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a := &admitter{view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
 	a.ruled.Store(true)
 	return a
 }
@@ -88,12 +86,13 @@ func (a *admitter) observe(step *events.Step) {
 	if r.Seq <= a.observed.Load() {
 		a.begin() // the read model is made anew
 	}
-	a.observed.Store(r.Seq)
+	defer a.observed.Store(r.Seq) // when it is taken over: catchUp relies on it
 	switch r.Kind {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
 			a.touched = true
-			a.tell(r.Seq, func() { a.granted(r.Seq, e) })
+			of := task.Scope(strings.Clone(string(r.Fact.Scope)))
+			a.tell(r.Seq, func() { a.granted(of, r.Seq, e) })
 		}
 		return
 	case events.KindQueue:
@@ -168,19 +167,21 @@ func signal(c chan struct{}) {
 	}
 }
 
-// granted takes over an admission, with mu held. One at or below head is in known already,
+// granted takes over an admission, with mu held. One at or below the head of its scope is in known already,
 // and the buckets have moved on since.
-func (a *admitter) granted(seq uint64, e task.Granted) {
-	if seq <= a.head {
+func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
+	if seq <= max(a.known.Head(of), a.reflects) {
 		return
 	}
-	a.head = seq
+	a.known.Learn(of, seq)
 	for _, g := range e.Grants {
 		a.known.Granted(g)
 	}
 	for name, used := range e.Rates {
-		if p, ok := a.paused[name]; ok && p.After(used) {
+		if p := a.paused[name]; p.After(used) {
 			used = p
+		} else {
+			delete(a.paused, name) // whoever has recorded it
 		}
 		a.known.Bucket(name, task.Bucket(used))
 	}
@@ -202,14 +203,14 @@ func (a *admitter) pause(w *task.Work, until time.Time) {
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.early, a.earlyAt, a.head, a.paused = task.NewLimiter(), false, nil, nil, 0, nil
+	a.known, a.loaded, a.reflects, a.early, a.earlyAt, a.paused = task.NewLimiter(), false, 0, nil, nil, nil
 	a.ruled.Store(true)
 }
 
 // load begins with what the read model holds.
 func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
-	a.early, a.earlyAt, a.head = nil, nil, 0
+	a.early, a.earlyAt = nil, nil
 	a.mu.Unlock()
 	known := task.NewLimiter()
 	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
@@ -231,16 +232,9 @@ func (a *admitter) load(ctx context.Context) error {
 	for name, used := range rates {
 		known.Bucket(name, task.Bucket(used))
 	}
-	last, err := a.rec.Log.Admitted(ctx)
-	if err != nil {
-		return err
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded = known, true
-	if last <= seq {
-		a.head = last
-	}
+	a.known, a.loaded, a.reflects = known, true, seq
 	for i, apply := range a.early {
 		if a.earlyAt[i] > seq {
 			apply()
@@ -258,29 +252,58 @@ func (a *admitter) load(ctx context.Context) error {
 func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, err error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	failing := false
+	done := make(chan error) // what became of bundles
+	out, failing := 0, false
+	defer func() {
+		for ; out > 0; out-- {
+			if err := <-done; err != nil { // whoever admits next does what is left
+				a.log.Debug("the end of the scheduler has cut an admission off", "error", err)
+			}
+		}
+	}()
 	for {
+		var failed error
 		select {
 		case <-ctx.Done():
 			return
+		case failed = <-done:
+			out--
 		case <-a.wake:
 		case <-timer.C:
 		}
+		if out >= outAtOnce || failed == nil && a.shut() {
+			continue // whatever is done next is followed by another look
+		}
 		began := a.rec.Now()
-		next, err := a.Admit(ctx)
-		looked(began, a.rec.Now(), err)
+		var next time.Time
+		if failed == nil {
+			var parts []*sent
+			parts, next, failed = a.decide(ctx)
+			for _, b := range bundled(parts) {
+				out++
+				go func() { done <- a.carryOut(ctx, b) }()
+			}
+		}
+		looked(began, a.rec.Now(), failed)
 		wait := admitLook
-		if err != nil {
+		if failed != nil {
 			if ctx.Err() == nil && !failing {
-				a.log.Warn().Err(err).Msg("tasks under limits cannot be admitted; trying again")
+				a.log.Warn("tasks under limits cannot be admitted; trying again", "error", failed)
 			}
 			wait = admitLook / 4
 		} else if !next.IsZero() {
 			wait = min(wait, max(next.Sub(a.rec.Now()), 0))
 		}
-		failing = err != nil
+		failing = failed != nil
 		timer.Reset(wait)
 	}
+}
+
+// shut tells whether nothing can be admitted before something that is on its way has been recorded or not.
+func (a *admitter) shut() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known.Shut()
 }
 
 // hurry hurries the read model while tasks wait for a place: it tells when one is free.
@@ -297,12 +320,50 @@ func (a *admitter) crowded() bool {
 // Admit admits once what may go, and returns when to look again at the latest; zero for
 // when something happens.
 func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
+	parts, next, err := a.decide(ctx)
+	for _, b := range bundled(parts) {
+		err = errors.Join(err, a.carryOut(ctx, b))
+	}
+	return next, err
+}
+
+// sent is a part of a decision that is on its way.
+type sent struct {
+	task.Decision
+	at    time.Time     // when it was decided: a rate goes by that
+	by    *task.Limiter // who decided it: the present one, or one that has been forgotten
+	heads []uint64      // where the chains of its scopes ended
+}
+
+// bundled puts parts together that grant little.
+func bundled(parts []*sent) (all [][]*sent) {
+	var small []*sent
+	grants := 0
+	for _, p := range parts {
+		if len(p.Grants) >= bundleGrants {
+			all = append(all, []*sent{p})
+			continue
+		}
+		small = append(small, p)
+		if grants += len(p.Grants); grants >= bundleGrants {
+			all, small, grants = append(all, small), nil, 0
+		}
+	}
+	if len(small) > 0 {
+		all = append(all, small)
+	}
+	return all
+}
+
+// decide decides what may go now, in parts that share no scope; carryOut must follow for each. It
+// returns when to look again at the latest.
+func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	a.mu.Lock()
 	loaded := a.loaded
 	a.mu.Unlock()
 	if !loaded {
 		if err := a.load(ctx); err != nil {
-			return time.Time{}, err
+			return nil, time.Time{}, err
 		}
 	}
 	now := a.rec.Now()
@@ -313,59 +374,184 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 		a.mu.Unlock()
 	}
 	if err := a.offerMissed(ctx, now); err != nil {
-		return time.Time{}, err
+		return nil, time.Time{}, err
 	}
-	now = a.rec.Now() // a rate goes by the time at which is decided
+	now = a.rec.Moment()
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	d := a.known.Decide(now, grantsAtOnce)
-	head := a.head
 	for name, used := range a.paused {
-		if t, ok := d.Rates[name]; !ok || used.After(t) {
+		if !used.After(now) {
+			delete(a.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
+			continue
+		}
+		if a.known.Used(name).After(used) {
+			continue // what was admitted since has shut it for longer, and to record this would open it
+		}
+		if t, ok := d.Rates[name]; (!ok || used.After(t)) && !a.known.Out(name) {
 			d.Rates[name] = used
 		}
 	}
-	a.mu.Unlock()
-	if len(d.Grants)+len(d.Rates) > 0 {
-		if ok, err := a.record(ctx, &d, head); !ok || err != nil {
-			return now, err
-		}
-		if err := a.offer(ctx, d.Grants); err != nil {
-			return now, err
-		}
+	var all []*sent
+	for _, part := range a.known.Parts(&d) {
+		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part)})
 	}
-	if a.crowded() {
+	if a.known.Waiting() > 0 {
 		signal(a.busy)
 	}
-	return d.Next, a.refuse(ctx, &d)
+	return all, d.Next, nil
 }
 
-// record records a decision, and takes it back if somebody else's came first. Then it waits
-// until that is known, too.
-func (a *admitter) record(ctx context.Context, d *task.Decision, head uint64) (bool, error) {
-	seq, err := a.rec.Admit(ctx, task.Granted{Grants: d.Grants, Rates: d.Rates}, head)
-	a.mu.Lock()
-	if err == nil {
-		a.known.Confirm(d)
-		a.head = max(a.head, seq)
-		for name, used := range d.Rates {
-			if p, ok := a.paused[name]; ok && !p.After(used) {
-				delete(a.paused, name)
-			}
+// carryOut records parts, the ends of those that they refuse included, and places the offers of those that they admit. What a
+// part takes from is closed to other decisions until then: so these become larger where much happens. What is lost to
+// another scheduler stays closed until it is known what that one has admitted.
+func (a *admitter) carryOut(ctx context.Context, parts []*sent) error {
+	ok := make([]bool, len(parts))
+	failed := a.sideBySide(len(parts), func(i int) (err error) {
+		ok[i], err = a.record(ctx, parts[i])
+		return err
+	})
+	var grants []task.Grant
+	for i, p := range parts {
+		if ok[i] {
+			grants = append(grants, p.Grants...)
 		}
-		a.mu.Unlock()
-		return true, nil
 	}
-	a.known.Undo(d)
-	a.known.Repeat(slices.Concat(d.Refused, d.Replaced))
-	a.mu.Unlock()
-	if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
-		return false, err
+	err := a.offer(ctx, grants)
+	for i, p := range parts {
+		if ok[i] {
+			a.settle(p)
+		}
 	}
-	last, err := a.rec.Log.Admitted(ctx)
-	if err != nil || last <= head {
-		return false, err
+	failed = append(failed, err)
+	for i, p := range parts {
+		if ok[i] {
+			continue
+		}
+		if failed[i] == nil {
+			failed[i] = a.catchUp(ctx, p)
+		}
+		a.settle(p)
 	}
-	return false, a.view.Wait(ctx, last)
+	return errors.Join(failed...)
+}
+
+// sideBySide calls do for some numbers, several at once, and returns its errors.
+func (a *admitter) sideBySide(n int, do func(int) error) []error {
+	errs := make([]error, n)
+	if n == 1 || a.side == 1 {
+		for i := range n {
+			errs[i] = do(i)
+		}
+		return errs
+	}
+	var g errgroup.Group
+	g.SetLimit(a.side)
+	for i := range n {
+		g.Go(func() error { errs[i] = do(i); return nil })
+	}
+	_ = g.Wait()
+	return errs
+}
+
+// settle opens what a part takes from to the next decision.
+func (a *admitter) settle(p *sent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.by == a.known {
+		a.known.Settle(&p.Decision)
+	}
+}
+
+// record records a part, and takes it back if it is not recorded or nobody knows. It is false, too, if
+// somebody else's came first or the answer was lost: catchUp must follow.
+func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
+	stops, err := a.stops(ctx, p)
+	first := uint64(0)
+	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
+		first, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, stops)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case p.by != a.known:
+	case err == nil:
+		a.recorded(p, first)
+	default:
+		a.known.Undo(&p.Decision)
+		a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
+	}
+	if errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrUnknown) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// stops are the ends of those for which there is no place and that do not wait, and the requests to stop of those that
+// have to make place. They are recorded with the part: on the chains of its scopes somebody else may have admitted since
+// who is refused here, and no message on a task's own chain says so.
+func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
+	all := slices.Concat(p.Refused, p.Replaced)
+	stops := make([]*events.Stop, len(all))
+	err := errors.Join(a.sideBySide(len(all), func(i int) (err error) {
+		r := all[i]
+		var c task.Command = task.Judged{Command: task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}, By: task.By{Rule: task.RuleLimit, Limit: r.Counter}}
+		if i >= len(p.Refused) {
+			c = task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
+		}
+		stops[i], err = a.rec.Stop(ctx, r.Task, c)
+		return err
+	})...)
+	for i, r := range all {
+		if stops[i] != nil {
+			p.Refuse(r)
+		}
+	}
+	return slices.DeleteFunc(stops, func(s *events.Stop) bool { return s == nil }), err
+}
+
+// recorded takes over that a part lies in the log from a sequence on, 0 if nothing had to be recorded, with mu held.
+func (a *admitter) recorded(p *sent, first uint64) {
+	a.known.Confirm(&p.Decision)
+	for i, of := range p.Scopes {
+		if first > 0 {
+			a.known.Learn(of, first+uint64(i))
+		}
+	}
+	for name, used := range p.Rates {
+		if p, ok := a.paused[name]; ok && !p.After(used) {
+			delete(a.paused, name)
+		}
+	}
+}
+
+// catchUp waits until what others have put on the chains of a part's scopes is known, whether it can be read or not. So
+// it is learned, too, where a chain ends of which nothing was known.
+func (a *admitter) catchUp(ctx context.Context, p *sent) error {
+	ends := make([]uint64, len(p.Scopes))
+	for i, of := range p.Scopes {
+		end, err := a.rec.Log.Admitted(ctx, of)
+		if err != nil {
+			return err
+		}
+		ends[i] = end
+	}
+	if slices.Equal(ends, p.heads) {
+		return nil
+	}
+	last := slices.Max(ends)
+	if err := a.view.Wait(ctx, last); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.by != a.known || !a.loaded || max(a.reflects, a.observed.Load()) < last {
+		return nil // the next conflict learns it
+	}
+	for i, of := range p.Scopes {
+		a.known.Learn(of, ends[i])
+	}
+	return nil
 }
 
 // Admit admits once what limits hold and may go, and returns when to look again at the
@@ -432,55 +618,6 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// refuse ends those for which there is no place and that do not wait, and asks those to stop
-// that have to make place.
-func (a *admitter) refuse(ctx context.Context, d *task.Decision) error {
-	if len(d.Refused)+len(d.Replaced) == 0 {
-		return nil
-	}
-	var g errgroup.Group
-	g.SetLimit(a.side)
-	var alone []error
-	do := func(r task.Refusal, c task.Command) {
-		one := func() error {
-			err := a.do(ctx, r.Task, c)
-			if err != nil {
-				a.mu.Lock()
-				a.known.Repeat([]task.Refusal{r})
-				a.mu.Unlock()
-			}
-			return err
-		}
-		if a.side == 1 {
-			alone = append(alone, one())
-			return
-		}
-		g.Go(one)
-	}
-	for _, r := range d.Refused {
-		do(r, task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter})
-	}
-	for _, r := range d.Replaced {
-		do(r, task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter})
-	}
-	return errors.Join(g.Wait(), errors.Join(alone...))
-}
-
-func (a *admitter) do(ctx context.Context, id task.ID, c task.Command) error {
-	t, err := a.rec.Load(ctx, id)
-	if err != nil {
-		return err
-	}
-	t, event, err := a.rec.Do(ctx, t, c)
-	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) {
-		return nil // it has gone on by itself
-	}
-	if _, stops := event.(task.CancelRequested); stops && a.hint != nil {
-		_ = a.hint.Hint(node.ID(t.Node), id) // else the node finds out by itself
-	}
-	return err
 }
 
 // asked is until when a task that failed wants to be left alone; zero if it does not say.

@@ -153,6 +153,18 @@ func (w *testWorld) submitLimited(t *testing.T, n int, spec task.Spec) task.ID {
 	return id
 }
 
+// claimOf is how a worker asks for the task of an offer.
+func claimOf(o *events.Offer, node string) task.Claim {
+	c := task.Claim{Node: node, Session: "s", Offer: o.Seq, Rate: o.Rate}
+	switch e := o.Fact.Event.(type) {
+	case task.Queued:
+		c.After = e.After
+	case task.Due:
+		c.After, c.Reference = e.After, &e
+	}
+	return c
+}
+
 // runOne takes an offer, if there is one, and returns how to end it.
 func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Command)) {
 	t.Helper()
@@ -162,11 +174,7 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 		return "", nil
 	}
 	now := w.task(t, o.Fact.Task)
-	var after uint64
-	if q, ok := o.Fact.Event.(task.Queued); ok {
-		after = q.After
-	}
-	now, e, err := w.rec.Do(t.Context(), now, task.Claim{Node: node, Session: "s", Offer: o.Seq, After: after})
+	now, e, err := w.rec.Do(t.Context(), now, claimOf(o, node))
 	_ = o.Ack()
 	if _, started := e.(task.AttemptStarted); err != nil || !started {
 		return w.runOne(t, node) // a second offer
@@ -186,7 +194,7 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 
 func TestAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		spec := task.Spec{Concurrency: task.Concurrencies{{Max: 2}}, Retry: task.Retry{Max: 1}}
 		ids := []task.ID{w.submitLimited(t, 0, spec)}
 		if got := w.task(t, ids[0]); got.State != task.Held || got.Reason != task.HoldLimit {
@@ -237,7 +245,7 @@ func TestAdmits(t *testing.T) {
 
 func TestRefusesAndReplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
 		one := func(n int, onLimit, key string) task.ID {
 			id := w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
@@ -284,7 +292,7 @@ func TestAdmissionSurvives(t *testing.T) {
 }
 
 func survive(t *testing.T, seed uint64) {
-	w := newTestWorld()
+	w := newTestWorld(t)
 	faulty := logtest.NewFaulty(w.Memory, seed, 0.2)
 	stops := make([]func(), 3)
 	for i := range stops {
@@ -329,7 +337,7 @@ func survive(t *testing.T, seed uint64) {
 // A task that asks for a pause gets it for all that stand under its rate, whoever decides then.
 func TestAPauseIsForTheWholeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
 		rate := task.Spec{Rate: task.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
 		first := w.submitLimited(t, 1, rate)
@@ -352,4 +360,330 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 			t.Errorf("after the pause %q started", id)
 		}
 	})
+}
+
+// stuck is a log on which the admissions of one scope wait until they are let go.
+type stuck struct {
+	events.Log
+	scope task.Scope
+	let   chan struct{}
+	mu    sync.Mutex
+	sent  int // guarded by mu; admissions of any scope, refused ones included
+	lost  int // guarded by mu; those that came too late
+}
+
+func (s *stuck) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if f.Scope == "" {
+		return s.Log.Append(ctx, f, last)
+	}
+	if f.Scope == s.scope {
+		<-s.let
+	}
+	seq, err := s.Log.Append(ctx, f, last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent++; err != nil {
+		s.lost++
+	}
+	return seq, err
+}
+
+// A scope whose admission is on its way holds up no other.
+func TestScopesDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		log := &stuck{Log: w.Memory, scope: task.ScopeOf("key:/slow"), let: make(chan struct{})}
+		defer admitting(t.Context(), w, log)()
+		under := func(n int, key string) task.ID {
+			return w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: key}}})
+		}
+		slow := under(1, "/slow")
+		time.Sleep(10 * time.Millisecond)
+		for n := range 5 {
+			quick := under(2+n, "/quick")
+			time.Sleep(10 * time.Millisecond)
+			id, end := w.runOne(t, "n")
+			if id != quick {
+				t.Fatalf("%q started while an admission of another scope is on its way", id)
+			}
+			end(nil)
+			time.Sleep(10 * time.Millisecond)
+		}
+		close(log.let)
+		time.Sleep(10 * time.Millisecond)
+		if id, _ := w.runOne(t, "n"); id != slow {
+			t.Errorf("then %q started", id)
+		}
+	})
+}
+
+// Two schedulers of which each sees other tasks first refuse each other nothing.
+func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		log := &stuck{Log: w.Memory}
+		one, other := limitedScheduler(w, log), limitedScheduler(w, log)
+		for n := range 10 {
+			for i, s := range []*seeing{one, other} {
+				id := w.submitLimited(t, 10*n+i, task.Spec{Concurrency: task.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
+				s.see(t, id) // the other one does not know of it yet
+			}
+			for _, s := range []*seeing{one, other} {
+				if _, err := s.Admit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if log.sent != 20 || log.lost != 0 {
+			t.Errorf("of %d admissions %d came too late, want 20 and none", log.sent, log.lost)
+		}
+	})
+}
+
+// seeing is a scheduler that sees only what it is shown.
+type seeing struct {
+	*Scheduler
+	v *limitView
+	w *testWorld
+}
+
+func limitedScheduler(w *testWorld, log events.Log) *seeing {
+	v := newLimitView(w.Memory)
+	return &seeing{New(log, w, nil, Config{Settings: settings, Limits: v}), v, w}
+}
+
+// see shows it a task.
+func (s *seeing) see(t *testing.T, id task.ID) {
+	records, err := s.w.Task(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := events.FoldTask(id, records)
+	s.v.tasks[id] = now
+	s.Observe([]events.Step{{Record: &records[len(records)-1], Task: &now}})
+}
+
+// raced is a log before which something else happens when the end of a task is to be recorded.
+type raced struct {
+	events.Log
+	before func()
+}
+
+func (l *raced) refuses(facts ...*events.Fact) {
+	if b := l.before; b != nil && facts[0].Type == events.TaskAbnormal {
+		l.before = nil
+		b()
+	}
+}
+
+func (l *raced) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	l.refuses(f)
+	return l.Log.Append(ctx, f, last)
+}
+
+func (l *raced) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	l.refuses(facts...)
+	return l.Log.AppendAll(ctx, facts, last)
+}
+
+// Of two schedulers one refuses a task and the other admits it: whoever is first on the chain of the scope decides, and
+// the other learns that, however far it lags behind.
+func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
+	for name, refusesFirst := range map[string]bool{"refused first": true, "admitted first": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTestWorld(t)
+				log := &raced{Log: w.Memory}
+				refuses, admits := limitedScheduler(w, log), limitedScheduler(w, w.Memory)
+				admit := func(s *seeing) {
+					if _, err := s.Admit(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				for _, s := range []*seeing{refuses, admits} {
+					admit(s)
+					s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
+				}
+				spec := task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: "/k", OnLimit: task.LimitFail}}}
+				before := w.submitLimited(t, 1, spec)
+				admits.seeAll()
+				admit(admits)
+				contested := w.submitLimited(t, 2, spec)
+				refuses.seeAll()
+				if _, _, err := w.rec.Do(t.Context(), w.task(t, before), task.Cancel{}); err != nil {
+					t.Fatal(err)
+				}
+				admits.seeAll() // the place is free, which only this one knows
+				want := task.Pending
+				if log.before = func() { admit(admits) }; refusesFirst {
+					want, log.before = task.Abnormal, nil
+				}
+				for range 3 {
+					admit(refuses)
+					admit(admits)
+				}
+				if got := w.task(t, contested); got.State != want {
+					t.Errorf("it is %v (%s), want %v", got.State, got.Reason, want)
+				}
+				granted := 0
+				for _, r := range w.All() {
+					if e, ok := r.Fact.Event.(task.Granted); ok {
+						granted += len(e.Grants)
+					}
+				}
+				if wanted := map[bool]int{true: 1, false: 2}[refusesFirst]; granted != wanted {
+					t.Errorf("%d were admitted, want %d", granted, wanted)
+				}
+			})
+		})
+	}
+}
+
+// seeAll shows it all that is in the log.
+func (s *seeing) seeAll() {
+	for _, r := range s.w.All()[s.admitter.observed.Load():] {
+		step := events.Step{Record: &r}
+		if id := r.Fact.Task; id != "" {
+			now := task.Evolve(s.v.tasks[id], r.Task())
+			now.ID = id
+			s.v.tasks[id], step.Task = now, &now
+		}
+		s.Observe([]events.Step{step})
+	}
+}
+
+// A pause that a task asked for is recorded once, by whichever scheduler is first; that of a rate which has been used since is not
+// recorded again, nor one that is over.
+func TestAPauseIsRecordedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		both := []*seeing{limitedScheduler(w, w.Memory), limitedScheduler(w, w.Memory)}
+		look := func(s *seeing) {
+			s.seeAll()
+			if _, err := s.Admit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range both {
+			look(s)
+			s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
+		}
+		pauses := func() (n int) {
+			for _, r := range w.All() {
+				if e, ok := r.Fact.Event.(task.Granted); ok && len(e.Grants) == 0 {
+					n++
+				}
+			}
+			return n
+		}
+		spec := task.Spec{Rate: task.Rates{{Limit: 1, Key: "/k"}}}
+		for n, after := range []time.Duration{0, 2 * time.Minute} { // looked at soon, and when it is over
+			w.submitLimited(t, n, spec)
+			look(both[0])
+			_, end := w.runOne(t, "n")
+			end(task.Fail{Class: task.ReasonTask, Final: true, RetryAfter: time.Minute})
+			pass(after)
+			for _, s := range append(both, both...) {
+				look(s)
+			}
+			if pauses() != 1 {
+				t.Errorf("%d pauses are recorded, want that of the first task", pauses())
+			}
+			pass(2 * time.Minute)
+			for _, s := range append(both, both...) {
+				look(s)
+			}
+			if pauses() != 1 {
+				t.Errorf("when it is over %d pauses are recorded, want that of the first task", pauses())
+			}
+		}
+	})
+}
+
+// Whatever lies on the chain of a scope that is no admission, the next one finds where it ends.
+func TestGarbageOnAnAdmissionChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		defer admitting(t.Context(), w, w.Memory)()
+		spec := task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: "/k"}}}
+		for n := range 3 {
+			w.AppendRawAdmission(task.ScopeOf("key:/k"), []byte("garbage"))
+			id := w.submitLimited(t, n, spec)
+			time.Sleep(2 * time.Second)
+			started, end := w.runOne(t, "n")
+			if started != id {
+				t.Fatalf("%q started, want %s", started, id)
+			}
+			end(nil)
+		}
+	})
+}
+
+// far is a log that is some way off: each write and each read of a chain takes so long, and any number are on their way at once.
+type far struct {
+	events.Log
+	there time.Duration
+}
+
+func (f far) Append(ctx context.Context, fact *events.Fact, last uint64) (uint64, error) {
+	time.Sleep(f.there)
+	return f.Log.Append(ctx, fact, last)
+}
+
+func (f far) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	time.Sleep(f.there)
+	return f.Log.AppendAll(ctx, facts, last)
+}
+
+func (f far) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	time.Sleep(f.there)
+	f.Log.PlaceAll(ctx, facts, done)
+}
+
+// admittedAfar is how long it takes until a backlog of tasks is offered that is spread over some limits, on a log whose answers take 4 ms.
+func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		for n := range tasks {
+			of := task.Concurrencies{{Max: tasks, Key: fmt.Sprint("/", n%limits)}}
+			if both {
+				of = append(of, task.Concurrency{Max: tasks, Key: "/both"})
+			}
+			w.submitLimited(t, n, task.Spec{Concurrency: of})
+		}
+		v := newLimitView(w.Memory)
+		s := New(far{w.Memory, 4 * time.Millisecond}, w, nil, Config{Settings: settings, Limits: v})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { v.follow(ctx, s) })
+		synctest.Wait()
+		began := time.Now()
+		wg.Go(func() { s.admitter.run(ctx, func(_, _ time.Time, _ error) {}) })
+		offers, _ := w.Offers(t.Context(), []string{"default"})
+		for n := 0; n < tasks; {
+			if o := offers.(*events.MemoryOffers).Try(); o != nil {
+				n++
+				continue
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		took = time.Since(began)
+		cancel()
+		wg.Wait()
+	})
+	return took
+}
+
+// Two busy limits that share no counter are admitted twice as fast as one where it is the way to the log that takes
+// time; if they share one, they are as fast as that.
+func TestTwoBusyScopes(t *testing.T) {
+	const tasks = 8 * grantsAtOnce
+	one, two, four, tied := admittedAfar(t, 1, tasks, false), admittedAfar(t, 2, tasks, false), admittedAfar(t, 4, tasks, false), admittedAfar(t, 2, tasks, true)
+	t.Logf("%d tasks are admitted in %v under one limit, %v under two, %v under four, %v under two and one for both", tasks, one, two, four, tied)
+	if 19*one < 36*two || 19*two < 36*four {
+		t.Errorf("one limit takes %v, two take %v, four %v", one, two, four)
+	}
+	if tied > one+one/5 {
+		t.Errorf("two limits with one for both take %v, one takes %v", tied, one)
+	}
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 type breakers struct {
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu
+	seen uint64              // guarded by mu; the last end of an attempt, or fact of a breaker, that was told
 }
 
 // guarded is a job with a breaker.
@@ -45,6 +45,7 @@ func (b *breakers) observe(s *events.Step) {
 func (b *breakers) moved(r *events.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.seen = r.Seq
 	g, ok := b.jobs[r.Fact.Job]
 	if !ok || r.Err != nil {
 		return // what it says is read when something happens to the job's tasks
@@ -60,19 +61,14 @@ func (b *breakers) ended(s *events.Step) {
 	if s.Is.Job == "" || s.Was.State == s.Is.State {
 		return
 	}
-	o := task.Outcome{At: s.Record.Fact.At, Epoch: s.Was.Epoch}
-	switch e := s.Record.Fact.Event.(type) {
-	case task.AttemptFinished:
-	case task.AttemptFailed:
-		o.Failed, o.What = true, e.Class
-		if e.Class == task.ReasonExit && e.Exit != nil {
-			o.What = fmt.Sprintf("exit %d", *e.Exit)
-		}
-	default:
+	e, _ := s.Record.Fact.Event.(task.Event)
+	o, ended := task.OutcomeOf(e, s.Record.Fact.At, s.Was.Epoch)
+	if !ended {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.seen = s.Record.Seq
 	g, ok := b.jobs[s.Is.Job]
 	if !ok {
 		g = &guarded{}
@@ -111,12 +107,13 @@ func (b *breakers) learn(job string, c task.Circuit) {
 	}
 }
 
-// judge returns what follows now, and on which state of the breaker; nil for nothing.
-func (b *breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerEvent) {
+// judge returns what follows now, nil for nothing, on which state of the breaker, and by what.
+func (b *breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerEvent, task.By) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
-	return g.circuit, g.policy.Judge(g.circuit, &g.outcomes, now)
+	policy := g.policy
+	return g.circuit, g.policy.Judge(g.circuit, &g.outcomes, now), task.By{Seen: b.seen, Policy: &policy}
 }
 
 // JudgeBreakers looks once whether a breaker is to change its state, and records
@@ -135,14 +132,15 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
-		c, event := b.judge(job, s.rec.Now())
+		at := s.rec.Moment()
+		c, event, by := b.judge(job, at)
 		if event == nil {
 			continue
 		}
-		is, err := s.rec.DoBreaker(ctx, job, c, event)
+		is, err := s.rec.DoBreaker(ctx, job, c, at, event, &by)
 		switch {
 		case err == nil:
-			s.log.Warn().Str("job", job).Str("breaker", string(is.State)).Msg(is.Reason)
+			s.log.Warn(is.Reason, "job", job, "breaker", string(is.State))
 		case !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown):
 			errs = append(errs, err)
 		}

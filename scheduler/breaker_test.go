@@ -83,7 +83,7 @@ func (w *judged) told() (types []events.Type) {
 // However many schedulers judge a breaker, each change of it is recorded once.
 func TestBreakerIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &judged{newTestWorld(), t, &task.Spec{Handler: "h",
+		w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
 			Breaker: &task.Breaker{Failures: 3, Within: task.Duration(time.Minute), Cooldown: task.Duration(20 * time.Second)}}}
 		w.join(t, "n")
 		for range 3 {

@@ -52,7 +52,7 @@ func (s *Scheduler) bury(ctx context.Context) error {
 			later[seq] = time.Now().Add(holds)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Uint64("offer", seq).Msg("a dead offer could not be dealt with; the sweep comes back to its task")
+			s.log.Warn("a dead offer could not be dealt with; the sweep comes back to its task", "error", err, "offer", seq)
 		}
 	}
 	for {
@@ -100,19 +100,20 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 		lose.Account = &account
 		command = lose
 	}
-	t, event, err := s.rec.Do(ctx, t, command)
+	on := t.Head
+	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: command, By: task.By{Rule: task.RuleDead, Offer: seq}, On: &on})
 	var leased *task.Leased
 	switch {
 	case errors.As(err, &leased):
 		return leased.For, nil
-	case errors.Is(err, task.ErrLeased): // another session has adopted the attempt
+	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn): // another session has adopted the attempt, for one
 		return s.cfg.AckWait, nil
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced):
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("task %s: %w", t.ID, err)
 	case event != nil:
-		s.repaired(RepairDead, 1).Str("task", string(t.ID)).Uint64("offer", seq).Msg("its offer was handed out too often and is dead")
+		s.repaired(RepairDead, 1, "its offer was handed out too often and is dead", "task", string(t.ID), "offer", seq)
 	}
 	return 0, s.rec.Settle(ctx, &t)
 }
@@ -148,7 +149,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		if t.State != task.Pending || !t.Offered || !t.Since.Before(before) || t.Route.Queue() != queue {
 			continue
 		}
-		s.repaired(RepairOffer, 1).Str("task", string(id)).Msg("it waits, and its offer is gone; the sweep offers it again")
+		s.repaired(RepairOffer, 1, "it waits, and its offer is gone; the sweep offers it again", "task", string(id))
 		t.Offered = false
 		errs = append(errs, s.rec.Settle(ctx, &t))
 	}

@@ -47,7 +47,7 @@ func (d *deliveries) run(t *testing.T) *Scheduler {
 
 func TestDeadOffersEndTheirTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &deliveries{testWorld: newTestWorld(), heard: make(chan func(uint64), 1)}
+		d := &deliveries{testWorld: newTestWorld(t), heard: make(chan func(uint64), 1)}
 		d.join(t, "n1")
 		s := d.run(t)
 		dead := <-d.heard
@@ -94,7 +94,7 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 
 func TestTasksWithoutAnOfferAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &deliveries{testWorld: newTestWorld(), heard: make(chan func(uint64), 1)}
+		d := &deliveries{testWorld: newTestWorld(t), heard: make(chan func(uint64), 1)}
 		d.join(t, "n1")
 		s := d.run(t)
 		id := d.submit(t, task.Spec{})

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"millrace/desk"
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -41,10 +39,10 @@ type Schedules interface {
 	ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error
 	// ArmedSchedules are those that have a timer.
 	ArmedSchedules(ctx context.Context) (map[string]bool, error)
+	// TimedBy are the revisions by which the timers of some were set; it may be out of date.
+	TimedBy(ctx context.Context, names []string) (map[string]uint64, error)
 	// PauseSchedule keeps a schedule from firing.
 	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
-	// TellSchedules tells the log of changes of definitions of which nobody has.
-	TellSchedules(ctx context.Context, before time.Time) (int, error)
 	// Time is what the log's clock shows.
 	Time(ctx context.Context) (time.Time, error)
 }
@@ -57,21 +55,22 @@ type ticker struct {
 	s      *Scheduler
 	stored schedule.Stored
 	plan   *schedule.Plan
-	at     time.Time        // as of when the definition was read
-	last   events.Record    // the latest decision
-	again  bool             // what follows from decisions may be still to do: who made them may have died
-	ended  []schedule.Ended // of the tasks of earlier ticks, those that were seen to have ended
-	born   *desk.Newborn    // the birth that was made last, to be placed
+	at     time.Time                 // as of when the definition was read
+	last   events.Record             // the latest decision
+	again  bool                      // what follows from decisions may be still to do: who made them may have died
+	ended  map[task.ID]schedule.Seen // of the tasks of earlier ticks, those that were seen to have ended
+	born   *desk.Newborn             // the birth that was made last, to be placed
 }
 
-// ledger is what the latest decision leaves. Whoever stores or resumes a schedule forgives
-// the failures before.
+// look is when it was looked at what is owed, and by what the decisions are made that follow.
+type look struct {
+	at time.Time
+	by task.By
+}
+
+// ledger is what the latest decision leaves.
 func (t *ticker) ledger() task.Ledger {
-	l := schedule.LedgerOf(t.last.Fact.Event)
-	if t.last.Stored.Before(t.stored.Since) {
-		l.Failures = 0
-	}
-	return l
+	return schedule.Remember(schedule.LedgerOf(t.last.Fact.Event), t.last.Fact.At, t.stored.Since)
 }
 
 // ticker reads a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it
@@ -117,34 +116,57 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 	}
 	decided := t.ledger().Last
 	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
-		return nil, t.arm(ctx, later(t.stored.Since, decided)) // of a definition that is no more
+		return nil, t.arm(ctx, later(t.stored.Since, decided), false) // of a definition that is no more
 	}
-	look := t.plan.Look(fire, f.Detail, decided, t.s.rec.Now())
-	for _, m := range look.Missed {
-		if err := t.skip(ctx, m); err != nil {
-			return nil, err
-		}
-	}
-	for _, o := range look.Owed {
-		if err := t.decide(ctx, o); err != nil {
-			return nil, err
-		}
+	next, err := t.owed(ctx, fire, f.Detail, brought(r, &f))
+	if err != nil {
+		return nil, err
 	}
 	if t.plan.Failing(t.ledger()) {
 		return t.pause, nil
 	}
-	if look.Next == nil {
+	if next == nil {
 		return nil, nil
 	}
 	return func(ctx context.Context) error {
-		return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *look.Next, false)
+		return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *next, false)
 	}, nil
+}
+
+// brought is what a decision is made by that follows from a fire: which it was, or the tick for which none came.
+func brought(r *events.Record, f *task.ScheduleFired) task.By {
+	if r.Seq == 0 {
+		return task.By{Rule: task.RuleWatch, At: f.Tick}
+	}
+	return task.By{Offer: r.Seq}
+}
+
+// owed decides on all that is owed after a fire, and returns the tick whose timer is next, nil for none. If somebody else
+// leaves out ticks meanwhile, it looks again.
+func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by task.By) (*schedule.Tick, error) {
+	for {
+		l := look{t.s.rec.Moment(), by}
+		is := t.plan.Look(fire, detail, t.ledger().Last, l.at)
+		lost, err := t.skip(ctx, l, is.Missed)
+		if err != nil {
+			return nil, err
+		}
+		if lost {
+			continue
+		}
+		for _, o := range is.Owed {
+			if err := t.decide(ctx, l, o); err != nil {
+				return nil, err
+			}
+		}
+		return is.Next, nil
+	}
 }
 
 // pause keeps a schedule from firing of which too many tasks have failed.
 func (t *ticker) pause(ctx context.Context) error {
 	reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
-	t.s.log.Warn().Str("schedule", t.stored.Name).Msg("schedule is paused: " + reason)
+	t.s.log.Warn("schedule is paused: "+reason, "schedule", t.stored.Name)
 	_, err := t.s.cfg.Schedules.PauseSchedule(ctx, t.stored.Name, t.s.rec.Actor, reason)
 	return err
 }
@@ -156,13 +178,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// arm sets the timer of the first tick after a time.
-func (t *ticker) arm(ctx context.Context, after time.Time) error {
+// arm sets the timer of the first tick after a time; without replace, one that is there stays.
+func (t *ticker) arm(ctx context.Context, after time.Time, replace bool) error {
 	next, ok := t.plan.Next(after)
 	if !ok {
 		return nil
 	}
-	return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, false)
+	return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, replace)
 }
 
 // clockSlack is by how much clocks of servers may differ: what follows from a tick was stored
@@ -205,21 +227,18 @@ func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
 	return false, err
 }
 
-// skip records that ticks have passed.
-func (t *ticker) skip(ctx context.Context, m schedule.Missed) error {
-	for {
-		done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision))
-		if done || err != nil {
-			return err
-		}
-		if !m.Until.After(t.ledger().Last) {
-			return nil // somebody else did
+// skip records that ticks have passed. It is true if another decision came first: less may be left to say, or more.
+func (t *ticker) skip(ctx context.Context, l look, missed []schedule.Missed) (lost bool, err error) {
+	for _, m := range missed {
+		if done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision), l); !done || err != nil {
+			return true, err
 		}
 	}
+	return false, nil
 }
 
 // decide records what becomes of a tick, and does what follows.
-func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
+func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 	for {
 		if !o.Tick.After(t.ledger().Last) {
 			there, err := t.decided(ctx, o.Tick)
@@ -230,7 +249,7 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 				return err
 			}
 		}
-		ledger, err := t.observe(ctx)
+		ledger, ends, err := t.observe(ctx, l.at)
 		if err != nil {
 			return err
 		}
@@ -240,62 +259,57 @@ func (t *ticker) decide(ctx context.Context, o schedule.Owed) error {
 				err = t.s.desk.Refused(ctx, t.born.ID, t.born.Birth)
 			}
 			if reason := refusal(err); reason != "" {
-				t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", o.Tick).Msg("a tick gets no task")
+				t.s.log.Warn("a tick gets no task", "error", err, "schedule", t.stored.Name, "tick", o.Tick)
 				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
 			}
 		}
-		done := false
-		for _, d := range decisions {
-			if done, err = t.record(ctx, d); !done || err != nil {
-				break
-			}
-			if err = t.follow(ctx, d); err != nil {
-				break
-			}
+		l.by.Ends = ends
+		done, err := t.record(ctx, decisions[0], l)
+		if err == nil && done {
+			err = t.follow(ctx, decisions[0])
 		}
-		if done || err != nil {
+		if err != nil || done && len(decisions) == 1 {
 			return err
 		}
 	}
 }
 
-// observe is the ledger without the tasks that have ended since. What has ended once counts as
-// ended, so it is not read again.
-func (t *ticker) observe(ctx context.Context) (task.Ledger, error) {
+// observe is the ledger without the tasks that have ended since, and how far each of them was seen to have come: its last
+// message. What has ended once counts as ended, so it is not read again.
+func (t *ticker) observe(ctx context.Context, at time.Time) (task.Ledger, []uint64, error) {
 	ledger := t.ledger()
 	if !t.plan.Watches() {
-		return ledger, nil
+		return ledger, nil, nil
 	}
-	for _, id := range schedule.Observe(ledger, t.ended).Open {
-		now, err := t.s.rec.Load(ctx, id)
-		switch {
-		case errors.Is(err, task.ErrUnknown):
-			// It was decided on and its birth is still to come, or could not be made.
-			if since := t.s.rec.Now().Sub(t.last.Stored); since > bornWithin {
-				t.ended = append(t.ended, schedule.Ended{ID: id})
+	known, ends := make([]schedule.Seen, len(ledger.Open)), make([]uint64, len(ledger.Open))
+	for i, id := range ledger.Open {
+		seen, ended := t.ended[id]
+		if !ended {
+			now, err := t.s.rec.Load(ctx, id)
+			if err != nil && !errors.Is(err, task.ErrUnknown) {
+				return ledger, nil, err
 			}
-		case err != nil:
-			return ledger, err
-		case now.State.Terminal():
-			t.ended = append(t.ended, schedule.Ended{ID: id, Failed: now.State == task.Error || now.State == task.Abnormal})
+			if seen = (schedule.Seen{Seq: now.Seq, State: now.State}); err == nil && now.State.Terminal() {
+				if t.ended == nil {
+					t.ended = map[task.ID]schedule.Seen{}
+				}
+				t.ended[id] = seen
+			}
 		}
+		known[i], ends[i] = seen, seen.Seq
 	}
-	return schedule.Observe(ledger, t.ended), nil
+	return schedule.Heed(ledger, known, at.Sub(t.last.Fact.At)), ends, nil
 }
 
-// bornWithin is how long after its decision a task may still be born.
-const bornWithin = time.Minute
-
-// record appends a decision where the one before was the latest. If it was not, that is read
-// and the result is false.
-func (t *ticker) record(ctx context.Context, e task.ScheduleEvent) (bool, error) {
-	now := t.s.rec.Now()
-	f := &events.Fact{ID: t.s.rec.NewID(now), At: now, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, Event: e}
+// record appends a decision where the one before was the latest, as one of the moment at which it was looked what is
+// owed. If it was not, that is read and the result is false.
+func (t *ticker) record(ctx context.Context, e task.ScheduleEvent, l look) (bool, error) {
+	f := &events.Fact{ID: t.s.rec.NewID(l.at), At: l.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &l.by, Event: e}
 	seq, err := t.s.rec.Log.Append(ctx, f, t.last.Seq)
 	if err == nil {
-		t.last = events.Record{Seq: seq, Stored: now, Kind: events.KindTick, Fact: *f}
+		t.last = events.Record{Seq: seq, Stored: t.s.rec.Now(), Kind: events.KindTick, Fact: *f}
 		t.s.ticks.decided(&t.last)
 		return true, nil
 	}
@@ -352,10 +366,9 @@ func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 	case reason == "":
 		return err
 	case reason == task.SkipStranger:
-		t.s.log.Error().Err(err).Str("schedule", t.stored.Name).Str("task", string(e.Made)).Time("tick", e.Tick).
-			Msg("another task has the id of a tick's task: the schedule did not make it, and the tick gets none")
+		t.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", t.stored.Name, "task", string(e.Made), "tick", e.Tick)
 	default:
-		t.s.log.Warn().Err(err).Str("schedule", t.stored.Name).Time("tick", e.Tick).Msg("a tick that was to get a task gets none")
+		t.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", t.stored.Name, "tick", e.Tick)
 	}
 	return t.leaveOut(ctx, e, reason, err.Error())
 }
@@ -366,9 +379,8 @@ func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, 
 		if left, ok := t.last.Fact.Event.(task.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
 			return nil
 		}
-		ledger := t.ledger()
-		ledger.Open = slices.DeleteFunc(slices.Clone(ledger.Open), func(id task.ID) bool { return id == e.Made })
-		done, err := t.record(ctx, t.plan.Refuse(ledger, schedule.Owed{Tick: e.Tick}, t.stored.Revision, reason, why))
+		l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
+		done, err := t.record(ctx, t.plan.Leave(t.ledger(), e.Tick, t.stored.Revision, reason, why), l)
 		if done || err != nil {
 			return err
 		}
@@ -425,23 +437,9 @@ func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.T
 	if err != nil {
 		return t, err
 	}
-	timed := t.State != task.Pending || !t.Offered
-	t, event, err := s.rec.Do(ctx, t, task.Cancel{Reason: reason})
-	switch {
-	case errors.Is(err, task.ErrEnded):
+	t, _, err = s.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	if errors.Is(err, task.ErrEnded) {
 		return t, nil
-	case err != nil:
-		return t, err
-	}
-	switch event.(type) {
-	case task.CancelRequested:
-		if t.Epoch > 0 && s.cfg.Hints != nil {
-			err = s.cfg.Hints.Hint(node.ID(t.Node), id)
-		}
-	case task.CancelConfirmed:
-		if timed {
-			err = s.rec.Log.Disarm(ctx, id, t.Head) // else the timer's offer dies at its claim
-		}
 	}
 	return t, err
 }

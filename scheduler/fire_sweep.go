@@ -59,7 +59,8 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		return nil
 	}
 	for {
-		ledger, err := t.observe(ctx)
+		l := look{t.s.rec.Moment(), task.By{Rule: task.RuleRelease}}
+		ledger, ends, err := t.observe(ctx, l.at)
 		if err != nil {
 			return err
 		}
@@ -71,7 +72,8 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		if decision == nil {
 			return nil
 		}
-		done, err := t.record(ctx, decision)
+		l.by.Ends = ends
+		done, err := t.record(ctx, decision, l)
 		if err == nil && done {
 			err = t.follow(ctx, decision)
 		}
@@ -83,21 +85,22 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 
 // Paces of [Scheduler.SweepSchedules].
 const (
-	// schedulesEvery is how often definitions are compared with the log, and schedules whose ticks
-	// wait are looked for; other schedulers may have died.
+	// schedulesEvery is how often schedules whose ticks wait are looked for; other schedulers may have died.
 	schedulesEvery = time.Minute
-	// unarmedFor is how long a schedule may have no timer: a fire is being dealt with.
+	// unarmedFor is how long a schedule may have no timer, or that of an earlier revision: a fire is being dealt
+	// with, or whoever has changed it is about to set the new one.
 	unarmedFor = 20 * time.Second
 )
 
 // scheduleSweep is what the sweep of schedules remembers; it is for one goroutine.
 type scheduleSweep struct {
-	unarmed map[string]time.Time // since when they were found without a timer
+	unarmed map[string]time.Time // since when they were found without a timer of theirs
+	timed   map[string]uint64    // the revisions of which a timer was seen
 	looked  time.Time            // when all was compared
 }
 
-// SweepSchedules looks once for schedules whose timer is missing, and now and then for changes
-// that were not told and ticks that nobody has made the task of. It is for one goroutine.
+// SweepSchedules looks once for schedules whose timer is missing or was set by an earlier revision, and now and then
+// for ticks that nobody has made the task of. It is for one goroutine.
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	w := &s.scheduleSweep
 	now := s.rec.Now()
@@ -105,14 +108,15 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	armed, err := s.cfg.Schedules.ArmedSchedules(ctx)
+	armed, err := s.armed(ctx, all)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	unarmed := map[string]time.Time{}
 	for _, p := range all {
-		if armed[p.Name] {
+		timed, there := armed[p.Name]
+		if there && timed >= p.Revision {
 			continue
 		}
 		if _, more := p.plan.Next(now.Add(-schedule.Grace)); !more {
@@ -128,20 +132,51 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 			unarmed[p.Name] = since
 			continue
 		}
-		errs = append(errs, s.rearm(ctx, p.Name))
+		errs = append(errs, s.rearm(ctx, p.Name, there))
 	}
 	w.unarmed = unarmed
 	if now.Sub(w.looked) >= schedulesEvery {
 		w.looked = now
-		told, err := s.cfg.Schedules.TellSchedules(ctx, now.Add(-schedulesEvery/2))
-		s.repairs.add(RepairSchedule, told)
-		errs = append(errs, err, s.sweepTicks(ctx, all))
+		errs = append(errs, s.sweepTicks(ctx, all))
 	}
 	return errors.Join(errs...)
 }
 
-// rearm sets the timer of a schedule that has none, unless a fire of it is still to be dealt with.
-func (s *Scheduler) rearm(ctx context.Context, name string) error {
+// armed tells by which revision the timer of each schedule was set that has one. Of a revision whose timer it has seen it
+// asks no more.
+func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint64, error) {
+	w := &s.scheduleSweep
+	there, err := s.cfg.Schedules.ArmedSchedules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	armed, seen := make(map[string]uint64, len(there)), make(map[string]uint64, len(all))
+	var ask []string
+	for _, p := range all {
+		switch {
+		case w.timed[p.Name] >= p.Revision:
+			seen[p.Name] = p.Revision
+			if there[p.Name] {
+				armed[p.Name] = p.Revision
+			}
+		case there[p.Name]:
+			ask = append(ask, p.Name)
+		}
+	}
+	timed, err := s.cfg.Schedules.TimedBy(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	for name, revision := range timed {
+		armed[name], seen[name] = revision, revision
+	}
+	w.timed = seen
+	return armed, nil
+}
+
+// rearm sets the timer of a schedule that has none, or one that is to be replaced, unless a fire of it is still to be
+// dealt with.
+func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error {
 	t, err := s.ticker(ctx, name, time.Now())
 	if err != nil || t == nil {
 		return err
@@ -163,8 +198,8 @@ func (s *Scheduler) rearm(ctx context.Context, name string) error {
 		return nil
 	}
 	s.repairs.add(RepairSchedule, 1)
-	s.log.Warn().Str("schedule", name).Msg("schedule has no timer; the sweep sets it")
-	return t.arm(ctx, after)
+	s.log.Warn("schedule has no timer of its present revision; the sweep sets it", "schedule", name)
+	return t.arm(ctx, after, replace)
 }
 
 // sweepTicks looks at the latest decision of each schedule that heeds its earlier tasks: whether
@@ -191,7 +226,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 // sweepTick makes the task of a tick that was decided on some time ago, if nobody has.
 func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Record) error {
 	e, ok := last.Fact.Event.(task.ScheduleAdmitted)
-	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > bornWithin+schedulesEvery {
+	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > schedule.BornWithin+schedulesEvery {
 		return nil
 	}
 	_, err := s.rec.Load(ctx, e.Made)

@@ -183,7 +183,7 @@ func (f *firing) watch(ctx context.Context) {
 		for _, it := range some {
 			seeing.Go(func() error {
 				if err := f.s.see(ctx, it); err != nil && ctx.Err() == nil {
-					f.s.log.Debug().Err(err).Str("schedule", it.schedule).Msg("a tick that was left undone could not be dealt with")
+					f.s.log.Debug("a tick that was left undone could not be dealt with", "error", err, "schedule", it.schedule)
 				}
 				w.again(it, f.clock.At(time.Now()).Add(tickAgain))
 				return nil
@@ -238,7 +238,7 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	if next, ok := t.plan.Next(later(t.stored.Since, t.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
 		return nil // it was decided on, or the schedule is another one by now
 	}
-	s.log.Info().Str("schedule", it.schedule).Time("tick", it.tick.At).Msg("deciding on a tick that another scheduler has left undone")
+	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
 	rest, err := t.fired(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
 		Schedule: it.schedule, Event: task.ScheduleFired{Revision: t.stored.Revision, Tick: it.tick.At, Due: it.tick.Due, Detail: it.tick.Note},
 	}})

@@ -2,11 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/events"
 	"millrace/task"
@@ -30,10 +29,10 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(c.ahead)
+				s := newStage(t, c.ahead)
 				tick := s.now().Add(10 * time.Second)
 				s.define("s", "", tick, false)
-				one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+				one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- one.fire(ctx) }()
@@ -79,7 +78,7 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 func TestTicksThatAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(0)
+		s := newStage(t, 0)
 		tick := s.now().Add(5 * time.Second)
 		for _, name := range []string{"paused", "moved"} {
 			s.define(name, "", tick, false)
@@ -106,9 +105,9 @@ func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time
 	t.Helper()
 	e := task.ScheduleAdmitted{
 		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: schedule.TaskID(name, tick),
-		Ledger: task.Ledger{Last: tick},
+		Ledger: task.Ledger{Last: tick, Open: []task.ID{schedule.TaskID(name, tick)}},
 	}
-	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", Event: e}
+	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", By: &task.By{Rule: task.RuleWatch, At: tick}, Event: e}
 	seq, err := s.Append(t.Context(), f, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 		if fires, err = s.cfg.Schedules.Fires(ctx); err == nil {
 			break
 		}
-		s.log.Warn().Err(err).Msg("fires of schedules cannot be had now; trying again")
+		s.log.Warn("fires of schedules cannot be had now; trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -226,7 +226,7 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // so that it is kept
 		}
 		it.ticker = &ticker{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
-		_, _ = it.ticker.observe(ctx) // what has not ended yet is looked at again
+		_, _, _ = it.ticker.observe(ctx, s.rec.Now()) // what has not ended yet is looked at again
 	}
 	if !late {
 		return
@@ -335,7 +335,7 @@ func (f *firing) end(ctx context.Context, it *fire, err error) {
 		_ = it.Return()
 		return
 	}
-	f.s.log.Warn().Err(err).Str("schedule", it.Fact.Schedule).Msg("a fire could not be dealt with; it comes again")
+	f.s.log.Warn("a fire could not be dealt with; it comes again", "error", err, "schedule", it.Fact.Schedule)
 }
 
 // keep follows what becomes of definitions, and prolongs the leases of fires that are held for long: else they
@@ -368,3 +368,22 @@ func (f *firing) prolong(now time.Time) {
 		_ = it.Prolong() // if that is lost it comes again, and is known
 	}
 }
+
+// byTime is a heap that has what comes first on top.
+type byTime[T interface{ when() time.Time }] []T
+
+func (h byTime[T]) Len() int           { return len(h) }
+func (h byTime[T]) Less(i, j int) bool { return h[i].when().Before(h[j].when()) }
+func (h byTime[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byTime[T]) Push(it any)       { *h = append(*h, it.(T)) }
+func (h *byTime[T]) Pop() any {
+	old := *h
+	n := len(old) - 1
+	it := old[n]
+	clear(old[n:]) // let go of it
+	*h = old[:n]
+	return it
+}
+
+func (f *fire) when() time.Time        { return f.due }
+func (t *watchedTick) when() time.Time { return t.at }

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -10,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"millrace/events"
+	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/verify"
 )
 
 // stage is a log with schedules whose fires are handed out by hand. Its clock is ahead of the
@@ -31,40 +33,80 @@ type stage struct {
 	jobs    map[string]uint64 // revisions
 	jobSeq  []string          // changes
 	last    map[string]events.Record
+	heads   map[string]uint64     // of definitions and fires
 	born    map[task.ID]time.Time // by the log's clock
 	made    map[task.ID]*events.Fact
 	armed   map[string]schedule.Tick
-	asked   int // how often for changes
+	timed   map[string]uint64 // the revisions by which those were set
+	asked   int               // how often for changes
 	fires   map[string]events.Record
-	decided int // how many decisions were stored
+	decided int  // how many decisions were stored
+	full    bool // the queue of what is born
+	keeps   bool // what is born lies in the log
 }
 
-func newStage(ahead time.Duration) *stage {
-	return &stage{
-		Memory: events.NewMemory(time.Now, time.Minute), ahead: ahead, came: make(chan *events.Offer, 100),
-		defined: map[string]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{},
-		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, fires: map[string]events.Record{},
+// newStage makes one of which all decisions are made again when the test ends, and found if they are changed.
+func newStage(t *testing.T, ahead time.Duration) *stage {
+	s := bareStage(ahead)
+	t.Cleanup(func() {
+		for _, f := range verify.Decided(s.All()) {
+			t.Error(f.What)
+		}
+		logtest.Alter(t, s.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
+	})
+	return s
+}
+
+func bareStage(ahead time.Duration) *stage {
+	s := &stage{
+		ahead: ahead, came: make(chan *events.Offer, 100),
+		defined: map[string]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{}, heads: map[string]uint64{},
+		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, timed: map[string]uint64{}, fires: map[string]events.Record{},
 	}
+	s.Memory = events.NewMemory(s.now, time.Minute)
+	return s
 }
 
 func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
 
 // define stores a schedule with hourly ticks.
 func (s *stage) define(name, job string, first time.Time, paused bool) {
-	d := schedule.Stored{Definition: schedule.Definition{
-		Name: name, When: task.Schedule{Every: task.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}},
-	}}
+	d := schedule.Definition{Name: name, When: task.Schedule{Every: task.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
 	if job != "" {
 		d.Make = task.Submission{Job: job}
 	}
 	if paused {
 		d.Paused = &schedule.Pause{}
 	}
+	s.store(d)
+}
+
+// store stores a definition; what it makes is anything if it does not say.
+func (s *stage) store(d schedule.Definition) {
+	if d.Make.Job == "" && d.Make.Spec == nil {
+		d.Make = task.Submission{Spec: &task.Spec{Handler: "x"}}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d.Revision = uint64(len(s.changed) + 1)
-	s.defined[name] = d
-	s.changed = append(s.changed, schedule.Change{Name: name, Now: &d})
+	is := schedule.Stored{Definition: d, Revision: s.defined[d.Name].Revision + 1}
+	s.defined[d.Name] = is
+	s.changed = append(s.changed, schedule.Change{Name: d.Name, Now: &is})
+	text, err := json.Marshal(d)
+	if err != nil {
+		panic(err)
+	}
+	s.say(d.Name, task.ScheduleApplied{Edition: task.Edition{Revision: is.Revision, Text: text}})
+}
+
+// say records a fact about a schedule that is no decision, with mu held.
+func (s *stage) say(name string, e task.ScheduleEvent) events.Record {
+	f := events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Event: e}
+	seq, err := s.Memory.Append(context.Background(), &f, s.heads[name])
+	if err != nil {
+		panic(err)
+	}
+	s.heads[name] = seq
+	return s.All()[seq-1]
 }
 
 func (s *stage) defineJob(name string) {
@@ -74,13 +116,13 @@ func (s *stage) defineJob(name string) {
 	s.jobSeq = append(s.jobSeq, name)
 }
 
-// fired hands out the fire of a tick that the log has just stored.
-func (s *stage) fired(name string, seq uint64, deliveries int, tick time.Time) *testLease {
+// fired hands out the fire of a tick that the log has just stored, or has stored before.
+func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	l := &testLease{}
 	s.mu.Lock()
-	r := events.Record{
-		Seq: seq, Stored: s.now(), Kind: events.KindFire,
-		Fact: events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}},
+	r := s.fires[name]
+	if deliveries == 1 {
+		r = s.say(name, task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick})
 	}
 	s.fires[name] = r
 	delete(s.armed, name)
@@ -152,7 +194,7 @@ func (stageOffers) Also(context.Context, []string) error { return nil }
 func (stageOffers) Prove(context.Context) error          { return nil }
 func (stageOffers) Trouble() error                       { return nil }
 func (stageOffers) Broken() <-chan events.Break          { return nil }
-func (stageOffers) Low() (plain, lanes uint64)           { return 0, 0 }
+func (stageOffers) Low() uint64                          { return 0 }
 func (stageOffers) Weigh(map[string]int)                 {}
 func (stageOffers) Close()                               {}
 
@@ -242,7 +284,13 @@ func (s *stage) PlaceOnce(_ context.Context, f *events.Fact) (uint64, error) {
 	if _, there := s.born[f.Task]; there {
 		return 0, events.ErrConflict
 	}
+	if s.full {
+		return 0, task.ErrQueueFull
+	}
 	s.born[f.Task], s.made[f.Task] = s.now(), f
+	if s.keeps {
+		return s.Place(context.Background(), f)
+	}
 	return 1, nil
 }
 
@@ -253,10 +301,10 @@ func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (task.Job, uin
 func (s *stage) PinFiles(_ context.Context, f *task.Files) (*task.Files, error) { return f, nil }
 func (s *stage) Waiting(context.Context, string, int) (waiting int, err error)  { return 0, nil }
 
-func (s *stage) ArmSchedule(_ context.Context, name string, _ uint64, t schedule.Tick, _ bool) error {
+func (s *stage) ArmSchedule(_ context.Context, name string, revision uint64, t schedule.Tick, _ bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed[name] = t
+	s.armed[name], s.timed[name] = t, revision
 	return nil
 }
 
@@ -270,18 +318,29 @@ func (s *stage) ArmedSchedules(context.Context) (map[string]bool, error) {
 	return armed, nil
 }
 
+func (s *stage) TimedBy(_ context.Context, names []string) (map[string]uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	timed := map[string]uint64{}
+	for _, name := range names {
+		if _, there := s.armed[name]; there {
+			timed[name] = s.timed[name]
+		}
+	}
+	return timed, nil
+}
+
 func (s *stage) PauseSchedule(context.Context, string, string, string) (bool, error) {
 	return false, nil
 }
-func (s *stage) TellSchedules(context.Context, time.Time) (int, error) { return 0, nil }
-func (s *stage) Hint(node.ID, task.ID) error                           { return nil }
+func (s *stage) Hint(node.ID, task.ID) error { return nil }
 
 // play runs the way of fires while do goes on.
 func (s *stage) play(t *testing.T, do func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+	one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 	go func() { ended <- one.fire(ctx) }()
 	do()
 	stop()
@@ -297,14 +356,14 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(ahead)
+				s := newStage(t, ahead)
 				s.play(t, func() {
 					var ticks []time.Time
 					var leases []*testLease
 					for i := range 40 {
 						name, tick := fmt.Sprint("s", i), s.now().Add(schedule.Ahead).Add(time.Duration(i%3)*100*time.Millisecond)
 						s.define(name, "", tick, false)
-						ticks, leases = append(ticks, tick), append(leases, s.fired(name, uint64(i+1), 1, tick))
+						ticks, leases = append(ticks, tick), append(leases, s.fired(name, 1, tick))
 					}
 					pass(schedule.Ahead - time.Millisecond)
 					born, asked := s.counts()
@@ -322,7 +381,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 					// One that comes long after its tick waits for nothing.
 					late := s.now().Add(-time.Second)
 					s.define("late", "", late, false)
-					l := s.fired("late", 100, 1, late)
+					l := s.fired("late", 1, late)
 					pass(20 * time.Millisecond)
 					if s.birth("late", late) == nil || !l.acked {
 						t.Error("a fire that comes late was not dealt with at once")
@@ -337,7 +396,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 func TestChangedBetweenFireAndTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(0)
+		s := newStage(t, 0)
 		s.play(t, func() {
 			tick := s.now().Add(schedule.Ahead)
 			s.defineJob("j")
@@ -349,8 +408,8 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 				s.define(name, job, tick, false)
 			}
 			leases := map[string]*testLease{}
-			for i, name := range []string{"stays", "paused", "moved", "job"} {
-				leases[name] = s.fired(name, uint64(i+1), 1, tick)
+			for _, name := range []string{"stays", "paused", "moved", "job"} {
+				leases[name] = s.fired(name, 1, tick)
 			}
 			pass(schedule.Ahead - 5*time.Millisecond)
 			s.define("paused", "", tick, true)
@@ -379,7 +438,7 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 func TestFiresAreHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(0)
+		s := newStage(t, 0)
 		var back, kept, twice, strange *testLease
 		far := s.now().Add(20 * time.Second)
 		s.play(t, func() {
@@ -387,19 +446,19 @@ func TestFiresAreHeld(t *testing.T) {
 			for name, tick := range map[string]time.Time{"kept": soon, "strange": s.now().AddDate(1, 0, 0)} {
 				s.define(name, "", tick, false)
 			}
-			kept, strange = s.fired("kept", 1, 1, soon), s.fired("strange", 2, 1, s.now().AddDate(1, 0, 0))
+			kept, strange = s.fired("kept", 1, soon), s.fired("strange", 1, s.now().AddDate(1, 0, 0))
 			pass(schedule.Ahead)
 			if born, _ := s.counts(); !strange.acked || born > 0 {
 				t.Errorf("a fire of next year is done with: %t, and %d tasks are born; want it done with and none", strange.acked, born)
 			}
-			twice = s.fired("kept", 1, 2, soon)
+			twice = s.fired("kept", 2, soon)
 			pass(schedule.Grace + 50*time.Millisecond)
 			s.wantBorn(t, "kept", soon, kept)
 			if kept.extended < 3 || twice.acked {
 				t.Errorf("a fire that was held for 11s was extended %d times, want more; the one that came again was dealt with: %t", kept.extended, twice.acked)
 			}
 			s.define("back", "", far, false)
-			back = s.fired("back", 3, 1, far)
+			back = s.fired("back", 1, far)
 			pass(100 * time.Millisecond)
 		})
 		if !back.returned || back.acked || kept.returned {
@@ -413,13 +472,13 @@ func TestFiresAreHeld(t *testing.T) {
 func TestTimersBetweenTwoFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(0)
-		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: zerolog.Nop()})
+		s := newStage(t, 0)
+		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 		start := s.now()
 		s.define("often", "", start, false)
 		s.define("never", "", start, false)
 		for range 12 {
-			s.fired("often", 1, 1, s.now().Add(schedule.Ahead))
+			s.fired("often", 1, s.now().Add(schedule.Ahead))
 			if err := one.SweepSchedules(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -427,6 +486,46 @@ func TestTimersBetweenTwoFires(t *testing.T) {
 		}
 		if n := one.Repairs()[RepairSchedule]; n == 0 || s.next("never").IsZero() || !s.next("often").IsZero() {
 			t.Errorf("%d timers were set, that of often for %v and that of never for %v; want the latter alone", n, s.next("often"), s.next("never"))
+		}
+	})
+}
+
+// Whoever changes a schedule may die before the timer is set. One of an earlier revision counts for none, after a while in
+// which it may still be set; one that was seen is not asked for again.
+func TestTimerOfAnEarlierRevision(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+		start := s.now()
+		s.define("s", "", start, false)
+		far := schedule.Tick{At: start.Add(99 * time.Hour), Due: start.Add(99 * time.Hour)}
+		if err := s.ArmSchedule(t.Context(), "s", 1, far, true); err != nil {
+			t.Fatal(err)
+		}
+		sweep := func() {
+			t.Helper()
+			if err := one.SweepSchedules(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pass(5 * time.Second)
+		}
+		for range 6 {
+			sweep()
+		}
+		if next := s.next("s"); !next.Equal(far.At) {
+			t.Fatalf("the timer of the present revision was set anew, for %v", next)
+		}
+		s.define("s", "", start, false) // revision 2, and nobody sets its timer
+		sweep()
+		if next := s.next("s"); !next.Equal(far.At) {
+			t.Fatalf("the timer was set at once, for %v; whoever has changed the schedule may be about to", next)
+		}
+		for range 5 {
+			sweep()
+		}
+		if next := s.next("s"); next.Equal(far.At) || one.Repairs()[RepairSchedule] != 1 {
+			t.Fatalf("the timer is for %v after %d repairs; want it set anew, once", next, one.Repairs()[RepairSchedule])
 		}
 	})
 }

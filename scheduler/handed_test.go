@@ -11,7 +11,7 @@ import (
 // A task that was left to a node which is only busy goes back when the time is over, and not later.
 func TestHandedGoesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.runTold(t, 2)

@@ -82,8 +82,7 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 		for k, need := range t.Needs.Of {
 			ends[k] = known[need.Task]
 		}
-		verdict, why := t.Needs.Judge(ends)
-		if verdict == task.NotYet {
+		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
 			continue
 		}
 		now := s.rec.Now()
@@ -95,7 +94,7 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 		if now.Sub(m.since) < s.cfg.Slack {
 			continue
 		}
-		if err := s.letGo(ctx, t, verdict, why); err != nil {
+		if err := s.letGo(ctx, t); err != nil {
 			return 0, err
 		}
 	}
@@ -103,8 +102,8 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 }
 
 // letGo does what should have been done by the end of the last task that t needs.
-func (s *Scheduler) letGo(ctx context.Context, t *task.Task, verdict task.Verdict, why string) error {
-	d := decided{id: t.ID, verdict: verdict, why: why, inputs: make([]task.Input, len(t.Needs.Of))}
+func (s *Scheduler) letGo(ctx context.Context, t *task.Task) error {
+	d := decided{id: t.ID, needs: t.Needs, known: make([]task.Input, len(t.Needs.Of))}
 	of := make([]task.ID, len(t.Needs.Of))
 	for i, need := range t.Needs.Of {
 		of[i] = need.Task
@@ -116,13 +115,13 @@ func (s *Scheduler) letGo(ctx context.Context, t *task.Task, verdict task.Verdic
 	for i, id := range of {
 		for k := range ended {
 			if e := &ended[k]; e.ID == id {
-				d.inputs[i] = task.Input{State: e.State, Reason: e.Reason, Result: e.Result}
+				d.known[i] = task.InputOf(e)
 			}
 		}
 	}
 	did, err := s.judge(ctx, &d)
 	if did {
-		s.repaired(RepairHold, 1).Str("task", string(t.ID)).Msg("what it needs has ended, and it was still held; the sweep lets it go")
+		s.repaired(RepairHold, 1, "what it needs has ended, and it was still held; the sweep lets it go", "task", string(t.ID))
 	}
 	return err
 }

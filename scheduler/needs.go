@@ -45,8 +45,7 @@ type held struct {
 
 // wanted is a task that others need.
 type wanted struct {
-	by  map[task.ID]struct{} // those
-	seq uint64               // of the fact up to which the rest is known; 0 if nothing is
+	by map[task.ID]struct{} // those
 	task.Input
 }
 
@@ -92,7 +91,11 @@ func (n *needs) observe(s *events.Step) {
 		n.forget(id)
 	}
 	if w := n.wanted[id]; w != nil {
-		n.goes(w, r.Seq, s.Is.State, s.Is.Reason, resultOf(r.Fact.Event))
+		is := task.Input{Seq: r.Seq, State: s.Is.State, Reason: s.Is.Reason, Result: resultOf(r.Fact.Event)}
+		if s.Is.State == s.Was.State && is.State == w.State {
+			is.Result = w.Result // nothing new was brought forth
+		}
+		n.goes(w, is)
 	}
 }
 
@@ -150,18 +153,14 @@ func (n *needs) dropBirth(h *held) {
 }
 
 // goes notes how far a task has come that others need. It is called with mu held.
-func (n *needs) goes(w *wanted, seq uint64, state task.State, reason string, result []byte) {
-	if seq < w.seq {
+func (n *needs) goes(w *wanted, is task.Input) {
+	if is.Seq < w.Seq {
 		return // more is known
 	}
 	before := *w
-	w.seq = seq
-	if state == before.State && before.seq > 0 {
-		return
-	}
-	w.State, w.Reason, w.Result = state, reason, result
+	w.Seq, w.State, w.Reason, w.Result = is.Seq, is.State, is.Reason, is.Result
 	n.count(before.underway(), w.underway())
-	if state.Terminal() {
+	if is.State.Terminal() && (!before.State.Terminal() || before.Seq == 0) {
 		for waiter := range w.by {
 			n.add(waiter)
 		}
@@ -211,7 +210,7 @@ func (n *needs) done(id task.ID, seq uint64) {
 		return
 	}
 	n.forget(id)
-	if w := n.wanted[id]; w != nil && w.seq < seq {
+	if w := n.wanted[id]; w != nil && w.Seq < seq {
 		n.expect(w)
 	}
 }
@@ -318,11 +317,11 @@ func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 				n.wanted[need.Task] = w
 			}
 			w.by[id] = struct{}{}
-			if w.seq > 0 {
+			if w.Seq > 0 {
 				continue
 			}
 			if of := n.waiting[need.Task]; of != nil && of.seq > 0 {
-				n.goes(w, of.seq, task.Held, "", nil)
+				n.goes(w, task.Input{Seq: of.seq, State: task.Held})
 			} else {
 				unknown = append(unknown, need.Task)
 			}
@@ -338,17 +337,16 @@ func (n *needs) found(tasks []task.Task) {
 	defer n.mu.Unlock()
 	for i := range tasks {
 		if t := &tasks[i]; n.wanted[t.ID] != nil {
-			n.goes(n.wanted[t.ID], t.Seq, t.State, t.Reason, t.Result)
+			n.goes(n.wanted[t.ID], task.InputOf(t))
 		}
 	}
 }
 
 // decided is a held task of which is known what follows from the ends of those that it needs.
 type decided struct {
-	id      task.ID
-	verdict task.Verdict
-	why     string
-	inputs  []task.Input
+	id    task.ID
+	needs *task.Needs
+	known []task.Input // of what it needs
 	// birth is the task if nothing has happened to it since; nil if it has to be read.
 	birth *task.Task
 }
@@ -369,13 +367,12 @@ func (n *needs) decide(ids []task.ID) []decided {
 			w := n.wanted[need.Task]
 			ends = append(ends, task.End{State: w.State, Reason: w.Reason})
 		}
-		verdict, why := h.needs.Judge(ends)
-		if verdict == task.NotYet {
+		if verdict, _ := h.needs.Judge(ends); verdict == task.NotYet {
 			continue
 		}
-		d := decided{id: id, verdict: verdict, why: why, birth: h.birth}
-		for _, need := range h.needs.Of {
-			d.inputs = append(d.inputs, n.wanted[need.Task].Input)
+		d := decided{id: id, needs: h.needs, known: make([]task.Input, len(h.needs.Of)), birth: h.birth}
+		for i, need := range h.needs.Of {
+			d.known[i] = n.wanted[need.Task].Input
 		}
 		all = append(all, d)
 	}

@@ -59,15 +59,7 @@ func (w *testWorld) need(t *testing.T, rule, when string, of ...task.ID) task.ID
 	for _, id := range of {
 		needs.Of = append(needs.Of, task.Need{Task: id, When: when})
 	}
-	id := task.ID(events.NewID(time.Now()))
-	birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: needs}}
-	if _, err := w.rec.Submit(t.Context(), id, birth); err != nil {
-		t.Fatal(err)
-	}
-	w.mu.Lock()
-	w.tasks = append(w.tasks, id)
-	w.mu.Unlock()
-	return id
+	return w.born(t, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: needs}})
 }
 
 func (w *testWorld) do(t *testing.T, now task.Task, c task.Command) {
@@ -98,7 +90,7 @@ func noRepairs(t *testing.T, all []*Scheduler) {
 // The end of a task lets those go that need it, at once and with its result.
 func TestEndsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 2)
 		first := w.submit(t, task.Spec{})
@@ -138,7 +130,7 @@ func TestEndsLetGo(t *testing.T) {
 // What can never get what it needs is skipped, and with it what needs that.
 func TestEndsSkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 2)
 		first := w.submit(t, task.Spec{})
@@ -161,7 +153,7 @@ func TestEndsSkip(t *testing.T) {
 // A scheduler that comes later finds what is held; one that is told nothing sweeps, and counts that.
 func TestHeldIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
@@ -183,7 +175,7 @@ func TestHeldIsFound(t *testing.T) {
 // A sweep that cannot look at all that is held nevertheless lets go what it has found free.
 func TestHeldIsFoundAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		first := w.submit(t, task.Spec{})
 		started := w.claim(t, first, "n1")

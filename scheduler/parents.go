@@ -117,7 +117,7 @@ func (s *Scheduler) followParents(ctx context.Context) error {
 		}
 		for _, id := range s.families.take() {
 			if err := s.Follow(ctx, id); err != nil && ctx.Err() == nil {
-				s.log.Warn().Err(err).Str("task", string(id)).Msg("a parent cannot be looked at now; the sweep comes back to it")
+				s.log.Warn("a parent cannot be looked at now; the sweep comes back to it", "error", err, "task", string(id))
 			}
 		}
 	}
@@ -162,7 +162,9 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := s.bear(ctx, &t, ends, mine); err != nil {
+	known := maps.Clone(ends)
+	unmade, err := s.bear(ctx, &t, ends, mine)
+	if err != nil {
 		return err
 	}
 	if t.State == task.Cancelling {
@@ -172,18 +174,46 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	} else if err := s.awaken(ctx, &t, ends); err != nil {
 		return err
 	}
-	command, ok := task.Follow(&t, ends)
-	if !ok || len(ids) > 0 && at < t.Seq {
-		return nil // what the view does not know of yet it will tell
+	if !maps.Equal(known, ends) { // something was done, or is in the log and not in the view
+		if ends, at, err = s.view.Ends(ctx, ids); err != nil {
+			return err
+		}
 	}
-	if c, end := command.(task.Conclude); end {
+	return s.conclude(ctx, &t, ids, ends, at, unmade)
+}
+
+// conclude ends a parent whose children have all ended, as the view has them at a sequence; what that does not
+// know of yet it will tell.
+func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, ends map[task.ID]task.End, at uint64, unmade bool) error {
+	id := t.ID
+	if unmade {
+		t.Unborn(ends)
+	}
+	command, ok := task.Follow(t, ends)
+	if !ok || len(ids) > 0 && at < t.Seq {
+		return nil
+	}
+	if c, end := command.(task.Conclude); end && t.Children != nil {
 		children, err := s.view.Known(ctx, ids)
 		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && t.Expects(children) {
 			return err // the sweep comes back to it
 		}
-		command = s.gather(&t, children, c)
+		if slices.ContainsFunc(children, func(c task.Task) bool { return c.Seq > at }) {
+			s.families.touch(id) // the view has moved on since
+			return nil
+		}
+		by := task.By{Seen: at, Unmade: unmade}
+		if c, by.Rule = t.Concluding(c, children); by.Rule != "" {
+			s.log.Error(c.Message, "task", string(id))
+		}
+		head := t.Head
+		command = task.Judged{Command: c, By: by, On: &head}
 	}
-	_, event, err := s.rec.Do(ctx, t, command)
+	_, event, err := s.rec.Do(ctx, *t, command)
+	if errors.Is(err, task.ErrMovedOn) { // it was cancelled at this moment
+		s.families.touch(id)
+		return nil
+	}
 	if errors.Is(err, task.ErrEnded) {
 		return nil
 	}
@@ -191,7 +221,7 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		return fmt.Errorf("end parent %s: %w", id, err)
 	}
 	if event != nil {
-		s.log.Info().Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Msg("a parent has ended with its children")
+		s.log.Info("a parent has ended with its children", "task", string(id), "fact", string(events.TypeOf(event)))
 	}
 	return nil
 }
@@ -224,21 +254,6 @@ func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, e
 		err = nil
 	}
 	return now, event != nil, err
-}
-
-// gather adds to the end of a parent what its children have brought forth. If another task has the
-// id of one of them, the parent has failed.
-func (s *Scheduler) gather(t *task.Task, children []task.Task, c task.Conclude) task.Command {
-	if name, id, field := t.Strange(children); name != "" {
-		c.Message = fmt.Sprintf("task %s has the id of child %q, and this task has not made it: %s differs", id, name, field)
-		s.log.Error().Str("task", string(t.ID)).Msg(c.Message)
-		c.State, c.Reason = task.Error, task.ReasonSystem
-		return c
-	}
-	if _, own := task.OwnChildren(t); own {
-		c.Result = task.Gather(t, children)
-	}
-	return c
 }
 
 // awaken gives another life to steps that were skipped and may run after all, and says so in ends.
@@ -295,10 +310,10 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 }
 
 // bear makes the children that nobody has made, and adds to ends what it finds out. Those
-// that somebody else is about to make are left to them for a while.
-func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]task.End, mine bool) error {
+// that somebody else is about to make are left to them for a while. It tells whether some need not be made.
+func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]task.End, mine bool) (unmade bool, err error) {
 	if !mine && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
-		return nil
+		return false, nil
 	}
 	var child func(string) task.Submitted
 	for _, name := range t.Wanting(ends) {
@@ -310,24 +325,24 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 				continue
 			}
 			if !errors.Is(err, task.ErrUnknown) {
-				return err
+				return unmade, err
 			}
 			s.repairs.add(RepairChild, 1)
-			s.log.Warn().Str("task", string(t.ID)).Str("child", name).Msg("whoever submitted it has not made this child; the sweep does it")
+			s.log.Warn("whoever submitted it has not made this child; the sweep does it", "task", string(t.ID), "child", name)
 		}
 		if t.Unmade() {
-			ends[id] = task.End{State: task.Cancelled}
+			unmade = true
 			continue
 		}
 		if child == nil {
 			child = task.Births(t)
 		}
 		if _, err := s.rec.Submit(ctx, id, child(name)); err != nil {
-			return err
+			return unmade, err
 		}
 		ends[id] = task.End{State: task.Pending}
 	}
-	return nil
+	return unmade, nil
 }
 
 // cancelChildren passes the cancel of a parent on.

@@ -42,12 +42,10 @@ func (w *testWorld) adopt(t *testing.T, parent task.ID) []task.ID {
 	t.Helper()
 	now := w.task(t, parent)
 	var ids []task.ID
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, name := range now.Children.Names {
 		ids = append(ids, task.ChildID(parent, name))
 	}
-	w.tasks = append(w.tasks, ids...)
+	w.lists(ids...)
 	return ids
 }
 
@@ -59,31 +57,15 @@ func (w *testWorld) finish(t *testing.T, id task.ID, n node.ID) {
 	}
 }
 
-func submitParent(t *testing.T, w *testWorld, p task.Place) task.ID {
-	t.Helper()
-	e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: p}}, nil, 0, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := task.ID(events.NewID(time.Now()))
-	if _, err := w.rec.Submit(t.Context(), id, e); err != nil {
-		t.Fatal(err)
-	}
-	w.mu.Lock()
-	w.tasks = append(w.tasks, id)
-	w.mu.Unlock()
-	return id
-}
-
 // A parent ends with its last child, by the facts of the log alone: no sweep, and once, with
 // any number of schedulers.
 func TestParentEndsWithItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 3)
-		id := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
 		at := w.observed(t, 0, all...)
 		now := w.task(t, id)
 		if now.Children == nil || len(now.Children.Names) != 2 || now.State != task.Running {
@@ -116,10 +98,10 @@ func TestParentEndsWithItsChildren(t *testing.T) {
 // sweep, which is counted; a scheduler that is told nothing finds the end by itself.
 func TestChildrenThatNobodyMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := submitParent(t, w, task.Place{Nodes: []string{"n1", "n2"}, Each: true, NoNode: task.NoNodeWait})
+		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Nodes: []string{"n1", "n2"}, Each: true, NoNode: task.NoNodeWait}})
 		now := w.task(t, id)
 		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
 			t.Fatal(err)
@@ -148,11 +130,11 @@ func ptr[T any](v T) *T { return &v }
 // The cancel of a parent reaches its children even if whoever asked for it has died.
 func TestCancelCascades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 2)
-		id := submitParent(t, w, task.Place{Count: 2})
+		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Count: 2}})
 		at := w.observed(t, 0, all...)
 		ids := w.adopt(t, id)
 		runs := w.claim(t, ids[0], "n1")
@@ -179,11 +161,11 @@ func TestCancelCascades(t *testing.T) {
 // Nodes that come late get a child of a parent that includes them, and of no other.
 func TestLateNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		includes := submitParent(t, w, task.Place{Mode: task.PlaceAll, Late: task.LateInclude})
-		ignores := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		includes := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, Late: task.LateInclude}})
+		ignores := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
 		w.observed(t, 0, all...)
 		pass(10 * time.Second)
 		w.join(t, "n2")
@@ -203,23 +185,12 @@ func TestLateNodes(t *testing.T) {
 // Tasks that wait for labels are moved or ended as their rules have it, when no node matches.
 func TestSelectorsWithoutNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
 		gpu := task.Selector{{Key: "gpu", Op: task.OpExists}}
 		submit := func(noNode string) task.ID {
-			e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Labels: gpu, NoNode: noNode}}}, nil, 0, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			id := task.ID(events.NewID(time.Now()))
-			if _, err := w.rec.Submit(t.Context(), id, e); err != nil {
-				t.Fatal(err)
-			}
-			w.mu.Lock()
-			w.tasks = append(w.tasks, id)
-			w.mu.Unlock()
-			return id
+			return w.asked(t, task.Spec{Handler: "x", Place: task.Place{Labels: gpu, NoNode: noNode}})
 		}
 		value := ""
 		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Label{Labels: map[string]*string{"gpu": &value}}); err != nil {
@@ -259,10 +230,10 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 // after its own; if nobody does, it ends as it had.
 func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		id := submitParent(t, w, task.Place{Mode: task.PlaceAll})
+		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
 		at := w.observed(t, 0, all...)
 		child := w.adopt(t, id)[0]
 		fail := func() {

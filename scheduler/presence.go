@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/task"
 )
 
 // Heartbeats says which nodes beat.
@@ -37,6 +38,34 @@ type presence struct {
 	mu sync.Mutex
 	// settled is when a missing heartbeat begins to mean something. Guarded by mu.
 	settled time.Time
+	// traceless is since when nodes have neither a heartbeat nor the mark of its end. Guarded by mu.
+	traceless map[node.ID]time.Time
+}
+
+// trace notes whether a node has left neither a heartbeat nor a mark, and returns since when; zero if it has, or if
+// that is new.
+func (p *presence) trace(id node.ID, pulse *node.Pulse) (since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !pulse.Stored.IsZero() {
+		delete(p.traceless, id)
+		return since
+	}
+	since, known := p.traceless[id]
+	if !known {
+		if p.traceless == nil {
+			p.traceless = map[node.ID]time.Time{}
+		}
+		p.traceless[id] = pulse.Now
+	}
+	return since
+}
+
+// traced notes that a node has a heartbeat.
+func (p *presence) traced(id node.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.traceless, id)
 }
 
 // unsettle gives nodes time to come back: whoever looks has only just come, and
@@ -77,7 +106,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 			if watching.Err() != nil {
 				return
 			}
-			s.log.Warn().Err(err).Msg("heartbeats cannot be watched; trying again, and looking at all of them meanwhile")
+			s.log.Warn("heartbeats cannot be watched; trying again, and looking at all of them meanwhile", "error", err)
 			select {
 			case <-time.After(pause):
 			case <-watching.Done():
@@ -99,7 +128,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 					err = s.vanished(ctx, &n)
 				}
 				if err != nil && ctx.Err() == nil {
-					s.log.Warn().Err(err).Str("node", string(id)).Msg("a node fell silent and that cannot be recorded now; the sweep tries again")
+					s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(id))
 				}
 				continue
 			}
@@ -110,7 +139,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		}
 		again = nil
 		if err := s.CheckNodes(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("scheduler cannot look at the nodes; the sweep tries again")
+			s.log.Warn("scheduler cannot look at the nodes; the sweep tries again", "error", err)
 		}
 	}
 }
@@ -128,12 +157,18 @@ func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
 	if !n.Alive() {
 		return nil
 	}
-	if _, beats, err := s.beats.Beating(ctx, n.ID); err != nil || beats {
+	pulse, err := s.beats.Pulse(ctx, n.ID)
+	if err != nil {
 		return err
 	}
-	_, event, err := s.rec.DoNodeFrom(ctx, *n, node.Vanish{Session: n.Session, Reason: "its heartbeat ran out"})
+	since := s.presence.trace(n.ID, &pulse)
+	if !n.Vanished(pulse, since) {
+		return nil
+	}
+	by := task.By{Lease: &task.LeaseBy{At: pulse.Now, Beat: pulse.Stored, RanOut: pulse.RanOut}, Since: since}
+	_, event, err := s.rec.DoNodeFrom(ctx, *n, node.Judged{Command: node.Vanish{Session: n.Session, Reason: node.RanOut}, By: by})
 	if event != nil {
-		s.log.Warn().Str("node", string(n.ID)).Msg("node is offline: its heartbeat ran out")
+		s.log.Warn("node is offline: its heartbeat ran out", "node", string(n.ID))
 	}
 	return err
 }
@@ -157,7 +192,10 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	var errs []error
 	for i := range nodes {
 		n := &nodes[i]
-		if h, ok := alive[n.ID]; calm && n.Alive() && (!ok || h.Session != n.Session) {
+		switch h, ok := alive[n.ID]; {
+		case ok && h.Session == n.Session:
+			s.presence.traced(n.ID)
+		case calm && n.Alive():
 			errs = append(errs, s.vanished(ctx, n))
 		}
 		judge := node.Judge{At: now, Policy: s.cfg.Flap, Alone: n.Settled(now) && n.Alone(nodes)}
@@ -170,9 +208,9 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 		}
 		switch e := event.(type) {
 		case node.WasQuarantined:
-			s.log.Warn().Str("node", string(n.ID)).Time("until", e.Until).Msg("node is quarantined: " + e.Reason)
+			s.log.Warn("node is quarantined: "+e.Reason, "node", string(n.ID), "until", e.Until)
 		case node.WasReleased:
-			s.log.Info().Str("node", string(n.ID)).Msg("node is released: " + e.Reason)
+			s.log.Info("node is released: "+e.Reason, "node", string(n.ID))
 		}
 	}
 	return errors.Join(errs...)
@@ -187,7 +225,7 @@ func (s *Scheduler) Reap(ctx context.Context) error {
 		n, err := s.rec.LoadNode(ctx, id)
 		if err == nil && (n.State == node.Retired || n.State == node.Unknown) {
 			if err = s.cfg.Routes.DropNode(ctx, id); err == nil {
-				s.log.Info().Str("node", string(id)).Msg("removed what was left of a node that is no more")
+				s.log.Info("removed what was left of a node that is no more", "node", string(id))
 			}
 		}
 		if err != nil {
@@ -207,7 +245,7 @@ func (s *Scheduler) reap(ctx context.Context) error {
 	for {
 		wait := reapEvery
 		if err := errors.Join(s.Reap(ctx), s.ReapSelectors(ctx), s.ReapLanes(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute")
+			s.log.Warn("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute", "error", err)
 			wait = time.Minute
 		}
 		select {

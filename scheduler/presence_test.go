@@ -25,7 +25,7 @@ func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
 // A heartbeat that runs out is acted on when the log says so, not at a later look.
 func TestSilenceIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.join(t, "n2")
 		w.run(t, 1)
@@ -44,10 +44,52 @@ func TestSilenceIsHeard(t *testing.T) {
 	})
 }
 
+// Somebody empties the bucket of heartbeats: a node that beats again was never lost, one that does not is
+// lost as soon as its heartbeat would have run out.
+func TestHeartbeatsWithoutATrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		for _, id := range []node.ID{"lives", "dead"} {
+			w.setBeat(id, node.Heartbeat{Session: "s"})
+			for _, c := range []node.Command{
+				node.Register{Session: "s", Profile: node.Profile{Queues: []string{"default"}, TTL: task.Duration(15 * time.Second)}}, node.Beat{Session: "s"},
+			} {
+				if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.run(t, 2)
+		pass(7 * time.Second)
+		w.setBeat("lives", node.Heartbeat{})
+		w.setBeat("dead", node.Heartbeat{})
+		pass(10 * time.Second) // two looks at least
+		for _, id := range []node.ID{"lives", "dead"} {
+			if n := w.node(t, id); n.State != node.Online {
+				t.Errorf("%s is %s though nothing says that its heartbeat ran out", id, n.State)
+			}
+		}
+		w.setBeat("lives", node.Heartbeat{Session: "s"})
+		pass(15 * time.Second)
+		if n := w.node(t, "lives"); n.State != node.Online {
+			t.Errorf("the one that beats again is %s", n.State)
+		}
+		if n := w.node(t, "dead"); n.State != node.Offline {
+			t.Errorf("the one that does not is %s", n.State)
+		}
+		pass(time.Minute)
+		w.setBeat("lives", node.Heartbeat{}) // once more
+		pass(10 * time.Second)
+		if n := w.node(t, "lives"); n.State != node.Online {
+			t.Errorf("the second time it is %s at once", n.State)
+		}
+	})
+}
+
 // Nodes get time to come back after the scheduler or its connection did.
 func TestSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "returns")
 		w.join(t, "stays away")
 		w.setBeat("returns", node.Heartbeat{})
@@ -77,7 +119,7 @@ func TestSettling(t *testing.T) {
 func TestSchedulersQuarantine(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newTestWorld()
+			w := newTestWorld(t)
 			w.join(t, "n1")
 			if !alone {
 				w.join(t, "n2")
@@ -140,14 +182,14 @@ func (r *routes) DropNode(_ context.Context, id node.ID) error {
 // What retired nodes and unknown ones left is removed at the start, and tried again.
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		for _, id := range []node.ID{"stays", "away", "retired"} {
 			w.join(t, id)
 		}
 		for _, step := range []struct {
 			id node.ID
 			c  node.Command
-		}{{"away", node.Vanish{Session: "s-away"}}, {"retired", node.Vanish{Session: "s-retired"}}, {"retired", node.Retire{}}} {
+		}{{"away", silent("s-away")}, {"retired", silent("s-retired")}, {"retired", node.Retire{}}} {
 			if _, _, err := w.rec.DoNode(t.Context(), step.id, step.c); err != nil {
 				t.Fatal(err)
 			}
@@ -196,13 +238,13 @@ func (l *lanes) CloseLane(_ context.Context, lane task.Lane, since time.Time) (b
 // Lanes that nobody has used for a day go, and no others.
 func TestReapLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		old, used := task.Lane{Queue: "old", Priority: 8}, task.Lane{Queue: "used", Priority: 8}
 		all := &lanes{used: map[task.Lane]time.Time{old: time.Now(), used: time.Now()}}
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
-		for range 2 {
-			s := New(w.Memory, w, w, Config{Settings: settings, Routes: &routes{}, Lanes: all})
+		for range 2 { // there is little to look after, all day long
+			s := New(w.Memory, w, w, Config{Settings: settings, Sweep: time.Minute, Presence: time.Minute, React: time.Minute, Routes: &routes{}, Lanes: all})
 			go func() { _ = s.Run(ctx) }() // it returns nil
 		}
 		there := func() int { all.mu.Lock(); defer all.mu.Unlock(); return len(all.used) }
@@ -223,13 +265,13 @@ func TestReapLanes(t *testing.T) {
 // To retire a node strands nothing that ran there.
 func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 1)
 		id := w.submit(t, task.Spec{})
 		w.claim(t, id, "n1")
 		w.setBeat("n1", node.Heartbeat{})
-		for _, c := range []node.Command{node.Vanish{Session: "s-n1"}, node.Retire{}} {
+		for _, c := range []node.Command{silent("s-n1"), node.Retire{}} {
 			if _, _, err := w.rec.DoNode(t.Context(), "n1", c); err != nil {
 				t.Fatal(err)
 			}

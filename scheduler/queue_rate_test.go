@@ -67,11 +67,7 @@ func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.
 func (w *testWorld) attempt(t *testing.T, log events.Log, o *events.Offer, end func(task.Task) task.Command) bool {
 	rec := *w.rec
 	rec.Log = log
-	var after uint64
-	if q, ok := o.Fact.Event.(task.Queued); ok {
-		after = q.After
-	}
-	k, e, err := rec.Do(t.Context(), w.task(t, o.Fact.Task), task.Claim{Node: "n", Session: "s", Offer: o.Seq, After: after, Rate: o.Rate})
+	k, e, err := rec.Do(t.Context(), w.task(t, o.Fact.Task), claimOf(o, "n"))
 	switch {
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return true
@@ -92,7 +88,7 @@ func finish(k task.Task) task.Command { return task.Finish{Epoch: k.Epoch} }
 // once, and what waits when it is taken away goes.
 func TestARateForWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
 		w.waiting(t, 100, task.Retry{})
 		work := func(d time.Duration) {
@@ -134,7 +130,7 @@ func TestARateForWhatWaits(t *testing.T) {
 // Retries wait for the rate as well, and a pause that one asks for is for all of the queue.
 func TestARateForRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
 		w.waiting(t, 4, task.Retry{Max: 5, MaxDelay: task.Duration(time.Minute)})
 		rate := task.Rate{Limit: 1}
@@ -180,7 +176,7 @@ func TestARateForRetries(t *testing.T) {
 func TestARateSurvives(t *testing.T) {
 	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newTestWorld()
+			w := newTestWorld(t)
 			faulty := logtest.NewFaulty(w.Memory, seed, 0.2)
 			stops := []func(){admitting(t.Context(), w, faulty), admitting(t.Context(), w, faulty)}
 			const tasks = 60

@@ -12,7 +12,7 @@ func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paus
 	if task.ValidName("queue", name) != nil {
 		return false, nil // a node's own route
 	}
-	if p, told := w.paused[name]; told { // of another route of this queue
+	if p, told := w.Told(name); told { // of another route of this queue
 		return p != nil, nil
 	}
 	q, err := s.rec.LoadQueue(ctx, name)
@@ -23,5 +23,5 @@ func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paus
 	if s.cfg.Deliveries != nil {
 		err = s.cfg.Deliveries.KeepQueue(ctx, name)
 	}
-	return q.PausedAt(w.seen) != nil, err
+	return q.PausedAt(w.Seen) != nil, err
 }

@@ -39,7 +39,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 		return err
 	}
 	now := s.rec.Now()
-	w := NewWorld(nodes, now)
+	w := s.world(nodes, at)
 	seen := make(map[node.ID]standing, len(nodes))
 	var errs []error
 	came := false
@@ -85,10 +85,10 @@ func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
 		return err
 	}
 	for _, q := range queues {
-		if _, own := task.NodeOf(q); !own || w.serving(q) > 0 {
+		if _, own := task.NodeOf(q); !own || w.Serving(q) > 0 {
 			continue
 		}
-		if err := s.sweepRoute(ctx, q, w.seen, w, false); err != nil {
+		if err := s.sweepRoute(ctx, q, w.Seen, w, false); err != nil {
 			return err
 		}
 	}

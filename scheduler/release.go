@@ -53,7 +53,7 @@ func (s *Scheduler) release(ctx context.Context) error {
 		if err = errors.Join(err, why); err == nil || ctx.Err() != nil {
 			continue
 		}
-		s.log.Warn().Err(err).Int("tasks", len(some)).Msg("cannot look at held tasks; trying again")
+		s.log.Warn("cannot look at held tasks; trying again", "error", err, "tasks", len(some))
 		failed = append(failed, some...)
 		if !waits {
 			waits = true
@@ -101,9 +101,8 @@ func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []ta
 			offers = append(offers, offer)
 		}
 	}
-	s.rec.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, why error) {
-		// One that has an offer is let go by that. If it is no good the read model tells.
-		if why != nil && !errors.Is(why, events.ErrConflict) {
+	s.rec.PlaceFreed(ctx, offers, func(i int, why error) {
+		if why != nil {
 			failed, err = append(failed, offers[i].Task), why
 		}
 	})
@@ -138,18 +137,15 @@ func each[T any](all []T, do func(T) error) (failed []T, err error) {
 
 // freed is the offer by which a task goes that has got what it needs; false if it takes more than that.
 func (s *Scheduler) freed(d *decided) (*events.Fact, bool, error) {
-	if d.birth == nil || d.verdict != task.Met {
+	if d.birth == nil {
 		return nil, false, nil
 	}
-	inputs, err := d.birth.Needs.Inputs(d.inputs)
-	if err != nil {
+	command, err := d.needs.Follow(d.known)
+	free, met := command.(task.Unhold)
+	if err != nil || !met {
 		return nil, false, err
 	}
-	offer, ok, err := task.FreedOffer(*d.birth, d.why, inputs, s.rec.Now())
-	if !ok || err != nil {
-		return nil, false, err
-	}
-	return s.rec.Fact(d.id, offer), true, nil
+	return s.rec.Freed(d.birth, free)
 }
 
 // findHeld looks at all that was held before this scheduler came.
@@ -237,13 +233,9 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 			return false, err
 		}
 	}
-	command := task.Command(task.Skip{Reason: d.why})
-	if d.verdict == task.Met {
-		inputs, err := t.Needs.Inputs(d.inputs)
-		if err != nil {
-			return false, err
-		}
-		command = task.Unhold{Hold: task.HoldNeeds, Reason: d.why, Inputs: inputs}
+	command, err := d.needs.Follow(d.known)
+	if command == nil || err != nil {
+		return false, err
 	}
 	now, event, err := s.rec.Do(ctx, *t, command)
 	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld) {

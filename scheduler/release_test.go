@@ -64,7 +64,7 @@ func (w *testWorld) offersOf(t *testing.T, id task.ID) (offers, opened int) {
 	}
 	for i := range records {
 		switch records[i].Fact.Event.(type) {
-		case task.Queued:
+		case task.Queued, task.Due:
 			offers++
 		case task.Unheld:
 			opened++
@@ -76,7 +76,7 @@ func (w *testWorld) offersOf(t *testing.T, id task.ID) (offers, opened int) {
 // What the read model says is older than what a scheduler has been told since it asked.
 func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &hooked{testWorld: newTestWorld()}
+		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
 		first := w.submit(t, task.Spec{})
 		w.known = func() {
@@ -97,15 +97,19 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 // What was held when a scheduler came may be gone when it learns what that needs.
 func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &hooked{testWorld: newTestWorld()}
+		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", second)
 		w.end(t, first)
 		w.known = func() { // another scheduler is faster
-			now := w.task(t, second)
-			w.do(t, now, task.Unhold{Hold: task.HoldNeeds})
+			now, needed := w.task(t, second), w.task(t, first)
+			free, err := now.Needs.Follow([]task.Input{task.InputOf(&needed)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.do(t, now, free)
 			now = w.task(t, second)
 			if err := w.rec.Settle(t.Context(), &now); err != nil {
 				t.Fatal(err)
@@ -123,7 +127,7 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 // A held task that is moved at the moment at which it is offered is offered where it is then.
 func TestAMoveMeetsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &hooked{testWorld: newTestWorld()}
+		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
 		first := w.submit(t, task.Spec{})
 		second := w.need(t, "", "", first)
@@ -143,7 +147,7 @@ func TestAMoveMeetsTheOffer(t *testing.T) {
 // However many schedulers there are, a step takes one offer, and nothing besides.
 func TestOneOfferForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 3)
 		first := w.submit(t, task.Spec{})
@@ -162,7 +166,7 @@ func TestOneOfferForEach(t *testing.T) {
 // A read model that is made anew tells everything again; nothing is done twice, and nothing is kept.
 func TestToldFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 1)
 		first := w.submit(t, task.Spec{})

@@ -14,7 +14,7 @@ type Repair string
 const (
 	// RepairOffer: a task was pending, and whoever should have offered it had not.
 	RepairOffer Repair = "offer"
-	// RepairTimer: a task was scheduled or retrying, due, and its timer had not fired.
+	// RepairTimer: a task was scheduled or retrying, and its timer was gone, or had not fired when it was due.
 	RepairTimer Repair = "timer"
 	// RepairSession: a task was running under a session that was over for long.
 	RepairSession Repair = "session"
@@ -26,16 +26,14 @@ const (
 	RepairHold Repair = "hold"
 	// RepairDead: an offer had been handed out so often that the server gave it up.
 	RepairDead Repair = "dead"
-	// RepairJob: a change of a job had not been told in the log.
-	RepairJob Repair = "job"
-	// RepairSchedule: a schedule had no timer, a change of it was not told, or a tick that was to get its task had none.
+	// RepairSchedule: a schedule had no timer of its present revision, or a tick that was to get its task had none.
 	RepairSchedule Repair = "schedule"
 	// RepairChild: a parent lacked a child, and whoever submitted it had not made it.
 	RepairChild Repair = "child"
 )
 
 // RepairKinds are all kinds.
-var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairJob, RepairChild, RepairSchedule}
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairChild, RepairSchedule}
 
 // repairs counts by kind.
 type repairs struct {

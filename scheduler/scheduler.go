@@ -1,12 +1,13 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/desk"
@@ -39,16 +40,8 @@ type View interface {
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
 	Busy(ctx context.Context, route string) (bool, error)
+	TimerView
 }
-
-// Jobs tells the log of changes of definitions of which nobody has.
-type Jobs interface {
-	// TellJobs does so for changes made before a time and returns how many there were.
-	TellJobs(ctx context.Context, before time.Time) (int, error)
-}
-
-// jobsEvery is how often definitions are compared with the log.
-const jobsEvery = time.Minute
 
 // Config sets the scheduler's pace. Zero fields mean the default.
 type Config struct {
@@ -71,8 +64,6 @@ type Config struct {
 	Lanes Lanes
 	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
 	Idle time.Duration
-	// Jobs are the definitions to look after. Default: none.
-	Jobs Jobs
 	// Schedules are those whose ticks it makes tasks of. Default: none.
 	Schedules Schedules
 	// Limits is the read model that knows which tasks stand under limits. Default: none is
@@ -81,7 +72,7 @@ type Config struct {
 	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
 	Refusing int
 	// Hints reach nodes at once. Default: they find out by themselves.
-	Hints Hinter
+	Hints events.Hinter
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
 	// [LoopAdmit], when it is over. Default: nobody is.
 	Looked func(loop string, began, ended time.Time, err error)
@@ -92,7 +83,7 @@ type Config struct {
 	// Now is the time by which deadlines have passed. Default: that of the log, if it has a method Now as
 	// package jet's has; else [time.Now].
 	Now func() time.Time
-	Log zerolog.Logger
+	Log *slog.Logger
 }
 
 // The loops of a scheduler.
@@ -108,6 +99,7 @@ const (
 )
 
 func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	set := func(d *time.Duration, to time.Duration) {
 		if *d == 0 {
 			*d = to
@@ -138,7 +130,7 @@ type Scheduler struct {
 	view  View
 	beats Heartbeats
 	rec   *events.Recorder
-	log   zerolog.Logger
+	log   *slog.Logger
 	// accounts tell whether leases have ended.
 	accounts *events.Accounts
 
@@ -150,13 +142,13 @@ type Scheduler struct {
 	presence        presence
 	watch           watch
 	families        *families
-	jobsTold        time.Time // when definitions were compared with the log; the sweep's own
 	repairs         repairs
 	breakers        breakers
 	handed          handed
 	reactors        []reactor // set once, by New
 	needs           *needs
 	heldSweep       heldSweep
+	timerSweep      timerSweep
 
 	ticks         *tickWatch
 	waiting       names // schedules of which ticks wait for the tasks of earlier ones
@@ -182,7 +174,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		accounts: &events.Accounts{Log: log, Beats: beats, Lease: cfg.AckWait},
-		rec:      &events.Recorder{Log: log, Actor: "scheduler", Now: cfg.Now, NewID: events.NewID},
+		rec:      &events.Recorder{Log: log, Actor: events.PartScheduler, Hints: cfg.Hints, Now: cfg.Now, NewID: events.NewID},
 	}
 	s.ticks = newTickWatch(cfg.Now)
 	if cfg.Schedules != nil {
@@ -232,9 +224,9 @@ func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
 // repaired counts a repair, and begins the line in which that is said: all of them
 // have the field repair.
-func (s *Scheduler) repaired(kind Repair, n int) *zerolog.Event {
+func (s *Scheduler) repaired(kind Repair, n int, what string, about ...any) {
 	s.repairs.add(kind, n)
-	return s.log.Warn().Str("repair", string(kind))
+	s.log.Warn(what, append([]any{"repair", string(kind)}, about...)...)
 }
 
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
@@ -251,7 +243,7 @@ func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do 
 		err := do(ctx)
 		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
-			s.log.Warn().Err(err).Msg("scheduler cannot look; trying again")
+			s.log.Warn("scheduler cannot look; trying again", "error", err)
 		}
 		failing = err != nil
 	}
@@ -264,11 +256,11 @@ const batch = 1000
 func (s *Scheduler) Sweep(ctx context.Context) error {
 	now := s.rec.Now()
 	s.missed, s.missing = s.missing, map[task.ID]miss{}
-	nodes, _, err := s.view.Nodes(ctx)
+	nodes, at, err := s.view.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	world := NewWorld(nodes, now)
+	world := s.world(nodes, at)
 	due, err := s.view.Due(ctx, now, batch)
 	if err != nil {
 		return err
@@ -277,7 +269,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepParents(ctx), s.sweepOthers(ctx, now))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
 	return errors.Join(errs...)
 }
 
@@ -289,23 +281,10 @@ func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
 
 // liveSession is the session of a node that is not over, "" if there is none.
 func liveSession(w *World, id node.ID) string {
-	if n := w.nodes[id]; n.State != node.Offline && n.State != node.Retired {
+	if n := w.Node(id); n.State != node.Offline && n.State != node.Retired {
 		return n.Session
 	}
 	return ""
-}
-
-// sweepOthers looks at what is no task.
-func (s *Scheduler) sweepOthers(ctx context.Context, now time.Time) error {
-	if s.cfg.Jobs == nil || now.Sub(s.jobsTold) < jobsEvery {
-		return nil
-	}
-	s.jobsTold = now
-	told, err := s.cfg.Jobs.TellJobs(ctx, now.Add(-jobsEvery))
-	if told > 0 {
-		s.repaired(RepairJob, told).Int("changes", told).Msg("changes of jobs had not been told in the log; the sweep has told them")
-	}
-	return err
 }
 
 // sweepQueues looks at queues that nobody serves.
@@ -319,11 +298,11 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		if err := s.learn(ctx, q, now, w); err != nil {
 			return err
 		}
-		paused, err := s.sweepQueue(ctx, w.home(q), w)
+		paused, err := s.sweepQueue(ctx, w.Home(q), w)
 		if err != nil {
 			return err
 		}
-		if w.serving(q) > 0 {
+		if w.Serving(q) > 0 {
 			if err := s.sweepIdle(ctx, q, now); err != nil {
 				return err
 			}
@@ -336,7 +315,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			since = now // while it is paused nobody is missed
 		}
 		unserved[q] = since
-		w.unserved[q] = since
+		w.Unserved(q, since)
 		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); own {
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
@@ -406,7 +385,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	now := s.rec.Now()
 	around := w.Around(&t)
-	if id := w.doubted(&t, around); id != "" {
+	if id := w.Doubted(&t, around); id != "" {
 		// The world may be older than the task: a node that came back has claimed it since.
 		records, err := s.rec.Log.Node(ctx, id)
 		if err != nil {
@@ -415,12 +394,13 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		w.know(events.FoldNode(id, records))
 		around = w.Around(&t)
 	}
+	by := w.By(&t, around, s.cfg.Settings)
 	if !around.NodeGone.IsZero() {
 		beats, err := w.beats(ctx, s.beats, &t)
 		if err != nil {
 			return err
 		}
-		if beats {
+		if by.Beats = beats; beats {
 			around.NodeGone = time.Time{}
 		}
 	}
@@ -440,12 +420,11 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if _, missing := task.NextOffer(&t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
-		s.repaired(kind, 1).Str("task", string(id)).Str("state", t.State.String()).Time("by", duty.By).Msg("overdue: " + duty.What + "; the sweep does it")
+		s.repaired(kind, 1, "overdue: "+duty.What+"; the sweep does it", "task", string(id), "state", t.State.String(), "by", duty.By)
 		return s.rec.Settle(ctx, &t)
 	}
 	command := duty.Command
-	if lose, ok := command.(task.Lose); ok && !around.NodeGone.IsZero() && (t.Spec.Adopts() || w.nodes[node.ID(t.Node)].Session != t.Session) {
-		// By when nothing is left of it depends on times that were written by other clocks.
+	if lose, ok := command.(task.Lose); ok && w.Accounted(&t, around) {
 		account, err := s.accounts.Of(ctx, &t)
 		if err != nil {
 			return err
@@ -453,9 +432,10 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		lose.Account = &account
 		command = lose
 	}
-	t, event, err := s.rec.Do(ctx, t, command)
+	on := t.Head
+	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: command, By: by, On: &on})
 	switch {
-	case errors.Is(err, task.ErrLeased):
+	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
 		return nil // and this is looked at again
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // somebody was faster
@@ -463,11 +443,12 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		return fmt.Errorf("task %s is overdue: %w", id, err)
 	}
 	if event != nil {
-		said := s.log.Info()
+		about := []any{"task", string(id), "fact", string(events.TypeOf(event)), "duty", duty.What}
 		if kind != "" {
-			said = s.repaired(kind, 1)
+			s.repaired(kind, 1, "did what was due", about...)
+		} else {
+			s.log.Info("did what was due", about...)
 		}
-		said.Str("task", string(id)).Str("fact", string(events.TypeOf(event))).Str("duty", duty.What).Msg("did what was due")
 	}
 	return s.rec.Settle(ctx, &t)
 }

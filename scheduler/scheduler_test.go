@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify"
 )
 
 var settings = task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
@@ -44,8 +46,15 @@ func (w *testWorld) setBeat(id node.ID, h node.Heartbeat) {
 	w.alive[id] = h
 }
 
-func newTestWorld() *testWorld {
+// newTestWorld returns an empty world. When the test is over, every decision that is in its log is made again.
+func newTestWorld(t *testing.T) *testWorld {
 	mem := events.NewMemory(time.Now, settings.AckWait)
+	t.Cleanup(func() {
+		for _, f := range verify.Decided(mem.All()) {
+			t.Errorf("%s", f.What)
+		}
+		logtest.Alter(t, mem.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
+	})
 	return &testWorld{
 		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan node.ID, 10),
 		rec: &events.Recorder{Log: mem, Actor: "test", Now: time.Now, NewID: events.NewID},
@@ -103,6 +112,23 @@ func (w *testWorld) Held(ctx context.Context, after task.ID, _ int) ([]task.ID, 
 	return w.pick(ctx, func(t *task.Task) bool { return t.State == task.Held && t.ID > after })
 }
 
+func waitsForTimer(t *task.Task) bool { return t.State == task.Scheduled || t.State == task.Retrying }
+
+func (w *testWorld) Timed(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
+	ids, err := w.pick(ctx, func(t *task.Task) bool { return waitsForTimer(t) && t.ID > after })
+	slices.Sort(ids)
+	return ids[:min(limit, len(ids))], err
+}
+
+func (w *testWorld) TimedCount(ctx context.Context) (int, error) {
+	ids, err := w.pick(ctx, waitsForTimer)
+	return len(ids), err
+}
+
+func (w *testWorld) Coming(ctx context.Context, from, until time.Time) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool { return waitsForTimer(t) && t.Due.After(from) && !t.Due.After(until) })
+}
+
 func (w *testWorld) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	var known []task.Task
 	_, err := w.pick(ctx, func(t *task.Task) bool {
@@ -130,7 +156,7 @@ func (w *testWorld) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.E
 	ends := map[task.ID]task.End{}
 	for _, id := range ids {
 		if now, err := w.rec.Load(ctx, id); err == nil {
-			ends[id] = task.End{State: now.State, Reason: now.Reason}
+			ends[id] = task.EndOf(&now)
 		}
 	}
 	last, err := w.Last(ctx)
@@ -144,14 +170,19 @@ func (w *testWorld) Busy(ctx context.Context, route string) (bool, error) {
 
 func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var nodes []node.Node
+	last, err := w.Last(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	for id := range w.beats() {
 		records, err := w.Node(ctx, id)
 		if err != nil {
 			return nil, 0, err
 		}
+		records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq > last })
 		nodes = append(nodes, events.FoldNode(id, records))
 	}
-	return nodes, 0, nil
+	return nodes, last, nil
 }
 
 func (w *testWorld) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
@@ -169,6 +200,15 @@ func (w *testWorld) Beating(_ context.Context, id node.ID) (node.Heartbeat, bool
 	return h, h.Session != "", nil
 }
 
+// Pulse says what [testWorld.setBeat] has said, and else what the log has.
+func (w *testWorld) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+	pulse, err := w.Memory.Pulse(ctx, id)
+	if h, ok := w.beats()[id]; ok && pulse.Beat.Session == "" {
+		pulse.Beat = h
+	}
+	return pulse, err
+}
+
 // WatchBeats tells of a heartbeat that ran out when the test says so.
 func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
 	lost()
@@ -184,19 +224,40 @@ func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost fun
 
 func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
 	t.Helper()
-	id := task.ID(events.NewID(time.Now()))
 	spec.Handler = "x"
 	route := task.Route("default.5")
 	if spec.Place.Targeted() {
 		route = task.NodeRoute(spec.Place.Nodes[0], task.DefaultPriority)
 	}
-	if _, err := w.rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &spec, Route: route}}); err != nil {
+	return w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: route}})
+}
+
+// asked submits a task as somebody asks for it.
+func (w *testWorld) asked(t *testing.T, spec task.Spec) task.ID {
+	t.Helper()
+	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.mu.Lock()
-	w.tasks = append(w.tasks, id)
-	w.mu.Unlock()
+	return w.born(t, e)
+}
+
+// born gives a task its birth and tells the view of it.
+func (w *testWorld) born(t *testing.T, birth task.Submitted) task.ID {
+	t.Helper()
+	id := task.ID(events.NewID(time.Now()))
+	if _, err := w.rec.Submit(t.Context(), id, birth); err != nil {
+		t.Fatal(err)
+	}
+	w.lists(id)
 	return id
+}
+
+// lists has the view list tasks.
+func (w *testWorld) lists(ids ...task.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tasks = append(w.tasks, ids...)
 }
 
 // join brings a node online that serves the default queue.
@@ -240,7 +301,7 @@ func pass(d time.Duration) { <-time.After(d); synctest.Wait() }
 
 func TestUnservedQueueExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.run(t, 2)
 		id := w.submit(t, task.Spec{})
 		pass(settings.StartDeadline)
@@ -257,7 +318,7 @@ func TestUnservedQueueExpires(t *testing.T) {
 
 func TestServedQueueDoesNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 1)
 		waits := w.submit(t, task.Spec{})
@@ -270,7 +331,7 @@ func TestServedQueueDoesNotExpire(t *testing.T) {
 
 func TestLostTimerIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
 		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
@@ -296,7 +357,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 // scheduler looks: that is late, and not missing.
 func TestLateTimerIsNoRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
 		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
@@ -332,7 +393,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 
 func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
 		id := w.submit(t, task.Spec{})
@@ -355,7 +416,7 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 // out, whichever scheduler is first, and no repair is counted.
 func TestTasksMoveWithTheirNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 3)
@@ -377,7 +438,7 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 			}
 		}
 		// Somebody slow has recorded that it is gone, while it beats: nothing is lost for that.
-		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Vanish{Session: "s-n1", Reason: "test"}); err != nil {
+		if _, _, err := w.rec.DoNode(t.Context(), "n1", silent("s-n1")); err != nil {
 			t.Fatal(err)
 		}
 		pass(400 * time.Millisecond)
@@ -417,7 +478,7 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 
 func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
 		id := w.submit(t, task.Spec{Timeout: task.Timeout{Stop: task.Duration(time.Second)}})
@@ -435,7 +496,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 // Somebody is told of each round, also of one that failed.
 func TestLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
 		type round struct{ well, ill int }
@@ -469,3 +530,8 @@ type failing struct {
 }
 
 func (f failing) Nodes(context.Context) ([]node.Node, uint64, error) { return nil, 0, f.err }
+
+// silent is the command that a session has vanished, as if somebody had looked for its heartbeat.
+func silent(session string) node.Command {
+	return node.Judged{Command: node.Vanish{Session: session, Reason: node.RanOut}, By: task.By{Lease: &task.LeaseBy{Beat: time.Now(), RanOut: true}}}
+}

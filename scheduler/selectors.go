@@ -65,7 +65,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 		return err
 	}
 	served, needs := t.Asks()
-	w.selectors[queue] = node.Want{Queue: served, Needs: needs}
+	w.Learn(queue, node.Want{Queue: served, Needs: needs})
 	if s.cfg.Selectors == nil {
 		return nil
 	}

@@ -1,38 +1,30 @@
 package scheduler
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"millrace/events"
 	"millrace/task"
 )
+
+// handled is a step that needs others.
+func handled(name string, needs ...task.StepNeed) task.Step {
+	return task.Step{Name: name, Needs: needs, Spec: task.Spec{Handler: "x"}}
+}
 
 // A graph goes its way by the facts of the log alone. Of a retry whose asker died after the first fact, the
 // reopening of the failed step, schedulers do the rest.
 func TestStepsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestWorld()
+		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		does := func(name string, needs ...task.StepNeed) task.Step {
-			return task.Step{Name: name, Needs: needs, Spec: task.Spec{Handler: "x"}}
-		}
-		e, err := task.Birth(task.Submission{Spec: &task.Spec{
-			Steps: []task.Step{does("c", task.StepNeed{Step: "b"}), does("b", task.StepNeed{Step: "a"}), does("a")},
+		id := w.asked(t, task.Spec{
+			Steps: []task.Step{handled("c", task.StepNeed{Step: "b"}), handled("b", task.StepNeed{Step: "a"}), handled("a")},
 			On:    &task.Handlers{Exit: &task.Step{Spec: task.Spec{Handler: "x"}}},
-		}}, nil, 0, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := task.ID(events.NewID(time.Now()))
-		if _, err := w.rec.Submit(t.Context(), id, e); err != nil {
-			t.Fatal(err)
-		}
-		w.mu.Lock()
-		w.tasks = append(w.tasks, id)
-		w.mu.Unlock()
+		})
 		step := func(name string) task.ID { return task.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
@@ -76,5 +68,83 @@ func TestStepsGoOn(t *testing.T) {
 			settle()
 		}
 		is("all is well", map[task.ID]task.State{id: task.Finished, step("c"): task.Finished})
+	})
+}
+
+// What steps are told of others, and what the end of their parent says of them, is decided again from the log: results
+// that are left out because they are too large, lists, and messages that are cut in the middle of a sign.
+func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		w.join(t, "n1")
+		all := w.run(t, 1)
+		list := handled("list", task.StepNeed{Step: "a"})
+		list.Each = &task.Each{Result: "a"}
+		id := w.asked(t, task.Spec{
+			Steps: []task.Step{handled("a"), handled("large"), handled("bad"), handled("worse"), list},
+			On:    &task.Handlers{Exit: &task.Step{Spec: task.Spec{Handler: "x"}}},
+		})
+		step := func(name string) task.ID { return task.ChildID(id, name) }
+		at := w.observed(t, 0, all...)
+		w.adopt(t, id)
+		settle := func() {
+			t.Helper()
+			for range 6 {
+				at = w.observed(t, at, all...)
+			}
+		}
+		settle()
+		done := func(id task.ID, result string) {
+			t.Helper()
+			now := w.claim(t, id, "n1")
+			w.do(t, now, task.Finish{Epoch: now.Epoch, Result: json.RawMessage(result)})
+		}
+		fails := func(id task.ID, message string) {
+			t.Helper()
+			now := w.claim(t, id, "n1")
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonExit, Message: message, Final: true})
+		}
+		done(step("a"), ` [ "one < two",	"two" ] `)
+		done(step("large"), `"`+strings.Repeat("<", task.MaxInputs-20)+`"`)
+		fails(step("bad"), strings.Repeat("x", 239)+strings.Repeat("é", 100))
+		fails(step("worse"), "it said: bad failed (error/exit: 7); nothing")
+		settle()
+		w.adopt(t, step("list"))
+		settle()
+		done(task.ChildID(step("list"), "0"), `{"n":1}`)
+		done(task.ChildID(step("list"), "1"), "")
+		settle()
+		done(step(task.OnExit), `"over"`)
+		settle()
+		now, end := w.task(t, id), w.task(t, step(task.OnExit))
+		if want := `{"a":["one \u003c two","two"],"list":[{"n":1},null],"on-exit":"over"}`; now.State != task.Error || string(now.Result) != want {
+			t.Errorf("it is %s with %s, want %s", now.State, now.Result, want)
+		}
+		if len(end.Inputs) == 0 || len(end.Inputs) > 2000 || w.task(t, step("list")).State != task.Finished {
+			t.Errorf("the handler was told %d bytes: %.300s", len(end.Inputs), end.Inputs)
+		}
+	})
+}
+
+// The end of a parent under whose child's id lies another task is decided again as well.
+func TestStrangeChildIsDecidedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		w.join(t, "n1")
+		all := w.run(t, 1)
+		id := w.asked(t, task.Spec{Steps: []task.Step{handled("a")}})
+		forged := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "y"}, Route: "default.5", Parent: id}}
+		if _, err := w.rec.Submit(t.Context(), task.ChildID(id, "a"), forged); err != nil {
+			t.Fatal(err)
+		}
+		at := w.observed(t, 0, all...)
+		w.adopt(t, id)
+		w.finish(t, task.ChildID(id, "a"), "n1")
+		for range 3 {
+			at = w.observed(t, at, all...)
+		}
+		if now := w.task(t, id); now.State != task.Error || now.Reason != task.ReasonSystem {
+			t.Errorf("it is %s (%s)", now.State, now.Message)
+		}
 	})
 }

@@ -49,13 +49,14 @@ type Adopt struct {
 
 // AttemptAdopted says that a new session of the node goes on with the attempt.
 type AttemptAdopted struct {
-	Attempt       int
-	Epoch         uint64
-	Node, Session string
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
+	Node    string `json:"node,omitzero"`
+	Session string `json:"session,omitzero"`
 	// PID is its process, on the node.
-	PID int
+	PID int `json:"pid,omitzero"`
 	// Gap is how long nobody attended it.
-	Gap Duration
+	Gap Duration `json:"gap,omitzero"`
 }
 
 func (Adopt) isCommand()        {}

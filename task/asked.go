@@ -64,6 +64,8 @@ type PassOn struct {
 	// After is the turn that the offer was made for.
 	After  uint64
 	Reason string
+	// Self is the node that leaves it to them.
+	Self Known
 }
 
 func (PassOn) isCommand() {}
@@ -76,7 +78,7 @@ func (t *Task) PassesOn(node string) (PassOn, bool) {
 	if means == "" || t.State != Pending {
 		return PassOn{}, false
 	}
-	c := PassOn{After: t.Turn, Reason: "node " + node + " " + MeansWords(means)}
+	c := PassOn{After: t.Turn, Self: Known{Node: node}, Reason: "node " + node + " " + MeansWords(means)}
 	if !t.PreferredUntil().IsZero() { // those that it prefers cannot run it
 		c.To, c.Asked = t.Handed.Home.At(t.Route.Priority()), t.Handed.Asked
 		return c, true

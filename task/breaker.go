@@ -108,28 +108,30 @@ type BreakerEvent interface{ isBreakerEvent() }
 
 // BreakerOpened says that too many attempts have failed.
 type BreakerOpened struct {
-	Reason string
-	Until  time.Time
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
 }
 
 // BreakerHalfOpened says that the cooldown is over.
 type BreakerHalfOpened struct {
-	Reason string
-	Until  time.Time
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
 	// Left is how many trials may start.
-	Left int
+	Left int `json:"left,omitzero"`
 }
 
 // BreakerTried says that a task starts as a trial.
 type BreakerTried struct {
 	// Reason names the task.
-	Reason string
-	Until  time.Time
-	Left   int
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Left   int       `json:"left,omitzero"`
 }
 
 // BreakerClosed says that all may start again.
-type BreakerClosed struct{ Reason string }
+type BreakerClosed struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 func (BreakerOpened) isBreakerEvent()     {}
 func (BreakerHalfOpened) isBreakerEvent() {}
@@ -200,7 +202,7 @@ func (b *Breaker) Admit(c Circuit, t Task, now time.Time, chance float64) Admiss
 	if c.State == CircuitHalfOpen { // the trials may be over soon
 		until = now.Add(min(max(b.cooldown()/4, time.Second), 30*time.Second, c.Until.Sub(now)))
 	}
-	until = until.Add(time.Duration(chance * float64(b.cooldown()) / 10))
+	until = until.Add(time.Duration(chance * float64(b.cooldown()) / 10).Truncate(time.Microsecond))
 	if !t.StartBy.IsZero() && t.StartBy.Before(until) {
 		until = t.StartBy // it expires then, and not later
 	}
@@ -241,6 +243,22 @@ type Outcome struct {
 	What   string
 }
 
+// OutcomeOf is the end of the attempt of an epoch that a fact records; false if it is none that counts.
+func OutcomeOf(e Event, at time.Time, epoch uint64) (Outcome, bool) {
+	o := Outcome{At: at, Epoch: epoch}
+	switch e := e.(type) {
+	case AttemptFinished:
+	case AttemptFailed:
+		o.Failed, o.What = true, e.Class
+		if e.Class == ReasonExit && e.Exit != nil {
+			o.What = fmt.Sprintf("exit %d", *e.Exit)
+		}
+	default:
+		return o, false
+	}
+	return o, true
+}
+
 // Add counts an end. Circuit is how the breaker stood then.
 func (o *Outcomes) Add(b *Breaker, c Circuit, e Outcome) {
 	if c.State == CircuitHalfOpen && e.Epoch > c.From {
@@ -269,6 +287,18 @@ func (o *Outcomes) Moved(c Circuit) {
 	}
 }
 
+// Enough tells whether as many trials have finished as a closing names, and as the breaker asks for.
+func (o *Outcomes) Enough(b *Breaker, e BreakerClosed) bool {
+	for n := b.trials(); n <= o.tried; n++ {
+		if e.Reason == closedWords(n, b.trials()) {
+			return o.broken == 0
+		}
+	}
+	return false
+}
+
+func closedWords(tried, of int) string { return fmt.Sprintf("%d of %d trials finished", tried, of) }
+
 // Judge says what follows for a breaker from how the attempts of its job's tasks
 // ended; nil if nothing does.
 func (b *Breaker) Judge(c Circuit, o *Outcomes, now time.Time) BreakerEvent {
@@ -293,7 +323,7 @@ func (b *Breaker) Judge(c Circuit, o *Outcomes, now time.Time) BreakerEvent {
 	case o.broken > 0:
 		return BreakerOpened{Until: now.Add(b.cooldown()), Reason: "a trial failed with " + o.last}
 	case o.tried >= b.trials():
-		return BreakerClosed{Reason: fmt.Sprintf("%d of %d trials finished", o.tried, b.trials())}
+		return BreakerClosed{Reason: closedWords(o.tried, b.trials())}
 	}
 	return nil
 }

@@ -25,7 +25,9 @@ type Dismiss struct{ Reason string }
 
 // Dismissed says that somebody has seen a dead letter and wants it off the list.
 // The task stays as it ended, and can be reopened like any other.
-type Dismissed struct{ Reason string }
+type Dismissed struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 func (Dismiss) isCommand() {}
 func (Dismissed) isEvent() {}
@@ -46,7 +48,9 @@ type MessageEvent interface{ isMessageEvent() }
 
 // MessageDismissed says that somebody has seen such a message and wants it off
 // the list of dead letters. The message stays in the log as it is.
-type MessageDismissed struct{ Reason string }
+type MessageDismissed struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 func (MessageDismissed) isMessageEvent() {}
 

@@ -35,6 +35,8 @@ var (
 	// ErrUnfit: the node is not one that the task asks for, or is not any more. The
 	// offer goes back, for somebody who is.
 	ErrUnfit = errors.New("the node does not match what the task asks for")
+	// ErrMovedOn: something has happened to the task since it was judged.
+	ErrMovedOn = errors.New("the task has moved on since it was judged")
 	// ErrShared: the task is not meant for certain nodes, or is not any more.
 	ErrShared = errors.New("the task is in a shared queue already")
 )
@@ -47,8 +49,12 @@ type Claim struct {
 	Node, Session string
 	// Offer is the sequence of the offer and After the turn it was made for.
 	Offer, After uint64
+	// Reference is what the offer is if a timer has brought it; nil for any other offer.
+	Reference *Due
 	// Labels are those that the node has at this moment.
 	Labels map[string]string
+	// At is the last fact of the node that they are from.
+	At uint64
 	// Rate is that of the queue from which the offer came.
 	Rate QueueRate
 	// Account is what the log knows about the lease of the attempt that runs under this offer. It is
@@ -176,6 +182,11 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	switch c := c.(type) {
 	case Claim:
 		return claim(t, c, now)
+	case Judged:
+		if c.On != nil && *c.On != t.Head {
+			return nil, ErrMovedOn
+		}
+		return t.Decide(c.Command, now)
 	case ReportLate:
 		return AttemptLate(c), nil
 	}
@@ -278,7 +289,7 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	case t.State.Terminal():
 		return nil, ErrEnded
 	case t.Waiting():
-		if c.After != t.Turn || len(t.Holds) > 0 {
+		if c.After != t.Turn || len(t.Holds) > 0 || c.Reference != nil && !t.Awaits(*c.Reference) {
 			return nil, ErrStale
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
@@ -288,7 +299,7 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
 		}
 		if t.Throttles(c) {
-			return Throttled{Node: c.Node, Limit: c.Rate.limit()}, nil
+			return Throttled{Node: c.Node, Limit: c.Rate.Counter()}, nil
 		}
 		if t.Spec.Cost() > 1 || t.Route.Selected() {
 			return fits(t, c, start)
@@ -443,16 +454,12 @@ func (t *Task) grace() time.Duration {
 
 // NextOffer returns the offer that must become durable before the task's turn
 // can go on: at Due if that is set, else at once. The second result is false
-// if none is missing. Placing it twice is harmless; the claim lets only one pass.
-//
-// What is held is not offered: that follows when its holds open.
+// if none is missing ([Task.Owed]). Placing it twice is harmless; the claim lets only one pass.
 func NextOffer(t *Task) (Queued, bool) {
-	switch {
-	case len(t.Holds) > 0:
-	case t.State == Scheduled, t.State == Retrying, t.State == Pending && !t.Offered:
-		return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.queuedFor(), Due: t.Due, Rated: t.Rated}, true
+	if !t.Owed().Offer {
+		return Queued{}, false
 	}
-	return Queued{}, false
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.queuedFor(), Due: t.Due, Rated: t.Rated}, true
 }
 
 // queuedFor is why the task is offered, as a code.
@@ -468,12 +475,12 @@ const ReasonBorn = "born"
 
 // Renewed is an offer to take the place of one that was handed out and is given back. It is good for
 // the same turn; the claim lets only one of them pass. The second result is false for what is no offer.
-func Renewed(offer Event) (Queued, bool) {
+func Renewed(offer Event) (Event, bool) {
 	switch e := offer.(type) {
 	case Submitted:
 		return Queued{Work: e.Work, Attempt: 1}, true
-	case Queued:
+	case Queued, Due:
 		return e, true
 	}
-	return Queued{}, false
+	return nil, false
 }

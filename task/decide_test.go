@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 		{"the lease holds while it is cancelled", cancelling, by(2, "s1", lease-1), noon, nil, ErrLeased},
 		{"take over", running, by(2, "s1", lease), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 1,
 			TookOver: &TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
-				Ground: GroundClaim, Heard: noon, Judged: noon.Add(lease), Lease: Duration(lease)}}, nil},
+				Ground: GroundClaim, Heard: noon}}, nil},
 		{"take over what was to be cancelled", cancelling, by(2, "s1", lease), noon,
 			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), noon,
@@ -256,5 +256,19 @@ func TestHeld(t *testing.T) {
 	}
 	if d := Owes(held, Surroundings{}, settings); d.Who == "nobody" {
 		t.Error("nobody owes anything on a held task")
+	}
+}
+
+// A duty of a life that has ended since, and was followed by another, ends nothing.
+func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
+	k := Task{State: Pending, Head: 7}
+	on := k.Head
+	expire := Judged{Command: Expire{Detail: "late"}, On: &on}
+	if e, err := k.Decide(expire, noon); err != nil || e != (GivenUp{Reason: ReasonExpired, Detail: "late"}) {
+		t.Errorf("at its head: %v, %v", e, err)
+	}
+	k.Head = 9
+	if e, err := k.Decide(expire, noon); !errors.Is(err, ErrMovedOn) {
+		t.Errorf("at another head: %v, %v", e, err)
 	}
 }

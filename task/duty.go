@@ -14,10 +14,14 @@ type Settings struct {
 	// Look is how often somebody looks at what waits or runs without a bound of
 	// its own. Default 5s.
 	Look time.Duration
-	// Slack is what a timer or a step between two writes may take before
-	// somebody else does it again; it must exceed the server's timer error of 0.3 s.
+	// Slack is what a step between two writes may take before somebody else does it again.
 	Slack time.Duration
+	// Timer is what a timer may take from when it is due until its offer is in the log, before a scheduler
+	// places that: 0.3 s on one server, and 5 to 11 s when one of three is lost. Default, and at least: Slack.
+	Timer time.Duration
 }
+
+func (s Settings) timer() time.Duration { return max(s.Timer, s.Slack) }
 
 func (s Settings) look() time.Duration {
 	if s.Look == 0 {
@@ -85,10 +89,10 @@ func owes(t Task, around Surroundings, s Settings) Duty {
 	case Unknown, Finished, Error, Cancelled, Abnormal:
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
 	case Scheduled:
-		return Duty{Who: "server", What: "the timer offers it when it is due", By: t.Due.Add(s.Slack),
+		return Duty{Who: "server", What: "the timer offers it when it is due", By: t.Due.Add(s.timer()),
 			Else: "the scheduler offers it"}
 	case Retrying:
-		return Duty{Who: "server", What: fmt.Sprintf("the timer offers attempt %d when it is due", t.Attempt+1), By: t.Due.Add(s.Slack),
+		return Duty{Who: "server", What: fmt.Sprintf("the timer offers attempt %d when it is due", t.Attempt+1), By: t.Due.Add(s.timer()),
 			Else: "the scheduler offers it"}
 	case Pending:
 		if !t.Offered {

@@ -50,33 +50,35 @@ type Work struct {
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
-	Due time.Time
+	Due time.Time `json:"due,omitzero"`
 	// RetryOf is the task of which this one is a copy, "" if it is none.
-	RetryOf ID
+	RetryOf ID `json:"retry_of,omitzero"`
 }
 
-// Queued is a later offer of a task: its due time has come, or there is another attempt.
+// Queued is a later offer of a task: there is another attempt, or its due time had come when it was written.
+// While that is to come a timer stands for it, and what follows from that is [Due].
 type Queued struct {
 	Work
 	// Attempt is the number that the attempt will have.
-	Attempt int
+	Attempt int `json:"attempt,omitzero"`
 	// After is the task's Turn for which this offer is good; for any other the offer is stale.
-	After  uint64
-	Reason string
-	Due    time.Time
+	After  uint64    `json:"after"`
+	Reason string    `json:"reason,omitzero"`
+	Due    time.Time `json:"due,omitzero"`
 	// Rated says which rate of the task's queue has admitted it: the sequence of the fact that set
 	// that rate. Who knows of no later one starts the task. 0 for none.
-	Rated uint64
+	Rated uint64 `json:"rated,omitzero"`
 }
 
 // AttemptStarted is the claim: its sequence is the attempt's epoch.
 type AttemptStarted struct {
-	Attempt       int
-	Node, Session string
+	Attempt int    `json:"attempt,omitzero"`
+	Node    string `json:"node,omitzero"`
+	Session string `json:"session,omitzero"`
 	// Offer is the sequence of the offer under which the attempt holds its lease.
-	Offer uint64
+	Offer uint64 `json:"offer,omitzero"`
 	// TookOver is set if the offer's lease had ended under another attempt.
-	TookOver *TookOver
+	TookOver *TookOver `json:"took_over,omitzero"`
 }
 
 // TookOver names the attempt whose lease had ended, and what that was found by.
@@ -87,23 +89,20 @@ type TookOver struct {
 	// Ground is the kind of evidence, [GroundClaim] for one. Facts of before the account of leases
 	// have none, and nothing of what follows.
 	Ground string `json:"ground,omitempty"`
-	// Heard is when the log last heard of the attempt on that ground, and Judged when its lease was
-	// found to have ended; both are the server's times.
-	Heard  time.Time `json:"heard,omitzero"`
-	Judged time.Time `json:"judged,omitzero"`
-	// Lease is how long a lease lasts after the log last heard of it.
-	Lease Duration `json:"lease,omitempty"`
+	// Heard is when the log last heard of the attempt on that ground, by the server's time. What it was
+	// found from, and when, the fact names ([By.Lease]).
+	Heard time.Time `json:"heard,omitzero"`
 }
 
 // AttemptFinished is the accepted result of a task.
 type AttemptFinished struct {
-	Attempt int
-	Epoch   uint64
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
 	// Exit is the process's code; nil for handlers.
-	Exit *int
+	Exit *int `json:"exit,omitzero"`
 	// Result is a small JSON value, or nil.
-	Result json.RawMessage
-	Usage  *Usage
+	Result json.RawMessage `json:"result,omitzero" form:"null"`
+	Usage  *Usage          `json:"usage,omitzero"`
 }
 
 // Usage is what an attempt consumed.
@@ -132,28 +131,28 @@ type Usage struct {
 
 // AttemptExtended says that the attempt may take longer.
 type AttemptExtended struct {
-	Attempt int
-	Epoch   uint64
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
 	// Until is when its run timeout passes now.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 }
 
 // AttemptFailed says that the task itself failed, and what follows.
 type AttemptFailed struct {
-	Attempt int
-	Epoch   uint64
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
 	// Class is one of [Classes].
-	Class   string
-	Exit    *int
-	Message string
+	Class   string `json:"class,omitzero"`
+	Exit    *int   `json:"exit,omitzero"`
+	Message string `json:"message,omitzero"`
 	// Retry is the next attempt, or nil if this failure is the task's end.
-	Retry *RetryPlan
+	Retry *RetryPlan `json:"retry"`
 	// Reason says in words why there is no other attempt, or why not when the back-off has it.
-	Reason string
+	Reason string `json:"reason,omitzero"`
 	// RetryAfter is the pause that the task asked for; 0 if it did not. It holds for all that
 	// stand under the same rate.
-	RetryAfter Duration
-	Usage      *Usage
+	RetryAfter Duration `json:"retry_after,omitzero"`
+	Usage      *Usage   `json:"usage,omitzero"`
 }
 
 // RetryPlan is the next attempt's number and time.
@@ -164,74 +163,78 @@ type RetryPlan struct {
 
 // AttemptReleased says that a node gave a task back before its end.
 type AttemptReleased struct {
-	Attempt int
-	Epoch   uint64
-	Reason  string
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
+	Reason  string `json:"reason,omitzero"`
 }
 
 // AttemptLost says that an attempt's node vanished, before anybody took over.
 type AttemptLost struct {
-	Attempt int
-	Epoch   uint64
-	Reason  string
+	Attempt int    `json:"attempt,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"`
+	Reason  string `json:"reason,omitzero"`
 }
 
 // AttemptLate keeps what a worker wanted to say after its attempt was no longer
 // the task's own. It is evidence and never changes the state.
 type AttemptLate struct {
-	Epoch uint64
+	Epoch uint64 `json:"epoch,omitzero"`
 	// Node is who said it.
-	Node string
+	Node string `json:"node,omitzero"`
 	// Said is the fact that was refused, in its wire form.
-	Said json.RawMessage
+	Said json.RawMessage `json:"said,omitzero" form:"null"`
 }
 
 // CancelRequested asks the node that runs the task to stop it.
 type CancelRequested struct {
-	Reason string
+	Reason string `json:"reason,omitzero"`
 	// Deadline is when the process must be gone.
-	Deadline time.Time
+	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
-	Reason string
+	Reason string `json:"reason,omitzero"`
 	// Code is the reason's code; "" for [ReasonUser].
-	Code string
+	Code string `json:"code,omitzero"`
 	// Epoch is the attempt that was stopped; zero if none ran.
-	Epoch uint64
-	Exit  *int
-	Usage *Usage
+	Epoch uint64 `json:"epoch,omitzero"`
+	Exit  *int   `json:"exit,omitzero"`
+	Usage *Usage `json:"usage,omitzero"`
 }
 
 // GivenUp ends a task as abnormal.
 type GivenUp struct {
 	// Reason is expired, lost, poison, unplaceable or breaker.
-	Reason string
-	Detail string
+	Reason string `json:"reason,omitzero"`
+	Detail string `json:"detail,omitzero"`
 }
 
 // Reassigned moves a task that waits to another route. The offer on the old one
 // is stale from then on, and another must be placed.
 type Reassigned struct {
-	From, To Route
+	From Route `json:"from,omitzero"`
+	To   Route `json:"to,omitzero"`
 	// Asked is what To asks of nodes; nil if that follows from the task's spec, or if it goes back.
-	Asked  *Asked
-	Reason string
+	Asked  *Asked `json:"asked,omitzero"`
+	Reason string `json:"reason,omitzero"`
 	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Postponed says that a task which waits is to wait until a time. Its offer is stale
 // from then on, and another is placed at that time.
 type Postponed struct {
 	// Reason is breaker; Detail says it in words.
-	Reason, Detail string
-	Due            time.Time
+	Reason string    `json:"reason,omitzero"`
+	Detail string    `json:"detail,omitzero"`
+	Due    time.Time `json:"due,omitzero"`
 }
 
 // Reopened gives a terminal task another life.
-type Reopened struct{ Reason string }
+type Reopened struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 func (Submitted) isEvent()       {}
 func (Queued) isEvent()          {}
@@ -256,7 +259,8 @@ type Recorded struct {
 	// Chain is whether that message lies on the task's chain; births and later
 	// offers do not.
 	Chain bool
-	// At is when the event happened, by the clock of who recorded it.
+	// At is when the event happened, by the clock of who recorded it; of a [Due], which the server writes, when the
+	// log stored it.
 	At time.Time
 	// Actor is who recorded it; "" if that is plain from the event.
 	Actor string

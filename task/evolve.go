@@ -91,9 +91,9 @@ func (t *Task) Apply(r Recorded) {
 	case Reassigned:
 		if t.Waiting() && t.State != Unknown {
 			// The bounds on the wait stay: a move is no reason to wait longer.
-			was := t.rateQueue()
+			was := t.RateQueue()
 			t.moved(e)
-			if is := t.rateQueue(); is != was && is != "" {
+			if is := t.RateQueue(); is != was && is != "" {
 				t.Rated = 0
 			}
 			t.Turn, t.Offered = r.Seq, false
@@ -147,6 +147,8 @@ func (t *Task) offered(r Recorded) {
 		t.submitted(&e, r)
 	case Queued:
 		t.queued(&e, r)
+	case Due:
+		t.due(&e, r)
 	}
 }
 
@@ -188,10 +190,7 @@ func (t *Task) queued(e *Queued, r Recorded) {
 		return // a stale offer, or one more of the same turn
 	}
 	t.Rated, t.Throttled = e.Rated, false
-	reason, message := t.Reason, t.Message
-	if reason == ReasonBreaker {
-		reason, message = "", "" // which was why it waited, and does not now
-	}
+	reason, message := t.waited()
 	if len(t.Holds) > 0 {
 		if slices.Contains(t.Holds, HoldNeeds) {
 			t.freed(e)
@@ -204,7 +203,7 @@ func (t *Task) queued(e *Queued, r Recorded) {
 	t.enter(Pending, reason, message, r)
 	t.Due, t.Offered = e.Due, true
 	if e.Due.After(t.Since) {
-		t.Since = e.Due // a timer's offer was written when the timer was set
+		t.Since = e.Due
 	}
 }
 

@@ -36,5 +36,5 @@ func extend(t *Task, c Extend) Event {
 	if !until.After(now) {
 		return nil
 	}
-	return AttemptExtended{Attempt: t.Attempt, Epoch: c.Epoch, Until: until}
+	return AttemptExtended{Attempt: t.Attempt, Epoch: c.Epoch, Until: until.Truncate(time.Microsecond)}
 }

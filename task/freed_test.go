@@ -23,7 +23,7 @@ func TestFreedOffer(t *testing.T) {
 	now := at.Add(10 * time.Second)
 
 	held := birth(func(e *Submitted) { e.Inputs = json.RawMessage(`{"b":2}`) })
-	offer, ok, err := FreedOffer(held, "all is well", told, now)
+	offer, ok, err := FreedOffer(held, Unhold{Hold: HoldNeeds, Reason: "all is well", Inputs: told}, now)
 	if !ok || err != nil {
 		t.Fatalf("no offer: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestFreedOffer(t *testing.T) {
 		"is offered":             freed,
 		"is cancelled":           Evolve(held, Recorded{Seq: 7, Chain: true, At: at, Event: CancelConfirmed{}}),
 	} {
-		if _, ok, err := FreedOffer(not, "", told, now); ok || err != nil {
+		if _, ok, err := FreedOffer(not, Unhold{Hold: HoldNeeds, Inputs: told}, now); ok || err != nil {
 			t.Errorf("one that %s: an offer %v, %v", name, ok, err)
 		}
 	}

@@ -29,17 +29,24 @@ type Unhold struct {
 	// Inputs is what the task is told with it, beside what it was told before: a
 	// JSON object, or nil.
 	Inputs json.RawMessage
+	// Ends are those of the needed tasks, as [By] has them; nil for any other hold.
+	Ends []uint64
 }
 
 // Unheld is a hold that has opened. If it was the last, an offer must follow.
 type Unheld struct {
-	Hold, Reason string
+	Hold   string `json:"hold,omitzero"`
+	Reason string `json:"reason,omitzero"`
 	// Inputs is all that the task is told of what held it; nil for nothing.
-	Inputs json.RawMessage
+	Inputs json.RawMessage `json:"inputs,omitzero"`
 }
 
 // Skip ends a task that will never get what it needs.
-type Skip struct{ Reason string }
+type Skip struct {
+	Reason string
+	// Ends are those of the needed tasks, as [By] has them.
+	Ends []uint64
+}
 
 func (Unhold) isCommand() {}
 func (Skip) isCommand()   {}
@@ -116,20 +123,20 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 }
 
 // FreedOffer is the offer of a task that has got what it needs, and by which that hold opens: one write
-// instead of two. Inputs is what the task is told of what it needed. The second result is false if that
-// hold has to be opened on the chain, by [Unhold]: there are other holds, the task is due later, is a
+// instead of two. The second result is false if that
+// hold has to be opened on the chain, by c itself: there are other holds, the task is due later, is a
 // parent, or has a chain already, so that it may have moved on.
-func FreedOffer(t Task, why string, inputs json.RawMessage, now time.Time) (Queued, bool, error) {
-	if t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds || !t.Due.IsZero() || t.Spec.Parental() {
+func FreedOffer(t Task, c Unhold, now time.Time) (Queued, bool, error) {
+	if c.Hold != HoldNeeds || t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds || !t.Due.IsZero() || t.Spec.Parental() {
 		return Queued{}, false, nil
 	}
-	all, err := joinInputs(t.Inputs, inputs)
+	all, err := joinInputs(t.Inputs, c.Inputs)
 	if err != nil {
 		return Queued{}, false, err
 	}
 	turn := t.Turn
-	t.unheld(Unheld{Hold: HoldNeeds, Reason: why, Inputs: all}, Recorded{At: now})
-	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: turn, Reason: why}, true, nil
+	t.unheld(Unheld{Hold: HoldNeeds, Reason: c.Reason, Inputs: all}, Recorded{At: now})
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: turn, Reason: c.Reason}, true, nil
 }
 
 // freed takes over from an offer what the opening of the needs has brought.

@@ -50,6 +50,8 @@ type Account struct {
 	Over time.Time
 	// Lease is how long a lease lasts after the log last heard of it.
 	Lease Duration
+	// From is what it was drawn up from.
+	From LeaseBy
 }
 
 // What the end of a lease was found by.
@@ -93,8 +95,8 @@ func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time
 			until = heard.Add(a.Lease.Std())
 		}
 	}
-	if a.Over.IsZero() || !a.Named.IsZero() {
-		return until, ground, heard // it beats, whatever was recorded about it
+	if a.Over.IsZero() || !a.Named.IsZero() || a.Claimed.After(a.Over) {
+		return until, ground, heard // it beats, or has claimed, whatever was recorded about it before
 	}
 	over := a.Over
 	if adopts {
@@ -116,7 +118,7 @@ func (a *Account) ended(t *Task) (*TookOver, error) {
 	if a.Now.Before(until) {
 		return nil, &Leased{Node: t.Node, For: until.Sub(a.Now)}
 	}
-	o := &TookOver{Epoch: t.Epoch, Ground: ground, Heard: heard, Judged: a.Now, Lease: a.Lease}
+	o := &TookOver{Epoch: t.Epoch, Ground: ground, Heard: heard}
 	at := heard.UTC().Format("15:04:05.000")
 	switch ground {
 	case GroundBeat:

@@ -311,12 +311,15 @@ func (b Bucket) Pause(r Rate, until time.Time) Bucket {
 	return Bucket(later(until.Add(spare), time.Time(b)))
 }
 
-// Granted says that limits admit tasks. It is recorded on the one chain of admissions, so
-// that any number of schedulers admit no more than there is place for.
+// Granted says that limits admit tasks, or refuse them. It is recorded on the chain of their scope, so
+// that any number of schedulers admit no more than there is place for, and nobody is refused who is admitted.
 type Granted struct {
-	Grants []Grant
+	Grants []Grant `json:"grants,omitzero"`
 	// Rates are the buckets from which was taken, as they are then, by counter.
-	Rates map[string]time.Time
+	Rates map[string]time.Time `json:"rates,omitzero"`
+	// Refused are tasks for which a limit of the scope has no place, or that make place for newer ones: the end of
+	// each, or the request to stop it, is recorded in the same batch, before this.
+	Refused []ID `json:"refused,omitzero"`
 }
 
 // Grant admits one task, for its present turn.

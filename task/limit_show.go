@@ -52,7 +52,7 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 		if q == nil {
 			return CounterState{}, false
 		}
-		name = RateOf(q).limit()
+		name = RateOf(q).Counter()
 	}
 	c := a.counters[name]
 	if c == nil {
@@ -99,6 +99,9 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 	}
 	s := Standing{Admitted: e.phase == holding}
 	first := e.line.rests
+	if first != nil && first.scope == nil {
+		first = nil // a gate says nothing about a place
+	}
 	for c := range e.line.counters() {
 		if c == e.line.offered && !e.line.waitsForStarts() {
 			continue

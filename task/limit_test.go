@@ -412,7 +412,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 				}
 				counters, _ := k.Counters()
 				if queue.Rate.Limit > 0 {
-					counters = append(counters, Counter{Name: RateOf(&queue).limit(), Rate: queue.Rate})
+					counters = append(counters, Counter{Name: RateOf(&queue).Counter(), Rate: queue.Rate})
 				}
 				free := queue.Rate.Limit == 0 || ahead < queue.Rate.ahead()
 				for _, c := range counters {

@@ -32,6 +32,8 @@ type Limiter struct {
 	unoffered map[ID]*entry
 	// queues are those that have a line, or of which somebody has said something.
 	queues map[string]*Queue
+	scopes map[Scope]*scope
+	out    int // scopes of which an admission is on its way
 	crowd  int // how many wait for a place that others have
 }
 
@@ -40,7 +42,7 @@ func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
-		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{}, queues: map[string]*Queue{},
+		fresh: map[ID]struct{}{}, unoffered: map[ID]*entry{}, queues: map[string]*Queue{}, scopes: map[Scope]*scope{},
 	}
 }
 
@@ -91,7 +93,8 @@ type line struct {
 	slots   []slot
 	rates   []tap
 	waiting heapOf[*entry]
-	rests   *counter // where it is parked; nil if it is not
+	scopes  []*scope // on whose chains its admissions lie, in order
+	rests   *counter // where it is parked, the gate of a scope included; nil if it is not
 	index   int      // in the heap where it stands: ready or rests.parked
 	inReady bool
 	picky   bool // not all of its slots have tasks wait
@@ -125,6 +128,7 @@ func (l *line) first() *entry { return l.waiting.list[0] }
 // counter is one limit.
 type counter struct {
 	name    string
+	scope   *scope
 	holders map[ID]*entry
 	bucket  Bucket
 	told    int  // how often it was told how the bucket stands
@@ -163,7 +167,7 @@ func (a *Limiter) Put(t *Task) {
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.rateQueue(), t.Route.Queue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.RateQueue(), t.Route.Queue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
@@ -218,6 +222,14 @@ func (a *Limiter) Bucket(name string, b Bucket) {
 	a.wake(c)
 }
 
+// Used is up to when a bucket is used, as far as is known; zero for one that nothing stands under.
+func (a *Limiter) Used(name string) time.Time {
+	if c := a.counters[name]; c != nil {
+		return time.Time(c.bucket)
+	}
+	return time.Time{}
+}
+
 // Buckets are all that are not as good as untouched now.
 func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 	left := map[string]time.Time{}
@@ -236,8 +248,8 @@ func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 	if err != nil {
 		return nil
 	}
-	if q := a.queues[w.rateQueue()]; q != nil && q.Rate.Limit > 0 {
-		counters = append(counters, Counter{Name: RateOf(q).limit(), Rate: q.Rate})
+	if q := a.queues[w.RateQueue()]; q != nil && q.Rate.Limit > 0 {
+		counters = append(counters, Counter{Name: RateOf(q).Counter(), Rate: q.Rate})
 	}
 	shut := map[string]Bucket{}
 	for _, of := range counters {
@@ -254,7 +266,8 @@ func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 func (a *Limiter) counter(name string) *counter {
 	c := a.counters[name]
 	if c == nil {
-		c = &counter{name: name, holders: map[ID]*entry{}, parked: heapOf[*line]{before: firstLine}, index: -1}
+		c = &counter{name: name, scope: a.scope(ScopeOf(name)), holders: map[ID]*entry{}, parked: heapOf[*line]{before: firstLine}, index: -1}
+		c.scope.uses++
 		a.counters[name] = c
 	}
 	return c
@@ -279,6 +292,7 @@ func (a *Limiter) lineOf(queue, route string, counters []Counter) *line {
 		}
 	}
 	a.tap(l)
+	a.enter(l)
 	a.lines[key] = l
 	return l
 }
@@ -435,6 +449,7 @@ func (a *Limiter) remove(e *entry) {
 	}
 	a.unplace(l)
 	delete(a.lines, l.key)
+	exit(l.scopes)
 	for c := range l.counters() {
 		a.release(c)
 	}
@@ -452,6 +467,7 @@ func (a *Limiter) forget(c *counter) {
 		heap.Remove(&a.opening, c.index)
 	}
 	delete(a.counters, c.name)
+	c.scope.uses--
 }
 
 // wake has the best of the lines that rest at a counter looked at again.
@@ -471,10 +487,13 @@ func (a *Limiter) rouse(c *counter) {
 	heap.Push(&a.ready, l)
 }
 
-// Unoffered returns those that are admitted and of which no offer is known, in order.
+// Unoffered returns those that are known to be admitted and of which no offer is known, in order.
 func (a *Limiter) Unoffered() []Grant {
 	all := make([]Grant, 0, len(a.unoffered))
 	for id, e := range a.unoffered {
+		if e.open {
+			continue
+		}
 		all = append(all, Grant{Task: id, Turn: e.turn, Rated: e.rated})
 	}
 	slices.SortFunc(all, func(x, y Grant) int { return cmp.Compare(x.Task, y.Task) })
@@ -500,4 +519,5 @@ func (a *Limiter) Prune(now time.Time) {
 			a.forget(c)
 		}
 	}
+	a.pruneScopes()
 }

@@ -15,13 +15,28 @@ type Decision struct {
 	Rates map[string]time.Time
 	// Refused end because their limit has no place for them and they would not wait.
 	Refused []Refusal
-	// Replaced are asked to stop so that newer ones get their place.
+	// Replaced are asked to stop so that newer ones get their place. Both together are refusedAtOnce at most.
 	Replaced []Refusal
 	// Next is when to look again if nothing happens before; zero for never.
 	Next time.Time
+	// Scopes are those on whose chains it has to be recorded, in order, and Records what goes onto each; both are
+	// of the parts of a decision, see [Limiter.Parts].
+	Scopes  []Scope
+	Records []Granted
 
-	was map[string]bucketWas
+	was    map[string]bucketWas
+	lines  []*line        // of Grants
+	scopes map[*scope]int // how many of Grants take from each
+	aside  []*line        // a scope of theirs has enough grants
+	more   bool           // somebody is left who is to be refused
 }
+
+// scopesAtOnce bounds the chains of one decision before its last grant, which has 16 limits and a queue at most: all of a
+// part are written in one batch, and the log takes 500 facts there.
+const scopesAtOnce = 400
+
+// refusedAtOnce bounds those who are refused by one decision: their ends are in the same batch.
+const refusedAtOnce = 64
 
 // bucketWas is a bucket before a decision, and how often it had been told how that stands.
 type bucketWas struct {
@@ -40,10 +55,13 @@ type Refusal struct {
 // Empty tells whether there is nothing to be done now.
 func (d *Decision) Empty() bool { return len(d.Grants)+len(d.Refused)+len(d.Replaced) == 0 }
 
-// Decide returns what follows now, at most so many grants, and counts on it: [Limiter.Undo]
+// atOnce bounds the grants of one decision: so many times those of one scope.
+const atOnce = 16
+
+// Decide returns what follows now, at most so many grants under each scope, and counts on it: [Limiter.Undo]
 // takes back what was not recorded.
 func (a *Limiter) Decide(now time.Time, most int) Decision {
-	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}}
+	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}, scopes: map[*scope]int{}}
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
 		e := a.due.list[0]
 		heap.Pop(&a.due)
@@ -53,11 +71,16 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 	for len(a.opening.list) > 0 && !a.opening.list[0].opens.After(now) {
 		a.wake(a.opening.list[0])
 	}
-	for len(a.ready.list) > 0 && len(d.Grants) < most {
-		a.look(&d, now)
+	for len(a.ready.list) > 0 && len(d.Grants) < atOnce*most && len(d.scopes) < scopesAtOnce && len(d.aside) < most {
+		a.look(&d, now, most)
 	}
+	for _, l := range d.aside {
+		l.inReady = true
+		heap.Push(&a.ready, l)
+	}
+	d.aside = nil
 	a.refuse(&d)
-	if len(a.ready.list) > 0 {
+	if d.more || len(a.ready.list) > 0 {
 		d.Next = now
 		return d
 	}
@@ -71,16 +94,27 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 }
 
 // look admits the first of the best line, or lets the line rest.
-func (a *Limiter) look(d *Decision, now time.Time) {
+func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	l := a.ready.list[0]
 	heap.Pop(&a.ready)
 	l.inReady = false
+	if gate := l.closed(); gate != nil {
+		a.park(l, gate)
+		a.passOn(l, gate, now)
+		return
+	}
 	if at := l.obstacle(now); at != nil {
 		a.park(l, at)
 		a.judge(l)
 		// What its other counters would admit may do for somebody in another line.
 		a.passOn(l, at, now)
 		return
+	}
+	for _, s := range l.scopes {
+		if d.scopes[s] >= most {
+			d.aside = append(d.aside, l)
+			return
+		}
 	}
 	e := l.first()
 	g := Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
@@ -96,7 +130,10 @@ func (a *Limiter) look(d *Decision, now time.Time) {
 		r.bucket = r.bucket.Take(r.how, now)
 		d.Rates[r.name] = time.Time(r.bucket)
 	}
-	d.Grants = append(d.Grants, g)
+	for _, s := range l.scopes {
+		d.scopes[s]++
+	}
+	d.Grants, d.lines = append(d.Grants, g), append(d.lines, l)
 	a.leave(e)
 	e.granted, e.rated, e.sure, e.open = e.turn, g.Rated, true, true
 	a.hold(e)
@@ -204,12 +241,20 @@ func (a *Limiter) judge(l *line) {
 
 // refuse decides about those that do not simply wait.
 func (a *Limiter) refuse(d *Decision) {
-	replacing := map[*counter]struct{}{}
-	for _, id := range sortedIDs(a.fresh) {
-		e := a.entries[id]
-		if e.line.inReady {
-			continue // not looked at yet
+	var judged []ID
+	for id := range a.fresh {
+		if e := a.entries[id]; e.line.inReady || e.line.closed() != nil {
+			continue // not looked at yet, or what takes its place is not certain
 		}
+		if d.more = len(judged) == refusedAtOnce; d.more {
+			break
+		}
+		judged = append(judged, id)
+	}
+	slices.Sort(judged)
+	var replacing []*counter
+	for _, id := range judged {
+		e := a.entries[id]
 		delete(a.fresh, id) // until its line is looked at again
 		refuses, makesRoom, full := e.line.verdict()
 		switch {
@@ -218,12 +263,19 @@ func (a *Limiter) refuse(d *Decision) {
 			d.Refused = append(d.Refused, Refusal{Task: id, Counter: refuses.name})
 		case len(makesRoom) == full:
 			for _, c := range makesRoom {
-				replacing[c] = struct{}{}
+				if !slices.Contains(replacing, c) {
+					replacing = append(replacing, c)
+				}
 			}
 		}
 	}
-	for s := range replacing {
-		d.Replaced = append(d.Replaced, s.replace()...)
+	for _, c := range replacing {
+		gone, more := c.replace(refusedAtOnce - len(d.Refused) - len(d.Replaced))
+		d.Replaced = append(d.Replaced, gone...)
+		if more {
+			d.more = true
+			a.refresh(c)
+		}
 	}
 	slices.SortFunc(d.Replaced, func(x, y Refusal) int { return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Counter, y.Counter)) })
 }
@@ -249,9 +301,16 @@ func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
 	return refuses, makesRoom, full
 }
 
-// replace finds the oldest that have to go: of those that are under way and those that are to
-// replace them, only the newest stay.
-func (c *counter) replace() []Refusal {
+// refresh has those judged again that are to replace others under a counter.
+func (a *Limiter) refresh(c *counter) {
+	for e := range c.replacing {
+		a.fresh[e.id] = struct{}{}
+	}
+}
+
+// replace finds the oldest that have to go, so many at most, and whether there are more: of those that are under way and
+// those that are to replace them, only the newest stay.
+func (c *counter) replace(most int) (gone []Refusal, more bool) {
 	all := slices.Collect(maps.Values(c.holders))
 	room := 0
 	var newest ID
@@ -261,23 +320,17 @@ func (c *counter) replace() []Refusal {
 		newest = max(newest, e.id)
 	}
 	slices.SortFunc(all, func(x, y *entry) int { return cmp.Or(cmp.Compare(x.born, y.born), cmp.Compare(x.id, y.id)) })
-	var gone []Refusal
 	for _, e := range all[:max(len(all)-room, 0)] {
-		if !e.asked {
-			e.asked = true
-			gone = append(gone, Refusal{Task: e.id, Counter: c.name, By: newest})
+		if e.asked {
+			continue
 		}
+		if len(gone) == most {
+			return gone, true
+		}
+		e.asked = true
+		gone = append(gone, Refusal{Task: e.id, Counter: c.name, By: newest})
 	}
-	return gone
-}
-
-func sortedIDs(of map[ID]struct{}) []ID {
-	ids := make([]ID, 0, len(of))
-	for id := range of {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return gone, false
 }
 
 // Undo takes a decision back: it was not recorded, because somebody else's was.
@@ -308,6 +361,13 @@ func (a *Limiter) Confirm(d *Decision) {
 			e.open = false
 		}
 	}
+	for _, refused := range [][]Refusal{d.Refused, d.Replaced} {
+		for _, r := range refused {
+			if e := a.entries[r.Task]; e != nil && e.phase == waiting {
+				a.leave(e) // until its end is told: nobody may admit it now
+			}
+		}
+	}
 }
 
 // Repeat has refusals decided again that could not be carried out.
@@ -321,9 +381,7 @@ func (a *Limiter) Repeat(refusals []Refusal) {
 			a.fresh[e.id] = struct{}{}
 		}
 		for _, s := range e.line.slots {
-			for other := range s.replacing {
-				a.fresh[other.id] = struct{}{}
-			}
+			a.refresh(s.counter)
 		}
 	}
 }

@@ -26,12 +26,12 @@ func (a *Limiter) Queue(said Queue) {
 	if *q = said; q.RateSince == was.RateSince {
 		return
 	}
-	old := a.counters[RateOf(&was).limit()]
+	old := a.counters[RateOf(&was).Counter()]
 	if old != nil {
 		old.kept = false
 	}
 	if q.Rate.Limit > 0 {
-		c := a.counter(RateOf(q).limit())
+		c := a.counter(RateOf(q).Counter())
 		c.how, c.kept = q.Rate, true
 	}
 	for _, l := range a.lines {
@@ -39,6 +39,7 @@ func (a *Limiter) Queue(said Queue) {
 			a.unplace(l)
 			a.untap(l)
 			a.tap(l)
+			a.enter(l)
 			a.place(l)
 		}
 	}
@@ -67,7 +68,7 @@ func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
 		return
 	}
-	name := RateOf(l.queue).limit()
+	name := RateOf(l.queue).Counter()
 	c := a.counter(name)
 	c.how, c.kept = l.queue.Rate, true
 	l.rates = append(l.rates, tap{c, l.queue.Rate})

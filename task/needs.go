@@ -197,12 +197,37 @@ func (n *Needs) Validate() error {
 	return nil
 }
 
+// Follow is what a task is to become that is held by what it needs, now that those have come so far, in their
+// order: it may run ([Unhold]), or never will ([Skip]); nil while ends matter that have not come.
+func (n *Needs) Follow(known []Input) (Command, error) {
+	ends, seen := make([]End, len(known)), make([]uint64, len(known))
+	for i := range known {
+		ends[i], seen[i] = End{State: known[i].State, Reason: known[i].Reason}, known[i].Seq
+	}
+	switch verdict, why := n.Judge(ends); verdict {
+	case NotYet:
+		return nil, nil
+	case Never:
+		return Skip{Reason: why, Ends: seen}, nil
+	default:
+		inputs, err := n.Inputs(known)
+		return Unhold{Hold: HoldNeeds, Reason: why, Inputs: inputs, Ends: seen}, err
+	}
+}
+
 // Input is what a task is told of one that it needed.
 type Input struct {
 	Task   ID              `json:"task"`
 	State  State           `json:"state"`
 	Reason string          `json:"reason,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
+	// Seq is the last message that is known of it, 0 if nothing is. It is not told.
+	Seq uint64 `json:"-"`
+}
+
+// InputOf is what to tell of a task.
+func InputOf(t *Task) Input {
+	return Input{Task: t.ID, State: t.State, Reason: t.Reason, Result: t.Result, Seq: t.Seq}
 }
 
 // MaxInputs is how many bytes of results are passed on to one task, so that they

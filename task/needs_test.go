@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,27 @@ func TestJudge(t *testing.T) {
 		got, why := n.Judge(c.ends)
 		if got != c.want || why == "" {
 			t.Errorf("%s of %s after %v: %d (%q), want %d", c.rule, c.when, c.ends, got, why, c.want)
+		}
+	}
+}
+
+// What follows names the ends by which it was decided.
+func TestNeedsFollow(t *testing.T) {
+	n := &Needs{Of: []Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
+	done := Input{State: Finished, Result: json.RawMessage(`7`), Seq: 12}
+	for name, c := range map[string]struct {
+		known []Input
+		want  Command
+	}{
+		"one is open":             {[]Input{done, {State: Running, Seq: 9}}, nil},
+		"nothing is known of one": {[]Input{done, {}}, nil},
+		"all is well": {[]Input{done, {State: Finished, Seq: 15}}, Unhold{Hold: HoldNeeds, Reason: "all that it needs has ended", Ends: []uint64{12, 15},
+			Inputs: json.RawMessage(`{"a":{"task":"01JNA000000000000000000001","state":"finished","result":7},"b":{"task":"01JNA000000000000000000002","state":"finished"}}`)}},
+		"one failed": {[]Input{{}, {State: Error, Reason: ReasonExit, Seq: 15}}, Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
+	} {
+		got, err := n.Follow(c.known)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
 		}
 	}
 }

@@ -28,17 +28,20 @@ type Children struct {
 }
 
 // Expanded says which children a parent has, or which more.
-type Expanded struct{ Children }
+type Expanded struct {
+	Children `json:"children"`
+}
 
 // Concluded ends a parent with its children.
 type Concluded struct {
 	// State is the terminal state that follows from theirs.
-	State State
+	State State `json:"state"`
 	// Reason is a code and Message words.
-	Reason, Message string
+	Reason  string `json:"reason,omitzero"`
+	Message string `json:"message,omitzero"`
 	// Result is what follows from theirs, as JSON: of tasks for several nodes how many came to each
 	// state, else as [Gather] has it.
-	Result json.RawMessage
+	Result json.RawMessage `json:"result,omitzero" form:"null"`
 }
 
 // Expand gives a parent its children, or more of them, which is only possible if
@@ -257,6 +260,33 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	return c, true
 }
 
+// Unborn has the children of which nobody knows count as cancelled, because nobody was going to make them.
+func (t *Task) Unborn(ends map[ID]End) {
+	for _, name := range t.Wanting(ends) {
+		ends[ChildID(t.ID, name)] = End{State: Cancelled}
+	}
+}
+
+// Concluding is the end of a parent with what its children have brought forth. If another task has the id of one of
+// them the parent has failed, and rule says so. Children are as they were when c followed from them.
+func (t *Task) Concluding(c Conclude, children []Task) (end Conclude, rule string) {
+	if name, _, field := t.Strange(children); name != "" {
+		c = t.Estranged(c, name, field)
+		return c, RuleStranger
+	}
+	if _, own := OwnChildren(t); own {
+		c.Result = Gather(t, children)
+	}
+	return c, ""
+}
+
+// Estranged is the end of a parent of which another task has the id of a child.
+func (t *Task) Estranged(c Conclude, name, field string) Conclude {
+	c.State, c.Reason = Error, ReasonSystem
+	c.Message = fmt.Sprintf("task %s has the id of child %q, and this task has not made it: %s differs", ChildID(t.ID, name), name, field)
+	return c
+}
+
 // Bounds of what the end of a parent says of children that failed.
 const (
 	namedFailures = 3
@@ -293,9 +323,15 @@ func (e End) words() string {
 		text += "/" + e.Reason
 	}
 	if e.Message != "" {
-		text += ": " + clipped(e.Message, failureWords)
+		words, _ := FailureWords(e.Message)
+		text += ": " + words
 	}
 	return text
+}
+
+// FailureWords is what the end of a parent has of the message of a child that failed, and whether there was more of it.
+func FailureWords(message string) (words string, more bool) {
+	return clipped(message, failureWords), len(message) > failureWords
 }
 
 // clipped is s, or its beginning, which then ends with a sign for what is left out.
@@ -381,12 +417,18 @@ func (t *Task) Wanting(ends map[ID]End) []string {
 }
 
 // Stops are the children that have to be stopped when the parent is cancelled, by name: all but the
-// handlers of that and of the end.
+// handlers of that and of the end. What waits for others comes before them, so that it is
+// cancelled, and not skipped because they were.
 func (t *Task) Stops() []string {
 	if t.Children == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(t.Children.Names), t.Spec.survives)
+	names := slices.DeleteFunc(slices.Clone(t.Children.Names), t.Spec.survives)
+	if t.Spec.stepped() {
+		depth := t.Spec.depths()
+		slices.SortStableFunc(names, func(a, b string) int { return depth[b] - depth[a] })
+	}
+	return names
 }
 
 // Unmade tells whether children that nobody has made when the parent is cancelled need not be made.

@@ -240,3 +240,25 @@ func TestExpects(t *testing.T) {
 		}
 	}
 }
+
+// A parent under one of whose children's ids lies another task has failed.
+func TestStrangerInTheStepsOfAParent(t *testing.T) {
+	parent := Evolve(Task{ID: "01JNA0000000000000000PARNT"}, Recorded{Seq: 1, Event: Submitted{Work: Work{
+		Spec: &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "real"}}, {Name: "b", Spec: Spec{Handler: "real"}}}}, Route: "default.5",
+	}}})
+	parent.Apply(Recorded{Seq: 2, Chain: true, Event: Expanded{Children: Children{Names: []string{"a", "b"}}}})
+	child := func(name string, change func(*Submitted)) Task {
+		birth := Child(&parent, name)
+		change(&birth)
+		return Evolve(Task{ID: ChildID(parent.ID, name)}, Recorded{Seq: 3, Event: birth})
+	}
+	moved := func(e *Submitted) { e.Route, e.Inputs = "other.5", []byte(`{"x":{}}`) }
+	forged := func(e *Submitted) { e.Spec = &Spec{Handler: "another"} }
+	done := Conclude{State: Finished}
+	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", moved)}); rule != "" || c.State != Finished {
+		t.Errorf("children that were moved: %+v", c)
+	}
+	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", forged)}); rule != RuleStranger || c.State != Error || c.Reason != ReasonSystem {
+		t.Errorf("a stranger among them: %+v", c)
+	}
+}

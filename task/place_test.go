@@ -156,8 +156,8 @@ func TestBirthOfAPlacedTask(t *testing.T) {
 	if err != nil || e.Route != both.Route(5) || e.Spec.Place.Queue != "images" || job.Place.Queue != "" {
 		t.Errorf("born on %s with %+v, %v; the job has %+v", e.Route, e.Spec.Place, err, job.Place)
 	}
-	if queue, needs := e.Asks(); queue != "" || needs.String() != "node in (n1,n2)" || e.QueueName() != "images" || e.rateQueue() != "" {
-		t.Errorf("its route asks for queue %q and %q; it is shown in queue %q, under the rate of %q", queue, needs, e.QueueName(), e.rateQueue())
+	if queue, needs := e.Asks(); queue != "" || needs.String() != "node in (n1,n2)" || e.QueueName() != "images" || e.RateQueue() != "" {
+		t.Errorf("its route asks for queue %q and %q; it is shown in queue %q, under the rate of %q", queue, needs, e.QueueName(), e.RateQueue())
 	}
 	e, err = Birth(Submission{Job: "j", Nodes: []string{"n3"}, NoNode: NoNodeFail}, job, 1, noon)
 	if err != nil || e.Route != "@n3.5" || e.Spec.Place.NoNode != NoNodeFail || job.Place.Nodes[0] != "n1" {

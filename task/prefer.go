@@ -44,7 +44,11 @@ type Ran struct {
 type Peer struct {
 	Node   string
 	Labels map[string]string
+	// At is the last fact of the node that is known.
+	At uint64
 }
+
+func (p *Peer) known() Known { return Known{p.Node, p.At} }
 
 // HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not avoid, once in a turn.
 type HandOver struct {
@@ -56,6 +60,9 @@ type HandOver struct {
 	// After is the turn that the offer was made for.
 	After  uint64
 	Reason string
+	// Self left it, to Peer rather than to any other; Ran is the node on which it, its job or its key ran last.
+	Self, Peer Known
+	Ran        string
 }
 
 // Handed says that a task that waits was left to nodes that it prefers.
@@ -135,18 +142,18 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 		if ran == self.Node && !shuns {
 			return HandOver{}, false
 		}
-		if slices.ContainsFunc(others, func(o Peer) bool { return o.Node == ran }) {
-			return HandOver{To: NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
+		if i := slices.IndexFunc(others, func(o Peer) bool { return o.Node == ran }); i >= 0 {
+			return HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
 		}
 	}
 	mine, _ := p.Score(self.Labels)
 	if shuns {
 		mine = -1 // anybody is better
 	}
-	best, met := mine, Selector(nil)
+	best, met, peer := mine, Selector(nil), Known{}
 	for _, o := range others {
 		if score, chosen := p.Score(o.Labels); score > best {
-			best, met = score, chosen
+			best, met, peer = score, chosen, o.known()
 		}
 	}
 	if best == mine {
@@ -154,7 +161,7 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	}
 	asked := t.asked()
 	to := asked.with(append(met, but...)...)
-	c := HandOver{To: to.Route(t.Route.Priority()), Asked: to, After: t.Turn,
+	c := HandOver{To: to.Route(t.Route.Priority()), Asked: to, After: t.Turn, Self: self.known(), Peer: peer, Ran: ran,
 		Reason: fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}
 	if shuns {
 		c.Wait = t.Spec.Retry.avoidWait()

@@ -69,28 +69,31 @@ type QueueEvent interface{ isQueueEvent() }
 
 // QueuePaused says that nothing of the queue is to be started.
 type QueuePaused struct {
-	Reason string
+	Reason string `json:"reason,omitzero"`
 	// Until is when that ends by itself; zero for never.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 }
 
 // QueueResumed ends a pause.
-type QueueResumed struct{ Reason string }
+type QueueResumed struct {
+	Reason string `json:"reason,omitzero"`
+}
 
 // QueueLimited sets all bounds of a queue; 0 is none.
 type QueueLimited struct {
 	// Running is how many of its tasks may run at once, Waiting how many may wait.
-	Running, Waiting int
+	Running int `json:"running,omitzero"`
+	Waiting int `json:"waiting,omitzero"`
 	// Rate is how often they may start.
-	Rate   Rate
-	Reason string
+	Rate   Rate   `json:"rate,omitzero"`
+	Reason string `json:"reason,omitzero"`
 }
 
 // QueuePurged says that waiting tasks of the queue were cancelled; each has a fact of its own.
 type QueuePurged struct {
-	Reason string
+	Reason string `json:"reason,omitzero"`
 	// Ended is how many.
-	Ended int
+	Ended int `json:"ended,omitzero"`
 }
 
 func (QueuePaused) isQueueEvent()  {}

@@ -30,9 +30,9 @@ func RateOf(q *Queue) QueueRate {
 // stale from then on.
 type Throttled struct {
 	// Node is who was offered it.
-	Node string
+	Node string `json:"node,omitzero"`
 	// Limit names the rate, as in [Grant].
-	Limit string
+	Limit string `json:"limit,omitzero"`
 }
 
 func (Throttled) isEvent() {}
@@ -41,8 +41,8 @@ func (Throttled) isEvent() {}
 // no other counter is called so.
 const queueRatePrefix = "rate:queue:"
 
-// limit is the name of the rate as a counter. A rate that is set anew begins untouched, so it is another one.
-func (r QueueRate) limit() string {
+// Counter is the name of the rate as a counter. A rate that is set anew begins untouched, so it is another one.
+func (r QueueRate) Counter() string {
 	return queueRatePrefix + r.Queue + "#" + strconv.FormatUint(r.Since, 10)
 }
 
@@ -64,9 +64,9 @@ func shownLimit(name string) string {
 	return name
 }
 
-// rateQueue is the queue whose rate holds for the task; "" while it waits for a certain node, for the
+// RateQueue is the queue whose rate holds for the task; "" while it waits for a certain node, for the
 // routes of nodes belong to no queue.
-func (w *Work) rateQueue() string {
+func (w *Work) RateQueue() string {
 	if _, own := w.Route.Node(); own {
 		return ""
 	}
@@ -79,7 +79,7 @@ func (w *Work) rateQueue() string {
 // Throttles tells whether a claim is not to start the task, because the rate of the queue from
 // which the offer came has not admitted it in this turn.
 func (t *Task) Throttles(c Claim) bool {
-	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.rateQueue()
+	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.RateQueue()
 }
 
 // Limited tells whether limits look after the task: its own, or the rate of its queue, which has to admit it

@@ -10,13 +10,14 @@ func TestRenewed(t *testing.T) {
 	work := Work{Spec: &Spec{Handler: "h"}, Route: QueueRoute("q", 5)}
 	for name, c := range map[string]struct {
 		offer Event
-		want  Queued
+		want  Event
 		ok    bool
 	}{
 		"a birth":        {Submitted{Work: work}, Queued{Work: work, Attempt: 1}, true},
 		"a later offer":  {Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, true},
-		"no offer":       {AttemptStarted{Attempt: 1}, Queued{}, false},
-		"nothing at all": {nil, Queued{}, false},
+		"a timer's":      {Due{After: 41, Route: "q.5"}, Due{After: 41, Route: "q.5"}, true},
+		"no offer":       {AttemptStarted{Attempt: 1}, nil, false},
+		"nothing at all": {nil, nil, false},
 	} {
 		got, ok := Renewed(c.offer)
 		if ok != c.ok || !reflect.DeepEqual(got, c.want) {
@@ -24,7 +25,8 @@ func TestRenewed(t *testing.T) {
 		}
 	}
 	born := Evolve(Task{ID: "T"}, Recorded{Seq: 7, Event: Submitted{Work: work}})
-	again, _ := Renewed(Submitted{Work: work})
+	renewed, _ := Renewed(Submitted{Work: work})
+	again := renewed.(Queued)
 	now := Evolve(born, Recorded{Seq: 8, Event: again})
 	if now.Seq = born.Seq; !reflect.DeepEqual(now, born) {
 		t.Errorf("placed anew the task is\n%+v, was\n%+v", now, born)

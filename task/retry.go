@@ -153,7 +153,7 @@ func (r Retry) maxDelay() time.Duration {
 }
 
 // Delay is the wait after the given number of failures, from 1. Chance is in
-// [0,1) and decides where in the share left to it the delay falls.
+// [0,1) and decides where in the share left to it the delay falls, to the microsecond.
 func (r Retry) Delay(failures int, chance float64) time.Duration {
 	first, limit := r.Min.Std(), r.maxDelay()
 	if first == 0 {
@@ -179,7 +179,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 		}
 	}
 	delay = min(delay, limit)
-	return delay - time.Duration(r.Jitter*chance*float64(delay))
+	return delay - time.Duration(r.Jitter*chance*float64(delay)).Truncate(time.Microsecond)
 }
 
 // Classes of failure, for [Retry.On] and [Retry.NotOn].

@@ -7,69 +7,68 @@ import "time"
 type ScheduleEvent interface{ isScheduleEvent() }
 
 // ScheduleApplied says that a definition was stored under the schedule's name.
-type ScheduleApplied struct {
-	// Revision is that of the store of definitions.
-	Revision uint64
-	// Digest is "sha256:" and the hash of the definition as it is stored.
-	Digest string
-}
+type ScheduleApplied struct{ Edition }
 
 // ScheduleRemoved says that the definition was removed; its tasks stay.
-type ScheduleRemoved struct{ Revision uint64 }
+type ScheduleRemoved struct {
+	Revision uint64 `json:"revision,omitzero"`
+}
 
 // SchedulePaused says that nothing fires until the schedule is resumed.
 type SchedulePaused struct {
-	Revision uint64
-	Reason   string
+	Edition
+	Reason string `json:"reason,omitzero"`
 }
 
 // ScheduleResumed says that ticks from then on fire again.
 type ScheduleResumed struct {
-	Revision uint64
-	Reason   string
+	Edition
+	Reason string `json:"reason,omitzero"`
 }
 
 // ScheduleFired says that a tick is about to be due, or is already. The server writes it.
 type ScheduleFired struct {
 	// Revision is that of the definition by which the timer was set.
-	Revision uint64
+	Revision uint64 `json:"revision,omitzero"`
 	// Tick is the logical time and Due when the fire was meant to come, jitter and spread included.
-	Tick, Due time.Time
+	Tick time.Time `json:"tick,omitzero"`
+	Due  time.Time `json:"due,omitzero"`
 	// Detail says which rules were at work, "" for none.
-	Detail string
+	Detail string `json:"detail,omitzero"`
 }
 
 // ScheduleAdmitted says that a tick gets its task.
 type ScheduleAdmitted struct {
-	Revision uint64
+	Revision uint64 `json:"revision,omitzero"`
 	// Tick is the logical time and Due when it was meant to fire, jitter and spread included.
-	Tick, Due time.Time
-	Trigger   string
+	Tick    time.Time `json:"tick,omitzero"`
+	Due     time.Time `json:"due,omitzero"`
+	Trigger string    `json:"trigger,omitzero"`
 	// Made is the task's id, which follows from schedule and tick.
-	Made   ID
-	Detail string
-	Ledger Ledger
+	Made   ID     `json:"made,omitzero"`
+	Detail string `json:"detail,omitzero"`
+	Ledger Ledger `json:"ledger,omitzero"`
 }
 
 // ScheduleSkipped says that a tick, or all from Tick to Until, get no task.
 type ScheduleSkipped struct {
-	Revision uint64
-	Tick     time.Time
+	Revision uint64    `json:"revision,omitzero"`
+	Tick     time.Time `json:"tick,omitzero"`
 	// Until is the last tick left out and Count how many there are, if more than one.
-	Until  time.Time
-	Count  int
-	Reason string
-	Detail string
-	Ledger Ledger
+	Until  time.Time `json:"until,omitzero"`
+	Count  int       `json:"count,omitzero"`
+	Reason string    `json:"reason,omitzero"`
+	Detail string    `json:"detail,omitzero"`
+	Ledger Ledger    `json:"ledger,omitzero"`
 }
 
 // ScheduleQueued says that a tick waits for the tasks of earlier ones.
 type ScheduleQueued struct {
-	Revision uint64
-	Tick     time.Time
-	Trigger  string
-	Detail   string
-	Ledger   Ledger
+	Revision uint64    `json:"revision,omitzero"`
+	Tick     time.Time `json:"tick,omitzero"`
+	Trigger  string    `json:"trigger,omitzero"`
+	Detail   string    `json:"detail,omitzero"`
+	Ledger   Ledger    `json:"ledger,omitzero"`
 }
 
 // Reasons why a tick gets no task.
@@ -106,6 +105,8 @@ type WaitingTick struct {
 
 // MaxOpen bounds [Ledger.Open]. With [OverlapAllow] the oldest are forgotten.
 const MaxOpen = 64
+
+func (e ScheduleRemoved) edition() Edition { return Edition{Revision: e.Revision} }
 
 func (ScheduleApplied) isScheduleEvent()  {}
 func (ScheduleRemoved) isScheduleEvent()  {}

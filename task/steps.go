@@ -87,6 +87,23 @@ func (s *Spec) stepNames() []string {
 	return names
 }
 
+// depths are how many steps each step or handler waits for, one behind the other.
+func (s *Spec) depths() map[string]int {
+	depth := map[string]int{}
+	for range s.Steps { // no chain is longer
+		for i := range s.Steps {
+			step := &s.Steps[i]
+			for _, need := range step.Needs {
+				depth[step.Name] = max(depth[step.Name], depth[need.Step]+1)
+			}
+		}
+	}
+	for _, h := range s.On.all() {
+		depth[h.name] = len(s.Steps)
+	}
+	return depth
+}
+
 // ChangeSteps has change called for each step and handler, on copies that take the place of what
 // others may share. It ends with the first error.
 func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {

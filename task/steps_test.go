@@ -61,7 +61,7 @@ func TestStepBirths(t *testing.T) {
 	if len(exit.Needs.Of) != 2 || exit.Needs.Of[1].When != WhenEnd || exit.Needs.Validate() != nil {
 		t.Errorf("the handler needs %s", exit.Needs)
 	}
-	if got := p.Stops(); !slices.Equal(got, []string{"a", "b", OnSuccess, OnFailure}) {
+	if got := p.Stops(); !slices.Equal(got, []string{OnSuccess, OnFailure, "b", "a"}) {
 		t.Errorf("a cancel stops %v", got)
 	}
 }

@@ -89,7 +89,7 @@ type Task struct {
 	Children *Children `json:"children,omitzero"`
 
 	Exit   *int            `json:"exit,omitzero"`
-	Result json.RawMessage `json:"result,omitzero"`
+	Result json.RawMessage `json:"result,omitzero" form:"null"`
 	Usage  *Usage          `json:"usage,omitzero"`
 }
 

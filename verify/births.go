@@ -45,7 +45,7 @@ type wish struct {
 
 // wish tells births apart that ask for something else. Dates and who wrote them do not matter.
 func (t *tasks) wish(e *task.Submitted) wish {
-	return wish{t.digests.work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}, true), t.words.number(string(e.Route)), t.words.number(strings.Join(e.Holds, ","))}
+	return wish{t.digests.work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}), t.words.number(string(e.Route)), t.words.number(strings.Join(e.Holds, ","))}
 }
 
 // forgive takes a rival off a task again that asks for what the task was born with. The fold compares
@@ -64,6 +64,13 @@ func (t *tasks) forgive(k *task.Task, was *folded) {
 
 // again checks a second birth of the task.
 func (s *story) again(v *Verifier, e *task.Submitted, r *events.Record) {
+	s.repeated = r.Seq
+	if s.turn == 0 && s.end == 0 {
+		if s.reborn == nil {
+			s.reborn = &[]rebirth{}
+		}
+		*s.reborn = append(*s.reborn, rebirth{e.StartBy, e.EndBy})
+	}
 	if s.birth != (wish{}) && v.tasks.wish(e) != s.birth {
 		s.rivals = append(s.rivals, r.Seq)
 		s.found(v, OneEnd, []uint64{s.bornAt, r.Seq}, "submitted again at %d with another specification: one id has one birth", r.Seq)

@@ -17,16 +17,7 @@ func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
 	if !s.born && len(s.limit) == 0 {
 		s.limit = v.tasks.limited(&e.Work)
 	}
-	if s.cut {
-		s.turn = max(s.turn, e.After)
-	}
-	first := !slices.ContainsFunc(s.offers, func(o offer) bool { return o.after == s.turn })
-	if e.After == s.turn && first && s.byOthers && s.open == 0 && s.end == 0 && r.Fact.Actor == scheduler {
-		v.repairs++
-	}
-	if s.end == 0 {
-		s.offers = append(s.offers, offer{r.Seq, e.After})
-	}
+	s.offered(v, e.After, r)
 	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After && t.due == stampOf(e.Due) })
 	if i < 0 {
 		i = slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
@@ -40,6 +31,48 @@ func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
 	case e.After == 0 && s.undue && e.Due.IsZero():
 	default:
 		s.planned(v, e, r, s.turns[i])
+	}
+}
+
+// offered notes an offer for a turn, whoever has placed it or set the timer that has.
+func (s *story) offered(v *Verifier, after uint64, r *events.Record) {
+	if s.cut {
+		s.turn = max(s.turn, after)
+	}
+	first := !slices.ContainsFunc(s.offers, func(o offer) bool { return o.after == s.turn })
+	if after == s.turn && first && s.byOthers && s.open == 0 && s.end == 0 && r.Fact.Actor == scheduler {
+		v.repairs++
+	}
+	if s.end == 0 {
+		s.offers = append(s.offers, offer{r.Seq, after})
+	}
+}
+
+// due checks what a timer has brought (I-7): it refers to a turn that has begun, where the task waits and when it is
+// due. It may be stale, and there may be several. Whoever may set timers may set any, so one that
+// refers to nothing proves that somebody did; it is no offer, and what is claimed under it is found as well.
+func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
+	v.checked[CauseFirst]++
+	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
+	if i < 0 {
+		if !v.before(e.After) && s.born && (e.After > 0 || !s.undue) {
+			s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer for the turn since %d, where no turn of the task had begun", e.After)
+			return
+		}
+		s.offered(v, e.After, r)
+		return
+	}
+	t := &s.turns[i]
+	// In a part of a log it may be a birth before it that counts, with another route and date.
+	now := v.whole() && e.After == s.turn && s.end == 0 && !s.cut && len(s.rivals) == 0
+	switch {
+	case now && s.now.route != 0 && v.tasks.words.number(string(e.Route)) != s.now.route:
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer offers it on %s, where it does not wait", e.Route)
+	case now && t.due > stampOf(r.Stored.Add(task.TimerError)):
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer has fired at %s, and what it refers to is due at %s", when(stampOf(r.Stored)), when(t.due))
+		s.offered(v, e.After, r) // it may be claimed once that has come
+	default:
+		s.offered(v, e.After, r)
 	}
 }
 

@@ -3,12 +3,11 @@ package verify
 import (
 	"encoding/json"
 	"hash/maphash"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"millrace/internal/form"
 	"millrace/task"
 )
 
@@ -21,7 +20,10 @@ type digest uint64
 type digests struct {
 	seed maphash.Seed
 	buf  []byte
-	// specs are those of specs that facts share, so that each is written but once.
+	// born is for what work writes, and scratch what it writes it of: so no other work need lie on the heap.
+	born    []byte
+	scratch task.Work
+	// specs are those of specs, which many facts and rows share, so that each is written but once.
 	specs map[*task.Spec]digest
 }
 
@@ -61,8 +63,8 @@ func (d *digests) value(v any) digest {
 	return d.raw(text)
 }
 
-// spec is the digest of a spec. Those of facts are shared, and those of rows are not.
-func (d *digests) spec(s *task.Spec, shared bool) digest {
+// spec is the digest of a spec, which is not modified: many facts share one, and so do the rows of a page.
+func (d *digests) spec(s *task.Spec) digest {
 	if s == nil {
 		return 0
 	}
@@ -70,34 +72,30 @@ func (d *digests) spec(s *task.Spec, shared bool) digest {
 		return known
 	}
 	sum := d.value(s)
-	if shared {
-		if len(d.specs) >= manySpecs {
-			clear(d.specs)
-		}
-		d.specs[s] = sum
+	if len(d.specs) >= manySpecs {
+		clear(d.specs)
 	}
+	d.specs[s] = sum
 	return sum
 }
 
+// bornWith is the form of what a task was born with and keeps for its life, but for parts with digests of their own.
+var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_by", "end_by", "holds", "inputs", "asked"))
+
 // work is the digest of what a task was born with and keeps for its life.
-func (d *digests) work(k *task.Task, shared bool) digest {
-	spec, needs := d.spec(k.Spec, shared), digest(0)
+func (d *digests) work(k *task.Task) digest {
+	spec, needs := d.spec(k.Spec), digest(0)
 	if k.Needs != nil {
 		needs = d.value(k.Needs)
 	}
-	b := d.buf[:0]
-	for _, n := range []uint64{k.Revision, uint64(spec), uint64(needs), uint64(stampOf(k.Tick))} {
-		b = append(strconv.AppendUint(b, n, 10), ',')
+	d.scratch = k.Work
+	text, err := bornWith.Append(d.born[:0], &d.scratch)
+	if d.born = text; err != nil {
+		return 0 // it came from no fact
 	}
-	for _, s := range []string{k.Job, k.Group, string(k.Parent), k.FairKey, k.Schedule, k.Trigger, string(k.RetryOf), k.Step} {
-		b = appendText(b, s)
-	}
-	if len(k.Labels) > 0 { // sorting none takes memory
-		for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
-			b = appendText(appendText(b, name), k.Labels[name])
-		}
-	}
-	return d.sum(appendCanonical(append(b, 0), k.Params))
+	b := strconv.AppendUint(d.buf[:0], uint64(spec), 10)
+	b = strconv.AppendUint(append(b, ','), uint64(needs), 10)
+	return d.sum(appendCanonical(appendText(b, string(k.RetryOf)), text))
 }
 
 // appendText appends a text as JSON would have it, and its end.

@@ -1,4 +1,4 @@
-// Package verify holds a log against the promises I-1 to I-10 of Millrace: a
+// Package verify holds a log against the promises I-1 to I-11 of Millrace: a
 // live log, a part of one, or an export. It reads records in order ([Verifier.Add])
 // and says what was checked and what is broken ([Verifier.Report]).
 //

@@ -204,7 +204,11 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 		return // nothing is known of the claim
 	}
 	v.checked[OneEpoch]++
-	lease := max(o.Lease.Std(), leastLease)
+	from := task.LeaseBy{}
+	if by := r.Fact.By; by != nil && by.Lease != nil {
+		from = *by.Lease
+	}
+	lease := max(from.Lasts.Std(), leastLease)
 	early := nanoseconds(r.Stored)-s.held < int64(lease-serverError)
 	for _, c := range []struct {
 		wrong bool
@@ -212,9 +216,9 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 	}{
 		{early && v.knows(s.openOn) && !v.over(s.openOn, r.Stored), "which was held for less than a lease, and of which the session was not over"},
 		{o.Ground == task.GroundSession && v.whole() && !v.over(s.openOn, r.Stored), "because its session was over, and that was not"},
-		{o.Ground == task.GroundBeat && o.Judged.Sub(o.Heard) < min(lease, v.beats(s.openOn, lease)), "because of a heartbeat that was not too old"},
+		{o.Ground == task.GroundBeat && from.At.Sub(o.Heard) < min(lease, v.beats(s.openOn, lease)), "because of a heartbeat that was not too old"},
 		{o.Ground == task.GroundBeat && nanoseconds(o.Heard) < s.held-int64(serverError), "because of a heartbeat of before its claim"},
-		{o.Ground != "" && o.Judged.After(r.Stored.Add(serverError)), "and says that this was found out later"},
+		{o.Ground != "" && from.At.After(r.Stored.Add(serverError)), "and says that this was found out later"},
 	} {
 		if c.wrong {
 			s.found(v, OneEpoch, []uint64{s.open, r.Seq}, "epoch %d takes over epoch %d, %s", r.Seq, s.open, c.why)

@@ -60,9 +60,9 @@ type Report struct {
 	Last  uint64 `json:"last"`
 	// Now is the time at which deadlines were judged.
 	Now time.Time `json:"now"`
-	// Facts counts what was understood, Timers the messages that are timers.
+	// Facts counts what was understood, Probes the messages that are none.
 	Facts  int `json:"facts"`
-	Timers int `json:"timers"`
+	Probes int `json:"probes"`
 	// Tasks and Open count the tasks in the range, and those of them that have not ended.
 	Tasks int `json:"tasks"`
 	Open  int `json:"open"`

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -14,7 +16,8 @@ import (
 // reflect at least [Verifier.Last], and every record of the range must have been
 // added. A row that reflects a later fact has moved on and is only counted.
 //
-// In a part of a log only tasks that were born in it are compared.
+// In a part of a log only tasks that were born in it are compared. The row's specification must not be modified as
+// long as rows are given: it is known by where it lies.
 func (v *Verifier) Row(row *task.Task) {
 	v.rowsCame = true
 	if row.Seq > v.last {
@@ -39,7 +42,7 @@ func (v *Verifier) Row(row *task.Task) {
 		find("the read model has a row of a task that is not in the log to sequence %d", v.last)
 		return
 	}
-	have := v.tasks.thin(row, &folded{}, false)
+	have := v.tasks.thin(row, &folded{})
 	differ := v.tasks.differences(have, want)
 	if len(differ) > 0 {
 		find("the read model differs from the fold: %s", strings.Join(differ, ", "))
@@ -68,11 +71,12 @@ func (v *Verifier) RowsEnd() {
 
 // differences names the fields in which a row differs from the fold.
 func (t *tasks) differences(row, fold folded) (list []string) {
+	list = moreDiffers(row.more, fold.more)
 	for _, f := range []*folded{&row, &fold} {
-		f.spec, f.whole, f.rivals = 0, nil, nil // the digests say all of it
+		f.spec, f.whole, f.rivals, f.more = 0, nil, nil, "" // the digests say all of it, and of more was told
 	}
 	if row == fold {
-		return nil
+		return list
 	}
 	for _, part := range [][2]reflect.Value{
 		{reflect.ValueOf(row.core), reflect.ValueOf(fold.core)},
@@ -82,6 +86,32 @@ func (t *tasks) differences(row, fold folded) (list []string) {
 			if r, f := part[0].Field(i), part[1].Field(i); !r.Equal(f) {
 				list = append(list, t.difference(part[0].Type().Field(i).Name, r, f))
 			}
+		}
+	}
+	return list
+}
+
+// moreDiffers names the fields in which what [moreForm] has written differs.
+func moreDiffers(row, fold string) (list []string) {
+	if row == fold {
+		return nil
+	}
+	all := [2]map[string]json.RawMessage{}
+	for i, text := range []string{row, fold} {
+		if text != "" {
+			_ = json.Unmarshal([]byte(text), &all[i]) // it is our own writing
+		}
+	}
+	for _, name := range moreForm.Names() {
+		r, f := all[0][name], all[1][name]
+		switch {
+		case bytes.Equal(appendCanonical(nil, r), appendCanonical(nil, f)):
+		case r == nil:
+			list = append(list, name+" is missing in the row")
+		case f == nil:
+			list = append(list, name+" is in the row and not in the log")
+		default:
+			list = append(list, fmt.Sprintf("%s is %s in the row and %s in the log", name, r, f))
 		}
 	}
 	return list
@@ -105,11 +135,6 @@ func (t *tasks) shown(v reflect.Value) string {
 	switch v.Type() {
 	case reflect.TypeFor[word]():
 		return strconv.Quote(t.words.list[v.Uint()])
-	case reflect.TypeFor[asked]():
-		if a := t.asks.of(asked(v.Uint())); a != nil {
-			return fmt.Sprintf("queue %q and %q", a.Queue, a.Needs)
-		}
-		return "nothing"
 	case reflect.TypeFor[stamp]():
 		if v.Int() == 0 {
 			return "none"

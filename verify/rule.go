@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Rule is one of the promises. Its text is I-1 to I-10.
+// Rule is one of the promises. Its text is I-1 to I-11.
 type Rule int
 
 // The promises. What each of them can mean for a log alone stands at its check.
@@ -21,6 +21,7 @@ const (
 	ReadModel                   // I-8
 	Survival                    // I-9
 	NoScheduler                 // I-10
+	Decisions                   // I-11
 
 	ruleEnd
 )
@@ -36,6 +37,7 @@ var promises = [ruleEnd]struct{ text, things string }{
 	ReadModel:   {"the read model equals the fold", "rows"},
 	Survival:    {"acknowledged submissions survive", "submissions"},
 	NoScheduler: {"nothing waits for a scheduler that is not needed", "offers"},
+	Decisions:   {"every decision can be made again", "decisions"},
 }
 
 // Rules lists all rules.
@@ -55,7 +57,7 @@ func (r Rule) Promise() string { return promises[r].text }
 // MarshalText spells the rule as its name.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// ParseRule reads I-1 to I-10, in either case. The error names the rules there are.
+// ParseRule reads I-1 to I-11, in either case. The error names the rules there are.
 func ParseRule(s string) (Rule, error) {
 	all := Rules()
 	if i := slices.IndexFunc(all, func(r Rule) bool { return strings.EqualFold(s, r.String()) }); i >= 0 {

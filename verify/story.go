@@ -40,9 +40,16 @@ type story struct {
 	limit limited
 	key   word // its unique key; 0 for none
 
-	bornAt uint64   // the sequence of its first birth
-	birth  wish     // what that asks for
-	rivals []uint64 // births that ask for something else
+	bornAt   uint64   // the sequence of its first birth
+	repeated uint64   // and that of the last one, if there are several
+	birth    wish     // what the first asks for
+	rivals   []uint64 // births that ask for something else
+	reborn   *[]rebirth
+	job      word // of a task with a breaker; 0 for any other
+
+	size  uint32 // of its result, in bytes
+	child bool   // of another task
+	kin   kin
 
 	offers   []offer
 	turns    []turn // without the one since a birth that was an offer itself
@@ -82,6 +89,9 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		case task.Queued:
 			s.begin(v, r)
 			s.queued(v, e, r)
+		case task.Due:
+			s.begin(v, r)
+			s.due(v, e, r)
 		}
 		return
 	}
@@ -216,6 +226,10 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		s.bornAt, s.birth = r.Seq, v.tasks.wish(&e)
 		s.derived(v, &e, r)
 		s.holds(v, &e.Work, r)
+		s.child, s.kin.needs = e.Parent != "", v.tasks.wants(e.Needs)
+		if e.Spec != nil && e.Spec.Breaker != nil {
+			s.job = v.tasks.words.number(e.Job)
+		}
 	}
 	s.born = true
 	if len(s.limit) == 0 {

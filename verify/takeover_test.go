@@ -65,9 +65,10 @@ func TestFoundedTakeovers(t *testing.T) {
 		{"by what was found out later", nil, 50, task.GroundClaim, 0, 51, "later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var by *task.By
 			took := &task.TookOver{Epoch: 4, Reason: "test", Ground: c.ground}
 			if c.ground != "" {
-				took.Heard, took.Judged, took.Lease = at(c.heard), at(c.judged), task.Duration(lease)
+				took.Heard, by = at(c.heard), &task.By{Lease: &task.LeaseBy{At: at(c.judged), Lasts: task.Duration(lease)}}
 			}
 			records := []events.Record{
 				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}}),
@@ -79,6 +80,9 @@ func TestFoundedTakeovers(t *testing.T) {
 			v := verify.New(verify.Config{Rules: []verify.Rule{verify.OneEpoch}})
 			for i := range records {
 				r := records[i]
+				if i == len(records)-1 {
+					r.Fact.By = by
+				}
 				r.Seq, r.Fact.ID = uint64(i+1), string(rune('a'+i))
 				if err := v.Add(&r); err != nil {
 					t.Fatal(err)

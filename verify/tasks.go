@@ -1,12 +1,15 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"millrace/events"
+	"millrace/internal/form"
 	"millrace/task"
 )
 
@@ -19,13 +22,15 @@ type tasks struct {
 	ranged bool
 	words  words
 	specs  timeouts
-	asks   asks
+	// scratch is what forms read and write, so that no other task need lie on the heap.
+	scratch task.Task
+	rates   rates
 	// digests are of what is compared and else of no use.
 	digests digests
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, digests: newDigests(), words: newWords(), asks: asks{index: map[string]asked{}}, specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, digests: newDigests(), words: newWords(), rates: rates{index: map[task.Rate]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -54,8 +59,8 @@ func (w *words) number(s string) word {
 	return n
 }
 
-// timeouts are those of specs, together with where tasks may run and their limits: the only
-// parts on which deadlines and the fold depend. 0 is no spec.
+// timeouts are those of specs, together with where tasks may run, their limits and what decides on
+// their attempts: the only parts on which deadlines, decisions and the fold depend. 0 is no spec.
 type timeouts struct {
 	index map[specKey]uint32
 	list  []*task.Spec
@@ -67,17 +72,42 @@ type specKey struct {
 	slots   int
 	place   string
 	parent  bool
-	budget  task.Duration
-	avoids  bool
+	retry   retryKey
+	breaker task.Breaker
+	signal  task.Signal
+	restart string
+	handler string
+	command bool
 
 	limits string
+}
+
+// retryKey is a [task.Retry] as a part of a key.
+type retryKey struct {
+	max                            int
+	backoff                        string
+	first, most, budget, avoidWait task.Duration
+	jitter                         float64
+	avoids                         bool
+	on, notOn                      string
+}
+
+func retryKeyOf(r *task.Retry) retryKey {
+	return retryKey{r.Max, r.Backoff, r.Min, r.MaxDelay, r.Budget, r.AvoidWait, r.Jitter, r.AvoidNode, strings.Join(r.On, ","), strings.Join(r.NotOn, ",")}
 }
 
 func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots, budget: spec.Retry.Budget, avoids: spec.Retry.AvoidNode, parent: len(spec.Steps) > 0 || spec.Each != nil}
+	key := specKey{timeout: spec.Timeout, slots: spec.Slots, retry: retryKeyOf(&spec.Retry), restart: spec.OnRestart, handler: spec.Handler, command: spec.Run != nil,
+		parent: len(spec.Steps) > 0 || spec.Each != nil}
+	if spec.Breaker != nil {
+		key.breaker = *spec.Breaker
+	}
+	if spec.Signal != nil {
+		key.signal = *spec.Signal
+	}
 	if spec.Placed() {
 		place, _ := json.Marshal(spec.Place) // it came from JSON
 		key.place = string(place)
@@ -89,7 +119,10 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	n, ok := w.index[key]
 	if !ok {
 		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate,
-			Retry: task.Retry{Budget: spec.Retry.Budget, AvoidNode: spec.Retry.AvoidNode}}
+			Retry: spec.Retry, OnRestart: spec.OnRestart, Handler: spec.Handler, Breaker: spec.Breaker, Signal: spec.Signal}
+		if spec.Run != nil {
+			thin.Run = &task.Run{} // what it runs decides nothing
+		}
 		if key.parent {
 			thin.Each = &task.Each{} // says enough: it has children whichever nodes there are
 		}
@@ -107,36 +140,6 @@ func (w *timeouts) spec(n uint32) *task.Spec {
 	return w.list[n-1]
 }
 
-// asks are what routes ask of nodes, where that does not follow from a spec. Tasks hold their numbers.
-type asks struct {
-	index map[string]asked
-	list  []*task.Asked
-}
-
-// asked is the number of one of them; 0 is none.
-type asked uint32
-
-func (a *asks) number(v *task.Asked) asked {
-	if v == nil {
-		return 0
-	}
-	text, _ := json.Marshal(v) // it came from JSON
-	n, ok := a.index[string(text)]
-	if !ok {
-		a.list = append(a.list, kept(v))
-		n = asked(len(a.list))
-		a.index[string(text)] = n
-	}
-	return n
-}
-
-func (a *asks) of(n asked) *task.Asked {
-	if n == 0 {
-		return nil
-	}
-	return a.list[n-1]
-}
-
 // folded is a [task.Task] of which only that is kept in full on which anything here depends, the
 // fold itself included. Of the rest it has digests, by which it is compared with a row.
 type folded struct {
@@ -148,6 +151,7 @@ type folded struct {
 type core struct {
 	seq, head, turn, epoch, offer    uint64
 	submitted, since, started, ended stamp
+	ran                              task.Duration
 	work                             digest // what it was born with, and keeps
 	message, exit, result, usage     digest
 	spec                             uint32
@@ -159,21 +163,26 @@ type core struct {
 
 // rest is what few of them have.
 type rest struct {
-	rated                                      uint64
-	due, startBy, endBy, handedUntil, cancelBy stamp
-	begun, extended                            stamp
-	ran                                        task.Duration
-	inputs, dismissed, children                digest
-	failures, losses, late                     int32
-	holds, reason, failedOn, batch, avoids     word
-	home                                       word   // where it goes back to, if it was handed over
-	asked, homeAsked                           asked  // by its route, and by that
-	whole                                      *whole // of a parent; nil for any other task
-	throttled, needs                           bool
+	due              stamp
+	inputs, children digest
+	holds, reason    word
+	needs            bool
+	whole            *whole // of a parent; nil for any other task
+	// more is all that has no field here or in core, as [moreForm] writes it; "" for none.
+	more string
 
 	others digest        // other births, before a claim
 	rivals *[]task.Rival // those themselves; nil for none
 }
+
+// moreForm is that of what is kept of a task as it is. A field that is added to a task is among that, so it is folded
+// and compared without another word. Left out is what [core] and [rest] have fields for, and of the work what the digest
+// of that says and nobody needs.
+var moreForm = form.Of[task.Task](form.Own(), form.Without(
+	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "ran",
+	"job", "revision", "params", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
+	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
+	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))
 
 // whole is what the fold of a parent looks at besides. There are few parents.
 type whole struct {
@@ -187,37 +196,28 @@ const unchanged = "\x00unchanged"
 
 // What stands there for values of other types.
 var (
-	unchangedExit      = new(int)
-	unchangedUsage     = new(task.Usage)
-	unchangedDismissal = new(task.Dismissal)
+	unchangedExit  = new(int)
+	unchangedUsage = new(task.Usage)
 )
 
 // thin is what is kept of a task whose fold was f before: that tells what stands in the task for
 // digests. Shared tells that its spec is one of those that facts share.
-func (t *tasks) thin(k *task.Task, was *folded, shared bool) folded {
+func (t *tasks) thin(k *task.Task, was *folded) folded {
 	f := *was
-	f.seq, f.head, f.turn, f.epoch, f.offer, f.rated = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer, k.Rated
+	f.seq, f.head, f.turn, f.epoch, f.offer = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer
 	f.submitted, f.due, f.since = stampOf(k.SubmittedAt), stampOf(k.Due), stampOf(k.Since)
-	f.started, f.ended, f.cancelBy = stampOf(k.StartedAt), stampOf(k.EndedAt), stampOf(k.CancelBy)
-	f.startBy, f.endBy = stampOf(k.StartBy), stampOf(k.EndBy)
-	f.begun, f.extended, f.ran = stampOf(k.Begun), stampOf(k.Extended), k.Ran
-	f.attempt, f.failures, f.losses, f.late = int32(k.Attempt), int32(k.Failures), int32(k.Losses), int32(k.Late)
+	f.started, f.ended, f.ran = stampOf(k.StartedAt), stampOf(k.EndedAt), k.Ran
+	f.attempt, f.state, f.offered, f.needs = int32(k.Attempt), k.State, k.Offered, k.Needs != nil
 	f.route, f.node, f.session = t.words.number(string(k.Route)), t.words.number(k.Node), t.words.number(k.Session)
 	f.holds, f.reason = t.words.number(strings.Join(k.Holds, ",")), t.words.number(k.Reason)
-	f.failedOn, f.batch = t.words.number(k.FailedOn), t.words.number(k.Batch)
-	f.avoids = t.words.number(strings.Join(k.Avoids, ","))
-	f.state, f.offered, f.throttled, f.needs = k.State, k.Offered, k.Throttled, k.Needs != nil
-	f.asked, f.home, f.homeAsked, f.handedUntil = t.asks.number(k.Asked), 0, 0, 0
-	if h := k.Handed; h != nil {
-		f.home, f.homeAsked, f.handedUntil = t.words.number(string(h.Home)), t.asks.number(h.Asked), stampOf(h.Until)
-	}
+	f.more = t.more(k, f.more)
 	if len(k.Rivals) == 0 {
 		f.others, f.rivals = 0, nil
 	} else if f.rivals == nil || len(*f.rivals) != len(k.Rivals) {
 		f.others, f.rivals = t.digests.value(k.Rivals), kept(&k.Rivals)
 	}
 	if k.Job != unchanged {
-		f.spec, f.work = t.specs.number(k.Spec), t.digests.work(k, shared)
+		f.spec, f.work = t.specs.number(k.Spec), t.digests.work(k)
 	}
 	if k.Message != unchanged {
 		f.message = t.digests.text(k.Message)
@@ -232,6 +232,20 @@ func (t *tasks) thin(k *task.Task, was *folded, shared bool) folded {
 	return f
 }
 
+// more is what [moreForm] writes of a task of which that was written before.
+func (t *tasks) more(k *task.Task, was string) string {
+	t.scratch = *k
+	text, err := moreForm.Append(t.digests.buf[:0], &t.scratch)
+	t.digests.buf = text[:0]
+	switch {
+	case err != nil || string(text) == "{}":
+		return ""
+	case string(text) == was:
+		return was
+	}
+	return string(text)
+}
+
 // thinPointers keeps of a task what lies behind pointers.
 func (t *tasks) thinPointers(k *task.Task, f *folded) {
 	if k.Exit != unchangedExit {
@@ -244,11 +258,6 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 			f.usage = t.digests.value(k.Usage)
 		}
 	}
-	if k.Dismissed != unchangedDismissal {
-		if f.dismissed = 0; k.Dismissed != nil {
-			f.dismissed = t.digests.value(k.Dismissed)
-		}
-	}
 	if !k.Spec.Parental() {
 		if f.whole, f.children = nil, 0; k.Children != nil { // which only a row can have
 			f.children = t.digests.value(k.Children)
@@ -256,7 +265,7 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 		return
 	}
 	w := f.whole
-	if w != nil && k.Job == unchanged && k.Children == w.children {
+	if w != nil && k.Job == unchanged && k.Children == w.children && string(k.Inputs) == unchanged {
 		return
 	}
 	f.whole = &whole{}
@@ -264,7 +273,9 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 		f.whole.children, f.children = kept(k.Children), t.digests.value(k.Children)
 	}
 	if w != nil && k.Job == unchanged {
-		f.whole.work = w.work
+		if f.whole.work = w.work; string(k.Inputs) != unchanged {
+			f.whole.work.Inputs = bytes.Clone(k.Inputs)
+		}
 	} else {
 		f.whole.work = *kept(&k.Work)
 	}
@@ -290,25 +301,21 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 		holds = strings.Split(t.words.list[f.holds], ",")
 	}
 	k := task.Task{
-		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered, Rated: f.rated, Throttled: f.throttled,
-		SubmittedAt: f.submitted.time(), Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(),
-		CancelBy: f.cancelBy.time(), Begun: f.begun.time(), Extended: f.extended.time(), Ran: f.ran,
-		Attempt: int(f.attempt), Failures: int(f.failures), Losses: int(f.losses), Late: int(f.late),
-		Node: t.words.list[f.node], Session: t.words.list[f.session],
-		Reason: t.words.list[f.reason], FailedOn: t.words.list[f.failedOn], Batch: t.words.list[f.batch],
+		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered, Attempt: int(f.attempt),
+		SubmittedAt: f.submitted.time(), Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), Ran: f.ran,
+		Node: t.words.list[f.node], Session: t.words.list[f.session], Reason: t.words.list[f.reason],
 	}
 	if f.whole != nil {
 		k.Work, k.Children = f.whole.work, f.whole.children
 	} else if k.Spec = t.specs.spec(f.spec); f.needs {
 		k.Needs = &task.Needs{} // which they are is nobody's business here
 	}
-	k.Asked = t.asks.of(f.asked)
-	k.Route, k.StartBy, k.EndBy, k.Holds = task.Route(t.words.list[f.route]), f.startBy.time(), f.endBy.time(), holds
-	if f.home != 0 {
-		k.Handed = &task.Handed{Home: task.Route(t.words.list[f.home]), Until: f.handedUntil.time(), Asked: t.asks.of(f.homeAsked)}
-	}
-	if f.avoids != 0 {
-		k.Avoids = strings.Split(t.words.list[f.avoids], ",")
+	k.Route, k.Holds = task.Route(t.words.list[f.route]), holds
+	k.StartBy, k.EndBy, k.Asked = time.Time{}, time.Time{}, nil // a parent's birth may have had others
+	if f.more != "" {
+		t.scratch = k
+		_ = moreForm.Read([]byte(f.more), &t.scratch) // it is our own writing
+		k = t.scratch
 	}
 	if f.rivals != nil {
 		k.Rivals = *f.rivals
@@ -337,9 +344,6 @@ func (t *tasks) stand(k *task.Task, f *folded) {
 	if f.usage != 0 {
 		k.Usage = unchangedUsage
 	}
-	if f.dismissed != 0 {
-		k.Dismissed = unchangedDismissal
-	}
 }
 
 // ended is what is remembered of a task that has ended.
@@ -348,12 +352,15 @@ type ended struct {
 	rest                                  *rest // nil if there is nothing in it
 	end                                   uint64
 	limit                                 limited
-	key                                   word
+	key, job                              word
 	bornAt                                uint64
 	birth                                 wish
+	kin                                   *kin // nil if there is nothing in it
+	size                                  uint32
 	past                                  *past // nil if it was one turn since the birth with at most one attempt
 	told                                  uint16
 	born, undue, seen, own, finished, old bool
+	child                                 bool
 }
 
 // folded is the fold of the task.
@@ -418,7 +425,10 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 func (e *ended) story(id task.ID) *story {
 	s := &story{id: task.ID(strings.Clone(string(id))), now: e.folded(), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
 		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit,
-		key: e.key, bornAt: e.bornAt, birth: e.birth}
+		key: e.key, job: e.job, bornAt: e.bornAt, birth: e.birth, size: e.size, child: e.child}
+	if e.kin != nil {
+		s.kin = *e.kin
+	}
 	switch {
 	case e.past != nil:
 		s.turns, s.attempts = e.past.turns, e.past.attempts
@@ -429,8 +439,12 @@ func (e *ended) story(id task.ID) *story {
 }
 
 func (s *story) forget() ended {
-	e := ended{core: s.now.core, end: s.end, limit: s.limit, told: s.told, key: s.key, bornAt: s.bornAt, birth: s.birth,
-		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old}
+	e := ended{core: s.now.core, end: s.end, limit: s.limit, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
+		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child}
+	if !s.kin.none() {
+		some := s.kin
+		e.kin = &some
+	}
 	if s.now.rest != (rest{}) {
 		some := s.now.rest
 		e.rest = &some
@@ -448,9 +462,17 @@ func (s *story) forget() ended {
 }
 
 // fold adds a record as package task has it.
-func (s *story) fold(t *tasks, r *events.Record) {
+func (s *story) fold(v *Verifier, r *events.Record) {
+	t := v.tasks
 	k := t.task(s.id, &s.now)
+	if v.asked[Decisions] {
+		s.decided(v, &k, r)
+		if r.Kind == events.KindChain {
+			s.tripped(v, &k, r)
+		}
+	}
 	k.Apply(r.Task())
+	s.related(v, &k, r)
 	t.forgive(&k, &s.now)
-	s.now = t.thin(&k, &s.now, true)
+	s.now = t.thin(&k, &s.now)
 }

@@ -42,6 +42,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Settings.StartDeadline, 5*time.Minute)
 	set(&c.Settings.AckWait, 30*time.Second)
 	set(&c.Settings.Slack, 3*time.Second)
+	set(&c.Settings.Timer, 15*time.Second)
 	set(&c.Margin, 15*time.Second)
 	c.From = max(c.From, 1)
 	if len(c.Rules) == 0 {
@@ -62,20 +63,37 @@ type Verifier struct {
 	lastFact    uint64 // the last message that the read model reflects
 	stored      time.Time
 	facts       int
-	timers      int
+	probes      int
 	poison      map[uint64]struct{} // what could not be understood, and was not dismissed
 	unknown     map[events.Type]int
 	repairs     int
 
-	tasks    *tasks
-	nodes    map[node.ID]node.Node
+	tasks     *tasks
+	nodes     map[node.ID]node.Node
+	pasts     map[node.ID]*pastNode
+	guards    map[string]*guarded
+	queuePast map[string]pastQueue
+	// world is that of the latest decision, and worldTo how far the log had been read when it was made.
+	world    *node.World
+	worldTo  uint64
 	back     map[node.ID]time.Time    // when the session of a node that had counted as gone was heard again
 	ended    map[sessionKey]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
 	sessions map[sessionKey]*session
 	uses     map[uint32]use
+	admitted admissions
 	ticks    map[tick]*ticked
 	causes   causes
-	births   births
+
+	definitions map[definitionKey]*definition
+	births      births
+	claims      map[word]keyClaim // by the number of the key
+	schedules   map[string]*ticking
+	places      map[task.ID]*place
+	held        map[uint32]int   // how many have a place, by the number of the counter
+	buckets     map[word]*bucket // by the number of the rate
+
+	forgotten int // decisions that were made by what is remembered no more
+	overtaken int // decisions on tasks of which an offer came at the same moment
 
 	rowsCame bool // the rows of a read model were compared
 	rowsOpen int  // rows that have moved on since
@@ -93,8 +111,8 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(),
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[definitionKey]*definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, held: map[uint32]int{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -122,11 +140,12 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.first = r.Seq
 	}
 	v.last = r.Seq
+	v.admissionsAt(r)
 	if r.Stored.After(v.stored) {
 		v.stored = r.Stored
 	}
 	if !r.IsFact() {
-		v.timers++ // the offer that it becomes will count
+		v.probes++
 		return nil
 	}
 	v.lastFact = r.Seq
@@ -140,11 +159,24 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.facts++
 		v.causes.visit(v, r)
 		v.ticksOf(r)
+		v.revisionsOf(r)
+		v.schedule(r)
 		v.dismissed(r)
 	}
-	if r.Kind == events.KindNode {
+	switch r.Kind {
+	case events.KindNode:
 		v.node(r)
 		return nil
+	case events.KindQueue:
+		v.queueFact(r)
+	case events.KindKey:
+		v.claimFact(r)
+	case events.KindLimit:
+		v.limitFact(r)
+	case events.KindBreaker:
+		if r.Err == nil {
+			v.breakerFact(r)
+		}
 	}
 	if r.Fact.Task != "" {
 		v.task(r)
@@ -155,10 +187,11 @@ func (v *Verifier) Add(r *events.Record) error {
 // task adds a record of a task's history, whether or not it could be understood.
 func (v *Verifier) task(r *events.Record) {
 	s := v.tasks.take(r.Fact.Task)
-	s.fold(v.tasks, r)
+	s.fold(v, r)
 	if r.Err == nil && r.Fact.Event != nil {
 		s.visit(v, r)
 	}
+	s.holding(v, r)
 	v.tasks.put(s)
 }
 
@@ -169,9 +202,18 @@ func (v *Verifier) node(r *events.Record) {
 		id = node.ID(strings.Clone(string(id)))
 		n.ID = id
 	}
+	past := v.pasts[id]
+	if past == nil {
+		past = v.pastOf(string(id))
+		past.now.ID = id
+		v.pasts[id] = past
+	}
 	session, gone := n.Session, n.State == node.Offline
-	n = node.Evolve(n, r.Node())
-	n = *kept(&n) // the record's memory is not ours to keep
+	if r.Err == nil && v.asked[Decisions] {
+		v.judgedNode(&n, r)
+	}
+	past.add(r)
+	n = past.now
 	if gone && n.Session == session && n.State != node.Offline {
 		v.back[n.ID] = r.Stored
 	}
@@ -207,7 +249,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 	if now.IsZero() {
 		now = v.stored
 	}
-	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Timers: v.timers,
+	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Probes: v.probes,
 		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Repairs: v.repairs}
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.causes.end(v)
@@ -228,6 +270,12 @@ func (v *Verifier) Report(now time.Time) *Report {
 func (v *Verifier) remarks() {
 	if !v.whole() {
 		v.note(OneEnd, "what happened before %d is not known", v.cfg.From)
+	}
+	if v.forgotten > 0 {
+		v.note(Decisions, "%d were made by facts of nodes that lie too far back", v.forgotten)
+	}
+	if v.overtaken > 0 {
+		v.note(Decisions, "%d were made while an offer was on its way", v.overtaken)
 	}
 	v.note(Limits, "slots of nodes, and concurrency; not rates")
 	if v.checked[OneTask] == 0 {

@@ -182,7 +182,7 @@ func TestPoisonAndUnknownTypes(t *testing.T) {
 		t.Error("the log went backwards, and nothing is said")
 	}
 	r := v.Report(time.Time{})
-	if r.Poison != 4 || r.Unknown["task.paused"] != 1 || r.Timers != 1 || r.Facts != 0 || r.Violations != 0 {
+	if r.Poison != 4 || r.Unknown["task.paused"] != 1 || r.Probes != 1 || r.Facts != 0 || r.Violations != 0 {
 		t.Errorf("the report is %+v", r)
 	}
 }
@@ -219,7 +219,7 @@ func TestDismissed(t *testing.T) {
 		"one that finished": {[]events.Record{born, fact(task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}),
 			fact(task.AttemptFinished{Attempt: 1, Epoch: 2}), dismissed}, 0, 1},
 	} {
-		v := verify.New(verify.Config{})
+		v := verify.New(verify.Config{Rules: chains})
 		for i, r := range c.log {
 			r.Seq = uint64(i + 1)
 			r.Fact.ID = string(rune('a' + i))
@@ -277,7 +277,7 @@ func TestParseRule(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", rule, got, err)
 		}
 	}
-	for _, s := range []string{"", "I-0", "I-11", "3", "I-3 "} {
+	for _, s := range []string{"", "I-0", "I-12", "3", "I-3 "} {
 		if got, err := verify.ParseRule(s); err == nil {
 			t.Errorf("%q is read as %v", s, got)
 		}

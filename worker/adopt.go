@@ -203,14 +203,14 @@ func (w *Worker) leaveKept() {
 	ctx, cancel := context.WithTimeout(context.Background(), hurry)
 	defer cancel()
 	if _, err := w.beat(ctx); err != nil {
-		w.log.Warn().Err(err).Msg("no last heartbeat could be stored: what is left running has less time")
+		w.log.Warn("no last heartbeat could be stored: what is left running has less time", "error", err)
 	}
 	var leaving sync.WaitGroup
 	for _, a := range all {
 		leaving.Go(func() { a.leave(ctx) })
 	}
 	leaving.Wait()
-	w.log.Info().Int("tasks", len(all)).Stringer("for", w.ackWait*2/3).Msg("leaving tasks running for the next worker of this node; without one they are stopped")
+	w.log.Info("leaving tasks running for the next worker of this node; without one they are stopped", "tasks", len(all), "for", (w.ackWait * 2 / 3).String())
 }
 
 // keptLook is how often it is seen whether only attempts are left that outlive the worker.
@@ -250,7 +250,7 @@ func (w *Worker) adoptLeft(ctx, attempts context.Context) (all []*Attempt) {
 	}
 	left, err := k.Left()
 	if err != nil {
-		w.log.Warn().Err(err).Msg("tasks that an earlier worker of this node may have left running cannot be found; they stop by themselves")
+		w.log.Warn("tasks that an earlier worker of this node may have left running cannot be found; they stop by themselves", "error", err)
 	}
 	free := w.cfg.Slots
 	for _, l := range left {
@@ -260,9 +260,9 @@ func (w *Worker) adoptLeft(ctx, attempts context.Context) (all []*Attempt) {
 		}
 		switch {
 		case errors.Is(err, task.ErrUnknown):
-			w.log.Warn().Str("task", string(l.Task.ID)).Msg("an earlier worker of this node has left a task of another server; it stops by itself")
+			w.log.Warn("an earlier worker of this node has left a task of another server; it stops by itself", "task", string(l.Task.ID))
 		case err != nil:
-			w.log.Warn().Err(err).Str("task", string(l.Task.ID)).Msg("a task that an earlier worker of this node has left could not be adopted; it stops by itself")
+			w.log.Warn("a task that an earlier worker of this node has left could not be adopted; it stops by itself", "error", err, "task", string(l.Task.ID))
 		default:
 			all = append(all, a)
 		}
@@ -314,8 +314,11 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	if why != nil {
 		a.stop(why)
 	}
-	w.log.Info().Str("task", string(t.ID)).Uint64("epoch", t.Epoch).Int("pid", l.PID).Stringer("gap", l.Gap.Round(time.Millisecond)).AnErr("stopping", why).
-		Msg("going on with a task that an earlier worker of this node has left running")
+	about := w.log.With("task", string(t.ID), "epoch", t.Epoch, "pid", l.PID, "gap", l.Gap.Round(time.Millisecond).String())
+	if why != nil {
+		about = about.With("stopping", why)
+	}
+	about.Info("going on with a task that an earlier worker of this node has left running")
 	return a, nil
 }
 

@@ -50,7 +50,7 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 		due := time.Now().Add(5 * time.Second)
 		w.wantState(w.task(id), task.Retrying, task.ReasonTask)
 		w.wantState(w.ended(id), task.Finished, "")
-		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskQueued, events.AttemptStarted, events.AttemptFinished)
+		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskDue, events.AttemptStarted, events.AttemptFinished)
 		failed := event[task.AttemptFailed](w, w.facts(id))
 		if failed.Class != task.ReasonTask || failed.Message != "not yet" {
 			w.Errorf("failed as %s: %s", failed.Class, failed.Message)

@@ -39,9 +39,13 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	}
 	c, err := p.circuit(ctx, t.Job, false)
 	for try := 0; err == nil; try++ {
-		a := b.Admit(c, *t, p.Recorder.Now(), chance)
-		if a.Event == nil {
-			return a.Hold, nil
+		at := p.Recorder.Moment()
+		a := b.Admit(c, *t, at, chance)
+		switch {
+		case a.Event == nil && a.Hold == nil:
+			return nil, nil
+		case a.Event == nil:
+			return task.Judged{Command: a.Hold, By: task.By{Rule: task.RuleBreaker, At: at, Circuit: c.Head, Drawn: chance}}, nil
 		}
 		// Nothing is written on a guess: what was remembered may be old.
 		if try == 0 {
@@ -49,7 +53,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 			continue
 		}
 		var is task.Circuit
-		is, err = p.Recorder.DoBreaker(ctx, t.Job, c, a.Event)
+		is, err = p.Recorder.DoBreaker(ctx, t.Job, c, at, a.Event, &task.By{Policy: b})
 		switch {
 		case err == nil && a.Trial:
 			return nil, nil

@@ -43,7 +43,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if _, err = w.rec.DoBreaker(w.Context(), "j", c, task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)}); err != nil {
+		if _, err = w.rec.DoBreaker(w.Context(), "j", c, w.rec.Moment(), task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)}, nil); err != nil {
 			w.Fatal(err)
 		}
 		var ids []task.ID
@@ -67,7 +67,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		if c, err = w.rec.Circuit(w.Context(), "j"); err != nil || c.State != task.CircuitHalfOpen || c.Left != 0 {
 			w.Errorf("the breaker is %+v, %v", c, err)
 		}
-		if _, err = w.rec.DoBreaker(w.Context(), "j", c, task.BreakerClosed{Reason: "the trials finished"}); err != nil {
+		if _, err = w.rec.DoBreaker(w.Context(), "j", c, w.rec.Moment(), task.BreakerClosed{Reason: "the trials finished"}, nil); err != nil {
 			w.Fatal(err)
 		}
 		for _, id := range ids {
@@ -80,7 +80,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
-		if _, err := w.rec.DoBreaker(w.Context(), "j", task.Circuit{}, task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := w.rec.DoBreaker(w.Context(), "j", task.Circuit{}, w.rec.Moment(), task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)}, nil); err != nil {
 			w.Fatal(err)
 		}
 		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h", Breaker: &task.Breaker{Failures: 1, OnOpen: task.OnOpenFail}}}

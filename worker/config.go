@@ -1,15 +1,15 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"runtime"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/events"
 	"millrace/node"
@@ -121,10 +121,11 @@ type Config struct {
 	// it is known that it gets none for now. Default: nobody is told.
 	Ready func()
 	// Log gets what an operator should know. Default: nothing.
-	Log zerolog.Logger
+	Log *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Node == "" {
 		c.Node = HostNode()
 	}

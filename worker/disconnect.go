@@ -59,7 +59,7 @@ func (s *spill) put(e entry) error {
 		if openErr := s.open(); openErr != nil {
 			return errors.Join(err, openErr)
 		}
-		s.w.log.Warn().Err(err).Str("task", string(s.task.ID)).Msg("output cannot be stored; spooling it until the server is back")
+		s.w.log.Warn("output cannot be stored; spooling it until the server is back", "error", err, "task", string(s.task.ID))
 		drained := make(chan struct{})
 		s.drained = drained
 		s.w.background.Go(func() { s.drain(drained) })
@@ -141,7 +141,7 @@ func (w *Worker) step(ctx context.Context, p *spool, t *task.Task) (again bool, 
 		}
 	}
 	if err != nil {
-		w.log.Error().Err(err).Str("task", string(t.ID)).Msg("spooled output was lost: it could not be stored")
+		w.log.Error("spooled output was lost: it could not be stored", "error", err, "task", string(t.ID))
 	}
 	if e.Lines != nil {
 		err = nil // lines that are lost fail nothing
@@ -185,7 +185,7 @@ func (s *spill) done(remove bool) {
 		return
 	}
 	if err := s.file.close(remove); err != nil {
-		s.w.log.Warn().Err(err).Msg("the spool of an attempt could not be removed")
+		s.w.log.Warn("the spool of an attempt could not be removed", "error", err)
 	}
 	s.file = nil
 }
@@ -197,7 +197,7 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 	s := a.Output.spill
 	// Whatever ends this process from now on, the next one knows.
 	if err := s.report(c); err != nil {
-		w.log.Error().Err(err).Str("task", string(a.Task.ID)).Msg("the report could not be written to the spool; it is lost if this process ends before the server has it")
+		w.log.Error("the report could not be written to the spool; it is lost if this process ends before the server has it", "error", err, "task", string(a.Task.ID))
 	}
 	// Output first: who reads that a task has finished finds all of it.
 	handed := s.wait()
@@ -214,13 +214,13 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 			s.done(true)
 			return
 		}
-		w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("result not recorded yet; it is in the spool; trying again")
+		w.log.Warn("result not recorded yet; it is in the spool; trying again", "error", err, "task", string(a.Task.ID))
 		if a.Output.ctx.Err() != nil {
 			break
 		}
 		sleep(a.Output.ctx, pause)
 	}
-	w.log.Warn().Str("task", string(a.Task.ID)).Str("node", string(w.cfg.Node)).Msg("the report stays in the spool; the next worker of this node on this machine hands it over")
+	w.log.Warn("the report stays in the spool; the next worker of this node on this machine hands it over", "task", string(a.Task.ID), "node", string(w.cfg.Node))
 	s.done(false)
 }
 
@@ -231,7 +231,7 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 	case err == nil:
 		return true, nil
 	case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
-		w.log.Warn().Err(err).Str("task", string(t.ID)).Uint64("epoch", t.Epoch).Msg("result came too late; it is kept as evidence")
+		w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(t.ID), "epoch", t.Epoch)
 		return true, err
 	case errors.Is(err, events.ErrTooLarge):
 		return w.tell(ctx, t, offer, task.Fail{Epoch: t.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true})
@@ -244,7 +244,7 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 func (w *Worker) handOverLeft(ctx context.Context) (more bool) {
 	locks, err := w.spools.left()
 	if err != nil {
-		w.log.Warn().Err(err).Msg("what an earlier worker of this node may have left cannot be found")
+		w.log.Warn("what an earlier worker of this node may have left cannot be found", "error", err)
 	}
 	for _, lock := range locks {
 		more = w.handOverFolder(ctx, lock) || more
@@ -257,7 +257,7 @@ func (w *Worker) handOverFolder(ctx context.Context, lock *flock.Flock) (more bo
 	defer dropFolder(dir, lock)
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		w.log.Warn().Err(err).Msg("what an earlier worker of this node has left cannot be read")
+		w.log.Warn("what an earlier worker of this node has left cannot be read", "error", err)
 	}
 	for _, f := range files {
 		if f.Name() == lockName {
@@ -267,11 +267,11 @@ func (w *Worker) handOverFolder(ctx context.Context, lock *flock.Flock) (more bo
 		switch again, err := w.handOverFile(ctx, name); {
 		case again:
 			more = true
-			w.log.Warn().Err(err).Str("file", name).Msg("what an earlier worker of this node has left could not be handed over; trying again")
+			w.log.Warn("what an earlier worker of this node has left could not be handed over; trying again", "error", err, "file", name)
 		case err != nil:
-			w.log.Error().Err(err).Str("file", name).Msg("what an earlier worker of this node has left stays where it is: remove the file if nobody needs it")
+			w.log.Error("what an earlier worker of this node has left stays where it is: remove the file if nobody needs it", "error", err, "file", name)
 		default:
-			w.log.Info().Str("file", name).Msg("handed over what an earlier worker of this node had left")
+			w.log.Info("handed over what an earlier worker of this node had left", "file", name)
 		}
 	}
 	return more

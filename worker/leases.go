@@ -158,8 +158,10 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	if err := w.store.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err
 	}
+	// This process may have stood still since it asked: what was to stop meanwhile may run elsewhere.
+	answered := time.Now()
 	for _, a := range named {
-		if a.mayGoOn(asked, asked) {
+		if a.mayGoOn(answered, asked) {
 			a.lease.confirm(asked)
 		}
 	}
@@ -259,7 +261,7 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 			err := a.lease.extend(ctx)
 			w.counts.extended(err)
 			if err != nil {
-				w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("the server has not confirmed that it keeps the offer of a running task; trying again")
+				w.log.Warn("the server has not confirmed that it keeps the offer of a running task; trying again", "error", err, "task", string(a.Task.ID))
 			}
 			return nil
 		})

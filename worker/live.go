@@ -156,7 +156,7 @@ func (o *Output) saveLive() {
 	ctx, cancel := context.WithTimeout(o.ctx, liveSaving)
 	defer cancel()
 	if err := o.worker.store.SaveLive(ctx, now); err != nil {
-		o.worker.log.Debug().Err(err).Str("task", string(o.task)).Msg("the standing of a task was not stored; the next one is")
+		o.worker.log.Debug("the standing of a task was not stored; the next one is", "error", err, "task", string(o.task))
 	}
 }
 

@@ -47,7 +47,7 @@ func (o *others) peers(ctx context.Context, t *task.Task, only string) []task.Pe
 	var list []task.Peer
 	for _, n := range nodes {
 		if rule, _ := n.Excluded(want); rule == "" {
-			list = append(list, task.Peer{Node: string(n.ID), Labels: n.Selectable()})
+			list = append(list, task.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head})
 		}
 	}
 	return list

@@ -331,7 +331,7 @@ func (o *Output) save(b *batch) {
 	defer b.done()
 	if n := len(b.lines.Lines); n > 0 {
 		if err := o.print(b.lines); err != nil {
-			o.worker.log.Error().Err(err).Str("task", string(o.task)).Int("lines", n).Msg("output was lost: it could not be stored")
+			o.worker.log.Error("output was lost: it could not be stored", "error", err, "task", string(o.task), "lines", n)
 		}
 	}
 	for i, some := range split(b.items, flushItems) {

@@ -58,7 +58,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 	}
 	self := task.Peer{Node: string(p.Node)}
 	if p.Labels != nil {
-		self.Labels = p.Labels()
+		self.Labels, self.At = p.Labels()
 	}
 	hand, ok = t.HandsOver(self, p.Preferring.Peers(ctx, t, only), ran)
 	return hand, memory, ok

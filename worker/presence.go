@@ -45,7 +45,7 @@ func (p *presence) register(ctx context.Context) error {
 	}
 	p.node = n
 	if err = p.attend(ctx); later(err) {
-		w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
+		w.log.Warn("heartbeat not stored; trying again", "error", err)
 		return nil
 	}
 	return err
@@ -130,19 +130,19 @@ func (p *presence) live(ctx context.Context) error {
 		}
 		switch err := p.attend(ctx); {
 		case errors.Is(err, node.ErrSuperseded):
-			w.log.Error().Err(err).Msg("this worker stops; give one of the two another name")
+			w.log.Error("this worker stops; give one of the two another name", "error", err)
 			return fmt.Errorf("worker: %w", err)
 		case errors.Is(err, node.ErrRetired):
-			w.log.Error().Err(err).Msg("this worker stops: its node was retired; start it again if that was wrong")
+			w.log.Error("this worker stops: its node was retired; start it again if that was wrong", "error", err)
 			return fmt.Errorf("worker: %w", err)
 		case errors.Is(err, node.ErrUnknown):
-			w.log.Error().Err(err).Msg("the log was deleted and is another one; this node registers anew")
+			w.log.Error("the log was deleted and is another one; this node registers anew", "error", err)
 			p.presented, p.routes.stale = false, true
 			if err := p.register(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn().Err(err).Msg("not registered yet; trying again")
+				w.log.Warn("not registered yet; trying again", "error", err)
 			}
 		case err != nil && ctx.Err() == nil:
-			w.log.Warn().Err(err).Msg("heartbeat not stored; trying again")
+			w.log.Warn("heartbeat not stored; trying again", "error", err)
 		}
 		soon.Reset(p.next())
 	}
@@ -156,7 +156,7 @@ func (p *presence) broke(b events.Break) {
 	p.reason, p.since, p.presented = b.Reason, b.At, false
 	p.routes.stale = true
 	p.beaten = time.Time{}
-	p.w.log.Info().Str("reason", b.Reason).Msg("proving anew that work reaches this node")
+	p.w.log.Info("proving anew that work reaches this node", "reason", b.Reason)
 }
 
 // proveAgain is how long after a proof in vain the next one begins.
@@ -191,7 +191,7 @@ func (p *presence) attend(ctx context.Context) error {
 	// A node that cannot fetch must not seem alive: its silence is what gives its work to others.
 	trouble := p.offers.Trouble()
 	if trouble != nil && !p.silent {
-		w.log.Error().Err(trouble).Msg("nothing can be fetched, so this node does not beat until that is over")
+		w.log.Error("nothing can be fetched, so this node does not beat until that is over", "error", trouble)
 	}
 	p.silent = trouble != nil
 	var err error
@@ -214,7 +214,7 @@ func (p *presence) attend(ctx context.Context) error {
 	}
 	if trouble == nil && p.node.Link == node.Online && p.node.Quarantine == nil {
 		if err := p.prove(ctx); err != nil {
-			w.log.Warn().Err(err).Msg("this node takes no work: it has not proved yet that work reaches it; trying again")
+			w.log.Warn("this node takes no work: it has not proved yet that work reaches it; trying again", "error", err)
 		}
 	}
 	p.choose(ctx)
@@ -223,7 +223,7 @@ func (p *presence) attend(ctx context.Context) error {
 	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
 		p.told = true
 		if !p.node.Takes() {
-			w.log.Warn().Str("state", p.node.State.String()).Str("order", p.node.Standing.Words()).Str("reason", p.node.Reason).Msg("this node takes no work for now")
+			w.log.Warn("this node takes no work for now", "state", p.node.State.String(), "order", p.node.Standing.Words(), "reason", p.node.Reason)
 		}
 		if w.cfg.Ready != nil {
 			w.cfg.Ready()
@@ -273,14 +273,13 @@ func (p *presence) prove(ctx context.Context) error {
 		}
 		p.kept, p.stopped, p.presented = kept, stopped, true
 	}
-	low, lanes := p.offers.Low()
 	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
 		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: task.Duration(max(time.Since(p.since), 1)),
-		Kept: p.kept, Stopped: p.stopped, Low: low, LanesLow: lanes,
+		Kept: p.kept, Stopped: p.stopped, Low: p.offers.Low(),
 	})
 	p.node = n
 	if event != nil {
-		w.log.Info().Stringer("took", time.Since(p.since).Round(time.Millisecond)).Int("kept", p.kept).Int("stopped", p.stopped).Msg("ready: work reaches this node")
+		w.log.Info("ready: work reaches this node", "took", time.Since(p.since).Round(time.Millisecond).String(), "kept", p.kept, "stopped", p.stopped)
 	}
 	if errors.Is(err, node.ErrNotOnline) {
 		return nil // somebody found it silent meanwhile; the next heartbeat mends that
@@ -317,7 +316,7 @@ func (w *Worker) sayDraining(ctx context.Context) {
 	defer cancel()
 	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
-		w.log.Warn().Err(err).Msg("could not say that this node is draining")
+		w.log.Warn("could not say that this node is draining", "error", err)
 	}
 }
 
@@ -330,8 +329,7 @@ func (p *presence) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	low, lanes := p.offers.Low()
-	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: low, LanesLow: lanes})
+	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: p.offers.Low()})
 	if errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrRetired) {
 		return // the heartbeat is the other one's
 	}
@@ -339,6 +337,6 @@ func (p *presence) leave() {
 		err = w.store.Forget(ctx, w.cfg.Node)
 	}
 	if err != nil {
-		w.log.Warn().Err(err).Msg("could not say goodbye; the heartbeat runs out by itself")
+		w.log.Warn("could not say goodbye; the heartbeat runs out by itself", "error", err)
 	}
 }

@@ -174,7 +174,7 @@ func TestNoBeatWithoutFetching(t *testing.T) {
 		if more := len(get(a.store, &a.beats)) - beats; more > 0 {
 			w.Errorf("it beat %d times while it could not fetch", more)
 		}
-		if _, _, err := w.rec.DoNode(w.Context(), "a", node.Vanish{Session: w.node("a").Session, Reason: "silent"}); err != nil {
+		if _, _, err := w.rec.DoNode(w.Context(), "a", silent(w.node("a").Session)); err != nil {
 			w.Fatal(err)
 		}
 		set(a.store, &a.trouble, nil)
@@ -329,7 +329,7 @@ func TestHurry(t *testing.T) {
 func TestRetiredWorkerEnds(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, nil)
-		for _, c := range []node.Command{node.Vanish{Session: w.node("a").Session}, node.Retire{}} {
+		for _, c := range []node.Command{silent(w.node("a").Session), node.Retire{}} {
 			if _, _, err := w.rec.DoNode(w.Context(), "a", c); err != nil {
 				w.Fatal(err)
 			}

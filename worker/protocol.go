@@ -21,8 +21,8 @@ type Protocol struct {
 	Node     node.ID
 	Session  string
 	// Labels are those by which tasks choose nodes, as the node has them at this
-	// moment. Nil for none.
-	Labels func() map[string]string
+	// moment, and the fact of the node since which it has them. Nil for none.
+	Labels func() (labels map[string]string, at uint64)
 	// Runs tells whether this node can run tasks of a spec: it has the handler, or runs commands. Those
 	// that it cannot run it passes on. Default: it can run all.
 	Runs func(*task.Spec) bool
@@ -44,11 +44,14 @@ type Protocol struct {
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
+	var reference *task.Due
 	first := true // no attempt was made before
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 	case task.Queued:
 		after, first = e.After, e.Attempt == 1
+	case task.Due:
+		after, first, reference = e.After, false, &e
 	default:
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
@@ -61,11 +64,15 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		// carries is enough.
 		t.Apply(o.Task())
 	} else {
-		if err := p.Recorder.LoadInto(ctx, o.Fact.Task, t); err != nil {
+		err := p.load(ctx, o, t)
+		if reference != nil && (errors.Is(err, task.ErrUnknown) || err == nil && t.Waiting() && !t.Awaits(*reference)) {
+			return false, p.done(ctx, t, o) // nobody of ours has set that timer, or the task has moved on
+		}
+		if err != nil {
 			return false, err
 		}
 	}
-	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Rate: o.Rate}
+	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Reference: reference, Rate: o.Rate}
 	throttled := t.Throttles(claim)
 	unable := p.Runs != nil && !p.Runs(t.Spec)
 	if unable && t.Live() { // whose lease ran out; once that attempt counts as lost, the task can be passed on
@@ -75,7 +82,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		return false, o.Return()
 	}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
-		claim.Labels = p.Labels()
+		claim.Labels, claim.At = p.Labels()
 	}
 	var command task.Command
 	var memory task.Ran
@@ -122,11 +129,23 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	return false, p.done(ctx, t, o)
 }
 
+// load reads the task of an offer, unless that has been done.
+func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) error {
+	if o.Read != nil {
+		*t = *o.Read // if it has changed since, the claim fails and reads it anew
+		return nil
+	}
+	return p.Recorder.LoadInto(ctx, o.Fact.Task, t)
+}
+
 // instead is what is asked for in place of a claim under an offer made for a turn, if this node is unable to run the
 // task, if it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
 func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unable bool) (task.Command, task.Ran, error) {
 	if unable && t.Turn == turn {
 		if pass, ok := t.PassesOn(string(p.Node)); ok {
+			if p.Labels != nil {
+				_, pass.Self.At = p.Labels()
+			}
 			return pass, task.Ran{}, nil
 		}
 	}

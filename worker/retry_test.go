@@ -110,7 +110,7 @@ func TestRetryAfter(t *testing.T) {
 		if failed.Reason != "the task asked for a pause of 42s" || failed.Message != "page 7: "+errBroken.Error() {
 			w.Errorf("failed with %q, %q", failed.Reason, failed.Message)
 		}
-		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskQueued, events.AttemptStarted, events.AttemptFinished)
+		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskDue, events.AttemptStarted, events.AttemptFinished)
 	})
 	if worker.RetryAfter(nil, time.Second) != nil {
 		t.Error("no error became one")

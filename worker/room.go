@@ -73,13 +73,24 @@ const (
 	roomFetch  = 5 * time.Second        // how long its offer, which went back, may take to come again
 )
 
-// costOf is how many slots the task of an offer takes.
-func costOf(o *events.Offer) int {
+// costOf is how many slots the task of an offer takes. That of a timer does not say; if the task cannot be read
+// it counts as small, and its claim fails at the same.
+func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 		return e.Spec.Cost()
 	case task.Queued:
 		return e.Spec.Cost()
+	case task.Due:
+		if w.cfg.Slots == 1 {
+			return 1 // there is nothing to make room in
+		}
+		if t, err := w.protocol.Recorder.Load(ctx, o.Fact.Task); err == nil {
+			o.Read = &t
+			if t.Awaits(e) {
+				return t.Spec.Cost()
+			}
+		}
 	}
 	return 1
 }
@@ -153,7 +164,7 @@ func (w *Worker) holdFor(pulling context.Context, offer *events.Offer, d time.Du
 		return false
 	}
 	if err := offer.Extend(pulling); err != nil {
-		w.log.Warn().Err(err).Msg("an offer that waits for room was lost; it comes again")
+		w.log.Warn("an offer that waits for room was lost; it comes again", "error", err)
 		return false
 	}
 	return true
@@ -188,7 +199,7 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 	defer cancel()
 	offers, err := w.store.Offers(ctx, []string{routeOf(offer).Queue()})
 	if err != nil {
-		w.log.Warn().Err(err).Msg("there is room for a large task, and its route cannot be had")
+		w.log.Warn("there is room for a large task, and its route cannot be had", "error", err)
 		return nil
 	}
 	defer offers.Close()
@@ -204,6 +215,8 @@ func routeOf(o *events.Offer) task.Route {
 	case task.Submitted:
 		return e.Route
 	case task.Queued:
+		return e.Route
+	case task.Due:
 		return e.Route
 	}
 	return ""

@@ -62,11 +62,17 @@ func (p *presence) serve(ctx context.Context, names []string) {
 		if p.routes.vain++; p.routes.soon() < proveAgain {
 			return
 		}
-		p.w.log.Warn().Err(err).Msg("not all selectors that choose this node can be served; trying again")
+		p.w.log.Warn("not all selectors that choose this node can be served; trying again", "error", err)
 		return
 	}
-	p.w.log.Info().Int("routes", len(names)).Msg("serving the selectors that choose this node")
+	p.w.log.Info("serving the selectors that choose this node", "routes", len(names))
 	p.routes.names, p.routes.vain = names, 0
+}
+
+// chosenBy are the labels of a node since a fact of it.
+type chosenBy struct {
+	labels map[string]string
+	at     uint64
 }
 
 // choose has the node pull from exactly those routes of selectors that it matches. The
@@ -77,13 +83,13 @@ func (p *presence) choose(ctx context.Context) {
 		return
 	}
 	labels := p.node.Selectable()
-	w.labels.Store(&labels)
+	w.labels.Store(&chosenBy{labels, p.node.Head})
 	r.stale = false
 	declared, err := w.store.Declared(ctx)
 	if err != nil {
 		r.stale = true
 		r.vain++
-		w.log.Warn().Err(err).Msg("it cannot be seen which selectors choose this node; trying again")
+		w.log.Warn("it cannot be seen which selectors choose this node; trying again", "error", err)
 		return
 	}
 	p.serve(ctx, matching(&p.node, append(declared, r.heard...)))

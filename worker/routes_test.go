@@ -106,7 +106,7 @@ func TestClaimChecksLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := map[string]string{}
-		p := worker.Protocol{Recorder: w.rec, Node: "a", Session: "s", Labels: func() map[string]string { return labels }}
+		p := worker.Protocol{Recorder: w.rec, Node: "a", Session: "s", Labels: func() (map[string]string, uint64) { return labels, 0 }}
 		offer, err := offers.Next(w.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ func TestProcessesEndBeforeSomebodyElseBegins(t *testing.T) {
 				inBubble(t, func(w *world) {
 					s := stubborn{make(chan time.Time, 1)}
 					k := w.start(worker.Config{Commands: s, Beat: 3 * time.Second, NodeTTL: ttl}, nil)
-					id := w.submit(task.Spec{Run: &task.Run{Shell: "x"}, Timeout: task.Timeout{Stop: task.Duration(time.Hour)}})
+					id := w.submit(task.Spec{Run: &task.Run{Shell: "x"}, Timeout: task.Timeout{Stop: task.Duration(5 * time.Minute)}})
 					pass(time.Minute + phase)
 					k.mu.Lock()
 					cut := time.Now()

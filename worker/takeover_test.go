@@ -130,9 +130,10 @@ func TestTakeoverInTime(t *testing.T) {
 					t.Errorf("phase %v, early %v: it started on %s %v later than it should, %v after the last heartbeat", phase, early, got.Node, late, got.StartedAt.Sub(last))
 				}
 				// The heartbeat ends before the lease here, and is what the takeover is founded on.
-				o := k.facts(k.id)[1].Fact.Event.(task.AttemptStarted).TookOver
-				if o == nil || o.Ground != task.GroundSilence || !o.Heard.Equal(last) || o.Judged.Sub(last) < ttl || o.Lease.Std() != ackWait {
-					t.Errorf("it says %+v; the last heartbeat was at %v", o, last)
+				f := k.facts(k.id)[1].Fact
+				o, from := f.Event.(task.AttemptStarted).TookOver, f.By.Lease
+				if o == nil || o.Ground != task.GroundSilence || !o.Heard.Equal(last) || from.At.Sub(last) < ttl || from.Lasts.Std() != ackWait {
+					t.Errorf("it says %+v by %+v; the last heartbeat was at %v", o, from, last)
 				}
 			})
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
@@ -33,8 +33,8 @@ type Worker struct {
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room
-	labels   atomic.Pointer[map[string]string] // by which tasks choose the node, as the log last said
-	log      zerolog.Logger
+	labels   atomic.Pointer[chosenBy] // by which tasks choose the node, as the log last said
+	log      *slog.Logger
 
 	parting    parting         // set by Run
 	lasting    context.Context // set by Run; that of attempts and their reports, which end by themselves
@@ -62,8 +62,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 	}
 	w.protocol.Chance = rand.Float64
 	w.store = countedBeats{store, &w.counts}
-	w.protocol.Labels = func() map[string]string { return *w.labels.Load() }
-	w.labels.Store(&map[string]string{})
+	w.protocol.Labels = func() (map[string]string, uint64) { by := w.labels.Load(); return by.labels, by.at }
+	w.labels.Store(&chosenBy{})
 	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
 	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: store.Ran, Remember: store.SaveRan}
@@ -108,7 +108,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := p.register(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	w.log.Info().Str("node", string(w.cfg.Node)).Strs("queues", w.cfg.Queues).Int("slots", w.cfg.Slots).Msg("worker started")
+	w.log.Info("worker started", "node", string(w.cfg.Node), "queues", w.cfg.Queues, "slots", w.cfg.Slots)
 
 	// Three lives: pulling ends first, then the attempts with what they say, then what serves them.
 	pulling, stopPulling := context.WithCancel(ctx)
@@ -180,13 +180,13 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 				_ = offer.Return() // else it comes again when its lease has run out
 			}
 		case err == nil:
-			if cost := costOf(offer); cost > 1 && cost <= w.cfg.Slots {
+			if cost := w.costOf(attempts, offer); cost > 1 && cost <= w.cfg.Slots {
 				w.serveLarge(pulling, attempts, offer, cost)
 			} else {
 				w.serve(attempts, offer)
 			}
 		case open.Err() == nil:
-			w.log.Error().Err(err).Msg("no offers can be had; trying again")
+			w.log.Error("no offers can be had; trying again", "error", err)
 			sleep(open, time.Second)
 		}
 	}
@@ -201,7 +201,7 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	a := &Attempt{worker: w}
 	mine, err := w.protocol.Claim(ctx, offer, &a.Task)
 	if err != nil {
-		w.log.Warn().Err(err).Msg("offer not claimed; it comes again when its lease has run out")
+		w.log.Warn("offer not claimed; it comes again when its lease has run out", "error", err)
 		return
 	}
 	if !mine {
@@ -323,7 +323,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			a.tellReported()
 			return
 		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
-			w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Uint64("epoch", a.Task.Epoch).Msg("result came too late; it is kept as evidence")
+			w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(a.Task.ID), "epoch", a.Task.Epoch)
 			a.tellReported()
 			return
 		case errors.Is(err, events.ErrTooLarge):
@@ -331,10 +331,10 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			continue
 		}
 		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
-			w.log.Error().Err(err).Str("task", string(a.Task.ID)).Msg("result could not be recorded; whoever takes over runs the task again")
+			w.log.Error("result could not be recorded; whoever takes over runs the task again", "error", err, "task", string(a.Task.ID))
 			return
 		}
-		w.log.Warn().Err(err).Str("task", string(a.Task.ID)).Msg("result not recorded yet; trying again")
+		w.log.Warn("result not recorded yet; trying again", "error", err, "task", string(a.Task.ID))
 		sleep(ctx, pause)
 	}
 }
@@ -407,7 +407,7 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 		why = ErrHurry
 	}
 	if n := w.leases.ending(); n > 0 {
-		w.log.Warn().Int("tasks", n).Stringer("grace", w.cfg.Grace).Msg("grace is over: giving running tasks back")
+		w.log.Warn("grace is over: giving running tasks back", "tasks", n, "grace", w.cfg.Grace.String())
 	}
 	w.stopAll(why, stop)
 	select {
@@ -419,7 +419,7 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 	select {
 	case <-ended:
 	case <-time.After(hurry):
-		w.log.Warn().Int("tasks", len(w.leases.all())).Msg("leaving behind what has not ended; it starts elsewhere when its lease has run out")
+		w.log.Warn("leaving behind what has not ended; it starts elsewhere when its lease has run out", "tasks", len(w.leases.all()))
 	}
 }
 

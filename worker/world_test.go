@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/node"
 	"millrace/task"
+	"millrace/verify"
 	"millrace/worker"
 )
 
@@ -24,7 +27,12 @@ func inBubble(t *testing.T, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := events.NewMemory(time.Now, ackWait)
-		play(&world{t, log, &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}})
+		w := &world{t, log, &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}}
+		play(w)
+		for _, f := range verify.Decided(log.All()) {
+			t.Errorf("%s", f.What)
+		}
+		logtest.Alter(t, log.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
 	})
 }
 
@@ -166,4 +174,9 @@ func event[E any](w *world, records []events.Record) E {
 		w.Fatalf("there are %d events %T, want 1", len(found), *new(E))
 	}
 	return found[0]
+}
+
+// silent is the command that a session has vanished, as if somebody had looked for its heartbeat.
+func silent(session string) node.Command {
+	return node.Judged{Command: node.Vanish{Session: session, Reason: node.RanOut}, By: task.By{Lease: &task.LeaseBy{Beat: time.Now(), RanOut: true}}}
 }

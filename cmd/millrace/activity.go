@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -14,11 +16,16 @@ import (
 
 // processLogger is for processes that stay: they tell what an operator should
 // know on stderr, as text to a terminal and as JSON to anything else.
-func (a *app) processLogger() zerolog.Logger {
+func (a *app) processLogger() *slog.Logger {
 	if !colourful(a.errs) {
-		return zerolog.New(a.errs).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+		return logger(a.errs, zerolog.InfoLevel)
 	}
-	return zerolog.New(zerolog.ConsoleWriter{Out: a.errs, TimeFormat: time.TimeOnly}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	return logger(zerolog.ConsoleWriter{Out: a.errs, TimeFormat: time.TimeOnly}, zerolog.InfoLevel)
+}
+
+// logger writes what is at least of a level. No package but this one knows which library writes it.
+func logger(w io.Writer, level zerolog.Level) *slog.Logger {
+	return slog.New(zerolog.NewSlogHandler(zerolog.New(w).Level(level).With().Timestamp().Logger()))
 }
 
 // activityEvery is how often the counts are looked at.

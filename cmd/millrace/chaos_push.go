@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,7 +34,7 @@ func (a *app) chaosPushCommand() *cobra.Command {
 				if err == nil {
 					err = leave(chaos.PushedFile(folder), string(pushed.Digest))
 				}
-				log.Info().Err(err).Str("folder", folder).Int64("sent", pushed.Sent).Msg("push")
+				log.Info("push", "error", fmt.Sprint(err), "folder", folder, "sent", pushed.Sent)
 				if pause(ctx, chaosPushPause); ctx.Err() != nil {
 					return nil
 				}

@@ -28,10 +28,10 @@ func (p *parts) keepTime(store *jet.Store) {
 	p.start(func(ctx context.Context) error {
 		p.clock.Follow(ctx, askTime, store.Time, func(ahead time.Duration) {
 			if ahead == 0 {
-				p.log.Info().Msg("this machine's clock agrees with that of the NATS server again")
+				p.log.Info("this machine's clock agrees with that of the NATS server again")
 				return
 			}
-			p.log.Warn().Stringer("ahead", ahead.Round(time.Millisecond)).Msg("this machine's clock is not that of the NATS server: times are taken from the server; set the clock")
+			p.log.Warn("this machine's clock is not that of the NATS server: times are taken from the server; set the clock", "ahead", ahead.Round(time.Millisecond).String())
 		})
 		return nil
 	})

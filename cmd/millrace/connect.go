@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -225,9 +226,8 @@ func (a *app) asking(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // logger tells a person about the connection; it is silent as long as all is well.
-func (a *app) logger() zerolog.Logger {
-	return zerolog.New(zerolog.ConsoleWriter{Out: a.errs, NoColor: !colourful(a.errs), TimeFormat: time.TimeOnly}).
-		Level(zerolog.WarnLevel).With().Timestamp().Logger()
+func (a *app) logger() *slog.Logger {
+	return logger(zerolog.ConsoleWriter{Out: a.errs, NoColor: !colourful(a.errs), TimeFormat: time.TimeOnly}, zerolog.WarnLevel)
 }
 
 func connectionPage(flags *pflag.FlagSet) string {

@@ -84,20 +84,26 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 	if !p.ready() {
 		return p.wait()
 	}
-	remove, err := e.publish(server)
+	forget, err := local.Announce(server.URL(), role, e.data)
+	if err != nil {
+		log.Warn("other commands do not find this server by themselves; use --server", "error", err)
+	} else {
+		defer forget()
+	}
+	context := ""
+	if ready == nil { // else it lives too briefly for that
+		var takeBack func()
+		context, takeBack = lendContext(server, role)
+		defer takeBack()
+	}
+	remove, err := e.publish(server) // at last, for this is what others wait for
 	if err != nil {
 		return err
 	}
 	defer remove()
-	forget, err := local.Announce(server.URL(), role, e.data)
-	if err != nil {
-		log.Warn().Err(err).Msg("other commands do not find this server by themselves; use --server")
-	} else {
-		defer forget()
-	}
 	a.sayReady(server, e.data, w)
-	if ready == nil { // else it lives too briefly for that
-		defer a.lendContext(server, role)()
+	if ready == nil {
+		fmt.Fprintln(a.errs, context)
 	} else {
 		ready(server)
 	}
@@ -133,15 +139,13 @@ func (a *app) sayReady(server *embed.Server, data string, w *workerConfig) {
 	}
 }
 
-// lendContext leaves a context with which the nats command line reaches the server, and says so;
-// takeBack removes it.
-func (a *app) lendContext(server *embed.Server, role string) (takeBack func()) {
+// lendContext leaves a context with which the nats command line reaches the server, and returns what to say of
+// that; takeBack removes it.
+func lendContext(server *embed.Server, role string) (says string, takeBack func()) {
 	name := "millrace-" + role
 	takeBack, err := server.LendContext(name)
 	if err != nil {
-		a.note("the nats command line has to be told: NATS_URL is what DIR/nats.url says (%v)", err)
-		return func() {}
+		return fmt.Sprintf("millrace: the nats command line has to be told: NATS_URL is what DIR/nats.url says (%v)", err), func() {}
 	}
-	fmt.Fprintf(a.errs, "The nats command line gets there by `nats --context %s`.\n", name)
-	return takeBack
+	return fmt.Sprintf("The nats command line gets there by `nats --context %s`.", name), takeBack
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
 	"millrace/task"
@@ -182,19 +184,20 @@ func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reas
 			return err
 		}
 	}
-	for _, seq := range what.messages {
-		asking, cancel := a.asking(ctx)
-		r, err := a.eventAt(asking, c, seq)
-		switch {
-		case err != nil:
-		case r.Unreadable() == "":
-			err = fmt.Errorf("message %d: %w", seq, client.ErrReadable)
-		case !dry:
-			err = c.DismissMessage(asking, seq, reason)
+	for seqs := range slices.Chunk(what.messages, dismissedAtOnce) {
+		letters, faults := make([]removed, len(seqs)), make([]error, len(seqs))
+		var g errgroup.Group
+		for i, seq := range seqs {
+			g.Go(func() error {
+				letters[i], faults[i] = a.dismissMessage(ctx, c, seq, reason, dry)
+				return nil
+			})
 		}
-		cancel()
-		if err := tell(strconv.FormatUint(seq, 10), removed{Seq: seq, Reason: r.Unreadable()}, err); err != nil {
-			return err
+		_ = g.Wait() // nothing fails but letters
+		for i, seq := range seqs {
+			if err := tell(strconv.FormatUint(seq, 10), letters[i], faults[i]); err != nil {
+				return err
+			}
 		}
 	}
 	if asJSON {
@@ -204,6 +207,24 @@ func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reas
 		return nil
 	}
 	return allFaults(errs)
+}
+
+// dismissedAtOnce is how many messages are dismissed at once: each waits for the server thrice.
+const dismissedAtOnce = 16
+
+// dismissMessage takes a message that nobody can read off the list, or says whether that could be done.
+func (a *app) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	r, err := a.eventAt(asking, c, seq)
+	switch {
+	case err != nil:
+	case r.Unreadable() == "":
+		err = fmt.Errorf("message %d: %w", seq, client.ErrReadable)
+	case !dry:
+		err = c.DismissMessage(asking, seq, reason)
+	}
+	return removed{Seq: seq, Reason: r.Unreadable()}, err
 }
 
 // letterFault explains why something cannot be dismissed; nil if that is not what is wrong.

@@ -36,7 +36,7 @@ type tailFlags struct {
 	last     uint64
 	follow   bool
 	noFollow bool
-	timers   bool
+	probes   bool
 }
 
 func (a *app) eventsTail() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) eventsTail() *cobra.Command {
 	fs.Lookup("tail").Hidden = true // what it is called where lines and records are printed
 	fs.BoolVarP(&f.follow, "follow", "f", true, "go on until Ctrl-C with those to come")
 	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at what is the end of the log now")
-	fs.BoolVar(&f.timers, "timers", false, "also the messages that are timers")
+	fs.BoolVar(&f.probes, "probes", false, "also the messages by which processes see that the log takes them")
 	f.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.noFollow && f.follow && c.Flags().Changed("follow") {
@@ -110,7 +110,7 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	}
 	return func(r *events.Record) bool {
 		switch {
-		case !r.IsFact() && !f.timers:
+		case !r.IsFact() && !f.probes:
 			return false
 		case about != "" && r.Fact.Task != about:
 			return false

@@ -129,6 +129,10 @@ func faultOf(err error) *fault {
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
 	case errors.Is(err, jet.ErrNoBundle), errors.Is(err, tree.ErrNoVersion):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
+	case errors.Is(err, jet.ErrChanged):
+		return &fault{code: exitRefused, err: err, hint: hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
+	case errors.Is(err, task.ErrLongDefinition):
+		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrSweeping):
 		return &fault{code: exitRefused, err: err}
 	case errors.Is(err, jet.ErrNoSchedule):

@@ -22,6 +22,8 @@ func TestFaultOf(t *testing.T) {
 		"any":             {errors.New("odd"), exitError},
 		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), exitNotFound},
 		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), exitNotFound},
+		"changed":         {fmt.Errorf("store job x: %w", jet.ErrChanged), exitRefused},
+		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), exitUsage},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), exitRefused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), exitRefused},
 		"locked":          {fmt.Errorf("%w: dir", embed.ErrLocked), exitRefused},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 )
@@ -58,10 +59,8 @@ func factType(r *events.Record) string {
 	switch {
 	case r.Err != nil:
 		return "unreadable"
-	case r.Kind == events.KindProbe:
-		return "probe"
 	case !r.IsFact():
-		return "timer"
+		return "probe"
 	}
 	return string(r.Fact.Type)
 }
@@ -117,6 +116,8 @@ func factDetails(r *events.Record) string {
 		return words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), by("start by", e.StartBy))
 	case task.Queued:
 		return words(e.Reason, due(e.Due))
+	case task.Due:
+		return words("its timer has fired", due(e.Due))
 	case task.AttemptStarted:
 		if e.TookOver != nil {
 			return fmt.Sprintf("took over from epoch %d: %s", e.TookOver.Epoch, e.TookOver.Reason)
@@ -187,6 +188,12 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
+	case task.BundleNamed:
+		return fmt.Sprintf("revision %d, %s", e.Revision, bundleDigest(e.Text))
+	case task.BundleRemoved:
+		return fmt.Sprintf("revision %d", e.Revision)
+	case task.CopiesRestored:
+		return restoredText(e)
 	case task.JobApplied:
 		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
 	case task.JobRemoved:
@@ -368,3 +375,24 @@ func words(parts ...string) string {
 
 // actor is who wrote a fact, where the fact says it.
 func actor(r *events.Record) string { return r.Fact.Actor }
+
+// restoredText names the copies that were set back.
+func restoredText(e task.CopiesRestored) string {
+	var all []string
+	for _, c := range e.Copies {
+		all = append(all, c.Of+" "+c.Name)
+	}
+	if e.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", e.More))
+	}
+	return "changed by hand, and set back: " + strings.Join(all, ", ")
+}
+
+// bundleDigest is the version to which a name points.
+func bundleDigest(text json.RawMessage) string {
+	var n jet.NamedVersion
+	if json.Unmarshal(text, &n) != nil {
+		return "which cannot be read"
+	}
+	return "version " + n.Digest.Short()
+}

@@ -278,7 +278,7 @@ func (a *app) filesRemove() *cobra.Command {
 		RunE: a.online(func(ctx context.Context, cl *client.Client, args []string) error {
 			for _, name := range args {
 				asking, cancel := a.asking(ctx)
-				err := cl.Store().RemoveBundle(asking, name)
+				err := cl.RemoveBundle(asking, name)
 				cancel()
 				if err != nil {
 					return err

@@ -15,12 +15,13 @@ import (
 // lookedFor is how many tasks, or nodes, of one submission are looked for.
 const lookedFor = 20
 
-// foresee says of what was submitted which of the nodes and tasks that it names are not there. It is accepted
-// nevertheless: a node may come later, and so may a task whose id was chosen. What
-// cannot be found out is not said.
+// foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
+// that it names are not there. It is accepted nevertheless: a worker may come later, and so may a task
+// whose id was chosen. What cannot be found out is not said.
 func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission) {
 	asking, cancel := a.asking(ctx)
 	defer cancel()
+	a.foreseeQueue(asking, c, s.Queue)
 	a.foreseeNodes(asking, c, s)
 	if s.Needs == nil {
 		return
@@ -46,6 +47,27 @@ func missingTasks(ctx context.Context, c *client.Client, needs *task.Needs) (mis
 		}
 	}
 	return missing, nil
+}
+
+// foreseeQueue is foresee for a queue; "" names none.
+func (a *app) foreseeQueue(ctx context.Context, c *client.Client, name string) {
+	if name == "" {
+		return
+	}
+	q, err := c.OneQueue(ctx, name, false)
+	if errors.Is(err, client.ErrNoQueue) || err == nil && len(q.Nodes) == 0 {
+		a.note("no worker takes work from queue %s%s; its tasks wait until one does", name, didYouMean(near.Word(name, servedQueues(ctx, c))))
+	}
+}
+
+// servedQueues are the queues that nodes serve, as far as a server tells them.
+func servedQueues(ctx context.Context, c *client.Client) []string {
+	page, _ := c.Nodes(ctx, client.NodeListRequest{})
+	var names []string
+	for i := range page.Nodes {
+		names = append(names, page.Nodes[i].Queues...)
+	}
+	return names
 }
 
 // foreseeNodes is foresee for nodes.

@@ -27,7 +27,7 @@ func (a *app) jobCommand() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -145,14 +145,16 @@ func jobTable(rows []client.JobRow, now time.Time) table {
 
 func (a *app) jobShow() *cobra.Command {
 	var o output
+	var revision uint64
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
 		Short: "Print a job, in the form that apply reads, and who changed it last",
 		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
+	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
 	o.flags(c, "yaml", "json")
 	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		j, err := cl.Job(ctx, args[0])
+		j, err := cl.JobAt(ctx, args[0], revision)
 		if err != nil {
 			return err
 		}
@@ -177,6 +179,37 @@ func (a *app) jobShow() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
+	})
+	return c
+}
+
+func (a *app) jobHistory() *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "history NAME", Aliases: []string{"log"},
+		Short: "List the changes of a job: when, by whom, and what to show them by",
+		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+	}
+	o.flags(c)
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		changes, err := cl.JobFacts(ctx, args[0])
+		switch {
+		case err != nil:
+			return err
+		case len(changes) == 0:
+			return &jet.Absent{Kind: jet.ErrNoJob, Name: args[0]}
+		case o.json():
+			return a.writeJSON(showFacts(changes))
+		}
+		t := table{header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, foot: []string{plural(len(changes), "change")}}
+		for i := range changes {
+			r, revision := &changes[i], ""
+			if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
+				revision = fmt.Sprint(is.Revision)
+			}
+			t.add(plain(revision), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)))
+		}
+		return a.print(t)
 	})
 	return c
 }

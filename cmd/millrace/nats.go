@@ -22,42 +22,57 @@ func (a *app) natsCommand() *cobra.Command {
 
 func (a *app) natsPermissionsCommand() *cobra.Command {
 	var roles, nodes []string
-	var account, user string
+	realm := jet.Realm{Name: jet.DefaultRealm}
+	var user string
 	var sharedInbox bool
 	var o output
 	c := &cobra.Command{
 		Use:     "permissions",
 		Aliases: []string{"perms"},
 		Short:   "Print the users that a NATS server needs, with their permissions",
-		Long: `Prints a block for the configuration of a NATS server: an account with one user for
-each role, and one for each node. Each permission has its reason beside it. No command
-and no process needs more than its role has.
+		Long: `Prints accounts for the block "accounts" in the configuration of a NATS server: one with the
+streams for servers, and one for each other role, which has from the first what it needs.
+Each has one user, and that of workers one for each node. Each permission has its reason
+beside it. No command and no process needs more than its role has. "-o table" says of each
+subject who may publish there.
 
-  server  a "millrace server"
-  worker  the worker of one node; --node names it
-  client  the command line, and programs that use millrace/client
-  asks    a program that only asks the service, which grants it everything
+  server     a "millrace server"
+  worker     the worker of one node; --node names it
+  submitter  a program that has the service make tasks, under its own name
+  viewer     whoever looks at everything and changes nothing
+  operator   the command line, and programs that use millrace/client
 
-The passwords come from the environment of the NATS server: the user "client" has the
-one in $CLIENT_PASSWORD. Each user has inboxes of its own, so that no other reads what it
-is answered; say so where it connects: --inbox-prefix _INBOX_client, $NATS_INBOX_PREFIX,
+The passwords come from the environment of the NATS server: the user "operator" has the
+one in $OPERATOR_PASSWORD. Each user has inboxes of its own, so that no other reads what it
+is answered; say so where it connects: --inbox-prefix _INBOX_operator, $NATS_INBOX_PREFIX,
 or inbox_prefix in a context. "docs/operations.md" says who is trusted with what.`,
 		Example: `  millrace nats permissions --node crawler-7
   millrace nats permissions --role worker --node crawler-7,crawler-8
-  millrace nats permissions --role client --user alice -o json`,
+  millrace nats permissions --account CRAWL --store 50GB --node crawler-7
+  millrace nats permissions -o table
+  millrace nats permissions --role submitter --user-name shop -o json`,
 		Args: takes(0, 0, ""),
 	}
 	fs := c.Flags()
-	fs.StringSliceVar(&roles, "role", nil, "`roles` to print: server, worker, client, asks (default: all; worker only with --node)")
+	fs.StringSliceVar(&roles, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
 	fs.StringSliceVar(&nodes, "node", nil, "`names` of the nodes whose workers get a user each")
-	fs.StringVar(&account, "account", "MILLRACE", "`name` of the account")
+	fs.StringVar(&realm.Name, "account", jet.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
+	fs.StringVar(&realm.Store, "store", "", "`size` of all that the account stores, as 50GB (default: what the NATS server has)")
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
+	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, and whoever has the password of a worker or an operator can erase the log")
 	fs.BoolVar(&sharedInbox, "shared-inbox", false, "let all users have their answers in _INBOX, where each can read those of the others")
-	o.flags(c, "conf", "json")
+	o.flags(c, "conf", "table", "json")
 	c.RunE = func(*cobra.Command, []string) error {
+		if o.form.value == "table" {
+			_, err := fmt.Fprint(a.out, jet.Writers())
+			return err
+		}
 		users, err := usersFor(roles, nodes)
 		if err != nil {
 			return misuseOf(err)
+		}
+		for i := range users {
+			users[i].Name = realm.UserName(users[i].Name)
 		}
 		if user != "" {
 			if len(users) != 1 {
@@ -70,12 +85,17 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 				users[i].Inbox = "_INBOX"
 			}
 		}
-		block, err := jet.AccountsConfig(jet.Account{Name: account, Users: users})
+		realm.Users = users
+		if o.json() {
+			accounts, err := realm.Accounts()
+			if err != nil {
+				return misuseOf(err)
+			}
+			return a.writeJSON(accounts)
+		}
+		block, err := jet.RealmConfig(realm)
 		if err != nil {
 			return misuseOf(err)
-		}
-		if o.json() {
-			return a.writeJSON(map[string]any{"account": account, "users": users})
 		}
 		_, err = fmt.Fprint(a.out, block)
 		return err

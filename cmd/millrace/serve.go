@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/logclock"
@@ -39,7 +39,7 @@ type dial func(name string) (*nats.Conn, error)
 type parts struct {
 	dial     dial
 	settings Settings
-	log      zerolog.Logger
+	log      *slog.Logger
 
 	hurry    *hurry
 	clock    *logclock.Clock // of the process; all its stores share it
@@ -54,7 +54,7 @@ type parts struct {
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 
-func (a *app) newParts(ctx context.Context, d dial, s Settings, log zerolog.Logger) *parts {
+func (a *app) newParts(ctx context.Context, d dial, s Settings, log *slog.Logger) *parts {
 	forgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
@@ -81,7 +81,7 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 // patience is how a process waits for a cluster when it starts.
 func (p *parts) patience() jet.Patience {
 	return jet.Patience{For: formingPatience, Say: func(waiting error) {
-		p.log.Warn().Err(waiting).Stringer("for", formingPatience).Msg("waiting for the NATS cluster; the work begins when it has a leader")
+		p.log.Warn("waiting for the NATS cluster; the work begins when it has a leader", "error", waiting, "for", formingPatience.String())
 	}}
 }
 
@@ -105,7 +105,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil, err
 	}
 	for _, difference := range deciding.Differences(p.settings.Layout()) {
-		p.log.Warn().Msg(difference)
+		p.log.Warn(difference)
 	}
 	if err := deciding.BoundSelectors(p.ctx, p.settings.MaxSelectors); err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keepTime(deciding)
 	p.watchLog(deciding)
 	if err := p.size(deciding); err != nil {
-		p.log.Warn().Err(err).Msg("the streams keep the sizes that they have")
+		p.log.Warn("the streams keep the sizes that they have", "error", err)
 	}
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
-	projector := &projections.Projector{Log: reading, Store: view, Logger: slog.New(zerolog.NewSlogHandler(p.log))}
+	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
 	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Jobs: deciding, Deliveries: deciding, Schedules: scheduled{deciding, client.New(deciding, "scheduler").DeskStore()}, Selectors: deciding,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Schedules: scheduled{deciding, client.New(deciding, events.PartScheduler).DeskStore()}, Selectors: deciding,
 		Lanes: deciding, Idle: p.settings.LaneIdle,
 		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
@@ -133,16 +133,24 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.figures.watchScheduler(decider)
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
-			p.log.Error().Str("stream", name).Msg("a stream was deleted and is made again; what it held is lost")
+			p.log.Error("a stream was deleted and is made again; what it held is lost", "stream", name)
 		}, func(err error) {
-			p.log.Warn().Err(err).Msg("a stream that was deleted could not be made again; trying again")
+			p.log.Warn("a stream that was deleted could not be made again; trying again", "error", err)
+		})
+		return nil
+	})
+	p.start(func(ctx context.Context) error {
+		deciding.KeepCopies(ctx, p.settings.Sweep, func(e task.CopiesRestored) {
+			p.log.Warn("copies of definitions were " + restoredText(e) + "; docs/nats-cli.md shows how definitions are changed")
+		}, func(err error) {
+			p.log.Warn("the copies of definitions cannot be compared with the log; trying again", "error", err)
 		})
 		return nil
 	})
 	p.start(projector.Run)
 	p.start(func(ctx context.Context) error {
 		if err := view.Index(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn().Err(err).Msg("searching for a text passes over all tasks until the next start")
+			p.log.Warn("searching for a text passes over all tasks until the next start", "error", err)
 		}
 		return nil
 	})

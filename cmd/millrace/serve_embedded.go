@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"millrace/client"
@@ -69,7 +69,7 @@ func defaultData() string {
 
 // start starts the server and says in DIR/nats.url where it is reached only
 // when publish is called, that is, when everything behind it is ready.
-func (e *embedded) start(s Settings, log zerolog.Logger) (*embed.Server, error) {
+func (e *embedded) start(s Settings, log *slog.Logger) (*embed.Server, error) {
 	if e.data == "" {
 		e.data = defaultData()
 	}
@@ -90,7 +90,7 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*embed.Server, error) 
 	server, err := embed.Start(cfg)
 	// Where workers of other machines know the address, another one would be that of nobody.
 	if errors.Is(err, embed.ErrPort) && e.another && !e.set.Changed("port") {
-		log.Warn().Int("port", e.port).Msg("the usual port is taken; using a free one")
+		log.Warn("the usual port is taken; using a free one", "port", e.port)
 		cfg.Port = 0
 		server, err = embed.Start(cfg)
 	}
@@ -110,7 +110,7 @@ func (e *embedded) start(s Settings, log zerolog.Logger) (*embed.Server, error) 
 	}
 	if err == nil {
 		if e.insecure && e.tlsCert == "" && server.Exposed() {
-			log.Warn().Str("address", server.Address()).Msg("this server listens beyond this machine without TLS: whoever sees the packets reads passwords and all data")
+			log.Warn("this server listens beyond this machine without TLS: whoever sees the packets reads passwords and all data", "address", server.Address())
 		}
 		_ = os.Remove(e.urlFile()) // of a process that was killed; it is written anew when all is ready
 	}
@@ -145,6 +145,6 @@ func (e *embedded) publish(server *embed.Server) (remove func(), err error) {
 }
 
 // dialEmbedded connects within the process.
-func dialEmbedded(server *embed.Server, log zerolog.Logger) dial {
+func dialEmbedded(server *embed.Server, log *slog.Logger) dial {
 	return func(name string) (*nats.Conn, error) { return server.Connect(jet.Resilient(name, log)...) }
 }

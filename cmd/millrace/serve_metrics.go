@@ -62,13 +62,13 @@ func (p *parts) serveFigures() {
 		}
 	}})
 	p.start(f.monitor.Run)
-	say := p.log.Info()
+	say := p.log.Info
 	message := "metrics are served, without asking who reads them"
 	if f.monitor.Exposed() {
-		say = p.log.Warn()
+		say = p.log.Warn
 		message = "metrics are served beyond this machine, without asking who reads them: names of queues and nodes are among them; let a firewall or proxy decide who may"
 	}
-	say.Str("url", f.monitor.URL()).Msg(message)
+	say(message, "url", f.monitor.URL())
 }
 
 func (f *figures) connected(name string, store *jet.Store) {

@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
-	"millrace/scheduler"
 	"millrace/task"
 )
 
@@ -100,7 +99,7 @@ func livingNodes(ctx context.Context, c *client.Client, also []node.ID) ([]node.
 
 // around reads the surroundings of a task off the nodes.
 func around(t *task.Task, nodes []node.Node, said task.Queue, now time.Time) task.Surroundings {
-	w := scheduler.NewWorld(nodes, now)
+	w := node.NewWorld(nodes, 0, now)
 	w.Tell(said)
 	s := w.Around(t)
 	if _, own := t.Route.Node(); own || s.Serving > 0 {

@@ -55,7 +55,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use: "verify", Aliases: []string{"check"},
 		Short: "Hold the log against the promises of Millrace",
 		Long: `Reads the log, a range of it, or an export ("millrace events export"), and checks
-the promises I-1 to I-10. docs/verify.md says what each of them means for a log.
+the promises I-1 to I-11. docs/verify.md says what each of them means for a log.
 It changes nothing. The first line is one for a monitoring system, and so is the
 exit code:
 
@@ -86,7 +86,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	fs.BoolVar(&f.settled, "settled", false, "all has come to rest: a task without an end is a broken promise")
 	fs.StringVar(&f.acknowledged, "acknowledged", "", "`file` of task ids, one in a line, that must be in the log")
 	fs.StringVar(&f.now, "now", "", "judge deadlines at this `time`")
-	fs.StringSliceVar(&f.rules, "rule", nil, "only these `rules`, with commas: I-1 to I-10")
+	fs.StringSliceVar(&f.rules, "rule", nil, "only these `rules`, with commas: I-1 to I-11")
 	f.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, stop := context.WithCancel(c.Context())
@@ -150,7 +150,7 @@ func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
 // rules takes the bounds from the settings.
 func (s *Settings) rules(cfg *verify.Config) {
 	cfg.Settings = s.Task()
-	cfg.Margin = 2*s.Sweep + timerSlack + 3*time.Second // two sweeps, what they take, and clocks that differ
+	cfg.Margin = 2*s.Sweep + slack + 3*time.Second // two sweeps, what they take, and clocks that differ
 }
 
 func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
@@ -237,7 +237,7 @@ func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config,
 	return certify(v.Report(now)), nil
 }
 
-// compareRows gives the rows of the read model to a verifier. It returns why
+// compareRows gives the copies of definitions and the rows of the read model to a verifier. It returns why
 // that was not possible, if only the read model is the reason.
 func (a *app) compareRows(ctx context.Context, c *client.Client, f *verifyFlags, rules []verify.Rule, v *verify.Verifier) (string, error) {
 	alone := false // whether this rule was asked for by name
@@ -253,7 +253,15 @@ func (a *app) compareRows(ctx context.Context, c *client.Client, f *verifyFlags,
 		v.Nothing(verify.ReadModel, "it cannot be asked how it was at --to")
 		return "", nil
 	}
-	err := a.rows(ctx, c, v)
+	copies, err := c.Store().Copies(ctx)
+	if err != nil {
+		return "", err
+	}
+	for key, is := range copies {
+		v.Copy(key, is)
+	}
+	v.CopiesEnd()
+	err = a.rows(ctx, c, v)
 	switch {
 	case err == nil:
 		v.RowsEnd()

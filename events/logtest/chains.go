@@ -173,8 +173,7 @@ func large(s *suite) {
 	tooLarge.Params = bigJSON(events.MaxFact)
 	_, appendErr := s.log.Append(s.context(), s.fact(id, task.AttemptFinished{Result: bigJSON(events.MaxFact)}), seq)
 	_, placeErr := s.log.Place(s.context(), s.fact(id, task.Submitted{Work: tooLarge}))
-	armErr := s.log.Arm(s.context(), s.fact(id, task.Queued{Work: tooLarge, Due: now()}))
-	for name, err := range map[string]error{"Append": appendErr, "Place": placeErr, "Arm": armErr} {
+	for name, err := range map[string]error{"Append": appendErr, "Place": placeErr} {
 		if !errors.Is(err, events.ErrTooLarge) {
 			s.Errorf("%s of more than MaxFact: %v, want ErrTooLarge", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"millrace/events"
@@ -41,6 +42,18 @@ func (f *Faulty) Faults() int {
 func (f *Faulty) Append(ctx context.Context, fact *events.Fact, last uint64) (uint64, error) {
 	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
 		return f.Log.Append(ctx, fact, last)
+	})
+}
+
+// AppendAll implements [events.Appender].
+func (f *Faulty) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	all := make([]*events.Fact, len(facts))
+	for i, fact := range facts {
+		same := *fact
+		all[i] = &same // a write that is late writes what was given
+	}
+	return f.write(ctx, facts[0], func(ctx context.Context, _ *events.Fact) (uint64, error) {
+		return f.Log.AppendAll(ctx, all, slices.Clone(last))
 	})
 }
 
@@ -89,9 +102,9 @@ func (f *Faulty) Claimed(ctx context.Context, key string) (events.Record, bool, 
 }
 
 // Admitted implements [events.Keeper].
-func (f *Faulty) Admitted(ctx context.Context) (uint64, error) {
+func (f *Faulty) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
 	f.land()
-	return f.Log.Admitted(ctx)
+	return f.Log.Admitted(ctx, of)
 }
 
 // Task implements [events.Reader].

@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,17 +12,30 @@ import (
 )
 
 var keeperCases = []testCase{
-	{name: "admissions have one chain", body: admissions},
+	{name: "the admissions of a scope have a chain", body: admissions},
+	{name: "facts on several chains are appended all or none", body: allOrNone},
+	{name: "the end of a task is appended together with an admission", body: endWithAdmission},
+	{name: "of racing writers to several chains one wins on each", body: raceOfSeveral},
 	{name: "a key has a chain of its own", body: keyClaims},
 	{name: "a birth is taken under the last claim only", body: claimedBirths},
 	{name: "a claim and a birth exclude each other", body: claimRace},
 	{name: "a fact on a chain is taken under the last claim only", body: claimedChains},
 }
 
-func (s *suite) granted(id task.ID) *events.Fact {
+func (s *suite) granted(of task.Scope, id task.ID) *events.Fact {
 	f := s.fact("", nil)
-	f.Event, f.Type = task.Granted{Grants: []task.Grant{{Task: id}}}, events.LimitGranted
+	f.Scope, f.Event, f.Type = of, task.Granted{Grants: []task.Grant{{Task: id}}}, events.LimitGranted
 	return f
+}
+
+// admitted is where the chain of a scope ends.
+func (s *suite) admitted(of task.Scope) uint64 {
+	s.Helper()
+	last, err := s.log.Admitted(s.context(), of)
+	if err != nil {
+		s.Fatalf("Admitted of %s: %v", of, err)
+	}
+	return last
 }
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
@@ -31,28 +45,151 @@ func (s *suite) claim(key string, id task.ID) *events.Fact {
 }
 
 func admissions(s *suite) {
-	if last, err := s.log.Admitted(s.context()); err != nil || last != 0 {
-		s.Fatalf("Admitted of an empty log: %d, %v", last, err)
+	if last := s.admitted("job.a"); last != 0 {
+		s.Fatalf("Admitted of an empty log: %d", last)
 	}
-	a := s.append(s.granted(s.task()), 0)
-	if _, err := s.log.Append(s.context(), s.granted(s.task()), 0); !errors.Is(err, events.ErrConflict) {
+	a := s.append(s.granted("job.a", s.task()), 0)
+	if _, err := s.log.Append(s.context(), s.granted("job.a", s.task()), 0); !errors.Is(err, events.ErrConflict) {
 		s.Fatalf("a second first admission: %v, want ErrConflict", err)
 	}
-	f := s.granted(s.task())
+	f := s.granted("job.a", s.task())
 	b := s.append(f, a)
-	if last, err := s.log.Admitted(s.context()); err != nil || last != b {
-		s.Fatalf("Admitted: %d, %v, want %d", last, err, b)
+	other := s.append(s.granted("job.b", s.task()), 0)
+	if last := s.admitted("job.a"); last != b {
+		s.Fatalf("Admitted: %d, want %d", last, b)
 	}
-	feed, err := s.log.Follow(s.context(), b)
+	if last := s.admitted("job.b"); last != other {
+		s.Fatalf("Admitted of another scope: %d, want %d", last, other)
+	}
+	s.same(&s.from(b, 1)[0], events.KindLimit, b, f)
+}
+
+// from reads so many records from a sequence on.
+func (s *suite) from(seq uint64, n int) (records []events.Record) {
+	s.Helper()
+	feed, err := s.log.Follow(s.context(), seq)
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer feed.Close()
-	records, err := feed.Next(s.context())
+	for len(records) < n {
+		next, err := feed.Next(s.context())
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, r := range next {
+			r.Raw = bytes.Clone(r.Raw)
+			if r.Fact, err = events.Decode(r.Raw); err != nil {
+				s.Fatal(err)
+			}
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// The end of a task that a limit refuses is on its own chain, and is taken only if nobody has been admitted meanwhile.
+func endWithAdmission(s *suite) {
+	id := s.task()
+	end, granted := s.fact(id, task.GivenUp{Reason: task.ReasonLimit}), s.granted("job.a", s.task())
+	before := s.append(s.granted("job.a", s.task()), 0)
+	facts := []*events.Fact{end, granted}
+	for _, last := range [][]uint64{{0, 0}, {before, before}} {
+		if _, err := s.log.AppendAll(s.context(), facts, last); !errors.Is(err, events.ErrConflict) {
+			s.Fatalf("AppendAll at %v: %v, want ErrConflict", last, err)
+		}
+	}
+	first, err := s.log.AppendAll(s.context(), facts, []uint64{0, before})
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.same(&records[0], events.KindLimit, b, f)
+	records := s.from(first, 2)
+	s.same(&records[0], events.KindChain, first, end)
+	s.same(&records[1], events.KindLimit, first+1, granted)
+}
+
+func allOrNone(s *suite) {
+	scopes := []task.Scope{"job.a", "key.b", "queue.c"}
+	write := func(last ...uint64) (uint64, []*events.Fact, error) {
+		facts := make([]*events.Fact, len(last))
+		for i := range facts {
+			facts[i] = s.granted(scopes[i], s.task())
+		}
+		first, err := s.log.AppendAll(s.context(), facts, last)
+		return first, facts, err
+	}
+	before := s.append(s.granted("key.b", s.task()), 0)
+	for _, last := range [][]uint64{{0, 0, 0}, {0, before, 7}, {before, before, 0}} {
+		if _, _, err := write(last...); !errors.Is(err, events.ErrConflict) {
+			s.Fatalf("AppendAll at %v: %v, want ErrConflict", last, err)
+		}
+	}
+	for i, want := range []uint64{0, before, 0} {
+		if last := s.admitted(scopes[i]); last != want {
+			s.Fatalf("what was refused has left %s at %d, want %d", scopes[i], last, want)
+		}
+	}
+	first, facts, err := write(0, before, 0)
+	if err != nil || first <= before {
+		s.Fatalf("AppendAll: %d, %v", first, err)
+	}
+	records := s.from(first, 3)
+	for i := range facts {
+		s.same(&records[i], events.KindLimit, first+uint64(i), facts[i])
+	}
+	again, _, err := write(first, first+1, first+2)
+	if err != nil {
+		s.Fatalf("AppendAll at the heads: %v", err)
+	}
+	if next, _, err := write(again); err != nil || s.admitted("job.a") != next {
+		s.Fatalf("AppendAll of one fact: %d, %v", next, err)
+	}
+	if last := s.admitted("queue.c"); last != again+2 {
+		s.Fatalf("the third chain is at %d, want %d", last, again+2)
+	}
+}
+
+// raceOfSeveral: two who write to some chains at the same moment, and have one of those in common, exclude each other.
+func raceOfSeveral(s *suite) {
+	for round := range 30 {
+		name := func(i int) task.Scope { return task.Scope(fmt.Sprintf("job.race-%d-%d", round, i)) }
+		writers := [][]int{{0, 1}, {1, 2}, {1}, {3, 4}}
+		wrote := make([]atomic.Bool, len(writers))
+		var wg sync.WaitGroup
+		for i, chains := range writers {
+			facts := make([]*events.Fact, len(chains))
+			for j, at := range chains {
+				facts[j] = s.granted(name(at), s.task())
+			}
+			wg.Go(func() {
+				var err error
+				if len(facts) == 1 {
+					_, err = s.log.Append(s.context(), facts[0], 0)
+				} else {
+					_, err = s.log.AppendAll(s.context(), facts, make([]uint64, len(facts)))
+				}
+				if err != nil && !errors.Is(err, events.ErrConflict) {
+					s.Errorf("writer %d: %v", i, err)
+				}
+				wrote[i].Store(err == nil)
+			})
+		}
+		wg.Wait()
+		winners := 0
+		for i := range writers[:3] {
+			if wrote[i].Load() {
+				winners++
+			}
+		}
+		if winners != 1 || !wrote[3].Load() {
+			s.Fatalf("of three writers to a chain %d have won; the one to others: %v", winners, wrote[3].Load())
+		}
+		for at, writer := range []int{0: 0, 2: 1, 3: 3, 4: 3} {
+			if at != 1 && (s.admitted(name(at)) > 0) != wrote[writer].Load() {
+				s.Fatalf("chain %d is at %d, and its writer has won: %v", at, s.admitted(name(at)), wrote[writer].Load())
+			}
+		}
+	}
 }
 
 func keyClaims(s *suite) {

@@ -52,7 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	if o.Around == nil {
 		o.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
 	}
-	for _, group := range [][]testCase{chainCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases} {
+	for _, group := range [][]testCase{chainCases, definitionCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases} {
 		for _, c := range group {
 			if c.garbage && o.Garbage == nil {
 				continue

@@ -42,6 +42,15 @@ func (s *suite) delivered(offer *events.Offer, id task.ID, deliveries int) {
 	}
 }
 
+// first checks that an offer comes for the first time to who waits for it. So many asked for one before, and do not
+// wait any more: each of those may have given it back once.
+func (s *suite) first(offer *events.Offer, id task.ID, asked int) {
+	s.Helper()
+	if offer.Fact.Task != id || offer.Deliveries < 1 || offer.Deliveries > 1+asked {
+		s.Fatalf("got delivery %d of task %s, want one of the first %d of %s", offer.Deliveries, offer.Fact.Task, 1+asked, id)
+	}
+}
+
 func leased(s *suite) {
 	id := s.task()
 	f := s.fact(id, task.Submitted{Work: work("default")})
@@ -121,6 +130,7 @@ func queues(s *suite) {
 		s.delivered(offer, ids[queue], 1)
 		s.ack(offer)
 		s.nothing(offers, s.o.AckWait/5)
+		offers.Close()
 	}
 
 	both := s.offers("a", "ab")
@@ -128,7 +138,7 @@ func queues(s *suite) {
 		s.submit("a-b")
 		id := s.submit(queue)
 		offer := s.next(both)
-		s.delivered(offer, id, 1)
+		s.first(offer, id, 1) // it asked for one of the other queue, too
 		s.ack(offer)
 	}
 	s.nothing(both, s.o.AckWait/5)
@@ -199,7 +209,7 @@ func proof(s *suite) {
 		waiting <- offer
 	}()
 	offer := <-waiting
-	s.delivered(offer, id, 1)
+	s.first(offer, id, 1) // it asked for one when nothing was to come
 	s.ack(offer)
 	go func() {
 		offer, _ := own.Next(s.context())

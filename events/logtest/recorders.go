@@ -83,8 +83,12 @@ func life(s *suite) {
 	}
 	claim := func(offer *events.Offer, node string, over *task.Account) task.Task {
 		s.Helper()
-		t := events.FoldTask(id, []events.Record{offer.Record})
-		return do(t, task.Claim{Node: node, Session: "s1", Offer: offer.Seq, After: t.Turn, Account: over}, task.Running)
+		t := events.FoldTask(id, s.history(id))
+		c := task.Claim{Node: node, Session: "s1", Offer: offer.Seq, After: t.Turn, Account: over}
+		if e, due := offer.Fact.Event.(task.Due); due {
+			c.Reference = &e
+		}
+		return do(t, c, task.Running)
 	}
 	birth := work("default")
 	birth.Spec = &task.Spec{Handler: "flaky", Retry: task.Retry{Max: 1, Min: task.Duration(soon)}}

@@ -11,7 +11,8 @@ var timerCases = []testCase{
 	{name: "a timer fires when it is due", body: fires},
 	{name: "a timer due in the past fires at once", body: firesLate},
 	{name: "arming again replaces", body: replaces},
-	{name: "the timer of a birth replaces none", body: keepsLater},
+	{name: "an earlier turn's timer replaces none", body: keepsLater},
+	{name: "which timers there are", body: armedOnes},
 	{name: "disarm", body: disarms},
 }
 
@@ -20,11 +21,6 @@ const soon = 1500 * time.Millisecond
 
 func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
 	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, Reason: reason, Due: due})
-}
-
-// nextTimer is a timer of a later turn.
-func (s *suite) nextTimer(id task.ID, due time.Time, reason string) *events.Fact {
-	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, After: 1, Reason: reason, Due: due})
 }
 
 // onTime checks that a timer's offer came when it was to.
@@ -46,7 +42,11 @@ func fires(s *suite) {
 	s.arm(f)
 	offer := s.next(offers)
 	s.onTime(offer, due)
-	s.same(&offer.Record, events.KindOffer, offer.Seq, f)
+	fired, err := events.TimerOf(f)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.same(&offer.Record, events.KindOffer, offer.Seq, fired) // a reference, and nothing of the work
 	s.ack(offer)
 	records := s.history(id)
 	if len(records) != 2 || records[0].Kind != events.KindHold || records[1].Seq != offer.Seq {
@@ -62,73 +62,107 @@ func firesLate(s *suite) {
 	s.onTime(s.next(offers), armed.Add(-time.Nanosecond))
 }
 
+// turn is a timer of a turn.
+func (s *suite) turn(id task.ID, after uint64, due time.Time) *events.Fact {
+	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, After: after, Due: due})
+}
+
+// fired takes the next offer, which must be the timer of a turn.
+func (s *suite) fired(offers events.Offers, id task.ID, after uint64, due time.Time) {
+	s.Helper()
+	offer := s.next(offers)
+	if e, _ := offer.Fact.Event.(task.Due); offer.Fact.Task != id || e.After != after || !e.Due.Equal(due) {
+		s.Fatalf("the timer %+v of task %s fired, want that of the turn since %d of %s, due at %v", e, offer.Fact.Task, after, id, due)
+	}
+	s.onTime(offer, due)
+	s.ack(offer)
+}
+
 func replaces(s *suite) {
 	sooner, later, other := s.task(), s.task(), s.task()
 	offers := s.offers("timed")
 	start := now()
-	s.arm(s.timer(later, start.Add(soon), "first"))
-	s.arm(s.timer(sooner, start.Add(time.Hour), "first"))
-	s.arm(s.timer(other, start.Add(2*soon), "only"))
-	s.arm(s.nextTimer(later, start.Add(4*soon), "second"))
-	s.arm(s.nextTimer(sooner, start.Add(soon), "second"))
-	want := []struct {
-		id     task.ID
-		due    time.Time
-		reason string
-	}{{sooner, start.Add(soon), "second"}, {other, start.Add(2 * soon), "only"}, {later, start.Add(4 * soon), "second"}}
-	for _, w := range want {
-		offer := s.next(offers)
-		e, _ := offer.Fact.Event.(task.Queued)
-		if offer.Fact.Task != w.id || e.Reason != w.reason {
-			s.Fatalf("the timer %q of task %s fired, want %q of %s", e.Reason, offer.Fact.Task, w.reason, w.id)
+	s.arm(s.turn(later, 0, start.Add(soon)))
+	s.arm(s.turn(sooner, 0, start.Add(time.Hour)))
+	s.arm(s.turn(other, 0, start.Add(2*soon)))
+	s.arm(s.turn(later, 1, start.Add(4*soon)))
+	s.arm(s.turn(sooner, 1, start.Add(soon)))
+	s.fired(offers, sooner, 1, start.Add(soon))
+	s.fired(offers, other, 0, start.Add(2*soon))
+	s.fired(offers, later, 1, start.Add(4*soon))
+}
+
+// keepsLater: somebody has moved the task before who set the timer of an earlier turn came to do so.
+func keepsLater(s *suite) {
+	id, moved, offers := s.task(), s.task(), s.offers("timed")
+	due := now().Add(soon)
+	s.arm(s.turn(id, 1, due))
+	s.arm(s.turn(id, 0, due.Add(-soon/2)))
+	s.arm(s.turn(moved, 7, due.Add(soon)))
+	s.arm(s.turn(moved, 3, due.Add(-soon/2)))
+	s.fired(offers, id, 1, due)
+	s.fired(offers, moved, 7, due.Add(soon))
+}
+
+// armedOnes: who looks after timers can see which there are.
+func armedOnes(s *suite) {
+	due, none := s.task(), s.task()
+	at := now().Add(time.Hour)
+	s.arm(s.turn(due, 5, at))
+	armed := s.armed(1, none, due)
+	want := task.Due{After: 5, Route: "timed.5", Due: at}
+	if got, ok := armed[due]; !ok || got.Replaces(want) || want.Replaces(got) {
+		s.Errorf("armed are %+v, want %+v of %s alone", armed, want, due)
+	}
+	if n, err := s.log.Timers(s.context()); err != nil || n < 1 {
+		s.Errorf("there are %d timers, error %v; want 1 at least", n, err)
+	}
+	s.disarm(due, 6)
+	s.armed(0, due)
+}
+
+// armed returns the timers of some tasks when there are n of them, which a server that follows may learn late.
+func (s *suite) armed(n int, ids ...task.ID) map[task.ID]task.Due {
+	s.Helper()
+	for ctx := s.context(); ; s.wait(s.o.AckWait / 50) {
+		armed, err := s.log.Armed(ctx, ids)
+		if err != nil {
+			s.Fatalf("Armed, of which %d were wanted: %+v, %v", n, armed, err)
 		}
-		s.onTime(offer, w.due)
+		if len(armed) == n {
+			return armed
+		}
+	}
+}
+
+func (s *suite) disarm(id task.ID, before uint64) {
+	s.Helper()
+	if err := s.log.Disarm(s.context(), id, before); err != nil {
+		s.Fatalf("Disarm: %v", err)
+	}
+}
+
+// disarms: a removal knows the task up to the fact that led to it.
+func disarms(s *suite) {
+	id, other, next, offers := s.task(), s.task(), s.task(), s.offers("timed")
+	due := now().Add(soon)
+	s.arm(s.turn(id, 3, due))
+	s.arm(s.turn(other, 0, due))
+	s.arm(s.turn(next, 4, due))
+	s.disarm(id, 4)
+	s.disarm(other, 0) // of a task that nobody knew anything of
+	s.disarm(next, 4)  // of its life before
+	for range 2 {
+		offer := s.next(offers)
+		if offer.Fact.Task == id {
+			s.Fatalf("the timer of task %s fired, and it was disarmed", id)
+		}
 		s.ack(offer)
 	}
-}
-
-// keepsLater: somebody has moved the task before its submitter came to set the timer.
-func keepsLater(s *suite) {
-	id, offers := s.task(), s.offers("timed")
-	due := now().Add(soon)
-	s.arm(s.nextTimer(id, due, "moved"))
-	s.arm(s.timer(id, due, "born"))
-	offer := s.next(offers)
-	if e, _ := offer.Fact.Event.(task.Queued); e.Reason != "moved" {
-		s.Errorf("the timer %q fired, want that of the later turn", e.Reason)
-	}
-	s.ack(offer)
-}
-
-func disarms(s *suite) {
-	id, other, offers := s.task(), s.task(), s.offers("timed")
-	due := now().Add(soon)
-	s.arm(s.timer(id, due, "disarmed"))
-	s.arm(s.timer(other, due, "kept"))
-	if err := s.log.Disarm(s.context(), id, s.end()+1); err != nil {
-		s.Fatalf("Disarm: %v", err)
-	}
-	if err := s.log.Disarm(s.context(), other, 0); err != nil { // a removal that is older than the timer
-		s.Fatalf("Disarm: %v", err)
-	}
-	offer := s.next(offers)
-	if offer.Fact.Task != other {
-		s.Fatalf("the timer of task %s fired, want that of %s", offer.Fact.Task, other)
-	}
-	s.ack(offer)
 	s.nothing(offers, timerError)
 	if n := len(s.history(id)); n != 0 {
 		s.Errorf("the disarmed task has %d records, want none", n)
 	}
 	s.arm(s.timer(id, now(), "armed anew"))
 	s.ack(s.next(offers))
-}
-
-// end is the sequence of the last message of the log.
-func (s *suite) end() uint64 {
-	last, err := s.log.Last(s.context())
-	if err != nil {
-		s.Fatalf("Last: %v", err)
-	}
-	return last
 }

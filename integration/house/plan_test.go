@@ -14,17 +14,18 @@ const module = "millrace/"
 var plan = map[string][]string{
 	"task":          {},
 	"near":          {},
+	"internal/form": {},
 	"task/jobfile":  {"near", "task", "task/schedule"},
 	"task/schedule": {"task"},
 	"node":          {"task"}, // for the form of names
 	"files":         {},
 	"files/tree":    {"files"},
 
-	"events":         {"task", "node"},
+	"events":         {"internal/form", "task", "node"},
 	"events/logtest": {"events", "task", "node"},
 
-	"verify":      {"events", "task", "task/schedule", "node"},
-	"projections": {"events", "task", "node"},
+	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
+	"projections": {"internal/form", "events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
 	"desk":        {"events", "task"},
 	"scheduler":   {"desk", "events", "task", "task/schedule", "node", "logclock"},
@@ -42,7 +43,7 @@ var plan = map[string][]string{
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"client":           {"internal/form", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
 	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
@@ -71,7 +72,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // testsMayImport are what tests of any package may use besides its own row.
-var testsMayImport = []string{"events/logtest", "jet/embed"}
+var testsMayImport = []string{"events/logtest", "jet/embed", "verify"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.
@@ -85,6 +86,7 @@ var outsiders = []struct {
 	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
 	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
+	{"github.com/rs/zerolog", []string{"cmd/millrace"}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
@@ -103,8 +105,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "metrics", "verify"}
-	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify"}
+	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "internal/form", "metrics", "verify"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

@@ -55,6 +55,8 @@ func (c *causes) visit(r *events.Record) error {
 	switch e := r.Fact.Event.(type) {
 	case task.Queued:
 		return c.queued(e, r)
+	case task.Due:
+		return c.fired(e, r)
 	case task.AttemptStarted:
 		return c.started(e, r)
 	case task.AttemptFinished:
@@ -174,6 +176,12 @@ func (c *causes) queued(e task.Queued, r *events.Record) error {
 		return broken(errI7, "offered for %v, and planned for %v at %d", e.Due, p.due, e.After)
 	}
 	return nil
+}
+
+// fired: a timer brings a reference to a turn that was planned, and not before that is due.
+func (c *causes) fired(e task.Due, r *events.Record) error {
+	p := c.plans[e.After]
+	return c.queued(task.Queued{Work: task.Work{Route: e.Route}, Attempt: max(p.attempt, 1), After: e.After, Due: e.Due}, r)
 }
 
 func (c *causes) started(e task.AttemptStarted, r *events.Record) error {

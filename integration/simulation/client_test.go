@@ -164,6 +164,10 @@ func (h *history) submission(id task.ID) task.Submission {
 	upTo := func(n int) task.Duration { return task.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
 	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
 	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
+	if h.policies.IntN(3) == 0 {
+		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], task.BackoffExponential
+		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = task.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {task.ReasonTimeout}}[h.policies.IntN(2)]
+	}
 	if h.rng.IntN(3) == 0 {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &task.Run{Shell: "work"}, task.RestartAdopt
 	} else if h.chance(h.weather.fatal) {
@@ -172,7 +176,7 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.weather.watched && h.chance(h.weather.aimed) {
 		h.aim(&s)
 	}
-	if h.weather.watched && h.rng.IntN(3) == 0 {
+	if h.weather.watched && (h.rng.IntN(3) == 0 || h.variant.crowded) {
 		h.limit(&s)
 	}
 	if h.rng.IntN(4) == 0 {

@@ -21,12 +21,14 @@ import (
 // history is one play: a log, a clock, actors and what happens to them. All of
 // it follows from the seed.
 type history struct {
-	seed    uint64
-	rng     *rand.Rand
-	weather weather
-	variant variant
-	began   time.Time
-	mem     *events.Memory
+	seed uint64
+	rng  *rand.Rand
+	// policies is the chance of what decides on retries, so that a seed is about the same history whatever policies there are.
+	policies *rand.Rand
+	weather  weather
+	variant  variant
+	began    time.Time
+	mem      *events.Memory
 
 	actors       []*actor
 	asks         chan ask // buffered, so that nobody waits to ask
@@ -64,6 +66,8 @@ type variant struct {
 	protocol func(*worker.Protocol) protocol
 	// nameless workers name nothing in their heartbeats.
 	nameless bool
+	// crowded histories have as many actors as there can be, and limits on all tasks, one of which is the same for all.
+	crowded bool
 	// spared are the faults that do not happen, skipped the steps in which nothing
 	// does, and absent those of the cast who never come on.
 	spared, skipped map[int]bool
@@ -94,7 +98,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	dice := rand.NewPCG(seed, 0)
 	rng := rand.New(dice)
 	h := &history{
-		seed: seed, dice: dice, rng: rng, weather: forecast(rng), variant: v,
+		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, rated: map[string]*ratedUse{}, fold: newFold(),
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
@@ -123,6 +127,9 @@ func play(t *testing.T, seed uint64, v variant) *history {
 // cast brings the actors on.
 func (h *history) cast() {
 	clients, workers, schedulers := 1+h.rng.IntN(3), 1+h.rng.IntN(3), 1+h.rng.IntN(2)
+	if h.variant.crowded {
+		clients, workers, schedulers = 3, 3, 3
+	}
 	come := func(count int, name string, start func(string)) {
 		for i := range count {
 			name := fmt.Sprintf("%s%d", name, i+1)

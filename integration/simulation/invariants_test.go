@@ -24,7 +24,7 @@ const stranger = "stranger"
 func (s story) told(visit func(r *events.Record) error) error {
 	for i := range s {
 		r := &s[i]
-		if r.Err != nil || r.Fact.Event == nil || r.Kind == events.KindChain && r.Fact.Actor == stranger {
+		if r.Err != nil || r.Fact.Event == nil || r.Fact.Actor == stranger {
 			continue
 		}
 		if err := visit(r); err != nil {
@@ -83,7 +83,7 @@ func oneEnd(s story) error {
 	var end uint64
 	return s.told(func(r *events.Record) error {
 		switch r.Fact.Event.(type) {
-		case task.Submitted, task.Queued, task.AttemptLate:
+		case task.Submitted, task.Queued, task.Due, task.AttemptLate:
 			return nil // none of them is a transition
 		case task.Dismissed:
 			if end == 0 {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	"millrace/events"
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/verify"
 )
 
 var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
@@ -23,8 +26,11 @@ func (h *history) limit(s *task.Submission) {
 		c.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
 	}
 	s.Spec.Concurrency = task.Concurrencies{c}
-	if h.rng.IntN(3) == 0 {
-		s.Spec.Concurrency = append(s.Spec.Concurrency, task.Concurrency{Max: 2, Key: "/c"})
+	if h.rng.IntN(2) == 0 { // the admission is on two chains, then
+		s.Spec.Concurrency = append(s.Spec.Concurrency, task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/c", ""}[h.rng.IntN(2)]})
+	}
+	if h.variant.crowded {
+		s.Spec.Concurrency = task.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
 	}
 	if h.rng.IntN(4) == 0 {
 		s.Spec.Rate = task.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
@@ -62,8 +68,8 @@ func (h *history) judgeRates(r *events.Record) {
 	}
 	for _, g := range e.Grants {
 		for _, name := range g.Limits {
-			if _, ok := task.QueueOfLimit(name); !ok {
-				continue
+			if _, ok := task.QueueOfLimit(name); !ok || task.ScopeOf(name) != r.Fact.Scope {
+				continue // the fact of another scope counts
 			}
 			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
 			u := h.rated[name]
@@ -90,7 +96,11 @@ func (h *history) startAdmitter(name string, mortal bool) {
 		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
-			a.turn("waits", h.in(time.Second))
+			pause := time.Second
+			if h.variant.crowded {
+				pause /= 10
+			}
+			a.turn("waits", h.in(pause))
 			if v.catchUp() != nil {
 				continue
 			}
@@ -177,10 +187,35 @@ func (p *port) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i i
 	}
 }
 
-func (p *port) Admitted(ctx context.Context) (seq uint64, err error) {
-	err = p.actor.call(&call{kind: read, op: "read the last admission", do: func() (err error) {
-		seq, err = p.Memory.Admitted(ctx)
+func (p *port) Admitted(ctx context.Context, of task.Scope) (seq uint64, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the last admission of " + string(of), do: func() (err error) {
+		seq, err = p.Memory.Admitted(ctx, of)
 		return err
 	}})
 	return seq, err
+}
+
+// Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit is exceeded.
+func TestSimulationOfCrowds(t *testing.T) {
+	var both atomic.Int64
+	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+		h := play(t, *firstFlag+seed, variant{crowded: true})
+		h.report(t)
+		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+			t.Errorf("seed %d of crowds: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
+		}
+		scopes := map[task.Scope]bool{}
+		for i := range h.records {
+			if r := &h.records[i]; r.Kind == events.KindLimit {
+				scopes[r.Fact.Scope] = true
+			}
+		}
+		if len(scopes) > 1 {
+			both.Add(1)
+		}
+		return !t.Failed()
+	})
+	if *seedFlag < 0 && both.Load() == 0 {
+		t.Error("no history has admissions of several scopes")
+	}
 }

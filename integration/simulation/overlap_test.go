@@ -48,9 +48,9 @@ func (r *run) stops() time.Time {
 	return at
 }
 
-// confirm notes what the log has confirmed that was sent at a time. It comes too late for what was to stop by then.
+// confirm notes what the log has confirmed now that was sent at a time. It comes too late for what was to stop by now.
 func (r *run) confirm(asked time.Time) {
-	if asked.Before(r.stops()) && asked.After(r.confirmed) {
+	if time.Now().Before(r.stops()) && asked.After(r.confirmed) {
 		r.confirmed = asked
 	}
 }

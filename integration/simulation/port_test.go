@@ -26,6 +26,15 @@ func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (uint64,
 	return c.sequence(p.actor.call(c))
 }
 
+func (p *port) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	c := &call{kind: write, op: "append to several chains", fact: facts[0], last: last[0]}
+	c.do = func() (err error) {
+		c.seq, err = p.Memory.AppendAll(ctx, facts, last)
+		return err
+	}
+	return c.sequence(p.actor.call(c))
+}
+
 func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	c := &call{kind: write, op: "place", task: f.Task, fact: f}
 	c.do = func() (err error) {
@@ -61,6 +70,22 @@ func (p *port) Arm(ctx context.Context, f *events.Fact) error {
 
 func (p *port) Disarm(ctx context.Context, id task.ID, before uint64) error {
 	return p.actor.call(&call{kind: write, op: "disarm", task: id, do: func() error { return p.Memory.Disarm(ctx, id, before) }})
+}
+
+func (p *port) Armed(ctx context.Context, ids []task.ID) (armed map[task.ID]task.Due, err error) {
+	err = p.actor.call(&call{kind: read, op: "look at timers", do: func() (err error) {
+		armed, err = p.Memory.Armed(ctx, ids)
+		return err
+	}})
+	return armed, err
+}
+
+func (p *port) Timers(ctx context.Context) (n int, err error) {
+	err = p.actor.call(&call{kind: read, op: "count timers", do: func() (err error) {
+		n, err = p.Memory.Timers(ctx)
+		return err
+	}})
+	return n, err
 }
 
 func (p *port) Task(ctx context.Context, id task.ID) (records []events.Record, err error) {

@@ -76,7 +76,7 @@ var _ scheduler.View = (*view)(nil)
 func (v *view) ask(op string) error {
 	return v.actor.call(&call{kind: read, op: op, do: func() error {
 		behind := v.h.records[v.fold.seq:]
-		if len(behind) > 0 && !v.h.calm && v.h.rng.IntN(4) == 0 {
+		if len(behind) > 0 && !v.h.calm && (v.h.rng.IntN(4) == 0 || v.h.variant.crowded) {
 			behind = behind[:v.h.rng.IntN(len(behind))]
 		}
 		for i := range behind {
@@ -128,6 +128,25 @@ func (v *view) Held(_ context.Context, after task.ID, limit int) ([]task.ID, err
 	return v.those(limit, func(t *task.Task) bool { return t.State == task.Held && t.ID > after }), err
 }
 
+func timed(t *task.Task) bool { return t.State == task.Scheduled || t.State == task.Retrying }
+
+func (v *view) Timed(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
+	err := v.ask("list tasks that wait for timers")
+	return v.those(limit, func(t *task.Task) bool { return timed(t) && t.ID > after }), err
+}
+
+func (v *view) TimedCount(context.Context) (int, error) {
+	err := v.ask("count tasks that wait for timers")
+	return len(v.those(len(v.fold.tasks), timed)), err
+}
+
+func (v *view) Coming(_ context.Context, from, until time.Time) ([]task.ID, error) {
+	err := v.ask("list tasks that are due soon")
+	return v.those(len(v.fold.tasks), func(t *task.Task) bool {
+		return timed(t) && t.Due.After(from) && !t.Due.After(until)
+	}), err
+}
+
 func (v *view) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
 	err := v.ask("look at tasks")
 	var known []task.Task
@@ -159,7 +178,7 @@ func (v *view) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uin
 	ends := map[task.ID]task.End{}
 	for _, id := range ids {
 		if t, ok := v.fold.tasks[id]; ok {
-			ends[id] = task.End{State: t.State, Reason: t.Reason}
+			ends[id] = task.EndOf(&t)
 		}
 	}
 	return ends, v.fold.seq, err

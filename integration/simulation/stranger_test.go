@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"millrace/events"
@@ -17,6 +18,15 @@ func (h *history) disturb() {
 	if r.Fact.Task == "" {
 		return
 	}
+	if h.weather.watched && h.rng.IntN(4) == 0 {
+		h.remark(stranger, "removes all timers")
+		h.mem.LoseTimers()
+		return
+	}
+	if h.rng.IntN(4) == 0 {
+		h.forge(r.Fact.Task)
+		return
+	}
 	if r.Kind == events.KindOffer && h.rng.IntN(2) == 0 {
 		h.offerAgain(r)
 		return
@@ -30,8 +40,30 @@ func (h *history) disturb() {
 func (h *history) offerAgain(r events.Record) {
 	h.remark(stranger, "places an offer of "+short(r.Fact.Task)+" again")
 	f := r.Fact
-	if _, err := h.mem.Place(context.Background(), &f); err != nil {
+	var err error
+	if _, due := f.Event.(task.Due); due {
+		err = h.mem.Fire(&f)
+	} else {
+		_, err = h.mem.Place(context.Background(), &f)
+	}
+	if err != nil {
 		panic(err) // it was placed before
+	}
+}
+
+// forge has a timer fire that nobody of ours has set: of a turn that there is not, or on a route where
+// the task does not wait.
+func (h *history) forge(id task.ID) {
+	f := &events.Fact{ID: h.newID(time.Now()), At: time.Now(), Type: events.TaskDue, Task: id, Actor: stranger}
+	t := h.fold.tasks[id]
+	due := task.Due{After: t.Turn, Route: task.QueueRoute(h.queue(), 5), Due: time.Now()}
+	if due.Route == t.Route || h.rng.IntN(2) == 0 {
+		due.After = 1<<40 + uint64(h.rng.IntN(100))
+	}
+	f.Event = due
+	h.remark(stranger, fmt.Sprintf("has a timer of %s fire on %s, for the turn of %d", short(id), due.Route, due.After))
+	if err := h.mem.Fire(f); err != nil {
+		panic(err) // the simulation wrote it
 	}
 }
 

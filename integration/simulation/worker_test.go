@@ -58,7 +58,7 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 		w.actor, w.port = a, &port{h.mem, a}
 		w.rec = h.recorder(a, "")
 		honest := &worker.Protocol{
-			Recorder: w.rec, Node: id, Session: session, Labels: w.self().Selectable,
+			Recorder: w.rec, Node: id, Session: session, Labels: func() (map[string]string, uint64) { return w.self().Selectable(), 0 },
 			Accounts: &events.Accounts{Log: w.port, Beats: w.port, Lease: ackWait},
 		}
 		w.protocol = honest
@@ -313,6 +313,10 @@ func (w *workerProcess) command(t task.Task, stop error) task.Command {
 	case errors.Is(stop, worker.ErrShutdown), errors.Is(stop, worker.ErrLeaseLost):
 		return task.Release{Epoch: t.Epoch, Reason: stop.Error()}
 	case stop != nil, w.h.rng.IntN(3) == 0:
+		fail.Final = w.h.policies.IntN(12) == 0
+		if w.h.policies.IntN(8) == 0 {
+			fail.RetryAfter = time.Duration(w.h.policies.IntN(9000)) * time.Millisecond
+		}
 		return fail
 	}
 	return task.Finish{Epoch: t.Epoch, Result: json.RawMessage(fmt.Sprintf(`{"session":%q}`, w.session))}

@@ -72,7 +72,7 @@ func (s *Server) Guard(ctx context.Context) error {
 		switch err := s.restart(); {
 		case err == nil:
 			failed = 0
-			s.cfg.Log.Warn().Stringer("took", time.Since(restarted).Round(time.Millisecond)).Msg("there is room again: the embedded NATS server was started again")
+			s.cfg.Log.Warn("there is room again: the embedded NATS server was started again", "took", time.Since(restarted).Round(time.Millisecond).String())
 			s.say(s.wrong())
 		case errors.Is(err, errStopped):
 			return nil
@@ -80,7 +80,7 @@ func (s *Server) Guard(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrNotBack, err)
 		default:
 			failed++
-			s.cfg.Log.Error().Err(err).Msg("the embedded NATS server could not be started again; trying again")
+			s.cfg.Log.Error("the embedded NATS server could not be started again; trying again", "error", err)
 		}
 	}
 }
@@ -101,9 +101,9 @@ func (s *Server) say(trouble error) {
 	s.mu.Unlock()
 	switch {
 	case trouble != nil && (before == nil || before.Error() != trouble.Error()):
-		s.cfg.Log.Error().Err(trouble).Msg("the log takes no messages; the embedded NATS server is started again when there is room")
+		s.cfg.Log.Error("the log takes no messages; the embedded NATS server is started again when there is room", "error", trouble)
 	case trouble == nil && before != nil:
-		s.cfg.Log.Info().Msg("the log takes messages again")
+		s.cfg.Log.Info("the log takes messages again")
 	}
 }
 

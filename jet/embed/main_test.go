@@ -4,12 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"millrace/jet"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come; only a failure takes so long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // within returns a context that ends when something that must come has not.
 func within(t testing.TB) context.Context {
@@ -66,14 +67,38 @@ func startServer(t testing.TB, cfg Config) *Server {
 		cfg.Dir = t.TempDir()
 	}
 	s := must(Start(cfg))(t)
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() { stopServer(t, s) })
 	return s
+}
+
+// stopServer stops a server once its streams hear what they source; one that was stopped already is left
+// alone. A server that asks for a source just when it stops leaves a goroutine behind, which waits for the
+// answer for some seconds more.
+func stopServer(t testing.TB, s *Server) {
+	t.Helper()
+	defer s.Stop()
+	nc, err := s.Connect()
+	if err != nil {
+		return // it was stopped
+	}
+	defer nc.Close()
+	js := must(jetstream.New(nc))(t)
+	eventually(t, "each stream of the server hears its sources", func() bool {
+		all := js.ListStreams(within(t))
+		hears := true
+		for info := range all.Info() {
+			for _, source := range info.Sources {
+				hears = hears && source.Active >= 0
+			}
+		}
+		return hears && all.Err() == nil
+	})
 }
 
 // connect returns a connection as a worker has it, over TCP.
 func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	nc := must(nats.Connect(url, jet.Resilient(t.Name(), zerolog.Nop())...))(t)
+	nc := must(nats.Connect(url, jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 )
 
 // Config describes a NATS server inside this process.
@@ -44,7 +44,7 @@ type Config struct {
 	Store int64
 	// Connections is how many clients may be connected at once. Default 4096.
 	Connections int
-	Log         zerolog.Logger
+	Log         *slog.Logger
 }
 
 // Auth is one user and password, or one token, that every client must present.
@@ -86,6 +86,7 @@ var (
 // Start starts a server and waits until it takes connections. The error wraps [ErrLocked],
 // [ErrShared], [ErrExposed], [ErrPlain] or [ErrPort] if that is why it does not start.
 func Start(cfg Config) (*Server, error) {
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}
@@ -289,7 +290,7 @@ func (s *Server) Stop() {
 		select {
 		case <-down:
 		case <-late.C:
-			s.cfg.Log.Warn().Msg("the embedded NATS server does not end; it is left behind")
+			s.cfg.Log.Warn("the embedded NATS server does not end; it is left behind")
 		}
 	}
 	_ = s.lock.Unlock() // the process's end would do it too
@@ -316,19 +317,19 @@ func loopback(host string) bool {
 
 // serverLog passes the server's words on; what is routine there is detail here.
 type serverLog struct {
-	log   zerolog.Logger
+	log   *slog.Logger
 	fatal chan<- string
 	wrong chan<- struct{} // told of each error
 }
 
-func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug().Msgf("nats: "+format, v...) }
-func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn().Msgf("nats: "+format, v...) }
-func (l *serverLog) Debugf(format string, v ...any)  { l.log.Trace().Msgf("nats: "+format, v...) }
-func (l *serverLog) Tracef(format string, v ...any)  { l.log.Trace().Msgf("nats: "+format, v...) }
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf("nats: "+format, v...)) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf("nats: "+format, v...)) }
+func (l *serverLog) Debugf(string, ...any)           {} // more than any of our levels shows
+func (l *serverLog) Tracef(string, ...any)           {}
 
 // Errorf has the guard look at once: a stream that cannot be written to says so only here.
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.log.Error().Msgf("nats: "+format, v...)
+	l.log.Error(fmt.Sprintf("nats: "+format, v...))
 	select {
 	case l.wrong <- struct{}{}:
 	default: // it will look

@@ -26,8 +26,7 @@ import (
 func TestDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first := must(Start(Config{Dir: dir}))(t)
-	defer first.Stop()
+	first := startServer(t, Config{Dir: dir})
 	if _, err := Start(Config{Dir: dir}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("a second server on the same directory: %v, want ErrLocked and the directory", err)
 	}
@@ -35,10 +34,9 @@ func TestDirectoryIsLocked(t *testing.T) {
 	if err := s.Takes(within(t), 0); err != nil {
 		t.Fatal(err)
 	}
-	first.Stop()
+	stopServer(t, first)
 	first.Stop() // twice is harmless
-	second := must(Start(Config{Dir: dir}))(t)
-	second.Stop()
+	startServer(t, Config{Dir: dir})
 }
 
 func TestExposedServersNeedAuth(t *testing.T) {
@@ -92,8 +90,7 @@ func TestPorts(t *testing.T) {
 		t.Errorf("a server on a port that is taken: %v, want ErrPort", err)
 	}
 	a.Stop()
-	again := must(Start(Config{Dir: dir, Port: port}))(t) // the failure has not kept the lock
-	defer again.Stop()
+	again := startServer(t, Config{Dir: dir, Port: port}) // the failure has not kept the lock
 	if again.URL() != a.URL() && !strings.HasSuffix(again.URL(), ":"+strconv.Itoa(port)) {
 		t.Errorf("the URL is %s, want port %d", again.URL(), port)
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,6 +33,17 @@ type Pause struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor,omitempty"`
 	Reason string    `json:"reason,omitempty"`
+}
+
+// Read reads the text of a definition that is stored under a name.
+func Read(name string, text []byte) (d Definition, err error) {
+	if err = json.Unmarshal(text, &d); err == nil && d.Name != name {
+		err = fmt.Errorf("it calls itself %q", d.Name)
+	}
+	if err == nil {
+		err = d.Validate()
+	}
+	return d, err
 }
 
 // Stored is a definition as it lies in the store.

@@ -1,11 +1,13 @@
 package filecache
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/singleflight"
 
 	"millrace/files"
@@ -29,7 +30,7 @@ type Config struct {
 	// Limit is how many bytes it may take on disk, but for what is in use. Default 10 GiB.
 	Limit int64
 	// Log gets what an operator should know. Default: nothing.
-	Log zerolog.Logger
+	Log *slog.Logger
 }
 
 // DefaultLimit is the limit of a cache that has none set.
@@ -48,6 +49,7 @@ type Cache struct {
 
 // New returns the cache in a directory. The error says why that cannot be used.
 func New(store tree.Store, cfg Config) (*Cache, error) {
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Limit == 0 {
 		cfg.Limit = DefaultLimit
 	}

@@ -53,7 +53,7 @@ func (c *Cache) trim(limit int64) {
 				total -= size[id]
 			}
 		}
-		c.cfg.Log.Info().Str("version", all[i].key).Time("used", all[i].used).Msg("files removed from the cache to make room")
+		c.cfg.Log.Info("files removed from the cache to make room", "version", all[i].key, "used", all[i].used)
 	}
 }
 

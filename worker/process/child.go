@@ -3,13 +3,12 @@ package process
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/ipc"
 )
@@ -46,7 +45,7 @@ type child struct {
 	stdout, stderr *output
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
-	log            zerolog.Logger
+	log            *slog.Logger
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	reaped  bool
@@ -105,7 +104,7 @@ func (p *child) Limits() string { return p.lim.text() }
 
 func (p *child) read(o *output, stream Stream, s Sink) {
 	if err := o.deliver(stream, s); err != nil {
-		p.log.Error().Err(err).Int("pid", p.pid).Stringer("stream", stream).Msg("output of a process is lost: its pipe cannot be read")
+		p.log.Error("output of a process is lost: its pipe cannot be read", "error", err, "pid", p.pid, "stream", stream.String())
 	}
 }
 
@@ -177,7 +176,7 @@ func (p *child) clear() (survivors int) {
 		}
 		if now := time.Now(); !now.Before(deadline) {
 			if killed {
-				p.log.Error().Int("group", p.pid).Int("survivors", survivors).Msg("processes survive SIGKILL: the kernel cannot end them now")
+				p.log.Error("processes survive SIGKILL: the kernel cannot end them now", "group", p.pid, "survivors", survivors)
 				return survivors
 			}
 			p.signalGroup(syscall.SIGKILL)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,8 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 const (
@@ -137,7 +136,7 @@ func (g *guard) close() {
 type watch struct {
 	argv   []string
 	marker string
-	log    zerolog.Logger
+	log    *slog.Logger
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -155,7 +154,7 @@ const (
 	maxGuardPause = time.Minute
 )
 
-func startWatch(argv []string, marker string, log zerolog.Logger) (*watch, error) {
+func startWatch(argv []string, marker string, log *slog.Logger) (*watch, error) {
 	g, err := startGuard(argv, marker)
 	if err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func (w *watch) keep(ctx context.Context) {
 		if time.Since(since) > maxGuardPause {
 			pause = 0
 		}
-		w.log.Warn().Int("pid", g.cmd.Process.Pid).Stringer("pause", pause).Msg("the guard process has died, another one is started")
+		w.log.Warn("the guard process has died, another one is started", "pid", g.cmd.Process.Pid, "pause", pause.String())
 		for {
 			select {
 			case <-ctx.Done():
@@ -196,7 +195,7 @@ func (w *watch) keep(ctx context.Context) {
 				w.mu.Unlock()
 				break
 			}
-			w.log.Error().Err(err).Stringer("pause", pause).Msg("no guard process: if the worker is killed now, what its tasks have started goes on running")
+			w.log.Error("no guard process: if the worker is killed now, what its tasks have started goes on running", "error", err, "pause", pause.String())
 		}
 	}
 }

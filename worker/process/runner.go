@@ -1,10 +1,12 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -14,8 +16,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"millrace/task"
 )
@@ -46,15 +46,15 @@ type Config struct {
 	// whatever else has the bit setuid or setgid, or capabilities of its own. Default: such a
 	// program starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
 	Elevate bool
-	// Log hears of the guard and of processes that cannot be ended. The zero value is silent.
-	Log zerolog.Logger
+	// Log hears of the guard and of processes that cannot be ended. Default: nothing does.
+	Log *slog.Logger
 }
 
 // Runner runs processes, any number at once. It holds up to four operating
 // system threads, for the kernel ties the children's lives to the thread that
 // started them, and one guard process.
 type Runner struct {
-	log     zerolog.Logger
+	log     *slog.Logger
 	marker  string
 	spawner *spawner
 	guard   *watch        // nil without a guard
@@ -75,13 +75,14 @@ type Runner struct {
 // an error if the guard cannot be started or does not report within 10 s.
 // Close it after use.
 func NewRunner(c Config) (*Runner, error) {
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text(), noGroup: "needs a cgroup", kills: newKernelKills()}
 	r.watcher = sync.OnceValue(func() *watcher { r.watches.Store(true); return startWatcher() })
 	if c.Groups { // before the guard, which is to move as well
 		var err error
 		if r.groups, err = findCgroups(); err != nil {
 			r.noGroup = err.Error()
-			r.log.Debug().Str("reason", r.noGroup).Msg("no control groups: memory and processes of tasks are watched, and processor time cannot be bounded")
+			r.log.Debug("no control groups: memory and processes of tasks are watched, and processor time cannot be bounded", "reason", r.noGroup)
 		}
 	}
 	if len(c.Guard) > 0 {
@@ -93,7 +94,7 @@ func NewRunner(c Config) (*Runner, error) {
 	if c.Orphans {
 		var err error
 		if r.orphans, err = startOrphans(); err != nil {
-			r.log.Warn().Err(err).Msg("daemons that tasks start outlive them, until the worker ends")
+			r.log.Warn("daemons that tasks start outlive them, until the worker ends", "error", err)
 		} else if r.guard != nil {
 			r.guard.orphans = r.orphans
 			r.orphans.born(r.guard.current().cmd.Process.Pid)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"millrace/jet"
 	"millrace/worker/process"
@@ -23,7 +22,7 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	defer runner.Close()
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	defer tasks.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cfg := Config{Dial: serve(t, jet.Layout{}), Commands: tasks}
 	logs, err := Logs(ctx, cfg, 5e6)

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"testing"
-	"time"
 
 	"millrace/desk"
 	"millrace/jet"
@@ -32,7 +31,7 @@ func (ticking) JobToRun(context.Context, string) (task.Job, uint64, error) {
 // Each tick has one task and none is early, whatever the machine does beside.
 func TestManySchedules(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const n = 40
 	r, err := ManySchedules(ctx, Config{Dial: serve(t, jet.Layout{})}, n)

@@ -305,7 +305,7 @@ func (m *measure) count() {
 	var repaired, twice []task.ID
 	for i := range m.records {
 		r := &m.records[i]
-		id, scheduler := r.Fact.Task, r.Fact.Actor == "scheduler"
+		id, scheduler := r.Fact.Task, r.Fact.Actor == events.PartScheduler
 		opens := turn{since: r.Seq, others: !scheduler}
 		switch e := r.Fact.Event.(type) {
 		case task.Submitted:
@@ -325,6 +325,11 @@ func (m *measure) count() {
 			}
 			t.offered = true
 			turns[id] = t
+		case task.Due:
+			if t, known := turns[id]; known && e.After == t.since {
+				t.offered = true
+				turns[id] = t
+			}
 		case task.AttemptStarted:
 			delete(turns, id)
 			if from, first := since[id]; first {

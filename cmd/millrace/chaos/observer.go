@@ -64,7 +64,7 @@ func (o *observer) follow(ctx context.Context) {
 // add is called with mu held.
 func (o *observer) add(r *events.Record) {
 	o.last = r.Seq
-	if r.IsFact() { // timers go when they have fired, probes when they are old
+	if r.IsFact() { // probes go when they are old
 		o.seen[r.Seq] = r.Fact.ID
 	}
 	if id := r.Fact.Task; id != "" {

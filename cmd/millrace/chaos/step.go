@@ -172,6 +172,9 @@ func (s Step) withDefaults() Step {
 // size is how many there are of what can be a target.
 type size struct{ workers, schedulers int }
 
+// several tells whether a target stands for others.
+func (t Target) several() bool { return t == Workers || t == Schedulers || t == All }
+
 // members are the single targets that a target stands for, the server first;
 // nothing if there is no such target.
 func (n size) members(t Target) []Target {
@@ -247,10 +250,16 @@ func (s Step) validate(n size) error {
 // clash finds the step among those before that has not ended when s begins and
 // is done to the same aspect of the same target.
 func clash(s Step, before []Step, n size) (Step, bool) {
-	mine := n.members(s.Target)
+	var mine []Target
 	for _, b := range before {
 		if s.At.Std() >= b.End() || b.At.Std() >= s.End() || s.Fault.aspect() != b.Fault.aspect() {
 			continue
+		}
+		if s.Target != b.Target && !s.Target.several() && !b.Target.several() {
+			continue
+		}
+		if mine == nil {
+			mine = n.members(s.Target)
 		}
 		if slices.ContainsFunc(n.members(b.Target), func(t Target) bool { return slices.Contains(mine, t) }) {
 			return b, true

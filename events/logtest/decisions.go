@@ -1,0 +1,170 @@
+package logtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// decisive are the fields of facts in which a decision lies, as paths. What is not here is no decision: it was
+// reported (a class, an exit code), or given by somebody (a user's reason).
+var decisive = map[events.Type][]string{
+	events.AttemptFailed:       {"retry", "retry.attempt", "retry.due", "reason", "by.drawn", "by.final"},
+	events.AttemptStarted:      {"took_over.heard", "took_over.ground", "took_over.reason", "by", "by.lease"},
+	events.AttemptLost:         {"reason", "by", "by.rule", "by.seen"},
+	events.TaskAbnormal:        {"reason", "detail", "by", "by.rule"},
+	events.TaskCancelRequested: {"deadline"},
+	events.TaskReassigned:      {"to", "from", "reason", "until", "asked", "by.rule", "by.peer"},
+	events.TaskPostponed:       {"reason", "detail", "due", "by", "by.rule", "by.drawn"},
+	events.NodeOffline:         {"lost", "reason", "by"},
+	events.NodeQuarantined:     {"reason", "until", "by.flap", "by"},
+	events.NodeReleased:        {"reason", "by.flap"},
+	events.TaskThrottled:       {"limit"},
+	events.UniqueClaimed:       {"before", "by", "by.ends"},
+	events.TaskExpanded:        {"names", "spares"},
+	events.TaskConcluded:       {"state", "reason", "message", "result", "by"},
+	events.TaskUnheld:          {"hold", "reason", "inputs", "by", "by.ends"},
+	events.TaskQueued:          {"reason", "inputs", "by.ends"},
+	events.TaskCancelled:       {"reason", "by", "by.ends"},
+	events.LimitGranted:        {"grants", "rates"},
+	events.ScheduleAdmitted:    {"tick", "due", "trigger", "made", "detail", "ledger", "ledger.last", "ledger.failures", "ledger.waiting", "revision", "by", "by.offer", "by.ends", "by.rule"},
+	events.ScheduleSkipped:     {"tick", "until", "count", "reason", "ledger", "ledger.open", "ledger.last", "ledger.failures", "by", "by.offer", "by.ends", "by.rule"},
+	events.ScheduleQueued:      {"tick", "trigger", "ledger", "ledger.open", "by", "by.offer", "by.ends"},
+	events.BreakerOpened:       {"reason", "until", "by", "by.policy"},
+	events.BreakerHalfOpened:   {"reason", "until", "left", "by"},
+	events.BreakerTried:        {"until", "left", "by"},
+	events.BreakerClosed:       {"reason", "by"},
+}
+
+// counted tells whether a decision hangs on a field. What is named may have counted for nothing; whoever asks
+// what would have been under other settings needs it all the same.
+func counted(r *events.Record, path string) bool {
+	by := r.Fact.By
+	if e, ok := r.Fact.Event.(task.Granted); ok {
+		return takesFromRates(&e)
+	}
+	if by == nil {
+		return r.Fact.Type == events.TaskExpanded || r.Fact.Type == events.TaskCancelRequested || r.Fact.Type == events.TaskThrottled || r.Fact.Type == events.AttemptFailed
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptFailed:
+		return path != "by.drawn" || e.Retry != nil && e.RetryAfter == 0
+	case task.AttemptLost:
+		return (path != "by.seen" || by.Seen == r.Seq-1) && (path != "reason" || by.Rule != task.RuleOwn)
+	case task.Reassigned:
+		return by.Peer == nil || by.Peer.At > 0 // else somebody has said it of whom nothing is known
+	}
+	return true
+}
+
+// takesFromRates tells whether an admission says what is left of a rate from which it takes.
+func takesFromRates(e *task.Granted) bool {
+	for _, g := range e.Grants {
+		for _, name := range g.Limits {
+			if _, told := e.Rates[name]; told {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Alter changes each decision that is in a log, one at a time, and calls found with the log that has it changed, which
+// tells whether anything is wrong with it. It changes each field of each type at most so many times; done counts them.
+func Alter(t testing.TB, log []events.Record, most int, done map[string]int, found func([]events.Record) bool) {
+	t.Helper()
+	for i := range log {
+		r := &log[i]
+		for _, path := range decisive[r.Fact.Type] {
+			name := string(r.Fact.Type) + " " + path
+			if r.Err != nil || done[name] >= most || !counted(r, path) {
+				continue
+			}
+			other, ok := altered(t, r, strings.Split(path, "."))
+			if !ok {
+				continue
+			}
+			done[name]++
+			changed := slices.Clone(log)
+			changed[i] = other
+			if !found(changed) {
+				t.Errorf("%s at %d was changed, and nothing is found: %s, was %s", name, r.Seq, body(t, &other), body(t, r))
+			}
+		}
+	}
+}
+
+func body(t testing.TB, r *events.Record) string {
+	t.Helper()
+	text, err := events.Encode(nil, &r.Fact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// altered is a record of which one field is another one; false if it does not have that.
+func altered(t testing.TB, r *events.Record, path []string) (events.Record, bool) {
+	t.Helper()
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(body(t, r)), &fields); err != nil {
+		t.Fatal(err)
+	}
+	in := fields
+	for _, name := range path[:len(path)-1] {
+		next, ok := in[name].(map[string]any)
+		if !ok {
+			return events.Record{}, false
+		}
+		in = next
+	}
+	last := path[len(path)-1]
+	switch v := in[last].(type) {
+	case nil:
+		return events.Record{}, false
+	case float64:
+		if in[last] = v + 1; v < 1 {
+			in[last] = v / 2
+		}
+	case bool:
+		in[last] = !v
+	case []any:
+		for i := range v {
+			if seq, ok := v[i].(float64); ok {
+				v[i] = seq + 1
+			} else {
+				delete(in, last)
+			}
+		}
+	case string:
+		in[last] = v + "x"
+		if last == "to" || last == "from" {
+			in[last] = "elsewhere.5"
+		} else if last == "state" {
+			if in[last] = "finished"; v == "finished" {
+				in[last] = "error"
+			}
+		} else if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			in[last] = at.Add(time.Second)
+		} else if d, err := time.ParseDuration(v); err == nil {
+			in[last] = fmt.Sprint(d + time.Second)
+		}
+	default:
+		delete(in, last)
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *r
+	if other.Fact, err = events.Decode(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return other, true
+}

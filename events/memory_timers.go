@@ -1,0 +1,106 @@
+package events
+
+import (
+	"context"
+	"fmt"
+
+	"millrace/task"
+)
+
+// TimerOf is the fact that a timer holds for an offer: a reference to its turn. The error says that f is no
+// offer of a task that waits ([task.Queued]).
+func TimerOf(f *Fact) (*Fact, error) {
+	e, ok := f.Event.(task.Queued)
+	if !ok {
+		return nil, fmt.Errorf("arm: %s is no offer", f.Type)
+	}
+	timer := *f
+	timer.Type, timer.Event = TaskDue, e.Timer()
+	return &timer, nil
+}
+
+// Arm implements [Timekeeper].
+func (m *Memory) Arm(ctx context.Context, f *Fact) error {
+	timer, err := TimerOf(f)
+	if err != nil {
+		return err
+	}
+	offer, err := Encode(nil, f)
+	if err != nil {
+		return err
+	}
+	raw, err := Encode(nil, timer)
+	if err != nil {
+		return err
+	}
+	due := timer.Event.(task.Due)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if there, set := m.timers[f.Task]; set && !due.Replaces(there.Due) {
+		return nil
+	}
+	m.declare(f.Task, offer, due.Route)
+	m.timers[f.Task] = memoryTimer{due, raw}
+	m.wake()
+	return nil
+}
+
+// Disarm implements [Timekeeper].
+func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	if t, ok := m.timers[id]; ok && t.Before(before) {
+		delete(m.timers, id)
+	}
+	return nil
+}
+
+// Armed implements [Timekeeper].
+func (m *Memory) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	armed := map[task.ID]task.Due{}
+	for _, id := range ids {
+		if t, ok := m.timers[id]; ok {
+			armed[id] = t.Due
+		}
+	}
+	return armed, nil
+}
+
+// Timers implements [Timekeeper].
+func (m *Memory) Timers(ctx context.Context) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	return len(m.timers), nil
+}
+
+// LoseTimers removes all timers, as whoever may set one can.
+func (m *Memory) LoseTimers() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	clear(m.timers)
+}
+
+// Fire has the log take what a timer has brought, whoever has set that: a real server keeps and fires whatever it is given. f
+// is a [task.Due] fact.
+func (m *Memory) Fire(f *Fact) error {
+	due, ok := f.Event.(task.Due)
+	if !ok {
+		return fmt.Errorf("fire: %s is no reference", f.Type)
+	}
+	raw, err := Encode(nil, f)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tick()
+	m.offer(f.Task, raw, due.Route)
+	return nil
+}

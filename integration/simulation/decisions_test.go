@@ -1,0 +1,34 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+
+	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/verify"
+)
+
+// Every decision that is changed in a log is found.
+func TestChangedDecisionsAreFound(t *testing.T) {
+	const enoughOfEach = 12
+	changed := map[string]int{}
+	for seed := range uint64(400) {
+		h := play(t, seed, variant{})
+		h.report(t)
+		log := slices.DeleteFunc(slices.Clone(h.records), func(r events.Record) bool { return r.Fact.Actor == stranger })
+		logtest.Alter(t, log, enoughOfEach, changed, func(log []events.Record) bool {
+			return verified(t, h, verify.Config{}, log).Violations > 0
+		})
+	}
+	for _, name := range []string{
+		"attempt.failed retry.due", "attempt.failed reason", "attempt.failed by.drawn", "attempt.failed by.final",
+		"attempt.started took_over.heard", "attempt.started took_over.ground", "attempt.lost reason", "attempt.lost by.rule", "attempt.lost by.seen",
+		"task.abnormal detail", "task.abnormal by.rule", "task.cancel_requested deadline", "task.reassigned to", "task.reassigned by.rule",
+	} {
+		if changed[name] < enoughOfEach {
+			t.Errorf("%s was changed %d times, want %d", name, changed[name], enoughOfEach)
+		}
+	}
+	t.Logf("changed: %v", changed)
+}

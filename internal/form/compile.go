@@ -1,0 +1,123 @@
+package form
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/mailru/easyjson/jlexer"
+)
+
+// compiler works out what a type has.
+type compiler struct {
+	kinds   map[reflect.Type]codec   // what an option says
+	objects map[reflect.Type]*object // what is known already, or under way
+	without []string
+	own     bool
+}
+
+// object is that of a struct. Each of its fields must have a tag with its name.
+func (c *compiler) object(t reflect.Type) *object {
+	if o, known := c.objects[t]; known {
+		return o
+	}
+	o := &object{}
+	c.objects[t] = o
+	c.add(o, t, 0)
+	o.seal()
+	return o
+}
+
+// add adds the fields of a struct to the object, and those of the structs that it embeds.
+func (c *compiler) add(o *object, t reflect.Type, offset uintptr) {
+	for i := range t.NumField() {
+		at := t.Field(i)
+		tag, tagged := at.Tag.Lookup("json")
+		switch {
+		case tag == "-":
+			continue
+		case at.Anonymous && !tagged && at.Type.Kind() == reflect.Struct:
+			c.add(o, at.Type, offset+at.Offset)
+			continue
+		case !tagged || !at.IsExported():
+			panic(fmt.Sprintf("form: %s.%s has no json tag that names it", t, at.Name))
+		}
+		name, rest, _ := strings.Cut(tag, ",")
+		if o.find(name, 0) >= 0 {
+			panic(fmt.Sprintf("form: %s has two fields %s", t, name))
+		}
+		f := field{name: name, key: string(AppendString(nil, name)) + ":", offset: offset + at.Offset, codec: c.codec(at.Type, t.String()+"."+at.Name)}
+		f.always = !strings.Contains(rest, "omitzero") && !strings.Contains(rest, "omitempty")
+		f.null = f.null || at.Tag.Get("form") == "null"
+		o.fields = append(o.fields, f)
+	}
+}
+
+// codec is that of a type. Path is where the type was found.
+func (c *compiler) codec(t reflect.Type, path string) codec {
+	if k, ok := c.kinds[t]; ok {
+		return k
+	}
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		if c.own {
+			return ownInstant
+		}
+		return instant
+	case reflect.TypeFor[json.RawMessage]():
+		if c.own {
+			return ownRaw
+		}
+		return raw
+	case reflect.TypeFor[map[string]string]():
+		if c.own {
+			return ownTexts
+		}
+		return texts
+	}
+	p := reflect.PointerTo(t)
+	switch {
+	case p.Implements(reflect.TypeFor[json.Marshaler]()), p.Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return marshalled(t, emptyOf(t, path))
+	case p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		if c.own && t.Kind() == reflect.Int64 {
+			return long
+		}
+		return spelled(t, emptyOf(t, path))
+	}
+	switch t.Kind() {
+	case reflect.String:
+		if c.own {
+			return ownText
+		}
+		return text
+	case reflect.Bool:
+		return truth
+	case reflect.Int:
+		return number
+	case reflect.Int64:
+		return long
+	case reflect.Uint64:
+		return unsigned
+	case reflect.Float64:
+		return marshalled(t, emptyOf(t, path))
+	case reflect.Pointer:
+		return pointer(t.Elem(), c.codec(t.Elem(), path))
+	case reflect.Slice:
+		return list(t, c.codec(t.Elem(), path+"[]"))
+	case reflect.Map:
+		if t.Key().Kind() == reflect.String {
+			return table(t, c.codec(t.Elem(), path+"[]"))
+		}
+	case reflect.Struct:
+		o := c.object(t)
+		return codec{empty: o.empty, write: o.write, read: o.read}
+	}
+	panic(fmt.Sprintf("form: %s is a %s, which is written in no known way", path, t))
+}
+
+// lexers are used again: the functions of fields would have each escape to the heap.
+var lexers = pool[jlexer.Lexer]()

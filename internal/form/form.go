@@ -1,0 +1,320 @@
+package form
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/mailru/easyjson/jlexer"
+)
+
+// Form is how values of type T are written, which is a struct. It is safe for concurrent use.
+type Form[T any] struct {
+	options []Option
+	once    sync.Once
+	made    *object // by once
+}
+
+// Option changes what a form does with some fields.
+type Option func(*compiler)
+
+// Of is the form of a type. What the type has is worked out when it is used for the first time: many processes use
+// none. It panics then if a field has a type of which it does not know how it is written, or if two have one name. So every
+// form should be used by a test.
+func Of[T any](options ...Option) *Form[T] { return &Form[T]{options: options} }
+
+func (f *Form[T]) object() *object {
+	f.once.Do(f.make)
+	return f.made
+}
+
+func (f *Form[T]) make() {
+	c := &compiler{kinds: map[reflect.Type]codec{}, objects: map[reflect.Type]*object{}}
+	for _, o := range f.options {
+		o(c)
+	}
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("form: %s is no struct", t))
+	}
+	o := c.object(t)
+	for _, name := range c.without {
+		i := slices.IndexFunc(o.fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			panic(fmt.Sprintf("form: %s has no field %s that could be left out", t, name))
+		}
+		o.fields = slices.Delete(o.fields, i, i+1)
+	}
+	o.seal()
+	f.made = o
+}
+
+// Without leaves fields of the type itself out: they are neither written nor known.
+func Without(names ...string) Option {
+	return func(c *compiler) { c.without = append(c.without, names...) }
+}
+
+// As has values of a pointer's type written and read by functions. Write is not called for nil.
+func As[V any](write func(w *Writer, v *V), read func(l *jlexer.Lexer) *V) Option {
+	return func(c *compiler) {
+		c.kinds[reflect.TypeFor[*V]()] = codec{
+			plain: word,
+			write: func(w *Writer, p unsafe.Pointer) { write(w, *(**V)(p)) },
+			read:  func(l *jlexer.Lexer, p unsafe.Pointer) { *(**V)(p) = read(l) },
+		}
+	}
+}
+
+// Own is for what nobody else reads, and nobody else writes: times are numbers, which is exact for every
+// year and half as long, and so are lengths of time; texts keep bytes that are no UTF-8; JSON that is kept as it is was looked at
+// before, and its null is a value.
+func Own() Option { return func(c *compiler) { c.own = true } }
+
+// Names are those of the fields, in the order in which they are written.
+func (f *Form[T]) Names() []string {
+	var names []string
+	for _, at := range f.object().fields {
+		names = append(names, at.name)
+	}
+	return names
+}
+
+// Find returns the number of a field, -1 if there is none of that name. It looks from a number
+// on, and then at those before: what we write comes in order.
+func (f *Form[T]) Find(name string, from int) int { return f.object().find(name, from) }
+
+// Nulls tells whether null is a value of a field. Otherwise it means that the field is not there.
+func (f *Form[T]) Nulls(number int) bool { return f.object().fields[number].null }
+
+// Write appends the fields of a value to an object that has begun.
+func (f *Form[T]) Write(w *Writer, v *T) { f.object().writeFields(w, unsafe.Pointer(v)) }
+
+// WriteField appends a value as the field of an object that has begun.
+func (f *Form[T]) WriteField(w *Writer, name string, v *T) {
+	w.Key(name)
+	f.object().write(w, unsafe.Pointer(v))
+}
+
+// Append appends a value as an object. The error says which part cannot be written.
+func (f *Form[T]) Append(dst []byte, v *T) ([]byte, error) {
+	w := Begin(dst)
+	f.Write(w, v)
+	b, err := w.End()
+	if err != nil {
+		return dst, err
+	}
+	return b, nil
+}
+
+// ReadField reads the field of a number.
+func (f *Form[T]) ReadField(l *jlexer.Lexer, v *T, number int) {
+	at := &f.object().fields[number]
+	at.read(l, unsafe.Add(unsafe.Pointer(v), at.offset))
+}
+
+// ReadValue reads a value that stands within something else.
+func (f *Form[T]) ReadValue(l *jlexer.Lexer, v *T) { f.object().read(l, unsafe.Pointer(v)) }
+
+// Read reads what Append has written. Fields that are not known are passed over; of one that is
+// there twice the last counts. Strings share the memory of data, which must not be modified afterwards.
+func (f *Form[T]) Read(data []byte, v *T) error {
+	l := lexers.Get().(*jlexer.Lexer)
+	defer lexers.Put(l)
+	*l = jlexer.Lexer{Data: data}
+	f.object().read(l, unsafe.Pointer(v))
+	l.Consumed()
+	err := l.Error()
+	*l = jlexer.Lexer{}
+	return err
+}
+
+// object is a struct as it is written.
+type object struct {
+	fields []field
+	slots  []slot // of the fields
+}
+
+// slot is what has to be known of a field to see whether it is empty. Most are, so this lies close together.
+type slot struct {
+	offset uint32
+	plain  kind // given if it is always written
+}
+
+// seal is called when all fields are there.
+func (o *object) seal() {
+	o.slots = nil
+	for i := range o.fields {
+		f := &o.fields[i]
+		s := slot{uint32(f.offset), f.plain}
+		if f.always {
+			s.plain = given
+		}
+		o.slots = append(o.slots, s)
+	}
+}
+
+// field is a field of a struct, or of one that it embeds.
+type field struct {
+	name   string
+	key    string // as it is written, with the colon
+	offset uintptr
+	codec
+	always bool // also if it is empty
+}
+
+// codec is how values of a type are written and read. The pointer is to a value of that type.
+type codec struct {
+	plain kind
+	empty func(p unsafe.Pointer) bool // of others
+	write func(w *Writer, p unsafe.Pointer)
+	read  func(l *jlexer.Lexer, p unsafe.Pointer)
+	// What tells of plain values how they are written: a text's quotes, that eight bytes count something, and
+	// that nobody else reads a time.
+	quote      func(b []byte, s string) []byte
+	count, own bool
+	// null is whether null is a value. Otherwise it means that nothing is there.
+	null bool
+}
+
+// kind says by what an empty value is known. Most fields are empty, and a call for each would cost more than all the rest.
+type kind uint8
+
+const (
+	others  kind = iota
+	word         // an int or a pointer, which is 0
+	double       // eight bytes, which are 0
+	counted      // a text or a list, whose length comes second
+	moment       // a time
+	flag         // a truth value
+	given        // whatever it is, it is written
+)
+
+// void tells whether a value is empty.
+func (c *codec) void(p unsafe.Pointer) bool {
+	switch c.plain {
+	case word:
+		return *(*uintptr)(p) == 0
+	case double:
+		return *(*uint64)(p) == 0
+	case counted:
+		return len(*(*string)(p)) == 0
+	case moment:
+		return (*time.Time)(p).IsZero()
+	case flag:
+		return !*(*bool)(p)
+	}
+	return c.empty(p)
+}
+
+func (o *object) find(name string, from int) int {
+	for i := from; i < len(o.fields); i++ {
+		if o.fields[i].name == name {
+			return i
+		}
+	}
+	for i := range min(from, len(o.fields)) {
+		if o.fields[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *object) empty(p unsafe.Pointer) bool {
+	for i := range o.fields {
+		if f := &o.fields[i]; !f.void(unsafe.Add(p, f.offset)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *object) write(w *Writer, p unsafe.Pointer) {
+	w.b = append(w.b, '{')
+	o.writeFields(w, p)
+	w.b = append(w.b, '}')
+}
+
+// writeFields appends the fields that are not empty. It knows plain ones itself, which are nearly all.
+func (o *object) writeFields(w *Writer, p unsafe.Pointer) {
+	b := w.b
+	for i, slot := range o.slots {
+		at := unsafe.Add(p, slot.offset)
+		switch slot.plain {
+		case word:
+			if *(*uintptr)(at) == 0 {
+				continue
+			}
+		case double:
+			if *(*uint64)(at) == 0 {
+				continue
+			}
+		case counted:
+			if len(*(*string)(at)) == 0 {
+				continue
+			}
+		case moment:
+			if (*time.Time)(at).IsZero() {
+				continue
+			}
+		case flag:
+			if !*(*bool)(at) {
+				continue
+			}
+		case others:
+			if o.fields[i].empty(at) {
+				continue
+			}
+		}
+		f := &o.fields[i]
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(b, f.key...)
+		switch {
+		case f.plain == counted && f.quote != nil:
+			b = f.quote(b, *(*string)(at))
+		case f.plain == double && f.count:
+			b = strconv.AppendUint(b, *(*uint64)(at), 10)
+		case f.plain == moment && f.own:
+			b = appendInstant(b, *(*time.Time)(at))
+		default:
+			w.b, w.field = b, f.name
+			f.write(w, at)
+			b = w.b
+		}
+	}
+	w.b = b
+}
+
+func (o *object) read(l *jlexer.Lexer, p unsafe.Pointer) {
+	next := 0
+	l.Delim('{')
+	for l.Ok() && !l.IsDelim('}') {
+		name := l.UnsafeFieldName(false)
+		l.WantColon()
+		i := o.find(name, next)
+		if i < 0 {
+			l.SkipRecursive()
+		} else {
+			next = i + 1
+			f := &o.fields[i]
+			f.value(l, unsafe.Add(p, f.offset))
+		}
+		l.WantComma()
+	}
+	l.Delim('}')
+}
+
+// value reads a value, or passes over the null that stands for none.
+func (c *codec) value(l *jlexer.Lexer, p unsafe.Pointer) {
+	if !c.null && l.IsNull() {
+		l.Skip()
+		return
+	}
+	c.read(l, p)
+}

@@ -1,0 +1,415 @@
+package jet
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// headers are those by which a message can remove others, or itself, or seem to be what it is not.
+func headers(victim string) []nats.Header {
+	at := atTime(time.Now().Add(-time.Second))
+	return []nats.Header{
+		{jetstream.MsgRollup: {jetstream.MsgRollupAll}},
+		{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+		{jetstream.MsgTTLHeader: {"1s"}},
+		{jetstream.MsgTTLHeader: {"never"}},
+		{scheduleHeader: {at}, scheduleTargetHeader: {victim}},
+		{scheduleHeader: {at}, scheduleTargetHeader: {victim}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}, "Nats-Schedule-TTL": {"1s"}},
+		{scheduleHeader: {"@every 1s"}, scheduleTargetHeader: {victim}},
+		{scheduleHeader: {at}, scheduleTargetHeader: {victim}, "Nats-Schedule-Source": {victim}},
+		{"Nats-Scheduler": {victim}, "Nats-Schedule-Next": {"purge"}},
+		{"Nats-Scheduler": {victim}},
+		{firedHeader: {"MR_TIMER 1 > > mr.due.default.5.x"}},
+		{"Nats-Marker-Reason": {"Purge"}, kvOperationHeader: {"PURGE"}},
+		{"Nats-Incr": {"1"}},
+	}
+}
+
+// logged is all that the log holds.
+func logged(t *testing.T, s *Store) map[uint64]storedMessage {
+	t.Helper()
+	info := must(s.log.Info(within(t)))(t)
+	if info.State.NumDeleted > 0 || info.State.FirstSeq != 1 {
+		t.Fatalf("the log begins at %d and lacks %d messages", info.State.FirstSeq, info.State.NumDeleted)
+	}
+	all := map[uint64]storedMessage{}
+	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
+		m, found, err := s.leaderGetFrom(within(t), LogStream, map[string]any{"seq": seq})
+		if err != nil || !found {
+			t.Fatalf("message %d of the log: found %t, error %v", seq, found, err)
+		}
+		all[seq] = m
+	}
+	return all
+}
+
+// No message removes another one from the log, whatever its headers say and whoever writes it within the
+// rights of a worker or a client. Timers are another matter: whoever may set one can remove all.
+func TestNoMessageErases(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	r := recorder(s)
+	id := newTask()
+	if _, err := r.Submit(within(t), id, submittedNoop); err != nil {
+		t.Fatal(err)
+	}
+	later := newTask()
+	if _, err := r.Submit(within(t), later, task.Submitted{Work: testWork("later"), Due: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(within(t), newFact(id, task.AttemptStarted{Attempt: 1, Node: "w", Session: "s", Offer: 1}), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Takes(within(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	before := logged(t, s)
+	for _, user := range []string{"w", "c"} {
+		js := must(jetstream.New(srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))))(t)
+		for _, subject := range []string{
+			chainPrefix + string(id), chainPrefix + "X", queuePrefix + "default.5." + string(id), holdPrefix + string(id), holdPrefix + "X", keyPrefix + "X", breakPrefix + "x",
+			timerPrefix + string(id), timerPrefix + "X",
+		} {
+			for _, victim := range []string{chainPrefix + string(id), queuePrefix + "default.5." + string(id), duePrefix + "default.5." + string(id), duePrefix + "x", timerPrefix + string(later), LogStream} {
+				for _, h := range headers(victim) {
+					// Most are refused; the log is what counts.
+					_, _ = js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: h, Data: []byte(`{"type":"task.due"}`)}, jetstream.WithRetryAttempts(0))
+				}
+			}
+		}
+	}
+	good := task.Queued{Work: testWork("later"), After: 1, Attempt: 1, Due: time.Now().Add(-time.Second)}
+	if err := s.Arm(within(t), newFact(later, good)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
+		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": queuePrefix + "later.5." + string(later)})
+		return err == nil && found
+	})
+	after := logged(t, s)
+	for seq, was := range before {
+		if is := after[seq]; is.Subject != was.Subject || !bytes.Equal(is.Data, was.Data) || !is.Time.Equal(was.Time) {
+			t.Errorf("message %d was %s %s, and is %s %s", seq, was.Subject, was.Data, is.Subject, is.Data)
+		}
+	}
+	if now := must(r.Load(within(t), id))(t); now.State != task.Running {
+		t.Errorf("task %s is %s, want running", id, now.State)
+	}
+}
+
+// A timer brings nothing but a reference to what is due, wherever it points.
+func TestForgedTimers(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	r := recorder(s)
+	js := must(jetstream.New(srv.dial("w")))(t)
+	evil := testWork("default")
+	evil.Spec = &task.Spec{Run: &task.Run{Shell: "echo pwned"}}
+
+	held, due, fresh, elsewhere := newTask(), newTask(), newTask(), newTask()
+	signalled := submittedNoop
+	signalled.Holds = []string{task.HoldSignal}
+	signalled.Spec = &task.Spec{Handler: "noop", Signal: &task.Signal{Name: "go"}}
+	tomorrow := submittedNoop
+	tomorrow.Due = time.Now().Add(24 * time.Hour)
+	other := task.Submitted{Work: testWork("other"), Due: time.Now().Add(24 * time.Hour)}
+	for id, e := range map[task.ID]task.Submitted{held: signalled, due: tomorrow, elsewhere: other} {
+		if _, err := r.Submit(within(t), id, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := map[task.ID]task.Task{}
+	for _, id := range []task.ID{held, due, elsewhere} {
+		was[id] = must(r.Load(within(t), id))(t)
+	}
+	fire := func(id task.ID, e task.Event, target string) (refused error) {
+		m := must(timer(timerPrefix+string(newTask()), newFact(id, e), time.Now().Add(-time.Second), "x"))(t)
+		m.Header.Set(scheduleTargetHeader, target)
+		_, err := js.PublishMsg(within(t), m)
+		return err
+	}
+	at := func(id task.ID) string { return duePrefix + "default.5." + string(id) }
+	for _, c := range []struct {
+		id     task.ID
+		e      task.Event
+		target string
+	}{
+		{fresh, task.Submitted{Work: evil}, at(fresh)},
+		{held, task.Submitted{Work: evil}, at(held)},
+		{held, task.Queued{Work: evil, Attempt: 1, After: was[held].Turn}, at(held)},
+		{held, task.Due{After: was[held].Turn, Route: "default.5"}, at(held)},
+		{due, task.Queued{Work: evil, Attempt: 1}, at(due)},
+		{due, task.Due{Route: "default.5", Due: time.Now()}, at(due)}, // a day early
+		{elsewhere, task.Due{Route: "default.5"}, at(elsewhere)},      // it waits on another route
+		{elsewhere, task.Due{Route: "other.5"}, at(elsewhere)},        // and says so in the wrong place
+		{due, task.AttemptFinished{Attempt: 1}, at(due)},
+		{due, task.AttemptFinished{Attempt: 1}, duePrefix + "nightly"},
+		{due, task.Due{After: 99, Route: "default.5"}, timerPrefix + string(fresh)}, // in place of another timer
+	} {
+		if err := fire(c.id, c.e, c.target); err != nil {
+			t.Errorf("%T to %s: %v", c.e, c.target, err)
+		}
+	}
+	for _, target := range []string{chainPrefix + string(due), queuePrefix + "default.5." + string(fresh), admitPrefix + "job.crawl", nodePrefix + "root", firePrefix + "nightly", "$KV." + NodesBucket + ".x"} {
+		if err := fire(due, task.AttemptFinished{}, target); err == nil {
+			t.Errorf("a timer may fire at %s", target)
+		}
+	}
+	good := newTask()
+	if _, err := r.Submit(within(t), good, task.Submitted{Work: testWork("default"), Due: time.Now().Add(500 * time.Millisecond)}); err != nil {
+		t.Fatal(err)
+	}
+	o := offersOf(t, s, "default")
+	for seen := task.ID(""); seen != good; {
+		offer := next(t, o)
+		seen = offer.Fact.Task
+		if _, reference := offer.Fact.Event.(task.Due); offer.Err == nil && !reference {
+			t.Errorf("a timer has brought %+v", offer.Fact.Event)
+		}
+		if now := events.FoldTask(seen, must(s.Task(within(t), seen))(t)); seen != good && now.Offered {
+			t.Errorf("task %s is offered by %s", seen, offer.Raw)
+		}
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, before := range was {
+		if now := must(r.Load(within(t), id))(t); now.State != before.State || now.Turn != before.Turn || now.Offered || !reflect.DeepEqual(now.Spec, before.Spec) {
+			t.Errorf("task %s was %s and is %s, offered %t", id, before.State, now.State, now.Offered)
+		}
+	}
+	if now := events.FoldTask(fresh, must(s.Task(within(t), fresh))(t)); now.State != task.Unknown {
+		t.Errorf("a timer has borne a task: it is %s", now.State)
+	}
+}
+
+// Nobody but a server may speak to the log in place of the consumer by which it sources timers.
+func TestNobodySpeaksForTimers(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	srv.as("s")
+	for _, user := range []string{"w", "c"} {
+		refused := make(chan error, 8)
+		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+		for _, subject := range []string{firedSubject, duePrefix + "default.5.x", duePrefix + "x", "$JS.API.CONSUMER.RESET." + TimerStream + "." + firedConsumer, apiDrop + TimerStream + "." + firedConsumer, "$JS.API.STREAM.DELETE." + TimerStream, apiPurge + LogStream, apiErase + LogStream} {
+			if err := nc.Publish(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-refused:
+			case <-within(t).Done():
+				t.Errorf("%s may publish to %s", user, subject)
+			}
+		}
+	}
+}
+
+// A place of an offer names its route, whatever the lane.
+func TestRouteAt(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]task.Route{
+		"mr.queue.default.5.T": "default.5", "mr.queue.default~0.8.T": "default.8", "mr.queue.default~16.5.T": "default.5",
+		"mr.queue.@n1.5.T": "@n1.5", "mr.queue.@n1.8.T": "@n1.8", "mr.queue.~0123456789abcdef01234567.5.T": "~0123456789abcdef01234567.5",
+		"mr.queue.~0123456789abcdef01234567~2.7.T": "~0123456789abcdef01234567.7",
+		"mr.queue.default.T":                       "", "mr.queue.a.b.c.d": "", "mr.queue.default.x.T": "", "mr.queue.default.99.T": "",
+	} {
+		route, id, ok := routeAt(subject)
+		if ok != (want != "") || ok && (route != want || id != "T") {
+			t.Errorf("%s: %s %s %t, want %q", subject, route, id, ok, want)
+		}
+	}
+}
+
+// Who gets a message directly from a stream has it sent to any subject of his account, whatever he may publish. What
+// gets into the log like this is no fact, however it is read, and changes no definition, decision or node.
+func TestCopiesAreNoFacts(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	if err := s.Takes(within(t), 0); err != nil { // else its end meets the server in the middle of a beginning
+		t.Fatal(err)
+	}
+	begin := must(s.End(within(t)))(t)
+	nc := srv.dial("s")
+	now := time.Now()
+	forged := map[string]*events.Fact{
+		tickPrefix + "nightly": {Schedule: "nightly", Event: task.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
+		jobPrefix + "hello":    {Job: "hello", Event: task.JobRemoved{Revision: 1}},
+		statePrefix + "q":      {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
+		nodePrefix + "other":   {Node: "other", Event: node.WasRetired{Reason: "forged"}},
+	}
+	for subject, f := range forged {
+		f.ID, f.At, f.Type, f.Actor = events.NewID(now), now, events.TypeOf(f.Event), "scheduler"
+		if r := recordOf(subject, 1, now, byPublisher, encoded(t, f)); r.Err != nil {
+			t.Fatalf("%s: it would be no fact anyway: %v", subject, r.Err)
+		}
+		own := outputPrefix + strings.ReplaceAll(subject, ".", "_")
+		if err := nc.Publish(own, encoded(t, f)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is stored", func() bool {
+			_, found, err := s.leaderGetFrom(within(t), OutputStream, map[string]any{"last_by_subj": own})
+			return found && err == nil
+		})
+		if err := nc.PublishRequest(apiDirect+OutputStream, subject, []byte(`{"last_by_subj":"`+own+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all copies are in the log", func() bool { return must(s.End(within(t)))(t) == begin+uint64(len(forged)) })
+	none := func(what string, r events.Record) {
+		t.Helper()
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "it is a copy") || r.Fact.Event != nil {
+			t.Errorf("%s: %+v is a fact (%v)", what, r.Fact, r.Err)
+		}
+	}
+	feed := must(s.Follow(within(t), begin+1))(t)
+	defer feed.Close()
+	for followed := 0; followed < len(forged); {
+		for _, r := range must(feed.Next(within(t)))(t) {
+			none("followed", r)
+			followed++
+		}
+	}
+	for subject := range forged {
+		r, _, err := s.leaderGet(within(t), map[string]any{"last_by_subj": subject})
+		none("from the leader: "+subject, must(r, err)(t))
+		for _, r := range must(s.readBatch(within(t), subject, 1))(t) {
+			none("in a batch: "+subject, r)
+		}
+	}
+	none("the last decision", must(s.LastDecisions(within(t), []string{"nightly"}))(t)["nightly"])
+	if q := must(recorder(s).LoadQueue(within(t), "q"))(t); q.Paused != nil {
+		t.Errorf("the queue is %+v", q)
+	}
+}
+
+// byReply has the NATS server send answers to a subject, in each of the ways that JetStream has for what a worker or an
+// operator may do. When it returns, all have been sent.
+func byReply(t *testing.T, nc *nats.Conn, target string) {
+	t.Helper()
+	js := must(jetstream.New(nc))(t)
+	ask := func(subject, body string) {
+		if err := nc.PublishRequest(subject, target, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is stored is chosen well: a request that JetStream understands.
+	const own = outputPrefix + "X"
+	if err := nc.Publish(own, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish(own, nil); err != nil {
+		t.Fatal(err)
+	}
+	must(js.PublishMsg(within(t), &nats.Msg{Subject: timerPrefix + "X"}))(t)
+	consumer := must(js.CreateConsumer(within(t), OutputStream, jetstream.ConsumerConfig{Name: "reply", FilterSubject: own, AckPolicy: jetstream.AckExplicitPolicy}))(t)
+	for _, body := range []string{"+ACK", "+WPI", "-NAK"} {
+		if batch := must(consumer.Fetch(1, jetstream.FetchMaxWait(100*time.Millisecond)))(t); batch != nil {
+			for m := range batch.Messages() {
+				ask(m.Reply(), body)
+			}
+		}
+	}
+	for _, request := range []string{`{"batch":9,"no_wait":true}`, `{"batch":9,"expires":100000000}`, `{"batch":1,"expires":1,"idle_heartbeat":1}`, "junk"} {
+		ask(apiNext+OutputStream+".reply", request)
+	}
+	ask(own, "{}")
+	ask(timerPrefix+"X", "{}")
+	for _, stream := range []string{LogStream, OutputStream, TimerStream} {
+		ask(apiInfo+stream, "")
+		for _, request := range []string{`{"last_by_subj":"` + own + `"}`, `{"last_by_subj":"nothing"}`, `{"seq":1}`, `{"seq":99999}`, `{"batch":9,"seq":1}`, "junk", ""} {
+			ask(apiGet+stream, request)
+			ask(apiDirect+stream, request)
+		}
+	}
+	ask(apiConsumer+OutputStream+".reply", "")
+	push := `{"stream_name":"` + OutputStream + `","config":{"name":"push","filter_subject":"` + own + `","deliver_subject":"` + target + `","idle_heartbeat":100000000,"ack_policy":"none","deliver_policy":"all","replay_policy":"instant"}}`
+	_, _ = nc.RequestWithContext(within(t), apiMake+OutputStream+".push."+own, []byte(push)) // where JetStream refuses it, well
+	// What comes behind it all goes the same ways.
+	must(nc.RequestWithContext(within(t), apiNext+OutputStream+".reply", []byte(`{"batch":1,"expires":100000000}`)))(t)
+	for range 20 {
+		for _, stream := range []string{OutputStream, TimerStream, LogStream} {
+			for _, api := range []string{apiDirect, apiGet} {
+				must(nc.RequestWithContext(within(t), api+stream, []byte(`{"last_by_subj":"`+own+`"}`)))(t)
+			}
+		}
+	}
+	for _, c := range []string{"reply", "push"} {
+		if err := js.DeleteConsumer(within(t), OutputStream, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who asks JetStream for something names a subject for the answer. The NATS server sends it there with rights of its
+// own, also where it purges or deletes the log, or gets into it. The account of a role is a wall against that.
+func TestNoAnswerErases(t *testing.T) {
+	t.Parallel()
+	targets := []string{apiPurge + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.DELETE." + TimerStream, apiErase + LogStream, admitPrefix + "job.x", jobPrefix + "x", "$KV." + DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
+	for _, user := range []string{"w", "c"} {
+		srv := newStrict(t)
+		s := srv.as("s")
+		r := recorder(s)
+		id := newTask()
+		if _, err := r.Submit(within(t), id, submittedNoop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Takes(within(t), 0); err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan *nats.Msg, 1000)
+		must(s.nc.ChanSubscribe(apiPrefix+">", heard))(t)
+		must(s.nc.ChanSubscribe("$KV."+DefsBucket+".>", heard))(t)
+		before := logged(t, s)
+		nc := srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		for _, target := range targets {
+			byReply(t, nc, target)
+		}
+		after := logged(t, s)
+		for seq, was := range before {
+			if is := after[seq]; is.Subject != was.Subject || !bytes.Equal(is.Data, was.Data) {
+				t.Errorf("by %s: message %d was %s, and is %s", user, seq, was.Subject, is.Subject)
+			}
+		}
+		for seq, m := range after {
+			if _, was := before[seq]; !was {
+				t.Errorf("by %s: message %d has got into the log, %s %s", user, seq, m.Subject, m.Data)
+			}
+		}
+		must(s.js.Stream(within(t), TimerStream))(t)
+		for len(heard) > 0 {
+			m := <-heard
+			t.Errorf("by %s: a server hears %s %s", user, m.Subject, m.Data)
+		}
+	}
+}
+
+// The wall is needed: inside one account the same does erase the log.
+func TestInOneAccountAnswersErase(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"w", "c"} {
+		srv := newStrictRealm(t, Realm{Name: "A", OneAccount: true})
+		s := srv.as("s")
+		if err := s.Takes(within(t), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := recorder(s).Submit(within(t), newTask(), submittedNoop); err != nil {
+			t.Fatal(err)
+		}
+		byReply(t, srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), apiPurge+LogStream)
+		eventually(t, "the log is empty", func() bool { return must(s.log.Info(within(t)))(t).State.Msgs == 0 })
+	}
+}

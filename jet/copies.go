@@ -1,0 +1,336 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Keys of the bucket of copies are <noun>.<name>. A copy says in a header of which revision it is. Nothing
+// in Millrace reads a definition from there.
+
+const (
+	copySubject       = "$KV." + DefsBucket + "."
+	copyStream        = "KV_" + DefsBucket
+	revisionHeader    = "Mr-Revision"
+	kvOperationHeader = "KV-Operation"
+)
+
+// tellCopiesEvery is how often the log is told at most of copies that were set back: whoever changes them again
+// and again cannot fill it.
+const tellCopiesEvery = time.Minute
+
+// compareCopiesEvery is how often all copies are compared, though nobody seems to have changed any.
+const compareCopiesEvery = 10 * time.Minute
+
+// copied is what lies under a key of the bucket of copies.
+type copied struct {
+	task.Copied
+	seq uint64
+}
+
+// KeepCopies keeps the copies of definitions as the log has the definitions, until ctx ends: it looks every so often, and
+// whenever a key of the bucket or a definition changes. It calls told with each fact that it records of copies which somebody had changed by hand.
+func (s *Store) KeepCopies(ctx context.Context, every time.Duration, told func(task.CopiesRestored), failed func(error)) {
+	k := &copyKeeper{s: s, told: told, every: every}
+	touched := make(chan struct{}, 1)
+	for _, subject := range []string{copySubject + ">", jobPrefix + "*", schedPrefix + "*", bundlePrefix + "*"} {
+		sub, err := s.nc.Subscribe(subject, func(*nats.Msg) {
+			select {
+			case touched <- struct{}{}:
+			default:
+			}
+		})
+		if err == nil { // else the tick is enough
+			defer func() { _ = sub.Unsubscribe() }()
+		}
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := k.look(ctx); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-touched:
+			select { // several changes make one look, and a person in a loop no busy server
+			case <-ctx.Done():
+				return
+			case <-time.After(min(every, 100*time.Millisecond)):
+			}
+		}
+	}
+}
+
+// copyKeeper looks after the copies. It is for one goroutine.
+type copyKeeper struct {
+	s        *Store
+	told     func(task.CopiesRestored)
+	every    time.Duration       // how often all copies are compared at most
+	after    uint64              // changes of definitions up to it have been copied
+	bucket   bucketState         // as this keeper has left it
+	wrote    uint64              // how many keys it has written in this look
+	compared time.Time           // when all copies were compared
+	untold   task.CopiesRestored // what was set back, and the log was not told of
+}
+
+// bucketState tells whether a bucket has changed.
+type bucketState struct {
+	created time.Time
+	last    uint64
+	msgs    uint64
+}
+
+// look brings the copies up to date.
+func (k *copyKeeper) look(ctx context.Context) error {
+	bucket, err := k.state(ctx)
+	if err != nil {
+		return err
+	}
+	k.wrote = 0
+	var changed []*defined
+	of := map[*defined]*genre{}
+	since := time.Since(k.compared)
+	all := bucket != k.bucket && since >= k.every || since >= compareCopiesEvery
+	reached := k.after
+	for _, g := range genres {
+		found, many, upTo, err := k.s.changes(ctx, g, k.after)
+		if err != nil {
+			return err
+		}
+		if reached == k.after || upTo < reached { // what came between the two looks comes with the next one
+			reached = upTo
+		}
+		all = all || many
+		for i := range found {
+			changed, of[&found[i]] = append(changed, &found[i]), g
+		}
+	}
+	var errs []error
+	if all {
+		errs = append(errs, k.compare(ctx))
+	} else {
+		for _, d := range changed {
+			errs = append(errs, k.restore(ctx, of[d], d.name))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if all {
+		k.compared = time.Now()
+	}
+	k.after = reached
+	if all || len(changed) > 0 {
+		now, err := k.state(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.last != bucket.last+k.wrote: // somebody else has written meanwhile
+			k.bucket = bucketState{}
+		case all || bucket == k.bucket:
+			k.bucket = now
+		}
+	}
+	return k.tell(ctx)
+}
+
+func (k *copyKeeper) state(ctx context.Context) (bucketState, error) {
+	stream, err := k.s.js.Stream(ctx, copyStream)
+	if err != nil {
+		return bucketState{}, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+	}
+	info := stream.CachedInfo()
+	return bucketState{info.Created, info.State.LastSeq, info.State.Msgs}, nil
+}
+
+// compare looks at every copy and every definition.
+func (k *copyKeeper) compare(ctx context.Context) error {
+	copies, err := k.s.copies(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, g := range genres {
+		found, err := k.s.definitions(ctx, g)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			d, key := &found[i], g.noun+"."+found[i].name
+			c := copies[key]
+			delete(copies, key)
+			if anew, _ := d.Restores(c.Copied); anew {
+				errs = append(errs, k.restore(ctx, g, d.name))
+			}
+		}
+	}
+	for key, c := range copies { // what nobody has defined
+		if len(c.Text) > 0 {
+			errs = append(errs, k.stray(ctx, key, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stray removes what lies under a key and is no copy of anything.
+func (k *copyKeeper) stray(ctx context.Context, key string, c copied) error {
+	noun, name, _ := strings.Cut(key, ".")
+	for _, g := range genres {
+		if g.noun == noun && task.ValidName(noun, name) == nil {
+			return k.restore(ctx, g, name)
+		}
+	}
+	if done, err := k.write(ctx, key, c.seq, &task.Definition{}); !done || err != nil {
+		return err
+	}
+	k.untold = k.untold.Gather(task.Restored{Of: noun, Name: name, Found: task.DigestOf(c.Text)})
+	return nil
+}
+
+// restore writes a copy anew if that is not what its definition is. The copy is read first: it cannot be of a later
+// revision than the definition then, whoever copies at the same time.
+func (k *copyKeeper) restore(ctx context.Context, g *genre, name string) error {
+	key := g.noun + "." + name
+	c, err := k.s.copyOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	d, _, err := k.s.latest(ctx, g, name)
+	if err != nil {
+		return err
+	}
+	anew, byHand := d.Restores(c.Copied)
+	if !anew {
+		return nil
+	}
+	if done, err := k.write(ctx, key, c.seq, &d.Definition); !done || err != nil {
+		return err
+	}
+	if byHand {
+		r := task.Restored{Of: g.noun, Name: name}
+		if len(c.Text) > 0 {
+			r.Found = task.DigestOf(c.Text)
+		}
+		if d.Exists() {
+			r.Revision = d.Revision
+		}
+		k.untold = k.untold.Gather(r)
+	}
+	return nil
+}
+
+// write is [Store.writeCopy], and false if somebody else has written the key meanwhile: the next look sees what.
+func (k *copyKeeper) write(ctx context.Context, key string, last uint64, d *task.Definition) (bool, error) {
+	err := k.s.writeCopy(ctx, key, last, d)
+	if errors.Is(err, events.ErrUnknown) { // or the bucket was made anew, and counts from 1 again
+		var c copied
+		if c, err = k.s.copyOf(ctx, key); err == nil && c.Revision != d.Revision {
+			err = events.ErrConflict
+		}
+	}
+	if errors.Is(err, events.ErrConflict) {
+		k.bucket = bucketState{}
+		return false, nil
+	}
+	k.wrote++
+	return err == nil, err
+}
+
+// tell records what was set back, unless somebody has told of other copies less than a minute ago.
+func (k *copyKeeper) tell(ctx context.Context) error {
+	if len(k.untold.Copies) == 0 {
+		return nil
+	}
+	last, found, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+	if err != nil {
+		return fmt.Errorf("tell of copies: %w", err)
+	}
+	now := k.s.Now().UTC()
+	if found && now.Sub(last.Stored) < tellCopiesEvery {
+		return nil // later
+	}
+	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.CopiesRestored, Actor: events.PartServer, Event: k.untold}
+	_, err = k.s.Append(ctx, f, last.Seq)
+	switch {
+	case err == nil:
+		k.told(k.untold)
+		k.untold = task.CopiesRestored{}
+	case errors.Is(err, events.ErrConflict): // another server has; its turn was first
+	default:
+		return fmt.Errorf("tell of copies: %w", err)
+	}
+	return nil
+}
+
+// writeCopy makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence
+// last. Else the error wraps [events.ErrConflict].
+func (s *Store) writeCopy(ctx context.Context, key string, last uint64, d *task.Definition) error {
+	m := &nats.Msg{Subject: copySubject + key, Data: d.Text, Header: nats.Header{
+		revisionHeader: {strconv.FormatUint(d.Revision, 10)}, expectedHeader: {strconv.FormatUint(last, 10)},
+	}}
+	if !d.Exists() {
+		m.Header[kvOperationHeader] = []string{"DEL"}
+	}
+	if _, err := s.publish(ctx, m); err != nil {
+		return fmt.Errorf("copy to the key %s: %w", key, err)
+	}
+	return nil
+}
+
+// copyOf reads a copy from the leader.
+func (s *Store) copyOf(ctx context.Context, key string) (copied, error) {
+	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + key})
+	if err != nil || !found {
+		return copied{}, readError(copySubject+key, err)
+	}
+	header, _ := nats.DecodeHeadersMsg(m.Header) // somebody else's may have none
+	return copiedIn(header, m.Data, m.Seq), nil
+}
+
+func copiedIn(header nats.Header, data []byte, seq uint64) copied {
+	c := copied{seq: seq}
+	c.There = true
+	c.Revision, _ = strconv.ParseUint(header.Get(revisionHeader), 10, 64) // 0 is nobody's
+	if header.Get(kvOperationHeader) == "" {
+		c.Text = data
+	}
+	return c
+}
+
+// Copies are the copies of definitions that lie in their bucket, by key: what a person sees there, and what was removed.
+func (s *Store) Copies(ctx context.Context) (map[string]task.Copied, error) {
+	found, err := s.copies(ctx)
+	all := make(map[string]task.Copied, len(found))
+	for key, c := range found {
+		all[key] = c.Copied
+	}
+	return all, err
+}
+
+// copies reads all of the bucket of copies, what was removed included.
+func (s *Store) copies(ctx context.Context) (map[string]copied, error) {
+	stream, err := s.js.Stream(ctx, copyStream)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+	}
+	all := map[string]copied{}
+	err = s.lastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		all[strings.TrimPrefix(m.Subject(), copySubject)] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,295 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Definitions of jobs and of schedules, and names of bundles, lie on a chain each, one edition a fact. Whoever
+// changes one appends by compare-and-set; whoever reads one needs the latest fact and no other.
+
+// ErrChanged means that somebody else has changed a definition while this change was on its way. Nothing
+// was stored: look at what is there now, and store again what is still wanted.
+var ErrChanged = errors.New("somebody else has changed it meanwhile")
+
+// genre is what tells jobs, schedules and names of bundles apart where definitions are stored.
+type genre struct {
+	noun   string
+	prefix string // of the subjects of their chains
+	about  func(f *events.Fact, name string)
+	none   error
+	bad    error
+	check  func(name string, text []byte) error // whether a text is a definition of that name
+}
+
+// genres are all there are.
+var genres = []*genre{&jobs, &schedules, &bundles}
+
+// defined is a definition with its name.
+type defined struct {
+	name string
+	task.Definition
+}
+
+// absent is the error of a definition that is not there.
+func (g *genre) absent(name string) error { return &Absent{g.none, name} }
+
+// readable returns the error of a definition that is not there, or is not valid; somebody has published it
+// by other means.
+func (g *genre) readable(d *defined) error {
+	if !d.Exists() {
+		return g.absent(d.name)
+	}
+	if err := g.check(d.name, d.Text); err != nil {
+		return fmt.Errorf("%s %s, revision %d, cannot be read: %w: %w", g.noun, d.name, d.Revision, g.bad, err)
+	}
+	return nil
+}
+
+// latest reads a definition from the leader, which has all that was acknowledged, and the id of its latest fact.
+func (s *Store) latest(ctx context.Context, g *genre, name string) (d defined, fact string, err error) {
+	d.name = name
+	if err := task.ValidName(g.noun, name); err != nil {
+		return d, "", err
+	}
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": g.prefix + name})
+	if err != nil || !found {
+		return d, "", readError(g.prefix+name, err)
+	}
+	d, err = s.definitionIn(ctx, g, name, &last)
+	return d, last.Fact.ID, err
+}
+
+// nearest reads a definition from any replica, which may lag behind.
+func (s *Store) nearest(ctx context.Context, g *genre, name string) (defined, error) {
+	d := defined{name: name}
+	if err := task.ValidName(g.noun, name); err != nil {
+		return d, err
+	}
+	m, err := s.log.GetLastMsgForSubject(ctx, g.prefix+name)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return d, nil
+	}
+	if err != nil {
+		return d, readError(g.prefix+name, err)
+	}
+	last := recordOf(m.Subject, m.Sequence, m.Time, cameWith(m.Header, 1), m.Data)
+	return s.definitionIn(ctx, g, name, &last)
+}
+
+// definitionIn is the definition as the last record of its chain has it. One that cannot be read, which somebody has
+// published by other means, hides what was there before from nobody.
+func (s *Store) definitionIn(ctx context.Context, g *genre, name string, last *events.Record) (defined, error) {
+	d := defined{name: name}
+	if e, ok := last.Fact.Event.(task.DefinitionEvent); ok && last.Err == nil {
+		d.Definition = evolved(d.Definition, last, e)
+		return d, nil
+	}
+	records, err := s.readSubject(ctx, g.prefix+name, 0)
+	d.Definition = events.FoldDefinition(records)
+	d.Head = max(d.Head, last.Seq)
+	return d, err
+}
+
+func evolved(d task.Definition, r *events.Record, e task.DefinitionEvent) task.Definition {
+	return task.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+}
+
+// definitionAt reads a revision of a definition, the present one for 0. What it returns does not exist if there is none.
+func (s *Store) definitionAt(ctx context.Context, g *genre, name string, revision uint64) (defined, error) {
+	d, err := s.nearest(ctx, g, name)
+	if err != nil || revision == 0 || d.Revision == revision {
+		return d, err
+	}
+	d = defined{name: name}
+	for from := uint64(1); ; {
+		batch, err := s.readBatch(ctx, g.prefix+name, from)
+		if err != nil {
+			return d, readError(g.prefix+name, err)
+		}
+		for i := range batch {
+			if e, ok := batch[i].Fact.Event.(task.DefinitionEvent); ok {
+				if d.Definition = evolved(d.Definition, &batch[i], e); d.Revision == revision {
+					return d, nil
+				}
+			}
+		}
+		if len(batch) == 0 {
+			return defined{name: name}, nil
+		}
+		from = batch[len(batch)-1].Seq + 1
+	}
+}
+
+// amend replaces a definition by what change makes of it: an event made of the edition that next returns for a
+// text, or nil to leave it as it is. Where somebody else was faster, again tells whether the change is
+// decided upon anew; else the error wraps [ErrChanged].
+func (s *Store) amend(ctx context.Context, g *genre, name, actor string, again bool,
+	change func(was *defined, now time.Time) (task.DefinitionEvent, error)) (is defined, changed bool, err error) {
+	var mine, before string
+	for try := 0; ; try++ {
+		was, head, err := s.latest(ctx, g, name)
+		if err != nil {
+			return was, false, err
+		}
+		if mine != "" && head == mine {
+			return was, true, nil // the answer was lost
+		}
+		now := s.Now().UTC()
+		event, err := change(&was, now)
+		if err != nil || event == nil {
+			return was, false, err
+		}
+		if try > 0 && !again && head != before {
+			return was, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", g.noun, name, ErrChanged, was.Actor, was.Changed.Format(time.RFC3339), was.Revision)
+		}
+		f := &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Event: event}
+		g.about(f, name)
+		seq, err := s.Append(ctx, f, was.Head)
+		switch {
+		case err == nil:
+			is.name, is.Definition = name, task.EvolveDefinition(was.Definition, seq, now, actor, event)
+			return is, true, nil
+		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown) && ctx.Err() == nil:
+			mine, before = f.ID, head // the chain tells what became of it
+		default:
+			return was, false, err
+		}
+	}
+}
+
+// definitions reads the latest edition of every definition, by name; also of those that were removed.
+func (s *Store) definitions(ctx context.Context, g *genre) ([]defined, error) {
+	var all []defined
+	err := s.lastOfAll(ctx, s.log, g.prefix+"*", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		name := strings.TrimPrefix(m.Subject(), g.prefix)
+		if task.ValidName(g.noun, name) != nil {
+			return nil
+		}
+		last := recordOf(m.Subject(), meta.Sequence.Stream, meta.Timestamp, cameWith(m.Headers(), 0), m.Data())
+		d, err := s.definitionIn(ctx, g, name, &last)
+		all = append(all, d)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %ss: %w", g.noun, err)
+	}
+	slices.SortFunc(all, func(a, b defined) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// lastOfAll reads the last message of each subject of a stream that a filter has.
+func (s *Store) lastOfAll(ctx context.Context, stream jetstream.Stream, filter string, read func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Description: "Millrace: lists definitions", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		FilterSubject: filter, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name) // else the server removes it after a minute
+	}()
+	for left := int(c.CachedInfo().NumPending); left > 0; {
+		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(readTry))
+		if err != nil {
+			return err
+		}
+		n := 0
+		for m := range batch.Messages() {
+			n++
+			meta, err := m.Metadata()
+			if err == nil {
+				err = read(m, meta)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := batch.Error(); err != nil {
+			return err
+		}
+		if n == 0 { // something was deleted meanwhile; a part would pass for all
+			return errors.New("the list was cut short")
+		}
+		left -= n
+	}
+	return nil
+}
+
+// present reads all definitions that there are, and returns the errors of those that cannot be read.
+func present[D any](ctx context.Context, s *Store, g *genre, read func(*defined, error) (D, error)) ([]D, error) {
+	found, err := s.definitions(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	var all []D
+	var errs []error
+	for i := range found {
+		d, err := read(&found[i], nil)
+		switch {
+		case errors.Is(err, g.none):
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			all = append(all, d)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// manyChanges is how many changes are worth reading one by one.
+const manyChanges = 64
+
+// changes asks the leader which definitions were changed after a sequence, and up to where that is known. If
+// they are many, or the log is another one, all is true, and any may have changed.
+func (s *Store) changes(ctx context.Context, g *genre, after uint64) (changed []defined, all bool, reached uint64, err error) {
+	stream, err := s.js.Stream(ctx, LogStream)
+	if err != nil {
+		return nil, false, 0, fmt.Errorf("changes of %ss: %w", g.noun, err)
+	}
+	state := stream.CachedInfo().State
+	switch {
+	case state.LastSeq == after:
+		return nil, false, after, nil
+	case after == 0, state.LastSeq < after, after+1 < state.FirstSeq:
+		return nil, true, state.LastSeq, nil
+	}
+	for from := after + 1; from <= state.LastSeq; {
+		// Any replica may lag behind without a sign of it.
+		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": g.prefix + "*"})
+		if err != nil {
+			return nil, false, 0, fmt.Errorf("changes of %ss: %w", g.noun, err)
+		}
+		if !found {
+			break
+		}
+		if len(changed) == manyChanges {
+			return nil, true, state.LastSeq, nil
+		}
+		d, err := s.definitionIn(ctx, g, strings.TrimPrefix(r.Place, g.prefix), &r)
+		if err != nil {
+			return nil, false, 0, err
+		}
+		changed, from = append(changed, d), r.Seq+1
+		state.LastSeq = max(state.LastSeq, r.Seq)
+	}
+	return changed, false, state.LastSeq, nil
+}
+
+// definitionFacts returns what the log tells of changes of a definition, in order.
+func (s *Store) definitionFacts(ctx context.Context, g *genre, name string) ([]events.Record, error) {
+	if err := task.ValidName(g.noun, name); err != nil {
+		return nil, err
+	}
+	return s.readSubject(ctx, g.prefix+name, 0)
+}

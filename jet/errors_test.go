@@ -1,0 +1,34 @@
+package jet
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"millrace/events"
+)
+
+// What the server answers has the log's own words where there are some, and what passes by itself is asked for again.
+func TestWordsForTheServersCodes(t *testing.T) {
+	for _, c := range []struct {
+		code   int
+		is     error // nil for none
+		passes bool
+	}{
+		{codeWrongSequence, events.ErrConflict, false},
+		{codeNoSuchStream, events.ErrNoStream, true}, // a new leader of a cluster says that of any stream
+		{codeNoLeader, nil, true},
+		{codeNoMessage, nil, false},
+		{codeStoreFailed, nil, false},
+	} {
+		err := fmt.Errorf("heartbeat of n1: %w", &serverError{ErrCode: c.code})
+		for _, word := range []error{events.ErrConflict, events.ErrNoStream, events.ErrUnknown} {
+			if is, want := errors.Is(err, word), errors.Is(c.is, word); is != want {
+				t.Errorf("%d is %v: %v, want %v", c.code, word, is, want)
+			}
+		}
+		if passes(err) != c.passes {
+			t.Errorf("%d passes by itself: %v, want %v", c.code, passes(err), c.passes)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package task
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxDefinition is how many bytes the text of a job or schedule may have: what fits into a fact beside
+// who changed it, when and why.
+const MaxDefinition = 500 << 10
+
+// ErrLongDefinition refuses a definition of more than [MaxDefinition] bytes.
+var ErrLongDefinition = fmt.Errorf("the definition is longer than %d kB", MaxDefinition>>10)
+
+// Edition is what a job, a schedule or the name of a bundle is from one change of it to the next. The fact of each change
+// holds all of it, so that the latest one alone tells what there is now, and any other what there was.
+type Edition struct {
+	// Revision counts the changes of this definition from 1 on, its removals included. Tasks and ticks name it.
+	Revision uint64 `json:"revision,omitzero"`
+	// Digest is "sha256:" and the hash of Text; "" if whoever wrote the fact has not said it.
+	Digest string `json:"digest,omitzero"`
+	// Text is the definition as JSON; nil if it was removed.
+	Text json.RawMessage `json:"definition,omitzero"`
+}
+
+// DefinitionEvent is a fact by which a job, a schedule or the name of a bundle becomes another one.
+type DefinitionEvent interface{ edition() Edition }
+
+// JobEvent is a fact about the definition of a job: it was stored or removed. The set is closed.
+type JobEvent interface {
+	DefinitionEvent
+	isJobEvent()
+}
+
+// JobApplied says that a definition was stored under the job's name.
+type JobApplied struct{ Edition }
+
+// JobRemoved says that the job's definition was removed; its tasks stay.
+type JobRemoved struct {
+	// Revision is that of the removal.
+	Revision uint64 `json:"revision,omitzero"`
+}
+
+// BundleEvent is a fact about the name of a bundle of files: it was pointed to a version, or removed. The set is closed.
+type BundleEvent interface {
+	DefinitionEvent
+	isBundleEvent()
+}
+
+// BundleNamed says to which version a name points from then on.
+type BundleNamed struct{ Edition }
+
+// BundleRemoved says that nothing has the name any more; its versions stay until gc finds that nothing needs them.
+type BundleRemoved struct {
+	// Revision is that of the removal.
+	Revision uint64 `json:"revision,omitzero"`
+}
+
+func (e Edition) edition() Edition       { return e }
+func (e JobRemoved) edition() Edition    { return Edition{Revision: e.Revision} }
+func (e BundleRemoved) edition() Edition { return Edition{Revision: e.Revision} }
+func (JobApplied) isJobEvent()           {}
+func (JobRemoved) isJobEvent()           {}
+func (BundleNamed) isBundleEvent()       {}
+func (BundleRemoved) isBundleEvent()     {}
+
+// Definition is a job, a schedule or the name of a bundle as the facts about it have it. The zero value is one of which there is none.
+type Definition struct {
+	// Edition is the present one.
+	Edition
+	// Head is the sequence of its fact, 0 if there is none: where the next one follows.
+	Head uint64
+	// Changed and Actor are when and by whom it was changed last.
+	Changed time.Time
+	Actor   string
+}
+
+// EvolveDefinition is the definition after a fact of sequence seq, which actor has written at a time.
+func EvolveDefinition(_ Definition, seq uint64, at time.Time, actor string, e DefinitionEvent) Definition {
+	return Definition{Edition: e.edition(), Head: seq, Changed: at, Actor: actor}
+}
+
+// Exists tells whether there is a definition, and it was not removed.
+func (d *Definition) Exists() bool { return len(d.Text) > 0 }
+
+// Says tells whether the present text is this one.
+func (d *Definition) Says(text []byte) bool { return d.Exists() && bytes.Equal(d.Text, text) }
+
+// Next is the edition by which the definition becomes another text, or is removed if that is nil. The error
+// wraps [ErrLongDefinition] if the text is too long.
+func (d *Definition) Next(text []byte) (Edition, error) {
+	if len(text) > MaxDefinition {
+		return Edition{}, fmt.Errorf("%w: it has %d bytes; put what is large into files, and name them", ErrLongDefinition, len(text))
+	}
+	e := Edition{Revision: d.Revision + 1, Text: text}
+	if text != nil {
+		e.Digest = DigestOf(text)
+	}
+	return e, nil
+}
+
+// Follows says what is wrong with a change after this definition, nil if nothing: revisions are counted one by
+// one, a text is what its digest says, and what is not there cannot be removed.
+func (d *Definition) Follows(e DefinitionEvent) error {
+	next := e.edition()
+	switch {
+	case next.Revision != d.Revision+1:
+		return fmt.Errorf("it has revision %d and follows %d", next.Revision, d.Revision)
+	case len(next.Text) == 0 && !d.Exists():
+		return errors.New("it removes what is not there")
+	case len(next.Text) > 0 && next.Digest != "" && next.Digest != DigestOf(next.Text):
+		return fmt.Errorf("its digest is %s and its text has %s", next.Digest, DigestOf(next.Text))
+	}
+	return nil
+}
+
+// DigestOf is the digest of a text.
+func DigestOf(text []byte) string {
+	hash := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(hash[:])
+}

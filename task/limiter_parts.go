@@ -1,0 +1,151 @@
+package task
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Parts splits a decision into such as share no scope, in the order of their first grants: each is recorded,
+// confirmed or undone by itself, what only refuses included. It must be called before the limiter is
+// told anything else.
+func (a *Limiter) Parts(d *Decision) []Decision {
+	p := parts{of: map[*scope]*part{}}
+	for i, l := range d.lines {
+		if i == 0 || l != d.lines[i-1] {
+			p.join(l.scopes)
+		}
+	}
+	rates := slices.Sorted(maps.Keys(d.Rates))
+	for _, name := range rates {
+		p.join([]*scope{a.counter(name).scope})
+	}
+	for i, l := range d.lines {
+		p.of[l.scopes[0]].grant(l, d.Grants[i])
+	}
+	for _, name := range rates {
+		of := a.counter(name).scope
+		p.of[of].rate(of, name, d)
+	}
+	for _, r := range d.Refused {
+		of := p.under(a.counter(r.Counter).scope)
+		of.Refused = append(of.Refused, r)
+	}
+	for _, r := range d.Replaced {
+		of := p.under(a.counter(r.Counter).scope)
+		of.Replaced = append(of.Replaced, r)
+	}
+	var all []Decision
+	for _, one := range p.all {
+		if one.joined {
+			continue
+		}
+		one.finish()
+		all = append(all, one.Decision)
+	}
+	return all
+}
+
+// parts are those of a decision, in the making.
+type parts struct {
+	of  map[*scope]*part
+	all []*part
+}
+
+// part is one of them.
+type part struct {
+	Decision
+	index  int
+	scopes []*scope // on whose chains it goes
+	joined bool     // it has become part of another one
+}
+
+// join has some scopes belong to one part, the earliest of theirs or a new one.
+func (p *parts) join(scopes []*scope) {
+	var into *part
+	for _, s := range scopes {
+		if was := p.of[s]; was != nil && (into == nil || was.index < into.index) {
+			into = was
+		}
+	}
+	if into == nil {
+		into = p.add()
+	}
+	for _, s := range scopes {
+		was := p.of[s]
+		switch {
+		case was == into:
+		case was == nil:
+			p.of[s] = into
+			into.scopes = append(into.scopes, s)
+		default:
+			for _, moved := range was.scopes {
+				p.of[moved] = into
+			}
+			into.scopes, was.scopes, was.joined = append(into.scopes, was.scopes...), nil, true
+		}
+	}
+}
+
+func (p *parts) add() *part {
+	one := &part{index: len(p.all)}
+	p.all = append(p.all, one)
+	return one
+}
+
+// under is the part that goes onto the chain of a scope.
+func (p *parts) under(s *scope) *part {
+	p.join([]*scope{s})
+	return p.of[s]
+}
+
+// Refuse has the record of its scope name a task that is refused, or asked to stop, with the part.
+func (d *Decision) Refuse(r Refusal) {
+	at, _ := slices.BinarySearch(d.Scopes, ScopeOf(r.Counter))
+	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
+}
+
+func (p *part) grant(l *line, g Grant) {
+	p.Grants, p.lines = append(p.Grants, g), append(p.lines, l)
+}
+
+func (p *part) rate(of *scope, name string, d *Decision) {
+	if p.Rates == nil {
+		p.Rates, p.was = map[string]time.Time{}, map[string]bucketWas{}
+	}
+	p.Rates[name] = d.Rates[name]
+	if was, ok := d.was[name]; ok {
+		p.was[name] = was
+	}
+}
+
+// finish draws up what goes onto each chain: a grant onto all of its scopes', a rate onto that of its own.
+func (p *part) finish() {
+	slices.SortFunc(p.scopes, func(x, y *scope) int { return cmp.Compare(x.name, y.name) })
+	for _, s := range p.scopes {
+		p.Scopes = append(p.Scopes, s.name)
+	}
+	if len(p.scopes) <= 1 {
+		if len(p.scopes) == 1 {
+			p.Records = []Granted{{Grants: p.Grants, Rates: p.Rates}}
+		}
+		return
+	}
+	p.Records = make([]Granted, len(p.scopes))
+	for i, g := range p.Grants {
+		for at, s := range p.scopes {
+			if slices.Contains(p.lines[i].scopes, s) {
+				p.Records[at].Grants = append(p.Records[at].Grants, g)
+			}
+		}
+	}
+	for name, used := range p.Rates {
+		at, _ := slices.BinarySearch(p.Scopes, ScopeOf(name))
+		r := &p.Records[at]
+		if r.Rates == nil {
+			r.Rates = map[string]time.Time{}
+		}
+		r.Rates[name] = used
+	}
+}

@@ -1,0 +1,187 @@
+package task
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scope names limits that share no counter with any others: what a job declares, what is declared for
+// what runs in a queue without a job with the rate of that queue, or what has one key that is common to all jobs.
+// Each counter is of one scope, which its name alone tells, and the admissions of each scope have a chain of their own. A
+// task may stand under counters of several.
+type Scope string
+
+// ScopeOf is the scope of a counter: "job.<job>", "queue.<queue>", or "key.<mark>" for a key that is common to
+// all jobs. It is one token or two of a subject, whatever the name.
+func ScopeOf(counter string) Scope {
+	if queue, ok := QueueOfLimit(counter); ok {
+		queue, _, _ = strings.Cut(queue, "/")
+		return scopeNamed("queue.", queue)
+	}
+	kind, rest, _ := strings.Cut(counter, ":")
+	switch kind {
+	case "job":
+		return scopeNamed("job.", rest)
+	case "queue":
+		return scopeNamed("queue.", rest)
+	case "rate":
+		rest = withoutTime(rest)
+	}
+	if strings.HasPrefix(rest, "/") {
+		return Scope("key." + KeyMark(rest))
+	}
+	of, _, _ := strings.Cut(rest, "/")
+	if queue, ok := strings.CutPrefix(of, "queue."); ok {
+		return scopeNamed("queue.", queue)
+	}
+	return scopeNamed("job.", of)
+}
+
+// withoutTime is the name of a rate without the time that a second one with the same key has behind it.
+func withoutTime(rate string) string {
+	if at := strings.LastIndexByte(rate, '@'); at > 0 {
+		if _, err := time.ParseDuration(rate[at+1:]); err == nil {
+			return rate[:at]
+		}
+	}
+	return rate
+}
+
+// scopeNamed makes a scope of a name. A birth that was written past all checks may bear any; it
+// must not keep others from being admitted.
+func scopeNamed(kind, name string) Scope {
+	if ValidQueue(name) != nil {
+		return Scope("key." + KeyMark(kind+name))
+	}
+	return Scope(kind + name)
+}
+
+// scope is what the limiter knows of the chain of a scope.
+type scope struct {
+	name Scope
+	head uint64 // the last admission that is known; 0 for none
+	// gate is where lines rest while an admission of the scope is on its way: what it takes is not certain, and
+	// where its chain ends then is not known.
+	gate *counter
+	out  bool
+	uses int // counters that are of it, and lines
+}
+
+// keepScopes is of how many scopes that no counter is left of the heads are kept. The head of one that is
+// forgotten is learned again when an admission is refused.
+const keepScopes = 10_000
+
+func (a *Limiter) scope(name Scope) *scope {
+	s := a.scopes[name]
+	if s == nil {
+		s = &scope{name: name, gate: &counter{parked: heapOf[*line]{before: firstLine}, index: -1}}
+		a.scopes[name] = s
+	}
+	return s
+}
+
+// Head is the sequence of the last admission of a scope that is known, 0 for none.
+func (a *Limiter) Head(name Scope) uint64 {
+	if s := a.scopes[name]; s != nil {
+		return s.head
+	}
+	return 0
+}
+
+// Learn takes over that everything up to a sequence on the chain of a scope is known.
+func (a *Limiter) Learn(name Scope, head uint64) {
+	s := a.scope(Scope(strings.Clone(string(name))))
+	s.head = max(s.head, head)
+}
+
+// Out tells whether an admission of the scope of a counter is on its way.
+func (a *Limiter) Out(counter string) bool {
+	c := a.counters[counter]
+	return c != nil && c.scope.out
+}
+
+// Shut tells whether nothing can be admitted before it is known what became of an admission that is on its way.
+func (a *Limiter) Shut() bool {
+	if a.out == 0 {
+		return false
+	}
+	for _, s := range a.scopes {
+		if !s.out && s.uses > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Send says that a decision is about to be recorded. It returns where the chains of its scopes end, for all
+// that is known. Until [Limiter.Settle] no decision takes anything from those scopes.
+func (a *Limiter) Send(d *Decision) (heads []uint64) {
+	for _, name := range d.Scopes {
+		s := a.scope(name)
+		s.out = true
+		a.out++
+		heads = append(heads, s.head)
+	}
+	return heads
+}
+
+// Settle says that it is known what became of a decision, and that this is taken over.
+func (a *Limiter) Settle(d *Decision) {
+	for _, name := range d.Scopes {
+		s := a.scope(name)
+		s.out = false
+		a.out--
+		for len(s.gate.parked.list) > 0 {
+			a.rouse(s.gate)
+		}
+	}
+}
+
+// enter gives a line its scopes, in order: those of its counters, and where it has none, that of its queue.
+func (a *Limiter) enter(l *line) {
+	before := l.scopes
+	l.scopes = nil
+	for c := range l.counters() {
+		l.scopes = append(l.scopes, c.scope)
+	}
+	if len(l.scopes) == 0 {
+		l.scopes = append(l.scopes, a.scope(scopeNamed("queue.", l.queue.Name)))
+	}
+	slices.SortFunc(l.scopes, func(x, y *scope) int { return cmp.Compare(x.name, y.name) })
+	l.scopes = slices.Compact(l.scopes)
+	for _, s := range l.scopes {
+		s.uses++
+	}
+	exit(before)
+}
+
+// exit is the reverse of enter.
+func exit(scopes []*scope) {
+	for _, s := range scopes {
+		s.uses--
+	}
+}
+
+// pruneScopes forgets heads that nobody needs, if there are too many.
+func (a *Limiter) pruneScopes() {
+	for name, s := range a.scopes {
+		if len(a.scopes) <= keepScopes {
+			return
+		}
+		if s.uses == 0 && !s.out {
+			delete(a.scopes, name)
+		}
+	}
+}
+
+// closed is the gate at which a line has to rest; nil if there is none.
+func (l *line) closed() *counter {
+	for _, s := range l.scopes {
+		if s.out {
+			return s.gate
+		}
+	}
+	return nil
+}

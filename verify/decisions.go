@@ -1,0 +1,200 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// I-11. A fact that records a decision names what it was made by ([task.By]), beside the history of what it
+// is about. Here each is made again, from the state before the fact, by the function that made it: what
+// comes of it must be the fact. Decisions of before the range are not judged, nor those for which
+// something is needed that came before.
+
+// Decided makes every decision of a whole log again and returns what is not as it was decided.
+func Decided(log []events.Record) []Finding {
+	v := New(Config{Rules: []Rule{Decisions}})
+	for i := range log {
+		if err := v.Add(&log[i]); err != nil {
+			return []Finding{{Rule: Decisions, What: err.Error()}}
+		}
+	}
+	return v.Report(time.Time{}).Findings
+}
+
+// decided makes the decision again that a fact on the chain of a task records, if it is one. K is the
+// task before it.
+func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
+	if s.old || s.cut || !s.born || r.Err != nil {
+		return // its state is not known
+	}
+	if e, offer := r.Fact.Event.(task.Queued); offer && r.Kind != events.KindChain {
+		s.freed(v, k, e, r)
+	}
+	if r.Kind != events.KindChain || s.end != 0 {
+		return // I-2 has something to say
+	}
+	if r.Fact.By != nil && r.Fact.By.Rule == task.RuleDuty {
+		s.owed(v, k, r)
+		return
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptFailed:
+		s.retried(v, k, &e, r)
+	case task.AttemptStarted:
+		if e.TookOver != nil {
+			s.tookOver(v, k, e, r)
+		}
+	case task.AttemptLost:
+		s.lost(v, k, &e, r)
+	case task.GivenUp:
+		s.gaveUp(v, k, &e, r)
+	case task.Throttled:
+		s.throttled(v, k, &e, r)
+	case task.Postponed:
+		if by(r).Rule != task.RuleBreaker {
+			s.unruled(v, r)
+			return
+		}
+		s.heldBack(v, k, r)
+	case task.Reassigned:
+		s.leftTo(v, k, r)
+	case task.CancelRequested:
+		s.remade(v, k, task.Judged{Command: task.Cancel{Reason: e.Reason}, By: by(r)}, r)
+	case task.CancelConfirmed:
+		switch e.Code {
+		case task.ReasonLimit:
+			s.refused(v, k, e.Reason, r)
+		case task.ReasonSkipped:
+			s.ofNeeds(v, k, r)
+		}
+	case task.Expanded:
+		s.expanded(v, k, e, r)
+	case task.Concluded:
+		s.concluded(v, k, e, r)
+	case task.Unheld:
+		if e.Hold != task.HoldSignal { // which somebody has given
+			s.ofNeeds(v, k, r)
+		}
+	}
+}
+
+// by is what a decision was made by, zero if it names nothing.
+func by(r *events.Record) task.By {
+	if r.Fact.By == nil {
+		return task.By{}
+	}
+	return *r.Fact.By
+}
+
+// remade makes the decision of a fact again: it must follow from the command, and be by nothing else.
+func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Record) {
+	v.checked[Decisions]++
+	event, err := k.Decide(c, r.Fact.At)
+	if err != nil {
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s was decided, and decided again it is refused: %v", r.Fact.Type, err)
+		return
+	}
+	is := r.Fact
+	is.Event, is.Type, is.By = event, events.TypeOf(event), k.DecidedBy(c, event)
+	if is.By != nil && r.Fact.By == nil && reflect.ValueOf(*is.By).IsZero() {
+		is.By = nil
+	}
+	if differ := differ(&r.Fact, &is); differ != "" {
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, differ)
+	}
+}
+
+// differ says in which fields a decision differs from the same one made again; "" if in none.
+func differ(was, is *events.Fact) string {
+	if is.Event == nil {
+		return "nothing follows"
+	}
+	a, err := events.Encode(nil, was)
+	if err != nil {
+		return err.Error() // no log holds it
+	}
+	b, err := events.Encode(nil, is)
+	if err != nil {
+		return err.Error()
+	}
+	if bytes.Equal(a, b) {
+		return ""
+	}
+	var had, has map[string]any
+	if json.Unmarshal(a, &had) != nil || json.Unmarshal(b, &has) != nil {
+		return "it cannot be read"
+	}
+	names := slices.Collect(maps.Keys(had))
+	for name := range has {
+		if _, both := had[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var all []string
+	for _, name := range names {
+		if !alike(had[name], has[name]) {
+			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them.
+func alike(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, alike)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, alike)
+	case string:
+		text, ok := b.(string)
+		if !ok || a == text {
+			return ok
+		}
+		one, err := time.Parse(time.RFC3339Nano, a)
+		two, wrong := time.Parse(time.RFC3339Nano, text)
+		return err == nil && wrong == nil && one.Sub(two).Abs() < time.Microsecond
+	}
+	return a == b
+}
+
+// brief is a value for people.
+func brief(v any) string {
+	if v == nil {
+		return "absent"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if len(text) > 200 {
+		text = append(text[:200], "…"...)
+	}
+	return string(text)
+}
+
+// retried decides again whether a failure is followed by another attempt, and when ([task.Retry.Plan]):
+// by the class and the exit code that the fact has, the pause that the task asked for, the chance
+// that was drawn, and whether the task said that it is final.
+func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *events.Record) {
+	if !k.Live() || k.Epoch != e.Epoch {
+		return // I-3 says so
+	}
+	by := by(r)
+	s.remade(v, k, task.Fail{
+		Epoch: e.Epoch, Class: e.Class, Exit: e.Exit, Message: e.Message, Usage: e.Usage,
+		RetryAfter: e.RetryAfter.Std(), Final: by.Final, Chance: by.Drawn,
+	}, r)
+}

@@ -1,0 +1,170 @@
+package verify
+
+import (
+	"slices"
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Breakers are decided again from the facts about them, and from the ends of attempts of their jobs' tasks up
+// to what was seen. A scheduler that has seen only the last trials may close a breaker by fewer of them than the
+// log has, as long as they are enough.
+
+// manyOutcomes is how many ends of attempts of a job with a breaker are remembered.
+const manyOutcomes = 256
+
+// guarded is a job with a breaker.
+type guarded struct {
+	circuit  task.Circuit
+	circuits []task.Circuit // as they were after each of the latest facts, the latest last
+	facts    []breakerStep  // the latest, in order
+}
+
+// breakerStep is the end of an attempt, or a change of the breaker, at a sequence.
+type breakerStep struct {
+	seq     uint64
+	outcome task.Outcome
+	moved   bool
+	circuit task.Circuit // before an end, or after the change
+}
+
+func (v *Verifier) guardedJob(job string) *guarded {
+	g := v.guards[job]
+	if g == nil {
+		g = &guarded{circuit: task.Circuit{State: task.CircuitClosed}}
+		v.guards[strings.Clone(job)] = g
+	}
+	return g
+}
+
+func (g *guarded) remember(s breakerStep) {
+	if len(g.facts) == manyOutcomes {
+		g.facts = slices.Delete(g.facts, 0, 1)
+	}
+	g.facts = append(g.facts, s)
+}
+
+// outcomes are what somebody knew who had seen the log to a sequence.
+func (g *guarded) outcomes(policy *task.Breaker, seen uint64) *task.Outcomes {
+	o := &task.Outcomes{}
+	for i := range g.facts {
+		switch s := &g.facts[i]; {
+		case s.seq > seen:
+			return o
+		case s.moved:
+			o.Moved(s.circuit)
+		default:
+			o.Add(policy, s.circuit, s.outcome)
+		}
+	}
+	return o
+}
+
+// tripped takes in the end of an attempt of a task with a breaker.
+func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
+	if s.job == 0 {
+		return
+	}
+	e, _ := r.Fact.Event.(task.Event)
+	o, ended := task.OutcomeOf(e, r.Fact.At, k.Epoch)
+	if !ended || !k.Live() {
+		return
+	}
+	g := v.guardedJob(v.tasks.words.list[s.job])
+	o.What = strings.Clone(o.What)
+	g.remember(breakerStep{seq: r.Seq, outcome: o, circuit: g.circuit})
+}
+
+// breakerFact decides a change of a breaker again and takes it in.
+func (v *Verifier) breakerFact(r *events.Record) {
+	e, _ := r.Fact.Event.(task.BreakerEvent)
+	g := v.guardedJob(r.Fact.Job)
+	if e != nil && v.asked[Decisions] && v.whole() {
+		v.breakerAgain(g, e, r)
+	}
+	g.circuit = r.Circuit(g.circuit)
+	g.circuit.Reason = strings.Clone(g.circuit.Reason)
+	if len(g.circuits) == manyPasts {
+		g.circuits = slices.Delete(g.circuits, 0, 1)
+	}
+	g.circuits = append(g.circuits, g.circuit)
+	if _, trial := e.(task.BreakerTried); !trial {
+		g.remember(breakerStep{seq: r.Seq, moved: true, circuit: g.circuit})
+	}
+}
+
+func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Record) {
+	by := by(r)
+	if r.Fact.By == nil && r.Fact.Actor != "" && r.Fact.Actor != scheduler {
+		return // a person's word
+	}
+	v.checked[Decisions]++
+	wrong := func(what string) {
+		v.find(Decisions, Finding{Seqs: []uint64{g.circuit.Head, r.Seq}, What: string(r.Fact.Type) + " of job " + strings.Clone(r.Fact.Job) + ", decided again from what it names, is another one: " + what,
+			Look: "`millrace events show " + number(r.Seq) + "`"})
+	}
+	if by.Policy == nil || by.Seen >= r.Seq {
+		wrong("it does not name what it was decided by")
+		return
+	}
+	trial := task.Task{}
+	if tried, ok := e.(task.BreakerTried); ok {
+		trial.ID = task.ID(strings.TrimPrefix(tried.Reason, "trial: task "))
+	}
+	outcomes := g.outcomes(by.Policy, by.Seen)
+	is := r.Fact
+	is.Event = by.Policy.Admit(g.circuit, trial, r.Fact.At, 0).Event
+	if _, closed := e.(task.BreakerClosed); closed && outcomes.Enough(by.Policy, e.(task.BreakerClosed)) && g.circuit.State == task.CircuitHalfOpen {
+		return
+	}
+	if judged := by.Policy.Judge(g.circuit, outcomes, r.Fact.At); judged != nil && events.TypeOf(judged) == r.Fact.Type {
+		is.Event = judged
+	}
+	if is.Event == task.BreakerEvent(nil) || is.Event == nil {
+		wrong("nothing follows")
+		return
+	}
+	is.Type = events.TypeOf(is.Event)
+	if what := differ(&r.Fact, &is); what != "" {
+		wrong(what)
+	}
+}
+
+// heldBack decides again what a breaker said to a claim.
+func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
+	by := by(r)
+	if !v.whole() {
+		return
+	}
+	if s.job == 0 || k.Spec == nil || k.Spec.Breaker == nil {
+		s.unruled(v, r)
+		return
+	}
+	job := v.tasks.words.list[s.job]
+	g := v.guardedJob(job)
+	c := task.Circuit{State: task.CircuitClosed}
+	if by.Circuit > 0 {
+		i := slices.IndexFunc(g.circuits, func(c task.Circuit) bool { return c.Head == by.Circuit })
+		switch {
+		case i < 0 && len(g.circuits) == manyPasts && g.circuits[0].Head > by.Circuit:
+			v.forgotten++
+			return
+		case i < 0:
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s was decided by the fact of the breaker of job %s at %d, and there is none", r.Fact.Type, job, by.Circuit)
+			return
+		}
+		c = g.circuits[i]
+	}
+	asks := *k
+	asks.Job = job
+	hold := k.Spec.Breaker.Admit(c, asks, by.At, by.Drawn).Hold
+	if hold == nil {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and the breaker of job %s, which was %s, holds nothing back", r.Fact.Type, job, c.State)
+		return
+	}
+	s.remade(v, k, task.Judged{Command: hold, By: by}, r)
+}

@@ -1,0 +1,203 @@
+package verify
+
+import (
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Whether a lease has ended is decided again by the account that can be drawn up from the facts of the node, from when
+// the log stored that the session has the attempt, and from the heartbeat that the fact names: heartbeats are not in the log.
+
+// account is the account of the live attempt of k that a decision was made by; false if it cannot be drawn up.
+func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account task.Account, ok bool) {
+	by := by(r)
+	if !v.whole() {
+		return account, false // what is known of the node may lie before the range
+	}
+	if by.Lease == nil {
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from the end of a lease, and does not say by what that was found", r.Fact.Type)
+		return account, false
+	}
+	if s.held == 0 {
+		return account, false // when the log stored the claim is not known
+	}
+	n, known := v.pastOf(k.Node).storedAt(by.Lease.Node)
+	if !known {
+		if by.Lease.Node >= r.Seq || v.pastOf(k.Node).written.Head < by.Lease.Node {
+			s.found(v, Decisions, []uint64{by.Lease.Node, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, by.Lease.Node)
+			return account, false
+		}
+		v.forgotten++
+		return account, false
+	}
+	from := by.Lease
+	pulse := node.Pulse{Now: from.At, Stored: from.Beat, RanOut: from.RanOut, Beat: node.Heartbeat{Session: from.Session, TTL: from.TTL}}
+	if from.Named {
+		pulse.Beat.Runs = []uint64{k.Epoch}
+	}
+	return n.Account(k, time.Unix(0, s.held).UTC(), pulse, from.Lasts.Std()), true
+}
+
+// tookOver decides again whether an attempt might be taken over. Whether the node fits is another question.
+func (s *story) tookOver(v *Verifier, k *task.Task, e task.AttemptStarted, r *events.Record) {
+	if !k.Live() || k.Offer != e.Offer {
+		return // I-3 says what is wrong with that
+	}
+	account, ok := s.account(v, k, r)
+	if !ok {
+		return
+	}
+	s.remade(v, anywhere(k), task.Claim{Node: e.Node, Session: e.Session, Offer: e.Offer, Account: &account}, r)
+}
+
+// anywhere is a task as it would be where any node fits.
+func anywhere(k *task.Task) *task.Task {
+	other := *k
+	other.Route = task.QueueRoute(task.DefaultQueue, task.DefaultPriority)
+	return &other
+}
+
+// lost decides again whether an attempt counts as lost.
+func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.Record) {
+	if !k.Live() || k.Epoch != e.Epoch {
+		return // I-3 says so
+	}
+	lose := task.Lose{Epoch: e.Epoch, Reason: e.Reason}
+	switch by := by(r); {
+	case by.Rule == task.RuleDead:
+		s.undelivered(v, k, r)
+	case by.Rule == task.RuleOwn:
+		s.remade(v, k, task.Judged{Command: lose, By: by}, r)
+	default:
+		s.unruled(v, r)
+	}
+}
+
+// rebirth is a later birth of the same id, which asks for the same. Its bounds are counted from its own time, and
+// hold for who claims that one.
+type rebirth struct {
+	startBy, endBy time.Time
+}
+
+// gaveUp decides again whether a task is given up.
+func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Record) {
+	switch by(r).Rule {
+	case task.RuleClaim:
+		claim := task.Claim{Offer: by(r).Offer, After: k.Turn}
+		if !k.Live() {
+			k = s.bornFor(k, claim, e, r)
+		}
+		if k.Live() {
+			account, ok := s.account(v, k, r)
+			if !ok {
+				return
+			}
+			claim.Account, k = &account, anywhere(k)
+		} else if e.Reason == task.ReasonUnplaced {
+			self, known := s.known(v, by(r).Self, r)
+			if !known {
+				return
+			}
+			claim.Node, claim.Labels, claim.At = self.Node, self.Labels, self.At
+		} else if !slices.Contains(s.offers, offer{claim.Offer, k.Turn}) {
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{claim.Offer, r.Seq}, "%s follows from a claim of offer %d, which is none of this turn of the task", r.Fact.Type, claim.Offer)
+			return
+		}
+		s.remade(v, k, claim, r)
+	case task.RuleDead:
+		s.undelivered(v, k, r)
+	case task.RuleBreaker:
+		s.heldBack(v, k, r)
+	case task.RuleLimit:
+		s.refused(v, k, e.Detail, r)
+	case task.RuleOwn:
+		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: by(r)}, r)
+	default:
+		if short, _ := task.Follow(k, nil); r.Fact.By == nil && short != nil { // whatever became of its children
+			if _, ends := short.(task.GiveUp); ends {
+				s.remade(v, k, short, r)
+				return
+			}
+		}
+		s.unruled(v, r)
+	}
+}
+
+// bornFor is the task with the bounds of that of its births by which a claim has ended it. Who claims an offer
+// goes by what that carries, or by the first birth if he has read all of the task.
+func (s *story) bornFor(k *task.Task, c task.Claim, e *task.GivenUp, r *events.Record) *task.Task {
+	ends := func(k *task.Task) bool {
+		event, _ := k.Decide(c, r.Fact.At)
+		end, _ := event.(task.GivenUp)
+		return end == *e
+	}
+	if s.reborn == nil {
+		return k
+	}
+	for _, b := range *s.reborn {
+		if ends(k) {
+			break
+		}
+		other := *k
+		if other.StartBy, other.EndBy = b.startBy, b.endBy; ends(&other) {
+			return &other
+		}
+	}
+	return k
+}
+
+// undelivered decides again what follows from an offer that was handed out too often.
+func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
+	by := by(r)
+	dead := task.Recorded{Seq: by.Offer, Event: task.Queued{After: r.Seq}} // an offer that is not there is for no turn
+	if i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == by.Offer }); i >= 0 {
+		dead.Event = task.Queued{After: s.offers[i].after}
+	}
+	command, ok := task.Undelivered(*k, dead)
+	if !ok {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Offer, r.Seq}, "%s follows from offer %d, which the task did not wait or run under", r.Fact.Type, by.Offer)
+		return
+	}
+	if lose, ok := command.(task.Lose); ok {
+		account, ok := s.account(v, k, r)
+		if !ok {
+			return
+		}
+		lose.Account = &account
+		command = lose
+	}
+	by.Lease = nil
+	s.remade(v, k, task.Judged{Command: command, By: by}, r)
+}
+
+// refused decides again what becomes of a task for which a limit has no place. That it has none is what the limit
+// says, see limits.
+func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Record) {
+	by := by(r)
+	v.checked[Decisions]++
+	i := slices.IndexFunc(s.limit, func(b bound) bool { return v.tasks.words.list[b.counter] == by.Limit })
+	on := ""
+	if k.Spec != nil && 0 <= i && i < len(k.Spec.Concurrency) {
+		on = k.Spec.Concurrency[i].OnLimit
+	}
+	end, failed := r.Fact.Event.(task.GivenUp)
+	failed = failed && end.Reason == task.ReasonLimit
+	if want := on == task.LimitFail; !k.Admissible() || on != task.LimitFail && on != task.LimitSkip || failed != want || detail != "no place under "+by.Limit {
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
+	}
+	if p := v.places[s.id]; p != nil && p.counted != 0 {
+		s.found(v, Decisions, []uint64{p.granted, r.Seq}, "%s, because limit %q had no place, and it had been admitted for its turn", r.Fact.Type, by.Limit)
+	}
+}
+
+// unruled tells of a decision that does not say by which rule it was made.
+func (s *story) unruled(v *Verifier, r *events.Record) {
+	v.checked[Decisions]++
+	s.found(v, Decisions, []uint64{r.Seq}, "%s names no rule by which it was decided, or one that does not lead to it: %q", r.Fact.Type, by(r).Rule)
+}

@@ -1,0 +1,93 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/verify"
+)
+
+// An admission that takes more than its limits allow is found, and so is one that says something else of them.
+func TestDecisionsOnLimits(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	after := func(d time.Duration) time.Time { return noon.Add(d) }
+	const rate, slots = "rate:j", "job:j"
+	ids := []task.ID{"01JNAT00000000000000000001", "01JNAT00000000000000000002", "01JNAT00000000000000000003"}
+	grants := func(which ...int) (all []task.Grant) {
+		for _, n := range which {
+			all = append(all, task.Grant{Task: ids[n-1], Limits: []string{slots, rate}})
+		}
+		return all
+	}
+	left := func(at time.Time) map[string]time.Time { return map[string]time.Time{rate: at} }
+	type said struct {
+		at   time.Duration
+		of   task.ID // "" for an admission
+		what any
+	}
+	failed := func(again time.Duration) task.AttemptFailed {
+		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: task.ReasonTask, RetryAfter: task.Duration(again)}
+	}
+	ran := []said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {0, ids[0], task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}}
+	// Three tasks of a job wait, of which two may run and one may start each second.
+	for name, c := range map[string]struct {
+		log   []said
+		wrong string // of the last admission
+	}{
+		"one by one":                 {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}}}, ""},
+		"two at once":                {[]said{{0, "", task.Granted{Grants: grants(1, 2), Rates: left(after(2 * time.Second))}}}, "2 are admitted by rate:j"},
+		"too early":                  {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {999 * time.Millisecond, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}}}, "and it opens at 2026-03-01T12:00:01Z"},
+		"too little is left":         {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(2 * time.Second))}}}, "should be until 2026-03-01T12:00:01Z"},
+		"too much is left":           {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(noon)}}}, "should be until 2026-03-01T12:00:01Z"},
+		"nothing is said of that":    {[]said{{0, "", task.Granted{Grants: grants(1)}}}, "does not say what is left"},
+		"more is taken from nothing": {[]said{{0, "", task.Granted{Rates: left(after(time.Minute))}}}, "is used up until"},
+		"more than may run": {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}},
+			{2 * time.Second, "", task.Granted{Grants: grants(3), Rates: left(after(3 * time.Second))}}}, "3 have a place under job:j, which allows 2"},
+		"one has ended meanwhile": {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}},
+			{2 * time.Second, ids[0], task.CancelConfirmed{}}, {2 * time.Second, "", task.Granted{Grants: grants(3), Rates: left(after(3 * time.Second))}}}, ""},
+		"other limits":    {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: ids[0], Limits: []string{slots}}}}}}, "the task stands under rate:j"},
+		"a rate of none":  {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: ids[0], Limits: []string{slots, rate, "rate:queue:q#7"}, Rated: 7}}, Rates: left(after(time.Second))}}}, "no fact at 7 has set that"},
+		"a later turn":    {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: ids[0], Turn: 7, Limits: []string{slots, rate}}}}}}, "no turn of the task had begun at 7"},
+		"nobody":          {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: "01JNAT00000000000000000009", Limits: []string{slots}}}}}}, "no such task"},
+		"a pause":         {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(61 * time.Second))}}), ""},
+		"another pause":   {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(62 * time.Second))}}), "is used up until"},
+		"not known yet":   {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(3 * time.Second))}}), ""},
+		"after the pause": {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{61 * time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(62 * time.Second))}}), ""},
+		"during the pause": {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(61 * time.Second))}},
+			said{60 * time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(62 * time.Second))}}), "and it opens at 2026-03-01T12:01:01Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log []events.Record
+			add := func(kind events.Kind, at time.Time, f events.Fact) {
+				f.At, f.Type, f.ID = at, events.TypeOf(f.Event), events.NewID(at)
+				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
+			}
+			for _, id := range ids {
+				spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 2}}, Rate: task.Rates{{Limit: 1}}}
+				add(events.KindHold, noon, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
+			}
+			for _, s := range c.log {
+				f := events.Fact{Task: s.of}
+				if s.of == "" {
+					f.Scope, f.Event = "job.j", s.what.(task.Granted)
+					add(events.KindLimit, noon.Add(s.at), f)
+					continue
+				}
+				f.Event = s.what.(task.Event)
+				add(events.KindChain, noon.Add(s.at), f)
+			}
+			found := verify.Decided(log)
+			switch {
+			case c.wrong == "" && len(found) > 0:
+				t.Errorf("found %+v", found)
+			case c.wrong != "" && (len(found) != 1 || !strings.Contains(found[0].What, c.wrong) || found[0].Seqs[len(found[0].Seqs)-1] != uint64(len(log))):
+				t.Errorf("found %+v, want one with %q", found, c.wrong)
+			}
+		})
+	}
+}

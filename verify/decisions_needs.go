@@ -1,0 +1,257 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// What follows from other tasks is decided again from what the log says of those. Of each as much is kept as
+// that takes: when it ended, and of its result and of how it failed how long they are and their digests. A result is
+// decided by only where it would not fit, so one of the same length stands for it, and the digest of the one in the fact is compared.
+
+// kin is what is kept of few tasks, for decisions that follow from other tasks.
+type kin struct {
+	needs *wants
+	// tail are the messages after its end, and earlier the ends of lives before with those after them.
+	tail, earlier []uint64
+	// said is how the end of its parent tells that it failed; zero if that is not asked.
+	said said
+}
+
+// none tells whether nothing has to be kept.
+func (k *kin) none() bool {
+	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{}
+}
+
+// said is a text of which the length and the digest are kept.
+type said struct {
+	text digest
+	size int
+	cut  bool // it is the beginning of a longer one
+}
+
+// wants are [task.Needs] in a third of the memory.
+type wants struct {
+	rule word
+	of   []want
+}
+
+type want struct {
+	task       ulid.ULID
+	name, when word
+}
+
+func (t *tasks) wants(n *task.Needs) *wants {
+	if n == nil {
+		return nil
+	}
+	w := &wants{rule: t.words.number(n.Rule), of: make([]want, len(n.Of))}
+	for i, need := range n.Of {
+		key, _ := keyOf(need.Task) // the submission had it checked
+		w.of[i] = want{key, t.words.number(need.Name), t.words.number(need.When)}
+	}
+	return w
+}
+
+func (t *tasks) needs(w *wants) *task.Needs {
+	n := &task.Needs{Rule: t.words.list[w.rule], Of: make([]task.Need, len(w.of))}
+	for i, need := range w.of {
+		n.Of[i] = task.Need{Task: task.ID(need.task.String()), Name: t.words.list[need.name], When: t.words.list[need.when]}
+	}
+	return n
+}
+
+// related keeps what decisions on other tasks will ask of this one. K is the task after the record.
+func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
+	if string(k.Result) != unchanged {
+		s.size = uint32(len(k.Result))
+	}
+	if end := task.EndOf(k); s.child && k.Message != unchanged {
+		s.kin.said = said{}
+		if text, cut := task.FailureWords(end.Message); text != "" {
+			s.kin.said = said{v.tasks.digests.text(text), len(text), cut}
+		}
+	}
+	switch {
+	case s.end == 0:
+	case k.State.Terminal():
+		s.kin.tail = append(s.kin.tail, r.Seq)
+	default: // it has another life
+		s.kin.earlier = append(append(s.kin.earlier, s.end), s.kin.tail...)
+		s.kin.tail = nil
+	}
+}
+
+// known is what is known of a task; nil if nothing is.
+func (t *tasks) known(id task.ID) *story {
+	if s, ok := t.open[id]; ok {
+		return s
+	}
+	if key, ok := keyOf(id); ok {
+		if e, ok := t.ended[key]; ok {
+			return e.story(id)
+		}
+	}
+	return nil
+}
+
+// endAt is how far a task had come at one of its messages.
+func (v *Verifier) endAt(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string) {
+	in.Task, in.Seq = id, seq
+	o := v.tasks.known(id)
+	switch {
+	case seq == 0: // nothing was known of it
+	case o == nil:
+		return in, false, fmt.Sprintf("there is no message of task %s at %d", id, seq)
+	case o.end != 0 && (seq == o.end || slices.Contains(o.kin.tail, seq)):
+		in.State, in.Reason = o.now.state, v.tasks.words.list[o.now.reason]
+		if o.now.result != 0 {
+			in.Result = filler(o.size)
+		}
+	case slices.Contains(o.kin.earlier, seq):
+		return in, true, ""
+	case seq > o.now.seq || o.end != 0 && seq > o.end:
+		return in, false, fmt.Sprintf("there is no message of task %s at %d", id, seq)
+	default:
+		in.State = task.Pending // or anything else but an end
+	}
+	return in, false, ""
+}
+
+// filler is a JSON value of so many bytes.
+func filler(size uint32) json.RawMessage {
+	if size < 2 {
+		return json.RawMessage("7")
+	}
+	return json.RawMessage(`"` + strings.Repeat("x", int(size)-2) + `"`)
+}
+
+// needed decides again what follows for a task from the ends of those that it needs; nil if that cannot be done, or
+// nothing follows, which is told.
+func (s *story) needed(v *Verifier, r *events.Record) (c task.Command, of []task.Input) {
+	if !v.whole() || s.kin.needs == nil || len(s.rivals) > 0 {
+		return nil, nil // they may have ended before the range, and of two births each may name others
+	}
+	needs, ends := v.tasks.needs(s.kin.needs), by(r).Ends
+	known := make([]task.Input, len(needs.Of))
+	if len(ends) != len(known) {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{r.Seq}, "%s follows from the ends of %d tasks, and names %d", r.Fact.Type, len(known), len(ends))
+		return nil, nil
+	}
+	for i := range known {
+		in, overtaken, wrong := v.endAt(needs.Of[i].Task, ends[i])
+		if wrong != "" {
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{ends[i], r.Seq}, "%s was decided by an end of what it needs, and %s", r.Fact.Type, wrong)
+			return nil, nil
+		}
+		if overtaken {
+			v.overtaken++
+			return nil, nil
+		}
+		known[i] = in
+	}
+	c, err := needs.Follow(known)
+	if c == nil || err != nil {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{r.Seq}, "%s, and nothing follows from the ends that it names (%v)", r.Fact.Type, err)
+		return nil, nil
+	}
+	return c, known
+}
+
+// ofNeeds decides again that a task goes, or never will, by what it needs.
+func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
+	c, known := s.needed(v, r)
+	if c == nil {
+		return
+	}
+	free, met := c.(task.Unhold)
+	e, freed := r.Fact.Event.(task.Unheld)
+	if !met || !freed {
+		s.remade(v, k, c, r)
+		return
+	}
+	// What it was told before stays, and is no decision.
+	if wrong := v.told(e.Inputs, free.Inputs, known); wrong != "" {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{r.Seq}, "%s tells of what it needed: %s", r.Fact.Type, wrong)
+		return
+	}
+	bare, same := *k, *r
+	e.Inputs, free.Inputs, bare.Inputs = nil, nil, nil
+	same.Fact.Event = e
+	s.remade(v, &bare, free, &same)
+}
+
+// freed decides again that a task goes by an offer.
+func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record) {
+	opens := e.After == k.Turn && e.After < r.Seq && k.State == task.Held && slices.Contains(k.Holds, task.HoldNeeds) && !slices.Contains(k.Holds, task.HoldSignal)
+	if !opens && r.Fact.By == nil {
+		return
+	}
+	c, known := s.needed(v, r)
+	if c == nil {
+		return
+	}
+	v.checked[Decisions]++
+	free, met := c.(task.Unhold)
+	wrong := ""
+	if met {
+		wrong = v.told(e.Inputs, free.Inputs, known)
+	}
+	bare := *k
+	bare.Inputs, free.Inputs = nil, nil
+	offer, ok, _ := task.FreedOffer(bare, free, r.Fact.At)
+	if !opens && wrong == "" { // the task has moved on since, as it was decided
+		offer, ok = e, met && e.Reason == free.Reason
+	}
+	if wrong == "" && !ok {
+		wrong = "that hold had to be opened on its chain"
+	}
+	if wrong == "" {
+		was, is := r.Fact, r.Fact
+		again := e
+		again.Reason, again.Attempt, again.After, again.StartBy, again.EndBy = offer.Reason, offer.Attempt, offer.After, offer.StartBy, offer.EndBy
+		again.Inputs, e.Inputs = nil, nil
+		was.Event, is.Event, is.By = e, again, bare.DecidedBy(free, offer)
+		wrong = differ(&was, &is)
+	}
+	if wrong != "" {
+		s.found(v, Decisions, []uint64{r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, wrong)
+	}
+}
+
+// told compares what a task is told of those that it needed with what it should be.
+func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
+	var had, has map[string]task.Input
+	if json.Unmarshal(is, &has) != nil || json.Unmarshal(was, &had) != nil {
+		return "it is no object"
+	}
+	results := map[task.ID]digest{}
+	for _, in := range known {
+		if o := v.tasks.known(in.Task); o != nil {
+			results[in.Task] = o.now.result
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		a, b := had[name], has[name]
+		same := len(a.Result) == 0 // as it should be if it would not fit
+		if len(b.Result) > 0 {
+			same = v.tasks.digests.raw(a.Result) == results[b.Task]
+		}
+		if a.Result, b.Result = nil, nil; !same || a.Task != b.Task || a.State != b.State || a.Reason != b.Reason {
+			return fmt.Sprintf("of %q it is told something else", name)
+		}
+	}
+	return ""
+}

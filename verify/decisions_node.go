@@ -1,0 +1,79 @@
+package verify
+
+import (
+	"strconv"
+	"strings"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// judgedNode decides again what somebody else than a node decided about it: that it has vanished, by a
+// heartbeat that was not there, and that it comes and goes too often, by its score. N is the node before the fact.
+func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
+	by := by(r)
+	var command node.Command
+	switch e := r.Fact.Event.(type) {
+	case node.WentOffline:
+		if e.Lost == (by.Lease == nil) {
+			v.wrongNode(n, r, "it is lost by a heartbeat that was not there, and by nothing else")
+			return
+		}
+		if !e.Lost {
+			return // its own word
+		}
+		pulse := node.Pulse{Now: by.Lease.At, Beat: node.Heartbeat{Session: by.Lease.Session}, Stored: by.Lease.Beat, RanOut: by.Lease.RanOut}
+		if v.whole() && !n.Vanished(pulse, by.Since) {
+			v.wrongNode(n, r, "its heartbeat, or that there was none, did not say so")
+			return
+		}
+		command = node.Vanish{Session: e.Session, Reason: node.RanOut}
+	case node.WasQuarantined, node.WasReleased:
+		if by.Flap == nil {
+			if _, released := e.(node.WasReleased); !released || r.Fact.By != nil || r.Fact.Actor == scheduler {
+				v.wrongNode(n, r, "it does not name what it was decided by")
+			}
+			return // a person's word
+		}
+		command = node.Judge{At: by.At, Alone: by.Alone, Policy: node.FlapPolicy{Limit: by.Flap.Limit, Release: by.Flap.Release}}
+	default:
+		return
+	}
+	if !v.whole() {
+		return
+	}
+	v.checked[Decisions]++
+	event, err := node.Decide(*n, command)
+	if err != nil || event == nil {
+		v.wrongNode(n, r, "nothing follows")
+		return
+	}
+	is := r.Fact
+	is.Event, is.Type = event, events.TypeOf(event)
+	if what := differ(&r.Fact, &is); what != "" {
+		v.wrongNode(n, r, what)
+	}
+}
+
+func (v *Verifier) wrongNode(n *node.Node, r *events.Record, what string) {
+	v.find(Decisions, Finding{Node: n.ID, Seqs: []uint64{n.Head, r.Seq}, What: string(r.Fact.Type) + ", decided again from what it names, is another one: " + what,
+		Look: "`millrace events show " + number(r.Seq) + "`"})
+}
+
+// throttled decides again whether the rate of a queue has not admitted a task: which rate, its name says.
+func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *events.Record) {
+	if !v.whole() {
+		return
+	}
+	queue, ok := task.QueueOfLimit(e.Limit)
+	_, text, _ := strings.Cut(e.Limit, "#")
+	since, err := strconv.ParseUint(text, 10, 64)
+	q, known := v.queuePast[queue].at(since)
+	if !ok || err != nil || known && task.RateOf(&q) != (task.QueueRate{Queue: queue, Since: since}) || since >= r.Seq {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no fact has set that", r.Fact.Type, strings.Clone(e.Limit))
+		return
+	}
+	s.remade(v, k, task.Claim{Node: e.Node, After: k.Turn, Rate: task.QueueRate{Queue: queue, Since: since}}, r)
+}

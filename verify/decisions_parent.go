@@ -1,0 +1,213 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// What becomes of a parent is decided again from its children as they were at what the fact says was seen, and which
+// they are from the nodes at the sequence that it names. Results and messages of children are kept as digests only: those that
+// the fact has are compared with these.
+
+// whole is a parent with all that it was born with and was told.
+func (s *story) whole(k *task.Task) *task.Task {
+	p := *k
+	if w := s.now.whole; w != nil {
+		p.Job, p.Inputs = w.work.Job, w.work.Inputs
+	}
+	return &p
+}
+
+// expanded decides again which children a parent has, or which more.
+func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.Record) {
+	if !v.whole() || !k.Spec.Parental() || len(s.rivals) > 0 {
+		return
+	}
+	k = s.whole(k)
+	var nodes []node.Node
+	if _, own := task.OwnChildren(k); !own && len(k.Spec.Place.Nodes) == 0 {
+		if e.AtSeq >= r.Seq {
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{e.AtSeq, r.Seq}, "%s was decided by what came later, at %d", r.Fact.Type, e.AtSeq)
+			return
+		}
+		known := false
+		if nodes, known = v.nodesAt(e.AtSeq); !known {
+			v.forgotten++
+			return
+		}
+	}
+	by := by(r)
+	command := task.Command(node.Expand(k, nodes, e.AtSeq))
+	switch by.Rule {
+	case task.RuleBeats: // heartbeats are not in the log: those that were named had one
+		nodes = slices.DeleteFunc(nodes, func(n node.Node) bool {
+			return !slices.Contains(e.Names, string(n.ID)) && !slices.Contains(e.Spares, string(n.ID))
+		})
+		command = task.Judged{Command: node.Expand(k, nodes, e.AtSeq), By: by}
+	case "":
+		if again := command.(task.Expand); len(k.Spec.Place.Nodes) > 0 {
+			again.AtSeq = e.AtSeq
+			command = again
+		}
+	}
+	s.remade(v, k, command, r)
+}
+
+// concluded decides the end of a parent again.
+func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events.Record) {
+	if !v.whole() || len(s.rivals) > 0 {
+		return
+	}
+	k = s.whole(k)
+	by := by(r)
+	var ends map[task.ID]task.End
+	if k.Children != nil {
+		if r.Fact.By == nil || by.Seen >= r.Seq || len(k.Children.Names) > 0 && by.Seen < k.Head {
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s follows from its children as they were seen at %d, which is not between it and what the parent was", r.Fact.Type, by.Seen)
+			return
+		}
+		overtaken := false
+		if ends, overtaken = v.endsAt(k, by.Seen, e.Message); overtaken {
+			v.overtaken++
+			return
+		}
+		if by.Unmade {
+			k.Unborn(ends)
+		}
+	}
+	command, _ := task.Follow(k, ends)
+	end, ok := command.(task.Conclude)
+	if !ok {
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s does not follow from its children as they were at %d: %s", r.Fact.Type, by.Seen, k.Progress(ends))
+		return
+	}
+	same := *r
+	switch _, own := task.OwnChildren(k); {
+	case by.Rule == task.RuleStranger:
+		name, ok := v.stranger(k)
+		if _, field, cut := strings.Cut(e.Message, ": "); ok && cut {
+			end = k.Estranged(end, name, strings.TrimSuffix(field, " differs"))
+		}
+	case own && k.Children != nil:
+		if wrong := v.gathered(k, ends, e.Result); wrong != "" {
+			v.checked[Decisions]++
+			s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s says of the results of its children: %s", r.Fact.Type, wrong)
+			return
+		}
+		end.Result = e.Result
+	}
+	command = end
+	if r.Fact.By != nil {
+		command = task.Judged{Command: end, By: by}
+	}
+	s.remade(v, k, command, &same)
+}
+
+// endsAt are the ends of the children of a parent as they were at a sequence, each with that of its message which the end of the parent
+// tells; whether one of them has had another life since.
+func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task.ID]task.End, overtaken bool) {
+	ends = make(map[task.ID]task.End, len(k.Children.Names))
+	for _, name := range k.Children.Names {
+		id := task.ChildID(k.ID, name)
+		o := v.tasks.known(id)
+		switch {
+		case o == nil || !o.born || o.bornAt > seen:
+			continue
+		case o.end != 0 && o.end <= seen:
+			end := task.End{State: o.now.state, Reason: v.tasks.words.list[o.now.reason]}
+			if said := o.kin.said; said.size > 0 {
+				end.Message, told = v.tasks.digests.find(told, name+" failed (", said)
+			}
+			ends[id] = end
+		case slices.ContainsFunc(o.kin.earlier, func(end uint64) bool { return end <= seen }):
+			return nil, true
+		default:
+			ends[id] = task.End{State: task.Running} // or anything else but an end
+		}
+	}
+	return ends, false
+}
+
+// find looks behind a mark for the text of which the length and the digest are known, and returns what it stands for, and the rest.
+func (d *digests) find(in, mark string, s said) (text, rest string) {
+	i := strings.Index(in, mark)
+	if i < 0 {
+		return "", in
+	}
+	from := in[i+len(mark):]
+	_, from, _ = strings.Cut(from, ": ")
+	if len(from) < s.size || d.text(from[:s.size]) != s.text {
+		return "", in
+	}
+	if text, rest = from[:s.size], from[s.size:]; s.cut {
+		text = strings.TrimSuffix(text, "…") + "😀😀" // which is cut off at the same place
+	}
+	return text, rest
+}
+
+// gathered compares the results of children with what their parent has of them.
+func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.RawMessage) string {
+	children := make([]task.Task, 0, len(k.Children.Names))
+	for _, name := range k.Children.Names {
+		id := task.ChildID(k.ID, name)
+		child := task.Task{ID: id, State: ends[id].State}
+		if o := v.tasks.known(id); o != nil && o.now.result != 0 && child.State == task.Finished {
+			child.Result = filler(o.size)
+		}
+		children = append(children, child)
+	}
+	is := task.Gather(k, children)
+	had, has := results(was), results(is)
+	if len(was) == 0 || was[0] != is[0] || len(had) != len(has) {
+		return fmt.Sprintf("there are %d, and should be %d", len(had), len(has))
+	}
+	for name, is := range has {
+		result, there := had[name]
+		if string(is) == "null" {
+			there = there && string(result) == "null"
+		} else if o := v.tasks.known(task.ChildID(k.ID, name)); there {
+			there = v.tasks.digests.raw(result) == o.now.result
+		}
+		if !there {
+			return fmt.Sprintf("that of %q is another one", name)
+		}
+	}
+	return ""
+}
+
+// results are those of children by name, in either form.
+func results(all json.RawMessage) map[string]json.RawMessage {
+	var named map[string]json.RawMessage
+	var list []json.RawMessage
+	if json.Unmarshal(all, &named) == nil {
+		return named
+	}
+	_ = json.Unmarshal(all, &list) // of what is neither there are none
+	named = make(map[string]json.RawMessage, len(list))
+	for i, result := range list {
+		named[fmt.Sprint(i)] = result
+	}
+	return named
+}
+
+// stranger is the first child of a parent that is a task which the parent has not made.
+func (v *Verifier) stranger(k *task.Task) (name string, ok bool) {
+	births := task.Births(k)
+	for _, name := range k.Children.Names {
+		o := v.tasks.known(task.ChildID(k.ID, name))
+		made := births(name)
+		if o != nil && o.born && o.birth.work != v.tasks.wish(&made).work {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,73 @@
+package verify
+
+import (
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Where a task waits is decided by duties, which see all nodes, and by nodes that leave it to others. Those know
+// others as each was read last, and not all of one moment: so what is decided again is whether the node that
+// was chosen is better, as both were known, and not whether another one would have been better still.
+
+// leftTo decides again whether a task is left to others.
+func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
+	by := by(r)
+	switch by.Rule {
+	case task.RulePrefer:
+		self, known := s.known(v, by.Self, r)
+		peer, also := s.known(v, by.Peer, r)
+		if !known || !also {
+			return
+		}
+		asked := *k
+		if hand, ok := asked.HandsOver(self, []task.Peer{peer}, by.Ran); ok {
+			s.remade(v, k, hand, r)
+			return
+		}
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s leaves it to %s, which is no better than %s", r.Fact.Type, peer.Node, self.Node)
+	case task.RuleMeans:
+		if by.Self == nil {
+			s.unruled(v, r)
+			return
+		}
+		if pass, ok := k.PassesOn(by.Self.Node); ok {
+			pass.Self = *by.Self
+			s.remade(v, k, pass, r)
+			return
+		}
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s passes it on from %s, and it waits for such nodes already", r.Fact.Type, by.Self.Node)
+	default:
+		if by.Rule != "" || r.Fact.Actor == scheduler {
+			s.unruled(v, r)
+		}
+	}
+}
+
+// known is a node as somebody knew it; false if that cannot be told.
+func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p task.Peer, ok bool) {
+	if k == nil {
+		s.unruled(v, r)
+		return p, false
+	}
+	if !v.whole() || k.At == 0 {
+		return p, false
+	}
+	n, known := v.pastOf(k.Node).at(k.At)
+	switch {
+	case k.At >= r.Seq || known && n.Head != k.At:
+		v.checked[Decisions]++
+		s.found(v, Decisions, []uint64{k.At, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, k.At)
+		return p, false
+	case !known:
+		v.forgotten++
+		return p, false
+	}
+	return peer(&n), true
+}
+
+func peer(n *node.Node) task.Peer {
+	return task.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head}
+}

@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"slices"
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Claims of unique keys are decided again from the claim before and from what was known of those who had claimed it: whether one of
+// them is in the way, and which of them the next claim has to look at. That somebody who was not born yet was waited for, the log does not say.
+
+// keyClaim is the last claim of a key.
+type keyClaim struct {
+	seq    uint64
+	holder task.ID
+	before []task.ID
+}
+
+// claimFact decides a claim of a unique key again and takes it in.
+func (v *Verifier) claimFact(r *events.Record) {
+	if task.IsRoomKey(r.Fact.Key) {
+		return // it announces births, and locks nothing
+	}
+	e, ok := r.Fact.Event.(task.KeyClaimed)
+	if r.Err != nil || !ok {
+		v.claims[v.tasks.words.number(r.Fact.Key)] = keyClaim{seq: r.Seq} // rubbish claims nothing
+		return
+	}
+	key := v.tasks.words.number(r.Fact.Key)
+	if last := v.claims[key]; v.asked[Decisions] && v.whole() {
+		v.claimAgain(&last, key, &e, r)
+	}
+	c := keyClaim{seq: r.Seq, holder: task.ID(strings.Clone(string(e.Holder))), before: slices.Clone(e.Before)}
+	for i := range c.before {
+		c.before[i] = task.ID(strings.Clone(string(c.before[i])))
+	}
+	v.claims[key] = c
+}
+
+func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *events.Record) {
+	by, lapsed := by(r), false
+	wrong := func(what string) {
+		v.find(Decisions, Finding{Task: task.ID(strings.Clone(string(e.Holder))), Seqs: []uint64{last.seq, r.Seq},
+			What: string(r.Fact.Type) + " of key " + strings.Clone(r.Fact.Key) + ", decided again from what it names, is another one: " + what,
+			Look: "`millrace events show " + number(r.Seq) + "`"})
+	}
+	var ids []task.ID
+	if last.holder != "" {
+		ids = []task.ID{last.holder}
+		if lapsed = by.Rule == task.RuleLapsed; lapsed {
+			ids = append(ids, last.before...)
+		}
+	}
+	v.checked[Decisions]++
+	if len(by.Ends) != len(ids) {
+		wrong("it does not name the claimants before")
+		return
+	}
+	known := make([]task.Claimant, len(ids))
+	for i, id := range ids {
+		c, overtaken, there := v.claimant(id, by.Ends[i], key, r.Fact.Key)
+		if !there {
+			wrong("there is no message of task " + string(id) + " at " + number(by.Ends[i]))
+			return
+		}
+		if overtaken {
+			v.checked[Decisions]--
+			v.overtaken++
+			return
+		}
+		known[i] = c
+	}
+	unique := by.Unique
+	if unique == nil {
+		unique = &task.Unique{}
+	}
+	next, taken, more := unique.Next(e.Holder, r.Fact.Key, last.seq, known, lapsed, r.Fact.At)
+	switch {
+	case taken != nil:
+		wrong("task " + string(taken.ID) + " had it and was " + taken.State.String())
+	case more:
+		wrong("task " + string(last.holder) + ", which had claimed it, was to be waited for")
+	default:
+		is := r.Fact
+		is.Event = next
+		if what := differ(&r.Fact, &is); what != "" {
+			wrong(what)
+		}
+	}
+}
+
+// claimant is a task as it was at its message of a sequence, 0 for none; whether it has moved on since, and whether it has such a message.
+func (v *Verifier) claimant(id task.ID, seq uint64, key word, name string) (c task.Claimant, overtaken, there bool) {
+	o := v.tasks.known(id)
+	switch {
+	case o == nil || o.now.seq == 0:
+		return task.Claimant{ID: id}, false, seq == 0
+	case seq > o.now.seq:
+		return c, false, false
+	case seq < o.now.seq:
+		return c, true, true
+	}
+	c = task.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.time(), Born: o.bornAt, Seq: seq}
+	if o.key == key {
+		c.Key = name
+	}
+	return c, false, true
+}
