@@ -21,15 +21,16 @@ type Recorder struct {
 	// Corr is written into the facts about tasks: what is the first cause of all that this
 	// recorder does, such as a bulk command. Default: nothing is.
 	Corr string
-	// Hints tells nodes at once that something became of a task that they run. Default: they find out by
-	// themselves.
+	// Hints tells nodes at once that something became of them or of a task that they run. Default: they find
+	// out by themselves.
 	Hints Hinter
 	// Now and NewID are the clock and the source of ULIDs.
 	Now   func() time.Time
 	NewID func(time.Time) string
 }
 
-// Hinter tells a node that something became of a task that it runs. The word may be lost.
+// Hinter tells a node that something became of a task that it runs, or of the node itself if the task is "". The
+// word may be lost.
 type Hinter interface {
 	Hint(id node.ID, about task.ID) error
 }
@@ -348,16 +349,20 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 			now, found, err = r.readNode(ctx, n, f.ID)
 			return now.Head, found, err
 		})
-		switch {
-		case errors.Is(err, errMoved):
+		if errors.Is(err, errMoved) {
 			n = now
-		case err != nil:
-			return n, nil, fmt.Errorf("record %s: %w", f.Type, err)
-		case seq == 0:
-			return now, event, nil
-		default:
-			return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Actor: f.Actor, Event: event}), event, nil
+			continue
 		}
+		if err != nil {
+			return n, nil, fmt.Errorf("record %s: %w", f.Type, err)
+		}
+		if r.Hints != nil {
+			_ = r.Hints.Hint(n.ID, "")
+		}
+		if seq == 0 {
+			return now, event, nil
+		}
+		return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Actor: f.Actor, Event: event}), event, nil
 	}
 }
 

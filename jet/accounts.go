@@ -148,8 +148,12 @@ func (r *Realm) cross(at map[string]*Account, role Role) {
 		for _, subject := range g.subscribe {
 			if answerer(subject) == role {
 				r.share(at, subject, true, role, RoleServer)
-			} else {
-				r.share(at, subject, false, RoleServer, role)
+				continue
+			}
+			for _, from := range sayers(subject) {
+				if r.AccountName(from) != r.AccountName(role) {
+					r.share(at, subject, false, from, role)
+				}
 			}
 		}
 	}
@@ -163,6 +167,23 @@ func answerer(subject string) Role {
 	return RoleServer
 }
 
+// sayers are the roles in whose accounts others listen to a subject: that of the servers, where JetStream's words
+// are as well, and those that may publish it. The NATS server passes on what a user publishes to the account of the
+// servers, but no further: who listens there from a third account does not hear it.
+func sayers(subject string) []Role {
+	from := []Role{RoleServer}
+	for _, g := range rights {
+		if slices.ContainsFunc(g.publish, func(s string) bool { return anyOf.Replace(s) == anyOf.Replace(subject) }) {
+			for _, role := range g.roles {
+				if !slices.Contains(from, role) {
+					from = append(from, role)
+				}
+			}
+		}
+	}
+	return from
+}
+
 // anyOf stands for all nodes and users where a right is for one's own.
 var anyOf = strings.NewReplacer(ownNode, "*", ownName, "*")
 
@@ -172,7 +193,7 @@ func (r *Realm) share(at map[string]*Account, subject string, service bool, from
 		return // answers find their way back
 	}
 	if from != RoleServer && at[r.AccountName(from)] == nil {
-		return // nobody answers
+		return // who would answer or say something there has no user
 	}
 	subject = anyOf.Replace(subject)
 	in := Import{subject, service, r.AccountName(from)}

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
 )
 
 // What an account imports, another one exports to it, each message by one way; and it is all that its users may do.
@@ -43,7 +48,7 @@ func TestAccounts(t *testing.T) {
 			}
 			used++
 			for _, other := range a.Imports[:i] {
-				if other.Service == in.Service && server.SubjectsCollide(other.Subject, in.Subject) && !strings.HasPrefix(in.Subject, "$JS.ACK.") {
+				if other.Service == in.Service && other.From == in.From && server.SubjectsCollide(other.Subject, in.Subject) && !strings.HasPrefix(in.Subject, "$JS.ACK.") {
 					t.Errorf("%s has %s twice, as %s", a.Name, in.Subject, other.Subject)
 				}
 			}
@@ -73,6 +78,23 @@ func TestAccounts(t *testing.T) {
 	if used != 0 {
 		t.Errorf("what is imported and what is exported differ by %d", used)
 	}
+	// What one role says, each other one hears that listens to it: from its account, for what has come into that of
+	// the servers goes no further.
+	for _, l := range accounts {
+		for _, in := range l.Imports {
+			if in.Service {
+				continue
+			}
+			for _, says := range accounts {
+				if says == l || !slices.ContainsFunc(says.Imports, func(out Import) bool { return out.Service && server.SubjectsCollide(out.Subject, in.Subject) }) {
+					continue
+				}
+				if !slices.Contains(l.Imports, Import{in.Subject, false, says.Name}) {
+					t.Errorf("%s does not hear %s of %s", l.Name, in.Subject, says.Name)
+				}
+			}
+		}
+	}
 	for _, erases := range []string{"$JS.API.STREAM.DELETE." + LogStream, apiPurge + LogStream, apiErase + LogStream} {
 		for _, a := range accounts {
 			if slices.ContainsFunc(a.Imports, func(in Import) bool { return server.SubjectsCollide(in.Subject, erases) }) {
@@ -90,7 +112,8 @@ func TestAccounts(t *testing.T) {
 		}
 	}
 	alone := Realm{Name: "CRAWL", Users: []User{{Name: "w1", Role: RoleWorker, Node: "w1"}}}
-	if one := must(alone.Accounts())(t); len(one) != 1 || !slices.Equal(one[0].Imports, at["CRAWL_WORKER"].Imports) {
+	fromServers := slices.DeleteFunc(slices.Clone(at["CRAWL_WORKER"].Imports), func(in Import) bool { return in.From != "CRAWL" })
+	if one := must(alone.Accounts())(t); len(one) != 1 || !slices.Equal(one[0].Imports, fromServers) {
 		t.Errorf("printed alone, workers import %+v", one[0].Imports)
 	}
 
@@ -102,6 +125,74 @@ func TestAccounts(t *testing.T) {
 		if _, err := wrong.Accounts(); err == nil {
 			t.Errorf("%+v has accounts", wrong)
 		}
+	}
+}
+
+// What a user of one role says, those of another who listen hear at once, though each is in an account of its own.
+func TestRolesHearEachOther(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s, c, w := srv.as("s"), srv.as("c"), srv.as("w")
+	id := newTask()
+	heard := make(chan string, 64)
+	say := func(what string) func() { return func() { heard <- what } }
+	listen := func(stop func(), err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+	}
+	listen(w.OnHint("w", func(id task.ID) { heard <- "hint " + string(id) }))
+	listen(w.OnDeclared(func(d task.Declaration) { heard <- "selector " + d.Route() }))
+	listen(c.WatchTask(id, say("task")))
+	listen(c.WatchNode("w", say("node")))
+	listen(c.WatchLive(id, func(task.Live) { heard <- "live" }))
+	sub := must(w.nc.Subscribe(lanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
+	defer func() { _ = sub.Unsubscribe() }()
+	for _, listens := range []*Store{c, w} {
+		if err := listens.nc.Flush(); err != nil { // now the server knows of it
+			t.Fatal(err)
+		}
+	}
+	hear := func() string {
+		t.Helper()
+		select {
+		case what := <-heard:
+			return what
+		case <-within(t).Done():
+			t.Fatal("nothing is heard")
+			return ""
+		}
+	}
+	for _, says := range []*Store{s, c} {
+		if err := errors.Join(says.Hint("w", id), says.Hint("w", ""), says.nc.Publish(lanesPrefix+"q", nil)); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{hear(), hear(), hear()}
+		slices.Sort(got)
+		if want := []string{"hint ", "hint " + string(id), "lanes"}; !slices.Equal(got, want) {
+			t.Fatalf("the worker hears %q, want %q", got, want)
+		}
+	}
+	chosen := selectorWork(t, "zone=eu")
+	born(t, c, chosen)
+	if got := hear(); got != "selector "+chosen.Route.Queue() {
+		t.Errorf("the worker hears %q of a selector", got)
+	}
+	must(w.Append(within(t), newFact(id, note("x")), 0))(t)
+	if got := hear(); got != "task" {
+		t.Errorf("the operator hears %q of a task", got)
+	}
+	if err := w.SaveLive(within(t), task.Live{Task: id}); err != nil {
+		t.Fatal(err)
+	}
+	if got := hear(); got != "live" {
+		t.Errorf("the operator hears %q of how it stands", got)
+	}
+	must(w.Append(within(t), &events.Fact{ID: newID(), At: time.Now(), Type: events.NodeOnline, Node: "w", Event: node.WentOnline{Session: "s1"}}, 0))(t)
+	if got := hear(); got != "node" {
+		t.Errorf("the operator hears %q of the node", got)
 	}
 }
 

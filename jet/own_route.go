@@ -473,8 +473,8 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 	return nil
 }
 
-// WatchNode calls changed whenever something may have happened to a node, until
-// stop is called. Words can be lost; look at the log now and then as well.
+// WatchNode calls changed whenever something may have happened to a node, until stop
+// is called; of its own, a worker hears by [Store.OnHint]. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
 	sub, err := s.nc.Subscribe(nodePrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {

@@ -139,16 +139,16 @@ func (s *Store) Forget(ctx context.Context, id node.ID) error {
 	return nil
 }
 
-// Hint tells a node, without any promise of delivery, that something has
-// happened to a task that it runs. It looks at the log by itself now and then.
+// Hint tells a node, without any promise of delivery, that something has happened to a task that it runs, or to
+// the node itself if the task is "". It looks at the log by itself now and then.
 func (s *Store) Hint(n node.ID, id task.ID) error {
 	return s.nc.Publish(hintPrefix+string(n), []byte(id))
 }
 
-// OnHint calls look for each hint to a node, until stop is called.
+// OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is called.
 func (s *Store) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
 	sub, err := s.nc.Subscribe(hintPrefix+string(n), func(m *nats.Msg) {
-		if id, err := task.ParseID(string(m.Data)); err == nil {
+		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {
 			look(id)
 		}
 	})

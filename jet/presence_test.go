@@ -100,8 +100,13 @@ func TestHints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if hinted := <-got; hinted != id {
-		t.Errorf("got a hint at task %s, want %s", hinted, id)
+	if err := s.Hint("n1", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []task.ID{id, ""} {
+		if hinted := <-got; hinted != want {
+			t.Errorf("got a hint at task %q, want %q", hinted, want)
+		}
 	}
 	changed := make(chan struct{}, 10)
 	stopWatch := must(s.WatchTask(id, func() { changed <- struct{}{} }))(t)

@@ -167,10 +167,10 @@ var rights = []grant{
 	{writers, "unique keys, and breakers", []string{keyPrefix + "*", breakPrefix + "*"}, nil},
 	{writers, "what a selector stands for, and new lanes of queues",
 		[]string{selectorPrefix + "*", laneWordPrefix + "*.*.*", lanesPrefix + "*"}, nil},
-	{writers, "words to nodes that something has happened to a task", []string{hintPrefix + "*"}, nil},
+	{writers, "words to nodes that something has happened to them or to a task", []string{hintPrefix + "*"}, nil},
 
 	{workers, "the facts and the heartbeat of its node",
-		[]string{nodePrefix + ownNode, bucketSubject + NodesBucket + "." + ownNode}, []string{nodePrefix + ownNode}},
+		[]string{nodePrefix + ownNode, bucketSubject + NodesBucket + "." + ownNode}, nil},
 	{workers, "what tasks print and produce, how they stand, and where they ran",
 		[]string{outputPrefix + "*", dataPrefix + "*", livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*"}, nil},
 	{workers, "what is said to its node, to queues and of selectors", nil,

@@ -26,12 +26,12 @@ type Store interface {
 	events.Heartbeats
 	// Alive lists the heartbeats that have not run out. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-	// OnHint calls look when something may have happened to a task of the node.
+	// Hinter tells other nodes, and OnHint calls look when something may have happened to a task of this one, or
+	// to the node itself, with "" as the task.
+	events.Hinter
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
 	// OnPing answers whoever asks the node's process for itself.
 	OnPing(id node.ID, answer func() node.Pong) (stop func(), err error)
-	// WatchNode calls changed when something may have happened to the node.
-	WatchNode(id node.ID, changed func()) (stop func(), err error)
 	// Declared and OnDeclared say what the routes of selectors stand for.
 	events.Declarer
 	// Ran returns where a task started last of those that share a name; its node is "" if

@@ -317,8 +317,15 @@ func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
 	return kept, stopped, err
 }
 
-// hint looks at one task because somebody said that something has happened to it.
+// hint looks at one task, or at the node itself, because somebody said that something has happened to it.
 func (w *Worker) hint(id task.ID) {
+	if id == "" {
+		select {
+		case w.poke <- struct{}{}:
+		default:
+		}
+		return
+	}
 	if a := w.leases.get(id); a != nil {
 		w.background.Go(func() {
 			ctx, cancel := context.WithTimeout(a.context, w.ackWait/3)

@@ -86,17 +86,6 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 // an error if another process has taken the node's place, or it was retired.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
-	poke := make(chan struct{}, 1)
-	stop, err := w.store.WatchNode(w.cfg.Node, func() {
-		select {
-		case poke <- struct{}{}:
-		default:
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	defer stop()
 	declared := make(chan task.Declaration, heardAtOnce)
 	stopDeclared, err := w.store.OnDeclared(func(d task.Declaration) {
 		select {
@@ -121,7 +110,7 @@ func (p *presence) live(ctx context.Context) error {
 		case b := <-p.offers.Broken():
 			p.broke(b)
 		case <-tick.C:
-		case <-poke:
+		case <-w.poke:
 		case d := <-declared:
 			p.hear(ctx, d)
 			soon.Reset(p.next())

@@ -44,7 +44,6 @@ type store struct {
 	cut        bool                            // guarded by mu; nothing gets through
 	mute       bool                            // guarded by mu; nothing that is written is answered
 	broken     chan events.Break
-	poke       func() // guarded by mu; of who watches the node
 }
 
 type beat struct {
@@ -184,12 +183,15 @@ func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
 
 func (s *store) OnPing(node.ID, func() node.Pong) (func(), error) { return func() {}, nil }
 
-// WatchNode lets the test tell that something has happened to the node.
-func (s *store) WatchNode(_ node.ID, changed func()) (func(), error) {
+// Hint reaches the node of this store alone, and nobody else.
+func (s *store) Hint(id node.ID, about task.ID) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.poke = changed
-	return func() {}, nil
+	look := s.hints[id]
+	s.mu.Unlock()
+	if look != nil {
+		look(about)
+	}
+	return nil
 }
 
 func (s *store) Print(ctx context.Context, l task.Lines) error {

@@ -186,7 +186,7 @@ func (r *running) stopPulling(t *testing.T) {
 	if _, _, err := rec.DoNode(t.Context(), "a", node.Change{Order: node.OrderCordon}); err != nil {
 		t.Fatal(err)
 	}
-	get(r.store, &r.poke)()
+	_ = r.Hint("a", "") // always nil
 	synctest.Wait()
 }
 

@@ -29,6 +29,7 @@ type Worker struct {
 	others   *others
 	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the last heartbeat was sent with which the log takes the node for online
+	poke     chan struct{}             // holds one while something may have happened to the node
 	beatTurn chan struct{}             // holds one while a heartbeat is being stored
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
@@ -55,7 +56,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
-			Recorder: &events.Recorder{Log: store, Now: cfg.Now, NewID: events.NewID},
+			Recorder: &events.Recorder{Log: store, Hints: store, Now: cfg.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
 			Accounts: &events.Accounts{Log: store, Beats: store, Lease: store.AckWait()},
 		},
@@ -68,7 +69,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 	w.protocol.Runs = w.runs
 	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: store.Ran, Remember: store.SaveRan}
 	w.leases.running = map[task.ID]*Attempt{}
-	w.beatTurn, w.stored = make(chan struct{}, 1), make(chan struct{}, 1)
+	w.beatTurn, w.stored, w.poke = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.safety = safety{w.ackWait, cfg.NodeTTL, min(cfg.Beat, w.ackWait/3)}
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
 	return w, nil
