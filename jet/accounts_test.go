@@ -197,15 +197,15 @@ func TestRolesHearEachOther(t *testing.T) {
 }
 
 // The accounts of a realm hold on three servers, whichever of them a user is connected to and whichever leads: each task is
-// handed out once and in time, and no answer erases anything.
+// handed out once, at the first time of asking, and no answer erases anything.
 func TestAccountsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := clusterWith(t, strictRealm(t, Realm{Name: "A"}))
 	at := func(server int, user string) *nats.Conn {
 		return connect(t, c.servers[server].ClientURL(), nats.UserInfo(user, user), nats.CustomInboxPrefix(DefaultInbox(user)))
 	}
-	const ackWait = 10 * time.Second
-	s := openStore(t, at(0, "s"), Layout{Replicas: 3, AckWait: ackWait})
+	// An offer that got lost would not come again while the test has patience.
+	s := openStore(t, at(0, "s"), Layout{Replicas: 3, AckWait: 10 * patience})
 	if err := s.Takes(within(t), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -215,11 +215,7 @@ func TestAccountsOnACluster(t *testing.T) {
 		w := openStore(t, at(i, "w"), Layout{})
 		workers, readers = append(workers, w), append(readers, offersOf(t, w, "a"))
 	}
-	began := time.Now()
 	takenOnce(t, readers, 300, func(i int) { submit(t, workers[i%len(workers)], "a") })
-	if took := time.Since(began); took > ackWait {
-		t.Errorf("they were handed out within %v, so some perhaps for the second time", took)
-	}
 	for i, w := range workers {
 		id := submit(t, w, "b")
 		o := offersOf(t, w, "b", "@w")
