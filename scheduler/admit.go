@@ -333,6 +333,7 @@ type sent struct {
 	at    time.Time     // when it was decided: a rate goes by that
 	by    *task.Limiter // who decided it: the present one, or one that has been forgotten
 	heads []uint64      // where the chains of its scopes ended
+	seen  uint64        // up to where the log was known
 }
 
 // bundled puts parts together that grant little.
@@ -379,6 +380,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	now = a.rec.Moment()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	seen := max(a.reflects, a.observed.Load())
 	d := a.known.Decide(now, grantsAtOnce)
 	for name, used := range a.paused {
 		if !used.After(now) {
@@ -394,7 +396,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	}
 	var all []*sent
 	for _, part := range a.known.Parts(&d) {
-		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part)})
+		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part), seen: seen})
 	}
 	if a.known.Waiting() > 0 {
 		signal(a.busy)
@@ -469,7 +471,7 @@ func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
 	first := uint64(0)
 	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
-		first, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, stops)
+		first, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.seen, stops)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -495,7 +497,7 @@ func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
 	stops := make([]*events.Stop, len(all))
 	err := errors.Join(a.sideBySide(len(all), func(i int) (err error) {
 		r := all[i]
-		var c task.Command = task.Judged{Command: task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}, By: task.By{Rule: task.RuleLimit, Limit: r.Counter}}
+		var c task.Command = task.Judged{Command: task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.seen}}
 		if i >= len(p.Refused) {
 			c = task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
 		}

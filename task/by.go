@@ -8,7 +8,8 @@ import "time"
 type By struct {
 	// Rule says which rule decided, one of the Rule constants; "" where the fact itself tells.
 	Rule string `json:"rule,omitempty"`
-	// Seen is the sequence up to which nodes, queues and settings were known; 0 for none of it.
+	// Seen is the sequence up to which nodes, queues and settings were known, and where limits decide, tasks; 0 for
+	// none of it.
 	Seen uint64 `json:"seen,omitempty"`
 	// Task is the last message that was known of the task, where an offer may have come since that is not on its
 	// chain; 0 where that does not count.

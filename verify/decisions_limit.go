@@ -12,9 +12,9 @@ import (
 )
 
 // What limits admit is decided again as far as the log proves it: that each task stands under the counters that its
-// admission names, that each of those had a place, and what is left of the rates. Who was admitted rather than somebody
-// else follows from all that a scheduler knew, and is not asked. What a scheduler did not know yet can only have freed a
-// place; only a pause of a rate, which a task that fails asks for, may have come before and not be heeded.
+// admission names, that each of those had a place, and what is left of the rates; that nobody was overtaken who goes
+// before in the same line; and of a limit that refuses, that it had no place. What a scheduler did not know yet can only
+// have freed a place; only a pause of a rate, which a task that fails asks for, may have come before and not be heeded.
 
 // place is what is kept of a task under limits that has not ended.
 type place struct {
@@ -43,6 +43,7 @@ func (s *story) holding(v *Verifier, r *events.Record) {
 		k := v.tasks.task(s.id, &s.now)
 		v.holds(s, &k)
 	}
+	v.lining(s, r)
 }
 
 func (v *Verifier) holds(s *story, k *task.Task) {
@@ -63,6 +64,7 @@ func (v *Verifier) holds(s *story, k *task.Task) {
 			p.counted |= 1 << i
 		default:
 			v.held[b.counter]--
+			v.frees(b.counter, s.now.seq)
 			p.counted &^= 1 << i
 		}
 	}
@@ -111,10 +113,14 @@ func (v *Verifier) limitFact(r *events.Record) {
 		return
 	}
 	v.checked[Decisions]++
+	if by(r).Seen == 0 {
+		v.granted(r, "", 0, "it does not say up to where tasks were known")
+	}
 	takes := map[string][]task.Rate{} // by what each is taken from in turn
 	for i := range e.Grants {
 		v.grantAgain(r, &e.Grants[i], takes)
 	}
+	v.refusedFor(r, &e)
 	for _, name := range slices.Sorted(maps.Keys(takes)) {
 		if _, told := e.Rates[name]; !told {
 			v.granted(r, "", 0, "it takes from "+name+", and does not say what is left")
@@ -155,6 +161,7 @@ func (v *Verifier) grantAgain(r *events.Record, g *task.Grant, takes map[string]
 	if k.State.Terminal() {
 		return // the scheduler did not know yet
 	}
+	v.inOrder(r, g)
 	p := v.places[s.id]
 	if p == nil {
 		p = &place{}

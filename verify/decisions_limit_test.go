@@ -74,7 +74,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 			for _, s := range c.log {
 				f := events.Fact{Task: s.of}
 				if s.of == "" {
-					f.Scope, f.Event = "job.j", s.what.(task.Granted)
+					f.Scope, f.Event, f.By = "job.j", s.what.(task.Granted), &task.By{Seen: uint64(len(log))}
 					add(events.KindLimit, noon.Add(s.at), f)
 					continue
 				}
@@ -87,6 +87,88 @@ func TestDecisionsOnLimits(t *testing.T) {
 				t.Errorf("found %+v", found)
 			case c.wrong != "" && (len(found) != 1 || !strings.Contains(found[0].What, c.wrong) || found[0].Seqs[len(found[0].Seqs)-1] != uint64(len(log))):
 				t.Errorf("found %+v, want one with %q", found, c.wrong)
+			}
+		})
+	}
+}
+
+// An admission that overtakes somebody in its line is found, and so is a limit that refuses though it had a place.
+func TestDecisionsOnWhoGoes(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const a, b, c = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003")
+	birth := func(max, priority int, due time.Time) task.Submitted {
+		spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: max, OnLimit: task.LimitSkip}}}
+		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: task.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
+	}
+	held := birth(2, 5, time.Time{})
+	type said struct {
+		of   task.ID // "" for an admission
+		what any
+		seen uint64
+	}
+	admits := func(seen uint64, ids ...task.ID) said {
+		var g task.Granted
+		for _, id := range ids {
+			g.Grants = append(g.Grants, task.Grant{Task: id, Limits: []string{"job:j"}})
+		}
+		return said{"", g, seen}
+	}
+	born := func(id task.ID) said { return said{id, held, 0} }
+	bearsOut := func(id task.ID, seen uint64) said {
+		return said{"", task.Granted{Refused: []task.ID{id}}, seen}
+	}
+	refused := func(id task.ID, seen uint64) said {
+		return said{id, task.CancelConfirmed{Code: task.ReasonLimit, Reason: "no place under job:j"}, seen}
+	}
+	// Two tasks of the job may be under way.
+	for name, of := range map[string]struct {
+		log   []said
+		wrong string
+	}{
+		"in order":                       {[]said{born(a), born(b), admits(2, a), admits(3, b)}, ""},
+		"the younger first":              {[]said{born(a), born(b), admits(2, b)}, "task " + string(a) + " goes before it, and had been waiting in the same line since 1"},
+		"both at once":                   {[]said{born(a), born(b), admits(2, a, b)}, ""},
+		"both at once, in another order": {[]said{born(a), born(b), admits(2, b, a)}, "goes before it"},
+		"the older was not known":        {[]said{born(b), born(a), admits(1, b)}, ""},
+		"the older has ended":            {[]said{born(a), born(b), {a, task.CancelConfirmed{}, 0}, admits(3, b)}, ""},
+		"the more urgent first":          {[]said{born(a), {b, birth(2, 9, time.Time{}), 0}, admits(2, b)}, ""},
+		"the less urgent first":          {[]said{born(a), {b, birth(2, 9, time.Time{}), 0}, admits(2, a)}, "goes before it"},
+		"the older is not due":           {[]said{{a, birth(2, 5, noon.Add(time.Hour)), 0}, born(b), admits(2, b)}, ""},
+		"another line":                   {[]said{{a, birth(1, 5, time.Time{}), 0}, born(b), admits(2, b)}, ""},
+		"behind one that was not known":  {[]said{born(b), born(c), born(a), admits(2, c)}, "task " + string(b) + " goes before it"},
+		"it does not say what it knew":   {[]said{born(a), admits(0, a)}, "it does not say up to where tasks were known"},
+		"refused without a place":        {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), bearsOut(c, 4)}, ""},
+		"refused with a place":           {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), bearsOut(c, 4)}, "had a place by all that was known at 4"},
+		"refused for one beside it":      {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 4}}, ""},
+		"refused by nobody":              {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), born("01JNAT00000000000000000004")}, "no limit.granted on the chain of that names it"},
+		"a place is free meanwhile":      {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 5), bearsOut(c, 5)}, ""},
+		"a place was known to be free":   {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 6), bearsOut(c, 6)}, "had a place by all that was known at 6"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log []events.Record
+			for _, s := range of.log {
+				r := events.Record{Seq: uint64(len(log) + 1), Stored: noon, Kind: events.KindChain, Fact: events.Fact{At: noon, ID: events.NewID(noon), Task: s.of}}
+				switch e := s.what.(type) {
+				case task.Granted:
+					r.Kind, r.Fact.Scope, r.Fact.Event, r.Fact.By = events.KindLimit, "job.j", e, &task.By{Seen: s.seen}
+				case task.Submitted:
+					r.Kind, r.Fact.Event = events.KindHold, e
+				default:
+					if r.Fact.Event = e; s.seen > 0 {
+						r.Fact.By = &task.By{Rule: task.RuleLimit, Limit: "job:j", Seen: s.seen}
+					}
+				}
+				r.Fact.Type = events.TypeOf(r.Fact.Event)
+				log = append(log, r)
+			}
+			found := verify.Decided(log)
+			switch {
+			case of.wrong == "" && len(found) > 0:
+				t.Errorf("found %+v", found)
+			case of.wrong != "" && (len(found) != 1 || !strings.Contains(found[0].What, of.wrong)):
+				t.Errorf("found %+v, want one with %q", found, of.wrong)
 			}
 		})
 	}

@@ -89,7 +89,10 @@ type Verifier struct {
 	claims      map[word]keyClaim // by the number of the key
 	schedules   map[string]*ticking
 	places      map[task.ID]*place
-	held        map[uint32]int   // how many have a place, by the number of the counter
+	held        map[uint32]int // how many have a place, by the number of the counter
+	freed       map[uint32][]uint64
+	refusals    map[task.ID]refusal
+	order       order
 	buckets     map[word]*bucket // by the number of the rate
 
 	forgotten int // decisions that were made by what is remembered no more
@@ -112,7 +115,7 @@ func New(cfg Config) *Verifier {
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[definitionKey]*definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, held: map[uint32]int{}, buckets: map[word]*bucket{},
+		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[definitionKey]*definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, refusals: map[task.ID]refusal{}, held: map[uint32]int{}, freed: map[uint32][]uint64{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -141,6 +144,9 @@ func (v *Verifier) Add(r *events.Record) error {
 	}
 	v.last = r.Seq
 	v.admissionsAt(r)
+	if len(v.refusals) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
+		v.unborne()
+	}
 	if r.Stored.After(v.stored) {
 		v.stored = r.Stored
 	}
