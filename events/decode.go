@@ -221,6 +221,8 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 		r.Task = task.ID(l.UnsafeString())
 	case aboutNode:
 		r.Node = node.ID(l.UnsafeString())
+	case aboutDef:
+		r.Def = task.Def(l.UnsafeString())
 	case aboutJob:
 		r.Job = l.UnsafeString()
 	case aboutQueue:
@@ -231,8 +233,6 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 		r.Key = l.UnsafeString()
 	case aboutMessage:
 		r.Message = fields.Unsigned(l)
-	case aboutBundle:
-		r.Bundle = l.UnsafeString()
 	case aboutScope:
 		r.Scope = task.Scope(l.UnsafeString())
 	}

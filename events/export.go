@@ -46,8 +46,8 @@ type ExportHeader struct {
 	To uint64 `json:"to,omitempty"`
 }
 
-var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindJob: "job", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
-	KindQueue: "queue", KindSchedule: "schedule", KindBundle: "bundle", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key"}
+var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindDefinition: "definition", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
+	KindQueue: "queue", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {

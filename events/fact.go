@@ -53,22 +53,18 @@ const (
 	NodeReady           Type = "node.ready"
 	NodeDraining        Type = "node.draining"
 	NodeOffline         Type = "node.offline"
-	JobApplied          Type = "job.applied"
-	JobRemoved          Type = "job.removed"
+	DefinitionApplied   Type = "definition.applied"
+	DefinitionRemoved   Type = "definition.removed"
 	QueuePaused         Type = "queue.paused"
 	QueueResumed        Type = "queue.resumed"
 	QueueLimited        Type = "queue.limited"
 	QueuePurged         Type = "queue.purged"
-	ScheduleApplied     Type = "schedule.applied"
-	ScheduleRemoved     Type = "schedule.removed"
 	SchedulePaused      Type = "schedule.paused"
 	ScheduleResumed     Type = "schedule.resumed"
 	ScheduleFired       Type = "schedule.fired"
 	ScheduleAdmitted    Type = "schedule.admitted"
 	ScheduleSkipped     Type = "schedule.skipped"
 	ScheduleQueued      Type = "schedule.queued"
-	BundleNamed         Type = "bundle.named"
-	BundleRemoved       Type = "bundle.removed"
 	NodeChanged         Type = "node.changed"
 	NodeLabelled        Type = "node.labelled"
 	NodeQuarantined     Type = "node.quarantined"
@@ -91,8 +87,8 @@ func IsPart(actor string) bool {
 // Version is the version of the schema of every type there is.
 const Version = 1
 
-// Fact is one thing that has happened to a task, a node, a queue, a schedule, the definition of a job
-// or its breaker, the limits of a scope, the copies of definitions, a unique key, a message or a bundle.
+// Fact is one thing that has happened to a task, a node, a queue, a definition, the ticks of a schedule, the breaker of a
+// job, the limits of a scope, the copies of definitions, a unique key or a message.
 type Fact struct {
 	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
 	ID string
@@ -100,19 +96,18 @@ type Fact struct {
 	At time.Time
 	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
 	Type Type
-	// Task, Node, Job, Queue, Schedule, Key, Message, Bundle or Scope is what the fact is about; the others
+	// Task, Node, Def, Job, Queue, Schedule, Key, Message or Scope is what the fact is about; the others
 	// are empty. All are if it is about the copies of definitions.
 	Task     task.ID
 	Node     node.ID
-	Job      string
+	Def      task.Def
+	Job      string // whose breaker
 	Queue    string
-	Schedule string
+	Schedule string // whose ticks
 	// Key is a unique key.
 	Key string
 	// Message is the sequence of a message in the log that nobody can read.
 	Message uint64
-	// Bundle is the name of a bundle of files.
-	Bundle string
 	// Scope is whose limits admit.
 	Scope task.Scope
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or a part of
@@ -124,16 +119,16 @@ type Fact struct {
 	// By is what the decision that the fact records was made by; nil if it records none, or one that
 	// follows from the history alone.
 	By *task.By
-	// Event is a [task.Event], a [node.Event], a [task.JobEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent], a [task.ScheduleEvent], a [task.BundleEvent], a [task.LimitEvent], a [task.CopyEvent], a [task.KeyEvent] or a
+	// Event is a [task.Event], a [node.Event], a [task.DefinitionEvent], a [task.BreakerEvent], a
+	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent], a [task.CopyEvent], a [task.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage
 }
 
-// About tells what the fact is about: the task's or the node's id, the name of the job, queue, schedule
-// or bundle, the key, the sequence of a message, the scope of limits, or "copies".
+// About tells what the fact is about: the task's or the node's id, the definition, the name of the job, queue or schedule,
+// the key, the sequence of a message, the scope of limits, or "copies".
 func (f *Fact) About() string {
 	s, _ := f.subject()
 	switch s {
@@ -141,6 +136,8 @@ func (f *Fact) About() string {
 		return string(f.Task)
 	case aboutNode:
 		return string(f.Node)
+	case aboutDef:
+		return string(f.Def)
 	case aboutJob:
 		return f.Job
 	case aboutQueue:
@@ -149,8 +146,6 @@ func (f *Fact) About() string {
 		return f.Schedule
 	case aboutKey:
 		return f.Key
-	case aboutBundle:
-		return f.Bundle
 	case aboutScope:
 		return string(f.Scope)
 	case aboutMessage:
@@ -162,8 +157,8 @@ func (f *Fact) About() string {
 // subject is what the fact is about, and of how many things it says so.
 func (f *Fact) subject() (s subject, several int) {
 	for i, is := range [subjects]bool{
-		aboutTask: f.Task != "", aboutNode: f.Node != "", aboutJob: f.Job != "", aboutQueue: f.Queue != "",
-		aboutSchedule: f.Schedule != "", aboutKey: f.Key != "", aboutMessage: f.Message != 0, aboutBundle: f.Bundle != "", aboutScope: f.Scope != "",
+		aboutTask: f.Task != "", aboutNode: f.Node != "", aboutDef: f.Def != "", aboutJob: f.Job != "", aboutQueue: f.Queue != "",
+		aboutSchedule: f.Schedule != "", aboutKey: f.Key != "", aboutMessage: f.Message != 0, aboutScope: f.Scope != "",
 	} {
 		if is {
 			if several++; several == 1 {
@@ -189,18 +184,14 @@ const (
 	KindChain
 	// KindNode is a transition of a node.
 	KindNode
-	// KindJob is a change of a job's definition.
-	KindJob
+	// KindDefinition is a change of a definition.
+	KindDefinition
 	// KindQueue is what an operator has said about a queue.
 	KindQueue
 	// KindDead is what has become of a message that nobody can read.
 	KindDead
 	// KindBreaker is a transition of a job's breaker.
 	KindBreaker
-	// KindSchedule is a change of a schedule's definition.
-	KindSchedule
-	// KindBundle is a change of the name of a bundle.
-	KindBundle
 	// KindFire is a timer of a schedule that has fired.
 	KindFire
 	// KindTick is a decision on a tick of a schedule.

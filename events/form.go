@@ -17,19 +17,19 @@ const (
 	aboutNothing subject = iota
 	aboutTask
 	aboutNode
+	aboutDef
 	aboutJob
 	aboutQueue
 	aboutSchedule
 	aboutKey
 	aboutMessage
-	aboutBundle
 	aboutScope
 	subjects // their number
 )
 
 // name is the field that holds what a fact is about, "" if there is none.
 func (s subject) name() string {
-	return [subjects]string{"", "task", "node", "job", "queue", "schedule", "key", "seq", "bundle", "scope"}[s]
+	return [subjects]string{"", "task", "node", "def", "job", "queue", "schedule", "key", "seq", "scope"}[s]
 }
 
 // form is how the facts of one type are written: what they are about, and the

@@ -53,23 +53,21 @@ type memoryTimer struct {
 	raw []byte
 }
 
-// chain names the chain of a task, a node, a queue, a job or its breaker, a schedule, a bundle, a
+// chain names the chain of a task, a node, a queue, a definition, the breaker of a job, the ticks of a schedule, a
 // unique key, a message, or the admissions of a scope, or that about copies: the others are empty.
 type chain struct {
-	task task.ID
-	node node.ID
-	job  string
-	key  string
-	// breaker says that it is the chain of the job's breaker.
-	breaker bool
-	queue   string
-	// schedule has two chains: of its definition, and of what was decided on its ticks.
+	task  task.ID
+	node  node.ID
+	def   task.Def
+	job   string
+	key   string
+	queue string
+	// schedule has two chains: of its fires, and of what was decided on its ticks.
 	schedule string
-	ticks    bool
+	fires    bool
 	message  uint64
 	// copies says that it is the one about copies of definitions.
 	copies bool
-	bundle string
 	scope  task.Scope
 }
 
@@ -123,29 +121,26 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 
 // chainOf is the chain on which a fact lies, and the kind of its records.
 func chainOf(f *Fact) (chain, Kind) {
-	c := chain{task: f.Task, node: f.Node, job: f.Job, queue: f.Queue, schedule: f.Schedule, key: f.Key, message: f.Message, bundle: f.Bundle, scope: f.Scope}
+	c := chain{task: f.Task, node: f.Node, def: f.Def, job: f.Job, queue: f.Queue, schedule: f.Schedule, key: f.Key, message: f.Message, scope: f.Scope}
 	switch f.Event.(type) {
-	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
-		c.ticks = true
-		return c, KindTick
-	case task.BreakerEvent:
-		c.breaker = true
-		return c, KindBreaker
+	case task.ScheduleFired:
+		c.fires = true
+		return c, KindFire
 	case task.CopyEvent:
 		c.copies = true
 		return c, KindCopies
 	}
 	switch {
 	case f.Schedule != "":
-		return c, KindSchedule
+		return c, KindTick
+	case f.Def != "":
+		return c, KindDefinition
 	case f.Node != "":
 		return c, KindNode
 	case f.Job != "":
-		return c, KindJob
+		return c, KindBreaker
 	case f.Queue != "":
 		return c, KindQueue
-	case f.Bundle != "":
-		return c, KindBundle
 	case f.Key != "":
 		return c, KindKey
 	case f.Message != 0:
@@ -361,7 +356,7 @@ func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
 func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	head := m.heads[chain{job: job, breaker: true}]
+	head := m.heads[chain{job: job}]
 	if head == 0 {
 		return Record{}, false, nil
 	}

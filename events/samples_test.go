@@ -115,24 +115,20 @@ func full() map[Type]Fact {
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
 		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
 			Kept: 2, Stopped: 1, Low: 48},
-		NodeDraining:    node.Drained{Session: "s9", Reason: "asked to end"},
-		NodeOffline:     node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48},
-		NodeChanged:     node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: task.Duration(time.Minute)},
-		NodeQuarantined: node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
-		NodeReleased:    node.WasReleased{Reason: "the cable was changed"},
-		NodeRetired:     node.WasRetired{Reason: "sold"},
-		JobApplied:      task.JobApplied{Edition: sampleEdition(7)},
-		JobRemoved:      task.JobRemoved{Revision: 8},
-		QueuePaused:     task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
-		QueueResumed:    task.QueueResumed{Reason: "open again"},
-		QueueLimited:    task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Reason: "the licence has four seats"},
-		QueuePurged:     task.QueuePurged{Reason: "wrong input", Ended: 512},
-		BundleNamed:     task.BundleNamed{Edition: sampleEdition(2)},
-		BundleRemoved:   task.BundleRemoved{Revision: 3},
-		ScheduleApplied: task.ScheduleApplied{Edition: sampleEdition(7)},
-		ScheduleRemoved: task.ScheduleRemoved{Revision: 8},
-		SchedulePaused:  task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
-		ScheduleResumed: task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
+		NodeDraining:      node.Drained{Session: "s9", Reason: "asked to end"},
+		NodeOffline:       node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48},
+		NodeChanged:       node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: task.Duration(time.Minute)},
+		NodeQuarantined:   node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
+		NodeReleased:      node.WasReleased{Reason: "the cable was changed"},
+		NodeRetired:       node.WasRetired{Reason: "sold"},
+		DefinitionApplied: task.DefinitionApplied{Edition: sampleEdition(7)},
+		DefinitionRemoved: task.DefinitionRemoved{Revision: 8},
+		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
+		QueueResumed:      task.QueueResumed{Reason: "open again"},
+		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Reason: "the licence has four seats"},
+		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
+		SchedulePaused:    task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
+		ScheduleResumed:   task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
 		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
 			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
 		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
@@ -193,16 +189,12 @@ func minimal() map[Type]Fact {
 		NodeReady:           node.BecameReady{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
-		JobApplied:          task.JobApplied{},
-		JobRemoved:          task.JobRemoved{},
+		DefinitionApplied:   task.DefinitionApplied{},
+		DefinitionRemoved:   task.DefinitionRemoved{},
 		QueuePaused:         task.QueuePaused{},
 		QueueResumed:        task.QueueResumed{},
 		QueueLimited:        task.QueueLimited{},
 		QueuePurged:         task.QueuePurged{},
-		BundleNamed:         task.BundleNamed{},
-		BundleRemoved:       task.BundleRemoved{},
-		ScheduleApplied:     task.ScheduleApplied{},
-		ScheduleRemoved:     task.ScheduleRemoved{},
 		SchedulePaused:      task.SchedulePaused{},
 		ScheduleResumed:     task.ScheduleResumed{},
 		ScheduleFired:       task.ScheduleFired{},
@@ -223,12 +215,12 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case task.JobEvent, task.BreakerEvent:
+		case task.DefinitionEvent:
+			f.Def = "schedule.every-night"
+		case task.BreakerEvent:
 			f.Job = "thumbnail"
 		case task.QueueEvent:
 			f.Queue = "images"
-		case task.BundleEvent:
-			f.Bundle = "site"
 		case task.ScheduleEvent:
 			f.Schedule = "every-night"
 		case task.LimitEvent:

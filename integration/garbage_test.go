@@ -81,7 +81,7 @@ func TestGarbage(t *testing.T) {
 	for _, x := range []string{"here", "nobody"} {
 		subjects = append(subjects, "mr.node."+x, "mr.hint."+x, "$KV.MR_NODES."+x)
 	}
-	subjects = append(subjects, "$KV.MR_DEFS.job.hello", "$KV.MR_DEFS.x", "mr.job.hello", "mr.job.x", "mr.schedule.x", "mr.bundle.x", "mr.copies", "mr.queue.default.odd.x", "mr.queue.default.5.a.b", "mr.fire.x", "mr.cron.x")
+	subjects = append(subjects, "$KV.MR_DEFS.job.hello", "$KV.MR_DEFS.x", "mr.def.job.hello", "mr.def.job.x", "mr.def.schedule.x", "mr.def.bundle.x", "mr.def.x", "mr.copies", "mr.queue.default.odd.x", "mr.queue.default.5.a.b", "mr.fire.x", "mr.cron.x")
 	for _, subject := range subjects {
 		for i, body := range rubbish {
 			if spared[subject] && len(body) > 1000 {
@@ -123,7 +123,7 @@ func TestGarbage(t *testing.T) {
 	if out := p.run("job", "ls", "--names"); out != "hello" {
 		t.Errorf("after rubbish on its chain and on that of no job, job ls has %q, want hello", out)
 	}
-	if err := nc.Publish("mr.job.odd", []byte(`{"type":"job.applied","id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD","at":"2026-03-01T12:00:00Z","job":"odd","revision":1,"definition":{"name":"even"}}`)); err != nil {
+	if err := nc.Publish("mr.def.job.odd", []byte(`{"type":"definition.applied","id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD","at":"2026-03-01T12:00:00Z","def":"job.odd","revision":1,"definition":{"name":"even"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	p.until("job ls names the job that cannot be read", func() bool {

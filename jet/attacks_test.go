@@ -246,10 +246,10 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	nc := srv.dial("s")
 	now := time.Now()
 	forged := map[string]*events.Fact{
-		tickPrefix + "nightly": {Schedule: "nightly", Event: task.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
-		jobPrefix + "hello":    {Job: "hello", Event: task.JobRemoved{Revision: 1}},
-		statePrefix + "q":      {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
-		nodePrefix + "other":   {Node: "other", Event: node.WasRetired{Reason: "forged"}},
+		tickPrefix + "nightly":  {Schedule: "nightly", Event: task.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
+		defPrefix + "job.hello": {Def: "job.hello", Event: task.DefinitionRemoved{Revision: 1}},
+		statePrefix + "q":       {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
+		nodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
 	}
 	for subject, f := range forged {
 		f.ID, f.At, f.Type, f.Actor = events.NewID(now), now, events.TypeOf(f.Event), "scheduler"
@@ -358,7 +358,7 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 // own, also where it purges or deletes the log, or gets into it. The account of a role is a wall against that.
 func TestNoAnswerErases(t *testing.T) {
 	t.Parallel()
-	targets := []string{apiPurge + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.DELETE." + TimerStream, apiErase + LogStream, admitPrefix + "job.x", jobPrefix + "x", "$KV." + DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
+	targets := []string{apiPurge + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.DELETE." + TimerStream, apiErase + LogStream, admitPrefix + "job.x", defPrefix + "job.x", "$KV." + DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
 	for _, user := range []string{"w", "c"} {
 		srv := newStrict(t)
 		s := srv.as("s")

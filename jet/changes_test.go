@@ -62,7 +62,7 @@ func TestScheduleChanges(t *testing.T) {
 	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
 		t.Errorf("more changes than are worth reading: all %t, %v; want all to be listed", all, err)
 	}
-	if _, err := s.js.Publish(ctx, schedPrefix+"s3", []byte("{")); err != nil {
+	if _, err := s.js.Publish(ctx, defPrefix+"schedule.s3", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	changed, all, _, err = s.ScheduleChanges(ctx, reached)

@@ -15,7 +15,7 @@ import (
 	"millrace/task"
 )
 
-// Keys of the bucket of copies are <noun>.<name>. A copy says in a header of which revision it is. Nothing
+// Keys of the bucket of copies are <kind>.<name> ([task.Def]). A copy says in a header of which revision it is. Nothing
 // in Millrace reads a definition from there.
 
 const (
@@ -43,7 +43,7 @@ type copied struct {
 func (s *Store) KeepCopies(ctx context.Context, every time.Duration, told func(task.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
-	for _, subject := range []string{copySubject + ">", jobPrefix + "*", schedPrefix + "*", bundlePrefix + "*"} {
+	for _, subject := range []string{copySubject + ">", defPrefix + ">"} {
 		sub, err := s.nc.Subscribe(subject, func(*nats.Msg) {
 			select {
 			case touched <- struct{}{}:
@@ -100,30 +100,19 @@ func (k *copyKeeper) look(ctx context.Context) error {
 		return err
 	}
 	k.wrote = 0
-	var changed []*defined
-	of := map[*defined]*genre{}
 	since := time.Since(k.compared)
 	all := bucket != k.bucket && since >= k.every || since >= compareCopiesEvery
-	reached := k.after
-	for _, g := range genres {
-		found, many, upTo, err := k.s.changes(ctx, g, k.after)
-		if err != nil {
-			return err
-		}
-		if reached == k.after || upTo < reached { // what came between the two looks comes with the next one
-			reached = upTo
-		}
-		all = all || many
-		for i := range found {
-			changed, of[&found[i]] = append(changed, &found[i]), g
-		}
+	changed, many, reached, err := k.s.changes(ctx, anyKind, k.after)
+	if err != nil {
+		return err
 	}
+	all = all || many
 	var errs []error
 	if all {
 		errs = append(errs, k.compare(ctx))
 	} else {
-		for _, d := range changed {
-			errs = append(errs, k.restore(ctx, of[d], d.name))
+		for i := range changed {
+			errs = append(errs, k.restore(ctx, changed[i].Def))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -163,19 +152,17 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	found, err := k.s.definitions(ctx, anyKind)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, g := range genres {
-		found, err := k.s.definitions(ctx, g)
-		if err != nil {
-			return err
-		}
-		for i := range found {
-			d, key := &found[i], g.noun+"."+found[i].name
-			c := copies[key]
-			delete(copies, key)
-			if anew, _ := d.Restores(c.Copied); anew {
-				errs = append(errs, k.restore(ctx, g, d.name))
-			}
+	for i := range found {
+		d := &found[i]
+		c := copies[d.Def]
+		delete(copies, d.Def)
+		if anew, _ := d.Restores(c.Copied); anew {
+			errs = append(errs, k.restore(ctx, d.Def))
 		}
 	}
 	for key, c := range copies { // what nobody has defined
@@ -187,29 +174,25 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 }
 
 // stray removes what lies under a key and is no copy of anything.
-func (k *copyKeeper) stray(ctx context.Context, key string, c copied) error {
-	noun, name, _ := strings.Cut(key, ".")
-	for _, g := range genres {
-		if g.noun == noun && task.ValidName(noun, name) == nil {
-			return k.restore(ctx, g, name)
-		}
+func (k *copyKeeper) stray(ctx context.Context, key task.Def, c copied) error {
+	if _, known := genres[key.Kind()]; known && key.Validate() == nil {
+		return k.restore(ctx, key)
 	}
 	if done, err := k.write(ctx, key, c.seq, &task.Definition{}); !done || err != nil {
 		return err
 	}
-	k.untold = k.untold.Gather(task.Restored{Of: noun, Name: name, Found: task.DigestOf(c.Text)})
+	k.untold = k.untold.Gather(task.Restored{Of: key.Kind(), Name: key.Name(), Found: task.DigestOf(c.Text)})
 	return nil
 }
 
 // restore writes a copy anew if that is not what its definition is. The copy is read first: it cannot be of a later
 // revision than the definition then, whoever copies at the same time.
-func (k *copyKeeper) restore(ctx context.Context, g *genre, name string) error {
-	key := g.noun + "." + name
+func (k *copyKeeper) restore(ctx context.Context, key task.Def) error {
 	c, err := k.s.copyOf(ctx, key)
 	if err != nil {
 		return err
 	}
-	d, _, err := k.s.latest(ctx, g, name)
+	d, _, err := k.s.latest(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -221,7 +204,7 @@ func (k *copyKeeper) restore(ctx context.Context, g *genre, name string) error {
 		return err
 	}
 	if byHand {
-		r := task.Restored{Of: g.noun, Name: name}
+		r := task.Restored{Of: key.Kind(), Name: key.Name()}
 		if len(c.Text) > 0 {
 			r.Found = task.DigestOf(c.Text)
 		}
@@ -234,7 +217,7 @@ func (k *copyKeeper) restore(ctx context.Context, g *genre, name string) error {
 }
 
 // write is [Store.writeCopy], and false if somebody else has written the key meanwhile: the next look sees what.
-func (k *copyKeeper) write(ctx context.Context, key string, last uint64, d *task.Definition) (bool, error) {
+func (k *copyKeeper) write(ctx context.Context, key task.Def, last uint64, d *task.Definition) (bool, error) {
 	err := k.s.writeCopy(ctx, key, last, d)
 	if errors.Is(err, events.ErrUnknown) { // or the bucket was made anew, and counts from 1 again
 		var c copied
@@ -278,8 +261,8 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 
 // writeCopy makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence
 // last. Else the error wraps [events.ErrConflict].
-func (s *Store) writeCopy(ctx context.Context, key string, last uint64, d *task.Definition) error {
-	m := &nats.Msg{Subject: copySubject + key, Data: d.Text, Header: nats.Header{
+func (s *Store) writeCopy(ctx context.Context, key task.Def, last uint64, d *task.Definition) error {
+	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{
 		revisionHeader: {strconv.FormatUint(d.Revision, 10)}, expectedHeader: {strconv.FormatUint(last, 10)},
 	}}
 	if !d.Exists() {
@@ -292,10 +275,10 @@ func (s *Store) writeCopy(ctx context.Context, key string, last uint64, d *task.
 }
 
 // copyOf reads a copy from the leader.
-func (s *Store) copyOf(ctx context.Context, key string) (copied, error) {
-	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + key})
+func (s *Store) copyOf(ctx context.Context, key task.Def) (copied, error) {
+	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
-		return copied{}, readError(copySubject+key, err)
+		return copied{}, readError(copySubject+string(key), err)
 	}
 	header, _ := nats.DecodeHeadersMsg(m.Header) // somebody else's may have none
 	return copiedIn(header, m.Data, m.Seq), nil
@@ -312,9 +295,9 @@ func copiedIn(header nats.Header, data []byte, seq uint64) copied {
 }
 
 // Copies are the copies of definitions that lie in their bucket, by key: what a person sees there, and what was removed.
-func (s *Store) Copies(ctx context.Context) (map[string]task.Copied, error) {
+func (s *Store) Copies(ctx context.Context) (map[task.Def]task.Copied, error) {
 	found, err := s.copies(ctx)
-	all := make(map[string]task.Copied, len(found))
+	all := make(map[task.Def]task.Copied, len(found))
 	for key, c := range found {
 		all[key] = c.Copied
 	}
@@ -322,14 +305,14 @@ func (s *Store) Copies(ctx context.Context) (map[string]task.Copied, error) {
 }
 
 // copies reads all of the bucket of copies, what was removed included.
-func (s *Store) copies(ctx context.Context) (map[string]copied, error) {
+func (s *Store) copies(ctx context.Context) (map[task.Def]copied, error) {
 	stream, err := s.js.Stream(ctx, copyStream)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", DefsBucket, err)
 	}
-	all := map[string]copied{}
+	all := map[task.Def]copied{}
 	err = s.lastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		all[strings.TrimPrefix(m.Subject(), copySubject)] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
+		all[task.Def(strings.TrimPrefix(m.Subject(), copySubject))] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
 		return nil
 	})
 	return all, err

@@ -38,10 +38,10 @@ func (c *copying) look() {
 }
 
 // same checks that the copies are what the log has.
-func (c *copying) same(keys ...string) {
+func (c *copying) same(keys ...task.Def) {
 	c.Helper()
 	ctx := within(c.T)
-	copies := map[string][]byte{}
+	copies := map[task.Def][]byte{}
 	for key, is := range must(c.Copies(ctx))(c.T) {
 		if len(is.Text) > 0 {
 			copies[key] = is.Text
@@ -50,11 +50,9 @@ func (c *copying) same(keys ...string) {
 	if len(copies) != len(keys) {
 		c.Errorf("there are %d copies, want those of %v", len(copies), keys)
 	}
-	for _, g := range genres {
-		for _, d := range must(c.definitions(ctx, g))(c.T) {
-			if !bytes.Equal(copies[g.noun+"."+d.name], d.Text) {
-				c.Errorf("the copy of %s %s is %q, the log has %q", g.noun, d.name, copies[g.noun+"."+d.name], d.Text)
-			}
+	for _, d := range must(c.definitions(ctx, anyKind))(c.T) {
+		if !bytes.Equal(copies[d.Def], d.Text) {
+			c.Errorf("the copy of %s is %q, the log has %q", d.Def, copies[d.Def], d.Text)
 		}
 	}
 	for _, key := range keys {

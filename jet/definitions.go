@@ -12,89 +12,91 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
-// Definitions of jobs and of schedules, and names of bundles, lie on a chain each, one edition a fact. Whoever
-// changes one appends by compare-and-set; whoever reads one needs the latest fact and no other.
+// Definitions lie on a chain each, mr.def.<kind>.<name>, one edition a fact. Whoever changes one appends by compare-and-set; whoever reads one needs the latest fact and no other.
 
 // ErrChanged means that somebody else has changed a definition while this change was on its way. Nothing
 // was stored: look at what is there now, and store again what is still wanted.
 var ErrChanged = errors.New("somebody else has changed it meanwhile")
 
-// genre is what tells jobs, schedules and names of bundles apart where definitions are stored.
+// genre is what is particular about a kind of definitions where they are stored.
 type genre struct {
-	noun   string
-	prefix string // of the subjects of their chains
-	about  func(f *events.Fact, name string)
-	none   error
-	bad    error
-	check  func(name string, text []byte) error // whether a text is a definition of that name
+	none  error                                // there is no such definition
+	bad   error                                // what the log has under its name is none; somebody has published it by other means
+	check func(name string, text []byte) error // whether a text is a definition of that name
 }
 
-// genres are all there are.
-var genres = []*genre{&jobs, &schedules, &bundles}
+// genres are all kinds there are.
+var genres = map[string]genre{
+	task.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
+	task.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
+	task.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
+}
 
 // defined is a definition with its name.
 type defined struct {
-	name string
+	task.Def
 	task.Definition
 }
 
 // absent is the error of a definition that is not there.
-func (g *genre) absent(name string) error { return &Absent{g.none, name} }
+func absent(d task.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
 
 // readable returns the error of a definition that is not there, or is not valid; somebody has published it
 // by other means.
-func (g *genre) readable(d *defined) error {
+func (d *defined) readable() error {
 	if !d.Exists() {
-		return g.absent(d.name)
+		return absent(d.Def)
 	}
-	if err := g.check(d.name, d.Text); err != nil {
-		return fmt.Errorf("%s %s, revision %d, cannot be read: %w: %w", g.noun, d.name, d.Revision, g.bad, err)
+	g := genres[d.Kind()]
+	if err := g.check(d.Name(), d.Text); err != nil {
+		return fmt.Errorf("%s %s, revision %d, cannot be read: %w: %w", d.Kind(), d.Name(), d.Revision, g.bad, err)
 	}
 	return nil
 }
 
 // latest reads a definition from the leader, which has all that was acknowledged, and the id of its latest fact.
-func (s *Store) latest(ctx context.Context, g *genre, name string) (d defined, fact string, err error) {
-	d.name = name
-	if err := task.ValidName(g.noun, name); err != nil {
+func (s *Store) latest(ctx context.Context, def task.Def) (d defined, fact string, err error) {
+	d.Def = def
+	if err := def.Validate(); err != nil {
 		return d, "", err
 	}
-	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": g.prefix + name})
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": defSubject(def)})
 	if err != nil || !found {
-		return d, "", readError(g.prefix+name, err)
+		return d, "", readError(defSubject(def), err)
 	}
-	d, err = s.definitionIn(ctx, g, name, &last)
+	d, err = s.definitionIn(ctx, def, &last)
 	return d, last.Fact.ID, err
 }
 
 // nearest reads a definition from any replica, which may lag behind.
-func (s *Store) nearest(ctx context.Context, g *genre, name string) (defined, error) {
-	d := defined{name: name}
-	if err := task.ValidName(g.noun, name); err != nil {
+func (s *Store) nearest(ctx context.Context, def task.Def) (defined, error) {
+	d := defined{Def: def}
+	if err := def.Validate(); err != nil {
 		return d, err
 	}
-	m, err := s.log.GetLastMsgForSubject(ctx, g.prefix+name)
+	m, err := s.log.GetLastMsgForSubject(ctx, defSubject(def))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return d, nil
 	}
 	if err != nil {
-		return d, readError(g.prefix+name, err)
+		return d, readError(defSubject(def), err)
 	}
 	last := recordOf(m.Subject, m.Sequence, m.Time, cameWith(m.Header, 1), m.Data)
-	return s.definitionIn(ctx, g, name, &last)
+	return s.definitionIn(ctx, def, &last)
 }
 
 // definitionIn is the definition as the last record of its chain has it. One that cannot be read, which somebody has
 // published by other means, hides what was there before from nobody.
-func (s *Store) definitionIn(ctx context.Context, g *genre, name string, last *events.Record) (defined, error) {
-	d := defined{name: name}
+func (s *Store) definitionIn(ctx context.Context, def task.Def, last *events.Record) (defined, error) {
+	d := defined{Def: def}
 	if e, ok := last.Fact.Event.(task.DefinitionEvent); ok && last.Err == nil {
 		d.Definition = evolved(d.Definition, last, e)
 		return d, nil
 	}
-	records, err := s.readSubject(ctx, g.prefix+name, 0)
+	records, err := s.readSubject(ctx, defSubject(def), 0)
 	d.Definition = events.FoldDefinition(records)
 	d.Head = max(d.Head, last.Seq)
 	return d, err
@@ -105,16 +107,16 @@ func evolved(d task.Definition, r *events.Record, e task.DefinitionEvent) task.D
 }
 
 // definitionAt reads a revision of a definition, the present one for 0. What it returns does not exist if there is none.
-func (s *Store) definitionAt(ctx context.Context, g *genre, name string, revision uint64) (defined, error) {
-	d, err := s.nearest(ctx, g, name)
+func (s *Store) definitionAt(ctx context.Context, def task.Def, revision uint64) (defined, error) {
+	d, err := s.nearest(ctx, def)
 	if err != nil || revision == 0 || d.Revision == revision {
 		return d, err
 	}
-	d = defined{name: name}
+	d = defined{Def: def}
 	for from := uint64(1); ; {
-		batch, err := s.readBatch(ctx, g.prefix+name, from)
+		batch, err := s.readBatch(ctx, defSubject(def), from)
 		if err != nil {
-			return d, readError(g.prefix+name, err)
+			return d, readError(defSubject(def), err)
 		}
 		for i := range batch {
 			if e, ok := batch[i].Fact.Event.(task.DefinitionEvent); ok {
@@ -124,7 +126,7 @@ func (s *Store) definitionAt(ctx context.Context, g *genre, name string, revisio
 			}
 		}
 		if len(batch) == 0 {
-			return defined{name: name}, nil
+			return defined{Def: def}, nil
 		}
 		from = batch[len(batch)-1].Seq + 1
 	}
@@ -133,11 +135,11 @@ func (s *Store) definitionAt(ctx context.Context, g *genre, name string, revisio
 // amend replaces a definition by what change makes of it: an event made of the edition that next returns for a
 // text, or nil to leave it as it is. Where somebody else was faster, again tells whether the change is
 // decided upon anew; else the error wraps [ErrChanged].
-func (s *Store) amend(ctx context.Context, g *genre, name, actor string, again bool,
+func (s *Store) amend(ctx context.Context, def task.Def, actor string, again bool,
 	change func(was *defined, now time.Time) (task.DefinitionEvent, error)) (is defined, changed bool, err error) {
 	var mine, before string
 	for try := 0; ; try++ {
-		was, head, err := s.latest(ctx, g, name)
+		was, head, err := s.latest(ctx, def)
 		if err != nil {
 			return was, false, err
 		}
@@ -150,14 +152,13 @@ func (s *Store) amend(ctx context.Context, g *genre, name, actor string, again b
 			return was, false, err
 		}
 		if try > 0 && !again && head != before {
-			return was, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", g.noun, name, ErrChanged, was.Actor, was.Changed.Format(time.RFC3339), was.Revision)
+			return was, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", def.Kind(), def.Name(), ErrChanged, was.Actor, was.Changed.Format(time.RFC3339), was.Revision)
 		}
-		f := &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Event: event}
-		g.about(f, name)
+		f := &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Def: def, Event: event}
 		seq, err := s.Append(ctx, f, was.Head)
 		switch {
 		case err == nil:
-			is.name, is.Definition = name, task.EvolveDefinition(was.Definition, seq, now, actor, event)
+			is.Def, is.Definition = def, task.EvolveDefinition(was.Definition, seq, now, actor, event)
 			return is, true, nil
 		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown) && ctx.Err() == nil:
 			mine, before = f.ID, head // the chain tells what became of it
@@ -167,23 +168,38 @@ func (s *Store) amend(ctx context.Context, g *genre, name, actor string, again b
 	}
 }
 
-// definitions reads the latest edition of every definition, by name; also of those that were removed.
-func (s *Store) definitions(ctx context.Context, g *genre) ([]defined, error) {
+// remove removes a definition on behalf of actor.
+func (s *Store) remove(ctx context.Context, def task.Def, actor string) error {
+	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+		if !was.Exists() {
+			return nil, absent(def)
+		}
+		next, err := was.Next(nil)
+		return task.DefinitionRemoved{Revision: next.Revision}, err
+	})
+	return err
+}
+
+// anyKind stands for all kinds of definitions.
+const anyKind = "*"
+
+// definitions reads the latest edition of every definition of a kind, by name; also of those that were removed.
+func (s *Store) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
-	err := s.lastOfAll(ctx, s.log, g.prefix+"*", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		name := strings.TrimPrefix(m.Subject(), g.prefix)
-		if task.ValidName(g.noun, name) != nil {
+	err := s.lastOfAll(ctx, s.log, defSubject(task.DefOf(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		def := task.Def(strings.TrimPrefix(m.Subject(), defPrefix))
+		if _, known := genres[def.Kind()]; !known || def.Validate() != nil {
 			return nil
 		}
 		last := recordOf(m.Subject(), meta.Sequence.Stream, meta.Timestamp, cameWith(m.Headers(), 0), m.Data())
-		d, err := s.definitionIn(ctx, g, name, &last)
+		d, err := s.definitionIn(ctx, def, &last)
 		all = append(all, d)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list %ss: %w", g.noun, err)
+		return nil, fmt.Errorf("list definitions (%s): %w", kind, err)
 	}
-	slices.SortFunc(all, func(a, b defined) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b defined) int { return strings.Compare(string(a.Def), string(b.Def)) })
 	return all, nil
 }
 
@@ -226,9 +242,9 @@ func (s *Store) lastOfAll(ctx context.Context, stream jetstream.Stream, filter s
 	return nil
 }
 
-// present reads all definitions that there are, and returns the errors of those that cannot be read.
-func present[D any](ctx context.Context, s *Store, g *genre, read func(*defined, error) (D, error)) ([]D, error) {
-	found, err := s.definitions(ctx, g)
+// present reads all definitions of a kind that there are, and returns the errors of those that cannot be read.
+func present[D any](ctx context.Context, s *Store, kind string, read func(*defined, error) (D, error)) ([]D, error) {
+	found, err := s.definitions(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +253,7 @@ func present[D any](ctx context.Context, s *Store, g *genre, read func(*defined,
 	for i := range found {
 		d, err := read(&found[i], nil)
 		switch {
-		case errors.Is(err, g.none):
+		case errors.Is(err, genres[kind].none):
 		case err != nil:
 			errs = append(errs, err)
 		default:
@@ -250,12 +266,12 @@ func present[D any](ctx context.Context, s *Store, g *genre, read func(*defined,
 // manyChanges is how many changes are worth reading one by one.
 const manyChanges = 64
 
-// changes asks the leader which definitions were changed after a sequence, and up to where that is known. If
+// changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
 // they are many, or the log is another one, all is true, and any may have changed.
-func (s *Store) changes(ctx context.Context, g *genre, after uint64) (changed []defined, all bool, reached uint64, err error) {
+func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
 	stream, err := s.js.Stream(ctx, LogStream)
 	if err != nil {
-		return nil, false, 0, fmt.Errorf("changes of %ss: %w", g.noun, err)
+		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 	}
 	state := stream.CachedInfo().State
 	switch {
@@ -266,9 +282,9 @@ func (s *Store) changes(ctx context.Context, g *genre, after uint64) (changed []
 	}
 	for from := after + 1; from <= state.LastSeq; {
 		// Any replica may lag behind without a sign of it.
-		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": g.prefix + "*"})
+		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": defSubject(task.DefOf(kind, "*"))})
 		if err != nil {
-			return nil, false, 0, fmt.Errorf("changes of %ss: %w", g.noun, err)
+			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 		}
 		if !found {
 			break
@@ -276,7 +292,7 @@ func (s *Store) changes(ctx context.Context, g *genre, after uint64) (changed []
 		if len(changed) == manyChanges {
 			return nil, true, state.LastSeq, nil
 		}
-		d, err := s.definitionIn(ctx, g, strings.TrimPrefix(r.Place, g.prefix), &r)
+		d, err := s.definitionIn(ctx, task.Def(strings.TrimPrefix(r.Place, defPrefix)), &r)
 		if err != nil {
 			return nil, false, 0, err
 		}
@@ -287,9 +303,9 @@ func (s *Store) changes(ctx context.Context, g *genre, after uint64) (changed []
 }
 
 // definitionFacts returns what the log tells of changes of a definition, in order.
-func (s *Store) definitionFacts(ctx context.Context, g *genre, name string) ([]events.Record, error) {
-	if err := task.ValidName(g.noun, name); err != nil {
+func (s *Store) definitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
+	if err := def.Validate(); err != nil {
 		return nil, err
 	}
-	return s.readSubject(ctx, g.prefix+name, 0)
+	return s.readSubject(ctx, defSubject(def), 0)
 }

@@ -26,12 +26,6 @@ var ErrBadBundle = errors.New("the stored name is not valid: push the bundle ane
 // nameHistory is how many versions a name keeps: older ones count as needed by nothing.
 const nameHistory = 64
 
-var bundles = genre{
-	noun: "bundle", prefix: bundlePrefix, none: ErrNoBundle, bad: ErrBadBundle,
-	about: func(f *events.Fact, name string) { f.Bundle = name },
-	check: func(name string, text []byte) error { _, err := bundleOf(name, text); return err },
-}
-
 // bundleOf reads to what a name points.
 func bundleOf(name string, text []byte) (n NamedVersion, err error) {
 	if err = json.Unmarshal(text, &n); err == nil && n.Name != name {
@@ -62,12 +56,12 @@ func (s *Store) NameVersion(ctx context.Context, n NamedVersion) (changed bool, 
 	if err != nil {
 		return false, err
 	}
-	_, changed, err = s.amend(ctx, &bundles, n.Name, n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+	_, changed, err = s.amend(ctx, task.DefOf(task.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
 		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
 			return nil, nil
 		}
 		next, err := was.Next(text)
-		return task.BundleNamed{Edition: next}, err
+		return task.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return false, fmt.Errorf("name version %s: %w", n.Digest.Short(), err)
@@ -77,30 +71,31 @@ func (s *Store) NameVersion(ctx context.Context, n NamedVersion) (changed bool, 
 
 // Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
 func (s *Store) Named(ctx context.Context, name string) (NamedVersion, error) {
-	d, _, err := s.latest(ctx, &bundles, name)
+	d, _, err := s.latest(ctx, task.DefOf(task.DefBundle, name))
 	return namedVersion(&d, err)
 }
 
 func namedVersion(d *defined, err error) (NamedVersion, error) {
 	if err != nil {
-		return NamedVersion{}, fmt.Errorf("read bundle %s: %w", d.name, err)
+		return NamedVersion{}, fmt.Errorf("read bundle %s: %w", d.Name(), err)
 	}
-	if err := bundles.readable(d); err != nil {
+	if err := d.readable(); err != nil {
 		return NamedVersion{}, err
 	}
-	return bundleOf(d.name, d.Text)
+	return bundleOf(d.Name(), d.Text)
 }
 
 // NameHistory lists what a name pointed to since it was last removed, the latest first, at most 64 versions. The error
 // wraps [ErrNoBundle] if there is none.
 func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
-	records, err := s.definitionFacts(ctx, &bundles, name)
+	def := task.DefOf(task.DefBundle, name)
+	records, err := s.definitionFacts(ctx, def)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
 	}
 	var all []NamedVersion
 	for i := range slices.Backward(records) {
-		d := defined{name: name, Definition: events.FoldDefinition(records[i : i+1])}
+		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
 		if d.Head == 0 {
 			continue // it cannot be read
 		}
@@ -112,21 +107,21 @@ func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, e
 		}
 	}
 	if len(all) == 0 {
-		return nil, bundles.absent(name)
+		return nil, absent(def)
 	}
 	return all, nil
 }
 
 // BundleNames lists all names.
 func (s *Store) BundleNames(ctx context.Context) ([]string, error) {
-	found, err := s.definitions(ctx, &bundles)
+	found, err := s.definitions(ctx, task.DefBundle)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	for i := range found {
 		if found[i].Exists() {
-			all = append(all, found[i].name)
+			all = append(all, found[i].Name())
 		}
 	}
 	return all, nil
@@ -135,14 +130,7 @@ func (s *Store) BundleNames(ctx context.Context) ([]string, error) {
 // RemoveBundle removes a name on behalf of actor; its versions stay until gc finds that nothing needs them. The error wraps
 // [ErrNoBundle] if there is none.
 func (s *Store) RemoveBundle(ctx context.Context, name, actor string) error {
-	_, _, err := s.amend(ctx, &bundles, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
-		if !was.Exists() {
-			return nil, bundles.absent(name)
-		}
-		next, err := was.Next(nil)
-		return task.BundleRemoved{Revision: next.Revision}, err
-	})
-	return err
+	return s.remove(ctx, task.DefOf(task.DefBundle, name), actor)
 }
 
 // leftSubject is where lies what an attempt has left.

@@ -18,12 +18,6 @@ var ErrNoJob = errors.New("no such job")
 // by other means.
 var ErrBadJob = errors.New("the stored job is not valid: apply it anew")
 
-var jobs = genre{
-	noun: "job", prefix: jobPrefix, none: ErrNoJob, bad: ErrBadJob,
-	about: func(f *events.Fact, name string) { f.Job = name },
-	check: func(name string, text []byte) error { _, err := jobOf(name, text); return err },
-}
-
 // jobOf reads the text of a job.
 func jobOf(name string, text []byte) (j task.Job, err error) {
 	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
@@ -54,12 +48,12 @@ func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision 
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	is, changed, err := s.amend(ctx, &jobs, j.Name, actor, false, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+	is, changed, err := s.amend(ctx, task.DefOf(task.DefJob, j.Name), actor, false, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
 		if was.Says(text) {
 			return nil, nil
 		}
 		next, err := was.Next(text)
-		return task.JobApplied{Edition: next}, err
+		return task.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
@@ -69,20 +63,20 @@ func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision 
 
 // Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.
 func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
-	d, err := s.nearest(ctx, &jobs, name)
+	d, err := s.nearest(ctx, task.DefOf(task.DefJob, name))
 	return storedJob(&d, err)
 }
 
 // LatestJob is [Store.Job] as the leader has it, which has all that was acknowledged.
 func (s *Store) LatestJob(ctx context.Context, name string) (StoredJob, error) {
-	d, _, err := s.latest(ctx, &jobs, name)
+	d, _, err := s.latest(ctx, task.DefOf(task.DefJob, name))
 	return storedJob(&d, err)
 }
 
 // StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,
 // or there was none then.
 func (s *Store) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
-	d, err := s.definitionAt(ctx, &jobs, name, revision)
+	d, err := s.definitionAt(ctx, task.DefOf(task.DefJob, name), revision)
 	j, err := storedJob(&d, err)
 	if revision > 0 && errors.Is(err, ErrNoJob) {
 		err = fmt.Errorf("%w at revision %d", err, revision)
@@ -99,43 +93,36 @@ func (s *Store) JobAt(ctx context.Context, name string, revision uint64) (task.J
 func storedJob(d *defined, err error) (StoredJob, error) {
 	j := StoredJob{Revision: d.Revision, Changed: d.Changed}
 	if err != nil {
-		return j, fmt.Errorf("read job %s: %w", d.name, err)
+		return j, fmt.Errorf("read job %s: %w", d.Name(), err)
 	}
-	if err := jobs.readable(d); err != nil {
+	if err := d.readable(); err != nil {
 		return j, err
 	}
-	j.Job, err = jobOf(d.name, d.Text)
+	j.Job, err = jobOf(d.Name(), d.Text)
 	return j, err
 }
 
 // Jobs returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Jobs(ctx context.Context) ([]StoredJob, error) {
-	return present(ctx, s, &jobs, storedJob)
+	return present(ctx, s, task.DefJob, storedJob)
 }
 
 // RemoveJob removes a definition on behalf of actor; tasks that were made from it go on. The error
 // wraps [ErrNoJob] if there is none.
 func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
-	_, _, err := s.amend(ctx, &jobs, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
-		if !was.Exists() {
-			return nil, jobs.absent(name)
-		}
-		next, err := was.Next(nil)
-		return task.JobRemoved{Revision: next.Revision}, err
-	})
-	return err
+	return s.remove(ctx, task.DefOf(task.DefJob, name), actor)
 }
 
 // JobChanges are the names of the jobs that were changed, as [Store.ScheduleChanges] has it.
 func (s *Store) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, &jobs, after)
+	found, all, reached, err := s.changes(ctx, task.DefJob, after)
 	for i := range found {
-		names = append(names, found[i].name)
+		names = append(names, found[i].Name())
 	}
 	return names, all, reached, err
 }
 
 // JobFacts returns what the log tells of changes of a job, in order.
 func (s *Store) JobFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return s.definitionFacts(ctx, &jobs, name)
+	return s.definitionFacts(ctx, task.DefOf(task.DefJob, name))
 }

@@ -79,7 +79,7 @@ func TestJobs(t *testing.T) {
 	var told []uint64
 	var is task.Definition
 	for i := range facts {
-		if facts[i].Err != nil || facts[i].Fact.Actor != "ada" || facts[i].Fact.Job != "thumbnail" {
+		if facts[i].Err != nil || facts[i].Fact.Actor != "ada" || facts[i].Fact.Def != "job.thumbnail" {
 			t.Errorf("told was %+v", facts[i])
 		}
 		if err := is.Follows(facts[i].Fact.Event.(task.DefinitionEvent)); err != nil {
@@ -88,7 +88,7 @@ func TestJobs(t *testing.T) {
 		is = events.FoldDefinition(facts[:i+1])
 		told = append(told, is.Revision)
 	}
-	if len(told) != 3 || told[0] != first || told[1] != second || told[2] != 3 || facts[2].Fact.Type != events.JobRemoved {
+	if len(told) != 3 || told[0] != first || told[1] != second || told[2] != 3 || facts[2].Fact.Type != events.DefinitionRemoved {
 		t.Errorf("the log tells of the revisions %v, want %d, %d and a removal", told, first, second)
 	}
 	if fourth, changed, err := s.PutJob(ctx, other, "ada"); err != nil || !changed || fourth != 4 {
@@ -117,11 +117,11 @@ func TestUnreadableJob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.js.Publish(ctx, jobPrefix+"was", []byte("{")))(t)
-	must(s.js.Publish(ctx, jobPrefix+"never", []byte("{")))(t)
+	must(s.js.Publish(ctx, defPrefix+"job.was", []byte("{")))(t)
+	must(s.js.Publish(ctx, defPrefix+"job.never", []byte("{")))(t)
 	next := must((&task.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
 	now := s.Now()
-	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Job: "bad", Type: events.JobApplied, Event: task.JobApplied{Edition: next}}, 0))(t)
+	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Def: "job.bad", Type: events.DefinitionApplied, Event: task.DefinitionApplied{Edition: next}}, 0))(t)
 	jobs, err := s.Jobs(ctx)
 	if !errors.Is(err, ErrBadJob) || len(jobs) != 2 || jobs[0].Name != "good" || jobs[1].Name != "was" {
 		t.Errorf("the jobs are %+v, %v; want the good one, the one that was, and an error", jobs, err)

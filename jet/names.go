@@ -31,15 +31,13 @@ const (
 	duePrefix        = "mr.due."         // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
 	chainPrefix      = "mr.task."        // mr.task.<task>: transitions
 	nodePrefix       = "mr.node."        // mr.node.<node>: transitions
-	jobPrefix        = "mr.job."         // mr.job.<job>: changes of its definition
+	defPrefix        = "mr.def."         // mr.def.<kind>.<name>: changes of a definition
 	keyPrefix        = "mr.unique."      // mr.unique.<hash>: claims of a unique key
 	admitPrefix      = "mr.admit."       // mr.admit.<scope>: admissions by the limits of a scope
 	copiesSubject    = "mr.copies"       // copies of definitions that were set back, all on one subject
 	deadPrefix       = "mr.dead."        // mr.dead.<sequence>: what became of a message that nobody can read
 	breakPrefix      = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
 	statePrefix      = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
-	bundlePrefix     = "mr.bundle."      // mr.bundle.<name>: to which version it points
-	schedPrefix      = "mr.schedule."    // mr.schedule.<schedule>: changes of its definition
 	cronPrefix       = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
 	firePrefix       = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
 	tickPrefix       = "mr.tick."        // mr.tick.<schedule>: what was decided on its ticks
@@ -137,28 +135,24 @@ func chainSubject(f *events.Fact) string {
 		return nodePrefix + string(f.Node)
 	case f.Queue != "":
 		return statePrefix + f.Queue
+	case f.Def != "":
+		return defSubject(f.Def)
 	case f.Schedule != "":
-		switch f.Event.(type) {
-		case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
-			return tickPrefix + f.Schedule
-		}
-		return schedPrefix + f.Schedule
-	case f.Bundle != "":
-		return bundlePrefix + f.Bundle
+		return tickPrefix + f.Schedule
+	case f.Job != "":
+		return breakPrefix + f.Job
 	case f.Key != "":
 		return uniqueSubject(f.Key)
 	case f.Message != 0:
 		return deadPrefix + strconv.FormatUint(f.Message, 10)
 	case f.Scope != "":
 		return admitPrefix + string(f.Scope)
-	case f.Job == "":
-		return copiesSubject
 	}
-	if _, ok := f.Event.(task.BreakerEvent); ok {
-		return breakPrefix + f.Job
-	}
-	return jobPrefix + f.Job
+	return copiesSubject
 }
+
+// defSubject is where the changes of a definition lie.
+func defSubject(d task.Def) string { return defPrefix + string(d) }
 
 func uniqueSubject(key string) string { return keyPrefix + task.KeyMark(key) }
 
@@ -175,8 +169,8 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindHold, events.Fact{Task: task.ID(subject[len(holdPrefix):])}
 	case strings.HasPrefix(subject, nodePrefix):
 		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
-	case strings.HasPrefix(subject, jobPrefix):
-		return events.KindJob, events.Fact{Job: subject[len(jobPrefix):]}
+	case strings.HasPrefix(subject, defPrefix):
+		return events.KindDefinition, events.Fact{Def: task.Def(subject[len(defPrefix):])}
 	case strings.HasPrefix(subject, statePrefix):
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
 	case strings.HasPrefix(subject, keyPrefix):
@@ -187,10 +181,6 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindCopies, about
 	case strings.HasPrefix(subject, breakPrefix):
 		return events.KindBreaker, events.Fact{Job: subject[len(breakPrefix):]}
-	case strings.HasPrefix(subject, schedPrefix):
-		return events.KindSchedule, events.Fact{Schedule: subject[len(schedPrefix):]}
-	case strings.HasPrefix(subject, bundlePrefix):
-		return events.KindBundle, events.Fact{Bundle: subject[len(bundlePrefix):]}
 	case strings.HasPrefix(subject, firePrefix):
 		return events.KindFire, events.Fact{Schedule: subject[len(firePrefix):]}
 	case strings.HasPrefix(subject, tickPrefix):

@@ -399,7 +399,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 		r.Err = err
 	case how == byCopy:
 		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which nobody has published on %s", subject)
-	case f.Task != about.Task || f.Node != about.Node || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Bundle != about.Bundle || f.Scope != about.Scope || f.Message != about.Message,
+	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope || f.Message != about.Message,
 		r.Kind == events.KindKey && uniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
@@ -433,14 +433,10 @@ func belongs(kind events.Kind, t events.Type) bool {
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
 		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled:
 		return kind == events.KindNode
-	case events.JobApplied, events.JobRemoved:
-		return kind == events.KindJob
+	case events.DefinitionApplied, events.DefinitionRemoved, events.SchedulePaused, events.ScheduleResumed:
+		return kind == events.KindDefinition
 	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged:
 		return kind == events.KindQueue
-	case events.ScheduleApplied, events.ScheduleRemoved, events.SchedulePaused, events.ScheduleResumed:
-		return kind == events.KindSchedule
-	case events.BundleNamed, events.BundleRemoved:
-		return kind == events.KindBundle
 	case events.ScheduleFired:
 		return kind == events.KindFire
 	case events.ScheduleAdmitted, events.ScheduleSkipped, events.ScheduleQueued:

@@ -179,12 +179,10 @@ var rights = []grant{
 
 	{operators, "orders to nodes, and what is left of those that are retired",
 		[]string{nodePrefix + "*", pingPrefix + "*", bucketSubject + NodesBucket + ".*"}, nil},
-	{operators, "definitions of jobs and schedules, with their timers",
-		[]string{jobPrefix + "*", schedPrefix + "*", cronPrefix + "*"}, nil},
+	{operators, "definitions, with the timers of schedules", []string{defPrefix + "*.*", cronPrefix + "*"}, nil},
 	{operators, "words about queues, and dead letters that are dismissed", []string{statePrefix + "*", deadPrefix + "*"}, nil},
 	{operators, "to wait for tasks and nodes", nil, []string{chainPrefix + "*", nodePrefix + "*", livePrefix + "*"}},
-	{operators, "names of bundles, and the removal of files that nothing needs",
-		[]string{bundlePrefix + "*", sweepSubject, apiErase + FilesStream}, nil},
+	{operators, "the removal of files that nothing needs", []string{sweepSubject, apiErase + FilesStream}, nil},
 
 	{writers, "contents of files", []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*"}, nil},
 	{submitters, "to have the service make tasks", asks(Verbs(Submitting)...), nil},

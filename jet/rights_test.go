@@ -250,7 +250,7 @@ func TestWhoMayWrite(t *testing.T) {
 			bucketSubject + DefsBucket + ".job.x",
 		},
 		"s c": {
-			jobPrefix + "x", schedPrefix + "x", cronPrefix + "x", bundlePrefix + "x", statePrefix + "x", deadPrefix + "7", sweepSubject, nodePrefix + "other", pingPrefix + "w",
+			defPrefix + "job.x", defPrefix + "schedule.x", cronPrefix + "x", defPrefix + "bundle.x", statePrefix + "x", deadPrefix + "7", sweepSubject, nodePrefix + "other", pingPrefix + "w",
 			bucketSubject + NodesBucket + ".other", apiErase + FilesStream,
 		},
 		"s w": {outputPrefix + "x", dataPrefix + "x", livePrefix + "x", checkpointPrefix + "x", ranPrefix + "x", leftPrefix + "x.1", logProbe},

@@ -20,12 +20,6 @@ var ErrNoSchedule = errors.New("no such schedule")
 // somebody has published it by other means.
 var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew")
 
-var schedules = genre{
-	noun: "schedule", prefix: schedPrefix, none: ErrNoSchedule, bad: ErrBadSchedule,
-	about: func(f *events.Fact, name string) { f.Schedule = name },
-	check: func(name string, text []byte) error { _, err := schedule.Read(name, text); return err },
-}
-
 // PutSchedule stores a definition under its name, on behalf of actor, and returns its
 // revision. An equal one is left as it is, and a paused one stays paused. The timer is set then; if that
 // fails, the scheduler's sweep does it. The error wraps [task.ErrLongDefinition] if the definition is too long, and
@@ -44,7 +38,7 @@ func (s *Store) PutSchedule(ctx context.Context, d schedule.Definition, actor st
 				return was, nil, nil
 			}
 		}
-		return &next, func(e task.Edition) task.DefinitionEvent { return task.ScheduleApplied{Edition: e} }, nil
+		return &next, func(e task.Edition) task.DefinitionEvent { return task.DefinitionApplied{Edition: e} }, nil
 	})
 }
 
@@ -76,14 +70,7 @@ func (s *Store) ResumeSchedule(ctx context.Context, name, actor, reason string) 
 
 // RemoveSchedule removes a definition; its tasks stay. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
-	_, _, err := s.amend(ctx, &schedules, name, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
-		if !was.Exists() {
-			return nil, schedules.absent(name)
-		}
-		next, err := was.Next(nil)
-		return task.ScheduleRemoved{Revision: next.Revision}, err
-	})
-	if err != nil {
+	if err := s.remove(ctx, task.DefOf(task.DefSchedule, name), actor); err != nil {
 		return err
 	}
 	return s.DisarmSchedule(ctx, name)
@@ -91,7 +78,7 @@ func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
 
 func noSchedule(was *schedule.Definition, name string) error {
 	if was == nil {
-		return schedules.absent(name)
+		return absent(task.DefOf(task.DefSchedule, name))
 	}
 	return nil
 }
@@ -110,7 +97,7 @@ type eventOf func(task.Edition) task.DefinitionEvent
 // revision, and the scheduler's sweep finds both.
 func (s *Store) amendSchedule(ctx context.Context, name, actor string, again bool,
 	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
-	is, changed, err := s.amend(ctx, &schedules, name, actor, again, func(d *defined, now time.Time) (task.DefinitionEvent, error) {
+	is, changed, err := s.amend(ctx, task.DefOf(task.DefSchedule, name), actor, again, func(d *defined, now time.Time) (task.DefinitionEvent, error) {
 		var was *schedule.Definition
 		if stored, err := storedSchedule(d, nil); err == nil {
 			was = &stored.Definition
@@ -141,48 +128,48 @@ func (s *Store) amendSchedule(ctx context.Context, name, actor string, again boo
 func (s *Store) timeSchedule(ctx context.Context, is *defined) error {
 	stored, err := storedSchedule(is, nil)
 	if err != nil || stored.Paused != nil {
-		return errors.Join(err, s.DisarmSchedule(ctx, is.name))
+		return errors.Join(err, s.DisarmSchedule(ctx, is.Name()))
 	}
 	plan, err := stored.Plan()
 	if err != nil {
 		return err
 	}
 	if tick, ok := plan.Next(stored.Since); ok {
-		return s.ArmSchedule(ctx, is.name, is.Revision, tick, true)
+		return s.ArmSchedule(ctx, is.Name(), is.Revision, tick, true)
 	}
-	return s.DisarmSchedule(ctx, is.name)
+	return s.DisarmSchedule(ctx, is.Name())
 }
 
 func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 	stored := schedule.Stored{Revision: d.Revision, Changed: d.Changed}
 	if err != nil {
-		return stored, fmt.Errorf("read schedule %s: %w", d.name, err)
+		return stored, fmt.Errorf("read schedule %s: %w", d.Name(), err)
 	}
-	if err := schedules.readable(d); err != nil {
+	if err := d.readable(); err != nil {
 		return stored, err
 	}
-	stored.Definition, err = schedule.Read(d.name, d.Text)
+	stored.Definition, err = schedule.Read(d.Name(), d.Text)
 	return stored, err
 }
 
 // Schedule returns a definition. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
-	d, _, err := s.latest(ctx, &schedules, name)
+	d, _, err := s.latest(ctx, task.DefOf(task.DefSchedule, name))
 	return storedSchedule(&d, err)
 }
 
 // Schedules returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Schedules(ctx context.Context) ([]schedule.Stored, error) {
-	return present(ctx, s, &schedules, storedSchedule)
+	return present(ctx, s, task.DefSchedule, storedSchedule)
 }
 
 // ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
 // this reaches: all that was acknowledged before the call is among them. If it cannot be told
 // which there are, all is true, and any may have changed.
 func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, &schedules, after)
+	found, all, reached, err := s.changes(ctx, task.DefSchedule, after)
 	for i := range found {
-		c := schedule.Change{Name: found[i].name}
+		c := schedule.Change{Name: found[i].Name()}
 		if stored, err := storedSchedule(&found[i], nil); err == nil {
 			c.Now = &stored
 		}
@@ -193,5 +180,5 @@ func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []sc
 
 // ScheduleFacts returns what the log tells of changes of a schedule's definition, in order.
 func (s *Store) ScheduleFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return s.definitionFacts(ctx, &schedules, name)
+	return s.definitionFacts(ctx, task.DefOf(task.DefSchedule, name))
 }

@@ -58,8 +58,8 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{l.timerStream(), {
 		Name:        LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects: []string{queuePrefix + ">", holdPrefix + ">", chainPrefix + ">", nodePrefix + ">", jobPrefix + ">", breakPrefix + ">",
-			statePrefix + "*", schedPrefix + ">", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitPrefix + ">", copiesSubject, bundlePrefix + "*", deadPrefix + ">", logProbe},
+		Subjects: []string{queuePrefix + ">", holdPrefix + ">", chainPrefix + ">", nodePrefix + ">", defPrefix + ">", breakPrefix + ">",
+			statePrefix + "*", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitPrefix + ">", copiesSubject, deadPrefix + ">", logProbe},
 		// No rollup, no TTL and no schedules: with any of them one message can remove others, or itself.
 		AllowAtomicPublish: true, AllowDirect: true,
 		Sources:      []*jetstream.StreamSource{timerSource()},

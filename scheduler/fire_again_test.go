@@ -109,7 +109,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when task.Schedule) {
 			atOnce(func(one *Scheduler) error { return one.see(t.Context(), it) })
 		} else {
 			s.mu.Lock()
-			r := s.say("s", task.ScheduleFired{Revision: s.defined["s"].Revision, Tick: next, Due: next})
+			r := s.say(events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: s.defined["s"].Revision, Tick: next, Due: next}})
 			s.mu.Unlock()
 			pass(time.Duration(rng.IntN(3)/2*rng.IntN(60_000)) * time.Millisecond)
 			atOnce(func(one *Scheduler) error { return one.Fired(t.Context(), &r, false) })

@@ -33,7 +33,7 @@ type stage struct {
 	jobs    map[string]uint64 // revisions
 	jobSeq  []string          // changes
 	last    map[string]events.Record
-	heads   map[string]uint64     // of definitions and fires
+	heads   map[string]uint64     // of definitions and of fires, by what they are about
 	born    map[task.ID]time.Time // by the log's clock
 	made    map[task.ID]*events.Fact
 	armed   map[string]schedule.Tick
@@ -95,17 +95,17 @@ func (s *stage) store(d schedule.Definition) {
 	if err != nil {
 		panic(err)
 	}
-	s.say(d.Name, task.ScheduleApplied{Edition: task.Edition{Revision: is.Revision, Text: text}})
+	s.say(events.Fact{Def: task.DefOf(task.DefSchedule, d.Name), Event: task.DefinitionApplied{Edition: task.Edition{Revision: is.Revision, Text: text}}})
 }
 
 // say records a fact about a schedule that is no decision, with mu held.
-func (s *stage) say(name string, e task.ScheduleEvent) events.Record {
-	f := events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Event: e}
-	seq, err := s.Memory.Append(context.Background(), &f, s.heads[name])
+func (s *stage) say(f events.Fact) events.Record {
+	f.ID, f.At, f.Type = events.NewID(s.now()), s.now(), events.TypeOf(f.Event)
+	seq, err := s.Memory.Append(context.Background(), &f, s.heads[f.About()])
 	if err != nil {
 		panic(err)
 	}
-	s.heads[name] = seq
+	s.heads[f.About()] = seq
 	return s.All()[seq-1]
 }
 
@@ -122,7 +122,7 @@ func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	s.mu.Lock()
 	r := s.fires[name]
 	if deliveries == 1 {
-		r = s.say(name, task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick})
+		r = s.say(events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}})
 	}
 	s.fires[name] = r
 	delete(s.armed, name)

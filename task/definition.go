@@ -7,17 +7,40 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// MaxDefinition is how many bytes the text of a job or schedule may have: what fits into a fact beside
+// Def names a definition by its kind and its own name, such as job.hello: in facts, in subjects, and as the key of its copy.
+type Def string
+
+// Kinds of definitions.
+const (
+	DefJob      = "job"
+	DefSchedule = "schedule"
+	DefBundle   = "bundle"
+)
+
+// DefOf names the definition of a kind.
+func DefOf(kind, name string) Def { return Def(kind + "." + name) }
+
+// Kind is what it defines.
+func (d Def) Kind() string { kind, _, _ := strings.Cut(string(d), "."); return kind }
+
+// Validate refuses a name that no definition can have.
+func (d Def) Validate() error { return ValidName(d.Kind(), d.Name()) }
+
+// Name is its own name, without the kind.
+func (d Def) Name() string { _, name, _ := strings.Cut(string(d), "."); return name }
+
+// MaxDefinition is how many bytes the text of a definition may have: what fits into a fact beside
 // who changed it, when and why.
 const MaxDefinition = 500 << 10
 
 // ErrLongDefinition refuses a definition of more than [MaxDefinition] bytes.
 var ErrLongDefinition = fmt.Errorf("the definition is longer than %d kB", MaxDefinition>>10)
 
-// Edition is what a job, a schedule or the name of a bundle is from one change of it to the next. The fact of each change
+// Edition is what a definition is from one change of it to the next. The fact of each change
 // holds all of it, so that the latest one alone tells what there is now, and any other what there was.
 type Edition struct {
 	// Revision counts the changes of this definition from 1 on, its removals included. Tasks and ticks name it.
@@ -28,48 +51,23 @@ type Edition struct {
 	Text json.RawMessage `json:"definition,omitzero"`
 }
 
-// DefinitionEvent is a fact by which a job, a schedule or the name of a bundle becomes another one.
+// DefinitionEvent is a fact by which a definition becomes another one. The set is closed.
 type DefinitionEvent interface{ edition() Edition }
 
-// JobEvent is a fact about the definition of a job: it was stored or removed. The set is closed.
-type JobEvent interface {
-	DefinitionEvent
-	isJobEvent()
-}
+// DefinitionApplied says that a definition was stored under its name: from a bundle's name on, to which version it points.
+type DefinitionApplied struct{ Edition }
 
-// JobApplied says that a definition was stored under the job's name.
-type JobApplied struct{ Edition }
-
-// JobRemoved says that the job's definition was removed; its tasks stay.
-type JobRemoved struct {
+// DefinitionRemoved says that nothing has the name any more. What was made of it stays: tasks, and the versions of
+// a bundle until gc finds that nothing needs them.
+type DefinitionRemoved struct {
 	// Revision is that of the removal.
 	Revision uint64 `json:"revision,omitzero"`
 }
 
-// BundleEvent is a fact about the name of a bundle of files: it was pointed to a version, or removed. The set is closed.
-type BundleEvent interface {
-	DefinitionEvent
-	isBundleEvent()
-}
+func (e Edition) edition() Edition           { return e }
+func (e DefinitionRemoved) edition() Edition { return Edition{Revision: e.Revision} }
 
-// BundleNamed says to which version a name points from then on.
-type BundleNamed struct{ Edition }
-
-// BundleRemoved says that nothing has the name any more; its versions stay until gc finds that nothing needs them.
-type BundleRemoved struct {
-	// Revision is that of the removal.
-	Revision uint64 `json:"revision,omitzero"`
-}
-
-func (e Edition) edition() Edition       { return e }
-func (e JobRemoved) edition() Edition    { return Edition{Revision: e.Revision} }
-func (e BundleRemoved) edition() Edition { return Edition{Revision: e.Revision} }
-func (JobApplied) isJobEvent()           {}
-func (JobRemoved) isJobEvent()           {}
-func (BundleNamed) isBundleEvent()       {}
-func (BundleRemoved) isBundleEvent()     {}
-
-// Definition is a job, a schedule or the name of a bundle as the facts about it have it. The zero value is one of which there is none.
+// Definition is what is defined under a name as the facts about it have it. The zero value is one of which there is none.
 type Definition struct {
 	// Edition is the present one.
 	Edition

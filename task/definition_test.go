@@ -16,7 +16,7 @@ func TestDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := JobApplied{next}
+		e := DefinitionApplied{next}
 		if err := d.Follows(e); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestDefinition(t *testing.T) {
 	if d.Revision != 2 || d.Head != 9 || !d.Exists() || !d.Says([]byte(`{"n":2}`)) || d.Says([]byte(`{"n":1}`)) || d.Actor != "ada" || !d.Changed.Equal(at) {
 		t.Errorf("after two changes: %+v", d)
 	}
-	d = EvolveDefinition(d, 11, at, "bob", JobRemoved{Revision: 3})
+	d = EvolveDefinition(d, 11, at, "bob", DefinitionRemoved{Revision: 3})
 	if d.Exists() || d.Revision != 3 || d.Head != 11 {
 		t.Errorf("removed: %+v", d)
 	}
@@ -55,15 +55,15 @@ func TestWhatFollowsInADefinition(t *testing.T) {
 		e     DefinitionEvent
 		wrong string
 	}{
-		"a change":              {was, JobApplied{Edition{3, DigestOf(text), text}}, ""},
+		"a change":              {was, DefinitionApplied{Edition{3, DigestOf(text), text}}, ""},
 		"a pause":               {was, SchedulePaused{Edition: Edition{3, DigestOf(text), text}}, ""},
-		"a removal":             {was, ScheduleRemoved{Revision: 3}, ""},
-		"after a removal":       {gone, ScheduleApplied{Edition{4, DigestOf(text), text}}, ""},
-		"a revision left out":   {was, JobApplied{Edition{4, DigestOf(text), text}}, "follows 2"},
-		"a revision once more":  {was, JobApplied{Edition{2, DigestOf(text), text}}, "follows 2"},
-		"another text":          {was, JobApplied{Edition{3, DigestOf([]byte(`{}`)), text}}, "digest"},
-		"a removal of nothing":  {gone, JobRemoved{Revision: 4}, "not there"},
-		"a definition of empty": {gone, JobApplied{Edition{Revision: 4}}, "not there"},
+		"a removal":             {was, DefinitionRemoved{Revision: 3}, ""},
+		"after a removal":       {gone, DefinitionApplied{Edition{4, DigestOf(text), text}}, ""},
+		"a revision left out":   {was, DefinitionApplied{Edition{4, DigestOf(text), text}}, "follows 2"},
+		"a revision once more":  {was, DefinitionApplied{Edition{2, DigestOf(text), text}}, "follows 2"},
+		"another text":          {was, DefinitionApplied{Edition{3, DigestOf([]byte(`{}`)), text}}, "digest"},
+		"a removal of nothing":  {gone, DefinitionRemoved{Revision: 4}, "not there"},
+		"a definition of empty": {gone, DefinitionApplied{Edition{Revision: 4}}, "not there"},
 	} {
 		err := c.was.Follows(c.e)
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

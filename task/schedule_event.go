@@ -2,25 +2,16 @@ package task
 
 import "time"
 
-// ScheduleEvent is a fact about a schedule: of its definition, of a timer that
-// fired, or of what was decided on a tick. The set is closed.
+// ScheduleEvent is a fact about a schedule: of a timer that fired, or of what was decided on a tick. The set is closed.
 type ScheduleEvent interface{ isScheduleEvent() }
 
-// ScheduleApplied says that a definition was stored under the schedule's name.
-type ScheduleApplied struct{ Edition }
-
-// ScheduleRemoved says that the definition was removed; its tasks stay.
-type ScheduleRemoved struct {
-	Revision uint64 `json:"revision,omitzero"`
-}
-
-// SchedulePaused says that nothing fires until the schedule is resumed.
+// SchedulePaused says that the definition became one by which nothing fires until the schedule is resumed.
 type SchedulePaused struct {
 	Edition
 	Reason string `json:"reason,omitzero"`
 }
 
-// ScheduleResumed says that ticks from then on fire again.
+// ScheduleResumed says that the definition became one by which ticks from then on fire again.
 type ScheduleResumed struct {
 	Edition
 	Reason string `json:"reason,omitzero"`
@@ -106,12 +97,6 @@ type WaitingTick struct {
 // MaxOpen bounds [Ledger.Open]. With [OverlapAllow] the oldest are forgotten.
 const MaxOpen = 64
 
-func (e ScheduleRemoved) edition() Edition { return Edition{Revision: e.Revision} }
-
-func (ScheduleApplied) isScheduleEvent()  {}
-func (ScheduleRemoved) isScheduleEvent()  {}
-func (SchedulePaused) isScheduleEvent()   {}
-func (ScheduleResumed) isScheduleEvent()  {}
 func (ScheduleFired) isScheduleEvent()    {}
 func (ScheduleAdmitted) isScheduleEvent() {}
 func (ScheduleSkipped) isScheduleEvent()  {}

@@ -44,20 +44,24 @@ type fired struct {
 
 // schedule takes in what a fact says of a schedule, and makes it again if it is a decision.
 func (v *Verifier) schedule(r *events.Record) {
-	if r.Fact.Schedule == "" || !v.asked[Decisions] || !v.whole() {
+	name := r.Fact.Schedule
+	if r.Fact.Def.Kind() == task.DefSchedule {
+		name = r.Fact.Def.Name()
+	}
+	if name == "" || !v.asked[Decisions] || !v.whole() {
 		return
 	}
-	s := v.schedules[r.Fact.Schedule]
+	s := v.schedules[name]
 	if s == nil {
 		s = &ticking{}
-		v.schedules[strings.Clone(r.Fact.Schedule)] = s
+		v.schedules[strings.Clone(name)] = s
 	}
 	switch e := r.Fact.Event.(type) {
 	case task.ScheduleFired:
 		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
 		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], fired{r.Seq, f, strings.Clone(e.Detail)})
 	case task.DefinitionEvent:
-		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], planOf(r.Fact.Schedule, e))
+		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], planOf(name, e))
 	case task.ScheduleEvent:
 		v.tickAgain(s, r, e)
 		s.ledger, s.seq, s.at = ownLedger(schedule.LedgerOf(e)), r.Seq, r.Fact.At

@@ -65,7 +65,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 			var log []events.Record
 			add := func(kind events.Kind, at time.Time, f events.Fact) {
 				f.At, f.Type, f.ID = at, events.TypeOf(f.Event), events.NewID(at)
-				if kind != events.KindOffer && kind != events.KindChain {
+				if kind == events.KindFire || kind == events.KindTick {
 					f.Schedule = "s"
 				}
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
@@ -73,7 +73,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 			fire := func(n int, at time.Time) {
 				add(events.KindFire, at, events.Fact{Event: task.ScheduleFired{Revision: 1, Tick: tick(n), Due: tick(n)}})
 			}
-			add(events.KindSchedule, start.Add(-time.Hour), events.Fact{Event: task.ScheduleApplied{Edition: task.Edition{Revision: 1, Text: text}}})
+			add(events.KindDefinition, start.Add(-time.Hour), events.Fact{Def: "schedule.s", Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text}}})
 			fire(0, tick(0))
 			add(events.KindTick, tick(0), events.Fact{By: &task.By{Offer: 2}, Event: admitted(0, made(0))})
 			add(events.KindOffer, tick(0), events.Fact{Task: made(0), Event: task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}}})

@@ -11,18 +11,8 @@ import (
 	"millrace/task"
 )
 
-// Definitions of jobs and schedules. I-7: their changes are counted one by one, and a revision that a task or a decision on a
+// Definitions. I-7: their changes are counted one by one, and a revision that a task or a decision on a
 // tick names was there before. I-8: the copies that people see are what the log has.
-
-// definitionKey names a definition.
-type definitionKey struct{ of, name string }
-
-// What [definitionKey.of] may be.
-const (
-	ofJob      = "job"
-	ofSchedule = "schedule"
-	ofBundle   = "bundle"
-)
 
 // definition is what is remembered of one.
 type definition struct {
@@ -38,23 +28,17 @@ var someText = json.RawMessage("{}")
 
 // defined checks a change of a definition.
 func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
-	key := definitionKey{ofJob, r.Fact.Job}
-	switch {
-	case r.Fact.Schedule != "":
-		key = definitionKey{ofSchedule, r.Fact.Schedule}
-	case r.Fact.Bundle != "":
-		key = definitionKey{ofBundle, r.Fact.Bundle}
-	}
+	key := r.Fact.Def
 	d, known := v.definitions[key]
 	if !known {
 		d = &definition{}
-		key.name = strings.Clone(key.name) // the record's memory is not ours to keep
+		key = task.Def(strings.Clone(string(key))) // the record's memory is not ours to keep
 		v.definitions[key] = d
 	}
 	if known || v.whole() {
 		v.checked[CauseFirst]++
 		if err := d.is.Follows(e); err != nil {
-			v.find(CauseFirst, Finding{Seqs: []uint64{d.is.Head, r.Seq}, What: fmt.Sprintf("a change of %s %s: %v", key.of, key.name, err),
+			v.find(CauseFirst, Finding{Seqs: []uint64{d.is.Head, r.Seq}, What: fmt.Sprintf("a change of %s %s: %v", key.Kind(), key.Name(), err),
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 		}
 	}
@@ -75,19 +59,19 @@ func (v *Verifier) revisionsOf(r *events.Record) {
 		v.defined(r, e)
 	case task.Submitted:
 		if e.Job != "" {
-			v.names(r, definitionKey{ofJob, e.Job}, e.Revision)
+			v.names(r, task.DefOf(task.DefJob, e.Job), e.Revision)
 		}
 	case task.ScheduleAdmitted:
-		v.names(r, definitionKey{ofSchedule, r.Fact.Schedule}, e.Revision)
+		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
 	case task.ScheduleSkipped:
-		v.names(r, definitionKey{ofSchedule, r.Fact.Schedule}, e.Revision)
+		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
 	case task.ScheduleQueued:
-		v.names(r, definitionKey{ofSchedule, r.Fact.Schedule}, e.Revision)
+		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
 	}
 }
 
 // names checks that a revision was there before it is named; 0 names none.
-func (v *Verifier) names(r *events.Record, key definitionKey, revision uint64) {
+func (v *Verifier) names(r *events.Record, key task.Def, revision uint64) {
 	d := v.definitions[key]
 	if revision == 0 || !v.whole() && (d == nil || d.is.Revision < revision) {
 		return // it may lie before the range
@@ -97,16 +81,15 @@ func (v *Verifier) names(r *events.Record, key definitionKey, revision uint64) {
 		return
 	}
 	v.find(CauseFirst, Finding{Task: task.ID(strings.Clone(string(r.Fact.Task))), Seqs: []uint64{r.Seq},
-		What: fmt.Sprintf("it names revision %d of %s %s, which is not there before it", revision, key.of, strings.Clone(key.name)),
+		What: fmt.Sprintf("it names revision %d of %s %s, which is not there before it", revision, key.Kind(), key.Name()),
 		Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 }
 
 // Copy compares a copy of a definition with the log (I-8), under its key, such as job.hello. All records must have been added.
 // A copy of a later revision has moved on, and one of a definition that was changed within the margin may be late: they are only
 // counted. A copy that a server has made of what the log has never heard of is left of a log that was lost, which a note says.
-func (v *Verifier) Copy(key string, c task.Copied) {
-	of, name, _ := strings.Cut(key, ".")
-	d := v.definitions[definitionKey{of, name}]
+func (v *Verifier) Copy(key task.Def, c task.Copied) {
+	d := v.definitions[key]
 	if d != nil {
 		d.seen = true
 	}
@@ -138,7 +121,7 @@ func (v *Verifier) CopiesEnd() {
 	for key, d := range v.definitions {
 		if d.is.Exists() && !d.seen && !v.fresh(d) {
 			v.checked[ReadModel]++
-			v.copied(key.of+"."+key.name, d.is.Head, "is missing")
+			v.copied(key, d.is.Head, "is missing")
 		}
 	}
 }
@@ -146,7 +129,7 @@ func (v *Verifier) CopiesEnd() {
 // fresh tells whether a definition was changed so lately that its copy may not be there yet.
 func (v *Verifier) fresh(d *definition) bool { return v.stored.Sub(d.stored) < v.cfg.Margin }
 
-func (v *Verifier) copied(key string, seq uint64, what string) {
+func (v *Verifier) copied(key task.Def, seq uint64, what string) {
 	f := Finding{What: fmt.Sprintf("the copy of a definition, %.200s, %s", key, what),
 		Look: "`nats kv get MR_DEFS` beside `millrace job show` or `millrace schedule show` (from the log); a server sets copies back"}
 	if seq > 0 {

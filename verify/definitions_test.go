@@ -20,14 +20,12 @@ func (l *defLog) add(f events.Fact) {
 	seq := uint64(len(l.records) + 1)
 	at := defNoon.Add(time.Duration(seq) * time.Hour)
 	f.ID, f.At, f.Type = events.NewID(at), at, events.TypeOf(f.Event)
-	kind := events.KindJob
+	kind := events.KindDefinition
 	switch f.Event.(type) {
 	case task.Submitted:
 		kind = events.KindOffer
 	case task.ScheduleAdmitted, task.ScheduleSkipped:
 		kind = events.KindTick
-	case task.ScheduleEvent:
-		kind = events.KindSchedule
 	}
 	l.records = append(l.records, events.Record{Seq: seq, Stored: at, Kind: kind, Fact: f})
 }
@@ -37,7 +35,7 @@ func applied(revision uint64, text string) task.Edition {
 }
 
 func (l *defLog) job(name string, revision uint64, text string) {
-	l.add(events.Fact{Job: name, Event: task.JobApplied{Edition: applied(revision, text)}})
+	l.add(events.Fact{Def: task.DefOf(task.DefJob, name), Event: task.DefinitionApplied{Edition: applied(revision, text)}})
 }
 
 func (l *defLog) born(id task.ID, job string, revision uint64) {
@@ -46,7 +44,7 @@ func (l *defLog) born(id task.ID, job string, revision uint64) {
 }
 
 // findings are what a log breaks of causes and copies, in words.
-func (l *defLog) findings(t *testing.T, cfg Config, copies map[string]task.Copied) string {
+func (l *defLog) findings(t *testing.T, cfg Config, copies map[task.Def]task.Copied) string {
 	t.Helper()
 	cfg.Rules = []Rule{CauseFirst, ReadModel}
 	v := New(cfg)
@@ -82,7 +80,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 			l.job("j", 2, `{"n":2}`)
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCE", "j", 1) // read before the change
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCF", "j", 2)
-			l.add(events.Fact{Job: "j", Event: task.JobRemoved{Revision: 3}})
+			l.add(events.Fact{Def: "job.j", Event: task.DefinitionRemoved{Revision: 3}})
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCG", "j", 2)
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCH", "", 0)
 		}, ""},
@@ -93,7 +91,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 		}, "it names revision 2 of job j, which is not there"},
 		"a removal": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
-			l.add(events.Fact{Job: "j", Event: task.JobRemoved{Revision: 2}})
+			l.add(events.Fact{Def: "job.j", Event: task.DefinitionRemoved{Revision: 2}})
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCD", "j", 2)
 		}, "it names revision 2 of job j"},
 		"a job of another name": {func(l *defLog) {
@@ -105,8 +103,8 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 			l.add(events.Fact{Schedule: "s", Event: task.ScheduleSkipped{Revision: 1, Tick: defNoon, Reason: task.SkipMissed}})
 		}, "revision 1 of schedule s"},
 		"a tick": {func(l *defLog) {
-			l.add(events.Fact{Schedule: "s", Event: task.ScheduleApplied{Edition: applied(1, `{}`)}})
-			l.add(events.Fact{Schedule: "s", Event: task.SchedulePaused{Edition: applied(2, `{"paused":{}}`)}})
+			l.add(events.Fact{Def: "schedule.s", Event: task.DefinitionApplied{Edition: applied(1, `{}`)}})
+			l.add(events.Fact{Def: "schedule.s", Event: task.SchedulePaused{Edition: applied(2, `{"paused":{}}`)}})
 			l.add(events.Fact{Schedule: "s", Event: task.ScheduleSkipped{Revision: 2, Tick: defNoon, Reason: task.SkipMissed}})
 		}, ""},
 		"a change left out": {func(l *defLog) {
@@ -115,7 +113,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 		}, "a change of job j: it has revision 3 and follows 1"},
 		"a changed byte": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
-			l.records[0].Fact.Event = task.JobApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{"n":2}`), Digest: task.DigestOf([]byte(`{"n":1}`))}}
+			l.records[0].Fact.Event = task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{"n":2}`), Digest: task.DigestOf([]byte(`{"n":1}`))}}
 		}, "its digest is"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,9 +136,9 @@ func TestCopiesAreCompared(t *testing.T) {
 	ours := func(revision uint64, text string) task.Copied {
 		return task.Copied{There: true, Text: []byte(text), Revision: revision}
 	}
-	good := map[string]task.Copied{"job.a": ours(2, `{"a":2}`), "job.gone": {There: true, Revision: 2}, "schedule.a": ours(1, `{"s":1}`)}
-	with := func(key string, c *task.Copied) map[string]task.Copied {
-		all := map[string]task.Copied{}
+	good := map[task.Def]task.Copied{"job.a": ours(2, `{"a":2}`), "job.gone": {There: true, Revision: 2}, "schedule.a": ours(1, `{"s":1}`)}
+	with := func(key task.Def, c *task.Copied) map[task.Def]task.Copied {
+		all := map[task.Def]task.Copied{}
 		for k, v := range good {
 			all[k] = v
 		}
@@ -152,7 +150,7 @@ func TestCopiesAreCompared(t *testing.T) {
 	}
 	copied := func(c task.Copied) *task.Copied { return &c }
 	for name, c := range map[string]struct {
-		copies map[string]task.Copied
+		copies map[task.Def]task.Copied
 		want   string
 	}{
 		"as they should be": {good, ""},
@@ -171,8 +169,8 @@ func TestCopiesAreCompared(t *testing.T) {
 		l.job("a", 1, `{"a":1}`)
 		l.job("a", 2, `{"a":2}`)
 		l.job("gone", 1, `{}`)
-		l.add(events.Fact{Job: "gone", Event: task.JobRemoved{Revision: 2}})
-		l.add(events.Fact{Schedule: "a", Event: task.ScheduleApplied{Edition: applied(1, `{"s":1}`)}})
+		l.add(events.Fact{Def: "job.gone", Event: task.DefinitionRemoved{Revision: 2}})
+		l.add(events.Fact{Def: "schedule.a", Event: task.DefinitionApplied{Edition: applied(1, `{"s":1}`)}})
 		l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCD", "", 0)
 		if got := l.findings(t, Config{}, c.copies); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
@@ -180,7 +178,7 @@ func TestCopiesAreCompared(t *testing.T) {
 	}
 	var l defLog
 	l.job("a", 1, `{"a":1}`)
-	if got := l.findings(t, Config{}, map[string]task.Copied{}); got != "" {
+	if got := l.findings(t, Config{}, map[task.Def]task.Copied{}); got != "" {
 		t.Errorf("a copy that may be on its way: found %q", got)
 	}
 }

@@ -188,16 +188,20 @@ func factDetails(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
-	case task.BundleNamed:
-		return fmt.Sprintf("revision %d, %s", e.Revision, bundleDigest(e.Text))
-	case task.BundleRemoved:
-		return fmt.Sprintf("revision %d", e.Revision)
 	case task.CopiesRestored:
 		return restoredText(e)
-	case task.JobApplied:
-		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
-	case task.JobRemoved:
+	case task.DefinitionApplied:
+		digest := cut(e.Digest, 19)
+		if r.Fact.Def.Kind() == task.DefBundle {
+			digest = bundleDigest(e.Text)
+		}
+		return fmt.Sprintf("revision %d, %s", e.Revision, digest)
+	case task.DefinitionRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
+	case task.SchedulePaused:
+		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
+	case task.ScheduleResumed:
+		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case task.QueuePaused:
 		return words(e.Reason, by("until", e.Until))
 	case task.QueueResumed:

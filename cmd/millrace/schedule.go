@@ -461,14 +461,6 @@ func zoned(t time.Time, plan *schedule.Plan) string {
 // scheduleDetails is what a fact of a schedule says, in words.
 func scheduleDetails(event task.ScheduleEvent) string {
 	switch e := event.(type) {
-	case task.ScheduleApplied:
-		return fmt.Sprintf("revision %d, %s", e.Revision, cut(e.Digest, 19))
-	case task.ScheduleRemoved:
-		return fmt.Sprintf("revision %d", e.Revision)
-	case task.SchedulePaused:
-		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
-	case task.ScheduleResumed:
-		return words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case task.ScheduleFired:
 		return words(by("tick", e.Tick), e.Detail)
 	case task.ScheduleAdmitted:

@@ -18,70 +18,44 @@ var definitionCases = []testCase{
 	{name: "a definition of the largest size", body: largeDefinition},
 }
 
-// defines are the facts of one definition, of each kind.
-type defines struct {
-	name    string
-	kind    events.Kind
-	applied func(task.Edition) any
-	removed func(revision uint64) any
-	about   func(f *events.Fact, name string)
-}
-
-var allKinds = []defines{
-	{"job", events.KindJob, func(e task.Edition) any { return task.JobApplied{Edition: e} }, func(n uint64) any { return task.JobRemoved{Revision: n} },
-		func(f *events.Fact, name string) { f.Job = name }},
-	{"schedule", events.KindSchedule, func(e task.Edition) any { return task.ScheduleApplied{Edition: e} }, func(n uint64) any { return task.ScheduleRemoved{Revision: n} },
-		func(f *events.Fact, name string) { f.Schedule = name }},
-	{"bundle", events.KindBundle, func(e task.Edition) any { return task.BundleNamed{Edition: e} }, func(n uint64) any { return task.BundleRemoved{Revision: n} },
-		func(f *events.Fact, name string) { f.Bundle = name }},
-}
-
 // definitionFact is the next fact of a definition; of its removal if text is nil.
-func (s *suite) definitionFact(k *defines, name string, was *task.Definition, text []byte) *events.Fact {
+func (s *suite) definitionFact(def task.Def, was *task.Definition, text []byte) *events.Fact {
 	s.Helper()
 	next, err := was.Next(text)
 	if err != nil {
 		s.Fatal(err)
 	}
-	event := k.applied(next)
+	var event any = task.DefinitionApplied{Edition: next}
 	if text == nil {
-		event = k.removed(next.Revision)
+		event = task.DefinitionRemoved{Revision: next.Revision}
 	}
-	f := &events.Fact{ID: s.id(), At: now(), Actor: "ada", Type: events.TypeOf(event), Event: event}
-	k.about(f, name)
-	return f
+	return &events.Fact{ID: s.id(), At: now(), Actor: "ada", Type: events.TypeOf(event), Def: def, Event: event}
 }
 
 func definitionChains(s *suite) {
 	feed := s.follow(1)
-	total := 0
-	for i := range allKinds {
-		k := &allKinds[i]
-		// Chains of the same name beside it do not move it.
-		switch k.kind {
-		case events.KindJob:
-			s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: task.BreakerOpened{Reason: "r", Until: now()}}, 0)
-			total++
-		case events.KindSchedule:
-			s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: task.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
-			total++
-		}
+	// Chains of the same name beside them do not move them.
+	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: task.BreakerOpened{Reason: "r", Until: now()}}, 0)
+	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: task.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
+	total := 2
+	for _, kind := range []string{task.DefJob, task.DefSchedule, task.DefBundle} {
+		def := task.DefOf(kind, "a")
 		var is task.Definition
 		for n, text := range [][]byte{[]byte(`{"name":"a","n":1}`), []byte(`{"name":"a", "n":2, "html":"<&>"}`), nil, []byte(`{"name":"a","n":4}`)} {
-			f := s.definitionFact(k, "a", &is, text)
+			f := s.definitionFact(def, &is, text)
 			if n > 0 {
 				if _, err := s.log.Append(s.context(), f, 0); !errors.Is(err, events.ErrConflict) {
-					s.Fatalf("%s: defined at 0 once more: %v, want ErrConflict", k.name, err)
+					s.Fatalf("%s: defined at 0 once more: %v, want ErrConflict", def, err)
 				}
 			}
 			is = task.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(task.DefinitionEvent))
 			total++
 		}
-		s.append(s.definitionFact(k, "b", &task.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
+		s.append(s.definitionFact(task.DefOf(kind, "b"), &task.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
 		total++
 		var chain []events.Record
 		for _, r := range s.read(feed, total) {
-			if r.Kind == k.kind && r.Fact.About() == "a" {
+			if r.Kind == events.KindDefinition && r.Fact.Def == def {
 				chain = append(chain, r)
 			}
 		}
@@ -90,52 +64,49 @@ func definitionChains(s *suite) {
 		for j := range chain {
 			e, ok := chain[j].Fact.Event.(task.DefinitionEvent)
 			if !ok {
-				s.Fatalf("%s: record %d is %+v", k.name, j, chain[j])
+				s.Fatalf("%s: record %d is %+v", def, j, chain[j])
 			}
 			if err := so.Follows(e); err != nil {
-				s.Errorf("%s: record %d: %v", k.name, j, err)
+				s.Errorf("%s: record %d: %v", def, j, err)
 			}
 			so = events.FoldDefinition(chain[:j+1])
 		}
 		if len(chain) != 4 || so.Revision != 4 || so.Head != is.Head || string(so.Text) != `{"name":"a","n":4}` || so.Digest != is.Digest || so.Actor != "ada" || !so.Changed.Equal(is.Changed) {
-			s.Errorf("%s: %d facts add up to %+v, want %+v", k.name, len(chain), so, is)
+			s.Errorf("%s: %d facts add up to %+v, want %+v", def, len(chain), so, is)
 		}
 	}
 }
 
 func definedAtOnce(s *suite) {
-	for i := range allKinds {
-		k := &allKinds[i]
-		var head uint64
-		var is task.Definition
-		for round := range 8 {
-			var wg sync.WaitGroup
-			var wins atomic.Int32
-			var won atomic.Uint64
-			start := make(chan struct{})
-			for w := range 4 {
-				f := s.definitionFact(k, "a", &is, fmt.Appendf(nil, `{"round":%d,"writer":%d}`, round, w))
-				ctx := s.context()
-				wg.Go(func() {
-					<-start
-					seq, err := s.log.Append(ctx, f, head)
-					switch {
-					case err == nil:
-						wins.Add(1)
-						won.Store(seq)
-					case !errors.Is(err, events.ErrConflict):
-						s.Errorf("a loser got %v, want ErrConflict", err)
-					}
-				})
-			}
-			close(start)
-			wg.Wait()
-			if wins.Load() != 1 {
-				s.Fatalf("%s: round %d had %d winners, want 1", k.name, round, wins.Load())
-			}
-			head = won.Load()
-			is.Revision++
+	var head uint64
+	var is task.Definition
+	for round := range 8 {
+		var wg sync.WaitGroup
+		var wins atomic.Int32
+		var won atomic.Uint64
+		start := make(chan struct{})
+		for w := range 4 {
+			f := s.definitionFact("job.a", &is, fmt.Appendf(nil, `{"round":%d,"writer":%d}`, round, w))
+			ctx := s.context()
+			wg.Go(func() {
+				<-start
+				seq, err := s.log.Append(ctx, f, head)
+				switch {
+				case err == nil:
+					wins.Add(1)
+					won.Store(seq)
+				case !errors.Is(err, events.ErrConflict):
+					s.Errorf("a loser got %v, want ErrConflict", err)
+				}
+			})
 		}
+		close(start)
+		wg.Wait()
+		if wins.Load() != 1 {
+			s.Fatalf("round %d had %d winners, want 1", round, wins.Load())
+		}
+		head = won.Load()
+		is.Revision++
 	}
 }
 
@@ -143,16 +114,13 @@ func largeDefinition(s *suite) {
 	frame := `{"name":"a","x":""}`
 	text := json.RawMessage(strings.Replace(frame, `""`, `"`+strings.Repeat("x", task.MaxDefinition-len(frame))+`"`, 1))
 	feed := s.follow(1)
-	for i := range allKinds {
-		k := &allKinds[i]
-		var none task.Definition
-		if _, err := none.Next(append(text, ' ')); !errors.Is(err, task.ErrLongDefinition) {
-			s.Errorf("a definition of %d bytes: %v, want ErrLongDefinition", len(text)+1, err)
-		}
-		s.append(s.definitionFact(k, "a", &none, text), 0)
-		records := s.read(feed, 1)
-		if is := events.FoldDefinition(records); string(is.Text) != string(text) || task.DigestOf(is.Text) != is.Digest {
-			s.Errorf("%s: a definition of %d bytes comes back with %d", k.name, len(text), len(is.Text))
-		}
+	var none task.Definition
+	if _, err := none.Next(append(text, ' ')); !errors.Is(err, task.ErrLongDefinition) {
+		s.Errorf("a definition of %d bytes: %v, want ErrLongDefinition", len(text)+1, err)
+	}
+	s.append(s.definitionFact("job.a", &none, text), 0)
+	records := s.read(feed, 1)
+	if is := events.FoldDefinition(records); string(is.Text) != string(text) || task.DigestOf(is.Text) != is.Digest {
+		s.Errorf("a definition of %d bytes comes back with %d", len(text), len(is.Text))
 	}
 }
