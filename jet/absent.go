@@ -2,7 +2,8 @@ package jet
 
 import "fmt"
 
-// Absent is the error of a name that nothing has. It wraps its kind: [ErrNoJob], [ErrNoSchedule] or [ErrNoBundle].
+// Absent is the error of a name that nothing has. It wraps its kind: [ErrNoJob], [ErrNoSchedule],
+// [ErrNoCalendar] or [ErrNoBundle].
 type Absent struct {
 	Kind error
 	Name string

@@ -32,6 +32,7 @@ type genre struct {
 var genres = map[string]genre{
 	task.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
 	task.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
+	task.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
 	task.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
 }
 

@@ -21,7 +21,7 @@ const MaxRestored = 20
 
 // Restored is a copy that was set back.
 type Restored struct {
-	// Of is "job", "schedule" or "bundle", and Name its name.
+	// Of is the kind of the definition, such as "job", and Name its name.
 	Of   string `json:"of"`
 	Name string `json:"name"`
 	// Found is the digest of what somebody had put there; "" if the copy had been removed.

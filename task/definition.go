@@ -19,6 +19,7 @@ const (
 	DefJob      = "job"
 	DefSchedule = "schedule"
 	DefBundle   = "bundle"
+	DefCalendar = "calendar"
 )
 
 // DefOf names the definition of a kind.

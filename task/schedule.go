@@ -41,7 +41,7 @@ type Schedule struct {
 	// DST is what happens when clocks are changed: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift]. Default
 	// [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means so many minutes of real time.
 	DST string `json:"dst,omitempty"`
-	// Calendar lists windows in which nothing fires, such as "2026-12-24..2026-12-26", "12-31",
+	// Calendar lists periods in which nothing fires, such as "2026-12-24..2026-12-26", "12-31",
 	// "sat,sun" or "mon-fri 22:00-06:00": a tick is left out if all parts of any of them hold.
 	Calendar []string `json:"calendar,omitempty"`
 	// PauseAfter pauses the schedule when so many of its tasks have failed in a row. Default 0: never.

@@ -48,6 +48,20 @@ func (a *app) completeJobs(c *cobra.Command, args []string, _ string) ([]string,
 	})
 }
 
+func (a *app) completeCalendars(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.complete(c, func(ctx context.Context, cl *client.Client) []string {
+		calendars, _ := cl.Calendars(ctx) // those that can be read
+		names := make([]string, len(calendars))
+		for i := range calendars {
+			names[i] = calendars[i].Name + "\t" + calendars[i].Title
+		}
+		return names
+	})
+}
+
 func (a *app) completeSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() != "rm" {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -15,6 +15,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // Exit codes; the page "millrace help exit-codes" explains them.
@@ -131,7 +132,9 @@ func faultOf(err error) *fault {
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
 	case errors.Is(err, jet.ErrChanged):
 		return &fault{code: exitRefused, err: err, hint: hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
-	case errors.Is(err, task.ErrLongDefinition):
+	case errors.Is(err, jet.ErrNoCalendar):
+		return &fault{code: exitNotFound, err: err, hint: hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
+	case errors.Is(err, task.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen):
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrSweeping):
 		return &fault{code: exitRefused, err: err}

@@ -13,10 +13,10 @@ import (
 
 // pushFilesOf pushes the folders that job files name, and puts their versions in the place of them. A
 // folder is meant from where the file lies.
-func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []jobsOfFile) error {
+func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []fileOf[task.Job]) error {
 	for _, f := range read {
-		for i := range f.jobs {
-			j := &f.jobs[i]
+		for i := range f.all {
+			j := &f.all[i]
 			pushed := map[string]files.Ref{} // what two steps have in common is one bundle
 			pin := func(name string, of *task.Files) (*task.Files, error) {
 				if of == nil || !files.IsFolder(of.Bundle) {

@@ -65,7 +65,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 		}
 		done := []applied{}
 		for _, f := range read {
-			for _, j := range f.jobs {
+			for _, j := range f.all {
 				asking, cancel := a.asking(c.Context())
 				revision, changed, err := cl.Apply(asking, j)
 				cancel()
@@ -184,20 +184,25 @@ func (a *app) jobShow() *cobra.Command {
 }
 
 func (a *app) jobHistory() *cobra.Command {
+	return a.history("job", jet.ErrNoJob, a.completeJobs, (*client.Client).JobFacts)
+}
+
+// history is the command that lists the changes of a definition.
+func (a *app) history(what string, none error, complete completer, facts func(*client.Client, context.Context, string) ([]events.Record, error)) *cobra.Command {
 	var o output
 	c := &cobra.Command{
 		Use: "history NAME", Aliases: []string{"log"},
-		Short: "List the changes of a job: when, by whom, and what to show them by",
-		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
+		Args:  takes(1, 1, what), ValidArgsFunction: complete,
 	}
 	o.flags(c)
 	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		changes, err := cl.JobFacts(ctx, args[0])
+		changes, err := facts(cl, ctx, args[0])
 		switch {
 		case err != nil:
 			return err
 		case len(changes) == 0:
-			return &jet.Absent{Kind: jet.ErrNoJob, Name: args[0]}
+			return &jet.Absent{Kind: none, Name: args[0]}
 		case o.json():
 			return a.writeJSON(showFacts(changes))
 		}
@@ -228,16 +233,21 @@ func changeLines(changes []events.Record) string {
 }
 
 func (a *app) jobRemove() *cobra.Command {
+	return a.removal("job", "Remove jobs; their tasks stay", a.completeJobs, (*client.Client).RemoveJob)
+}
+
+// removal is the command that removes definitions.
+func (a *app) removal(what, short string, complete completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
-		Short: "Remove jobs; their tasks stay",
-		Args:  takes(1, -1, "job"), ValidArgsFunction: a.completeJobs,
+		Short: short,
+		Args:  takes(1, -1, what), ValidArgsFunction: complete,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !yes {
-			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), "job"), strings.Join(args, ", "))); err != nil {
+			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), what), strings.Join(args, ", "))); err != nil {
 				return err
 			}
 		}
@@ -248,12 +258,12 @@ func (a *app) jobRemove() *cobra.Command {
 		defer cl.Close()
 		for _, name := range args {
 			asking, cancel := a.asking(c.Context())
-			err := cl.RemoveJob(asking, name)
+			err := remove(cl, asking, name)
 			cancel()
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(a.out, "job %s removed\n", name); err != nil {
+			if _, err := fmt.Fprintf(a.out, "%s %s removed\n", what, name); err != nil {
 				return err
 			}
 		}

@@ -18,26 +18,30 @@ import (
 // maxJobFile is more than [jobfile.Parse] takes; what is larger is not read to its end.
 const maxJobFile = 2 << 20
 
-// jobsOfFile are the jobs of one file, or what is wrong with it.
-type jobsOfFile struct {
+// fileOf is what one file defines, or what is wrong with it.
+type fileOf[D any] struct {
 	name string
-	jobs []task.Job
+	all  []D
 	err  error
 }
 
-// parseJobFiles reads files, folders of files, and stdin ("-").
-func (a *app) parseJobFiles(c *cobra.Command, paths []string) ([]jobsOfFile, error) {
+// parseFiles reads files, folders of files, and stdin ("-").
+func parseFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error)) ([]fileOf[D], error) {
 	if len(paths) == 0 {
 		return nil, misuse(c, "no file is named; - stands for stdin")
 	}
-	var read []jobsOfFile
+	var read []fileOf[D]
+	add := func(name string, data []byte) {
+		all, err := parse(name, data)
+		read = append(read, fileOf[D]{name, all, err})
+	}
 	for _, path := range paths {
 		if path == "-" {
 			data, err := io.ReadAll(io.LimitReader(a.in, maxJobFile))
 			if err != nil {
 				return nil, fmt.Errorf("stdin: %w", err)
 			}
-			read = append(read, parseJobs("stdin", data))
+			add("stdin", data)
 			continue
 		}
 		files, err := jobFiles(path)
@@ -49,15 +53,10 @@ func (a *app) parseJobFiles(c *cobra.Command, paths []string) ([]jobsOfFile, err
 			if err != nil {
 				return nil, err
 			}
-			read = append(read, parseJobs(name, data))
+			add(name, data)
 		}
 	}
 	return read, nil
-}
-
-func parseJobs(name string, data []byte) jobsOfFile {
-	jobs, err := jobfile.Parse(name, data)
-	return jobsOfFile{name, jobs, err}
 }
 
 func readJobFile(name string) ([]byte, error) {
@@ -106,10 +105,9 @@ func jobFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// readJobs is parseJobFiles, and an error if anything is wrong with any file or
-// two of them define the same job.
-func (a *app) readJobs(c *cobra.Command, paths []string) ([]jobsOfFile, error) {
-	read, err := a.parseJobFiles(c, paths)
+// readFiles is parseFiles, and an error if anything is wrong with any file or two of them define the same.
+func readFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error), what, next string, called func(*D) string) ([]fileOf[D], error) {
+	read, err := parseFiles(a, c, paths, parse)
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +115,22 @@ func (a *app) readJobs(c *cobra.Command, paths []string) ([]jobsOfFile, error) {
 	from := map[string]string{}
 	for _, f := range read {
 		errs = append(errs, f.err)
-		for _, j := range f.jobs {
-			if first, twice := from[j.Name]; twice {
-				errs = append(errs, fmt.Errorf("job %q is defined by %s and by %s", j.Name, first, f.name))
+		for i := range f.all {
+			name := called(&f.all[i])
+			if first, twice := from[name]; twice {
+				errs = append(errs, fmt.Errorf("%s %q is defined by %s and by %s", what, name, first, f.name))
 			}
-			from[j.Name] = f.name
+			from[name] = f.name
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, &fault{code: exitUsage, err: fmt.Errorf("nothing was stored\n%w", err), hint: hint("`millrace job schema` prints what a job file may hold")}
+		return nil, &fault{code: exitUsage, err: fmt.Errorf("nothing was stored\n%w", err), hint: next}
 	}
 	return read, nil
+}
+
+func (a *app) readJobs(c *cobra.Command, paths []string) ([]fileOf[task.Job], error) {
+	return readFiles(a, c, paths, jobfile.Parse, "job", hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
 }
 
 func (a *app) jobValidate() *cobra.Command {
@@ -139,7 +142,7 @@ func (a *app) jobValidate() *cobra.Command {
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := a.parseJobFiles(c, args)
+		read, err := parseFiles(a, c, args, jobfile.Parse)
 		if err != nil {
 			return err
 		}
@@ -182,9 +185,9 @@ type fileProblem struct {
 	Message string `json:"message"`
 }
 
-func reportOf(f jobsOfFile) fileReport {
+func reportOf(f fileOf[task.Job]) fileReport {
 	r := fileReport{File: f.name, Jobs: []string{}, Problems: []fileProblem{}}
-	for _, j := range f.jobs {
+	for _, j := range f.all {
 		r.Jobs = append(r.Jobs, j.Name)
 	}
 	var problems jobfile.Errors

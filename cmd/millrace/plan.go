@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/jobfile"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -45,7 +46,7 @@ quarantined, cordoned or unproved. Nothing is submitted.`,
 		}
 		var jobs []task.Job
 		if file != "" {
-			read, err := a.parseJobFiles(c, []string{file})
+			read, err := parseFiles(a, c, []string{file}, jobfile.Parse)
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ quarantined, cordoned or unproved. Nothing is submitted.`,
 				if f.err != nil {
 					return f.err
 				}
-				for _, j := range f.jobs {
+				for _, j := range f.all {
 					if name == "" || name == j.Name {
 						jobs = append(jobs, j)
 					}

@@ -49,7 +49,7 @@ Its whole state is a log in NATS JetStream.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.filesCommand(), a.taskCommand(), a.dataCommand(), a.dlqCommand(), a.limitCommand(), a.nodeCommand(), a.queueCommand(), a.eventsCommand(), a.verifyCommand(), a.ipcCommand())
+	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), a.filesCommand(), a.taskCommand(), a.dataCommand(), a.dlqCommand(), a.limitCommand(), a.nodeCommand(), a.queueCommand(), a.eventsCommand(), a.verifyCommand(), a.ipcCommand())
 	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
 	add(groupAbout, a.configCommand(), a.natsCommand(), a.versionCommand())
 	root.SetHelpCommand(helpCommand(root))

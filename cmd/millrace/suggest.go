@@ -55,6 +55,11 @@ func namesOf(ctx context.Context, c *client.Client, kind error) (names []string)
 		for i := range schedules {
 			names = append(names, schedules[i].Name)
 		}
+	case errors.Is(kind, jet.ErrNoCalendar):
+		calendars, _ := c.Calendars(ctx)
+		for i := range calendars {
+			names = append(names, calendars[i].Name)
+		}
 	case errors.Is(kind, jet.ErrNoBundle):
 		names, _ = c.Store().BundleNames(ctx)
 	}

@@ -98,10 +98,16 @@ func refusal(path, name string) string {
 	} else if slices.Contains(vocabulary[""], name) || reserved[name] {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
-	if meant := near.Word(name, vocabulary[path]); meant != "" {
-		return "unknown field " + quoted + ": did you mean `" + join(whole, meant) + "`?"
+	return unlisted(whole, name, vocabulary[path])
+}
+
+// unlisted refuses a field that is none of those that an object can have.
+func unlisted(path, name string, fields []string) string {
+	quoted := "`" + excerpt(join(path, name)) + "`"
+	if meant := near.Word(name, fields); meant != "" {
+		return "unknown field " + quoted + ": did you mean `" + join(path, meant) + "`?"
 	}
-	return "unknown field " + quoted + ": the fields here are " + strings.Join(vocabulary[path], ", ")
+	return "unknown field " + quoted + ": the fields here are " + strings.Join(fields, ", ")
 }
 
 // fold spells a name as this format does: other tools write Max-Delay.

@@ -22,46 +22,58 @@ import (
 // with everything that is wrong with the file. Data of any kind is safe to pass;
 // a file larger than 1 MiB, or one that aliases make larger than that, is refused.
 func Parse(name string, data []byte) ([]task.Job, error) {
-	r := &report{file: name}
-	s, ok := clean(data, r)
-	if !ok {
-		return nil, r.err()
-	}
 	var jobs []task.Job
-	lines := map[string]int{}
-	empty := true
-	for _, doc := range split(s) {
-		before := len(r.problems)
-		root := compose(doc, r)
-		if root == nil {
-			continue
-		}
-		empty = false
-		d := reader{report: r, where: map[string]position{"": root.pos}}
+	err := documents(name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
 		job := d.job(root)
-		d.validate(&job, slices.Clone(r.problems[before:]))
-		if job.Name != "" {
-			if line, double := lines[job.Name]; double {
-				r.add(d.where["name"], "name", "job name %q is used twice in this file, first on line %d", job.Name, line)
-			} else {
-				lines[job.Name] = d.where["name"].line
-			}
-		}
+		d.validate(&job, slices.Clone(d.problems[len(before):]))
 		jobs = append(jobs, job)
-	}
-	if empty {
-		r.add(position{1, 1}, "", "the file is empty: a job needs at least `name` and `run`")
-	}
-	if err := r.err(); err != nil {
+		return job.Name
+	})
+	if err != nil {
 		return nil, err
 	}
 	return jobs, nil
 }
 
-// reader turns the tree of one document into a job. It goes on after a problem,
+// documents reads each document of a file that is not empty; read returns the name of what it defines, and is told
+// what was wrong before.
+func documents(name string, data []byte, what, needs string, read func(d *reader, root *node, before []Problem) string) error {
+	r := &report{file: name}
+	s, ok := clean(data, r)
+	if !ok {
+		return r.err()
+	}
+	lines := map[string]int{}
+	empty := true
+	for _, doc := range split(s) {
+		before := r.problems
+		root := compose(doc, r)
+		if root == nil {
+			continue
+		}
+		empty = false
+		d := &reader{report: r, what: what, where: map[string]position{"": root.pos}}
+		called := read(d, root, before)
+		if called == "" {
+			continue
+		}
+		if line, double := lines[called]; double {
+			r.add(d.where["name"], "name", "%s name %q is used twice in this file, first on line %d", what, called, line)
+		} else {
+			lines[called] = d.where["name"].line
+		}
+	}
+	if empty {
+		r.add(position{1, 1}, "", "the file is empty: a %s needs at least %s", what, needs)
+	}
+	return r.err()
+}
+
+// reader turns the tree of one document into a job or a calendar. It goes on after a problem,
 // so that all of them are found.
 type reader struct {
 	*report
+	what string // it reads
 	// where holds the positions of the fields that were set.
 	where map[string]position
 }
@@ -98,11 +110,19 @@ func (r *reader) object(v value, what string, read setters) {
 		at := join(v.path, f.name)
 		set, known := read[f.name]
 		if !known {
-			r.add(f.pos, at, "%s", refusal(v.path, f.name))
+			r.add(f.pos, at, "%s", r.unknown(v.path, f.name, read))
 			continue
 		}
 		r.where[at] = f.pos
 		set(value{f.node, at, f.pos})
+	}
+}
+
+// root reads the fields at the left margin.
+func (r *reader) root(n *node, read setters) {
+	r.object(value{n, "", n.pos}, fmt.Sprintf("a %[1]s's fields (several %[1]ss are separated by lines of ---)", r.what), read)
+	if _, ok := n.field("name"); !ok && n.kind == mapping {
+		r.add(n.pos, "name", "name is missing: a %s needs one", r.what)
 	}
 }
 
@@ -122,10 +142,7 @@ func (r *reader) job(root *node) task.Job {
 		"schedule":    func(v value) { j.Schedule = r.schedule(v) },
 	}
 	maps.Copy(fields, r.spec(&j.Spec))
-	r.object(value{root, "", root.pos}, "a job's fields (several jobs are separated by lines of ---)", fields)
-	if _, ok := root.field("name"); !ok && root.kind == mapping {
-		r.add(root.pos, "name", "name is missing: a job needs one")
-	}
+	r.root(root, fields)
 	return j
 }
 
@@ -145,22 +162,22 @@ func (r *reader) priority(v value) int {
 // validate applies the rules that concern more than one value. Of what could not be read, and of what
 // may hang on that, they have nothing to say.
 func (r *reader) validate(j *task.Job, unread []Problem) {
-	say := func(err error) {
-		for _, one := range task.FaultsOf(err) {
-			path := r.subject(one.Error())
-			if !slices.ContainsFunc(unread, func(p Problem) bool { return hangs(path, p.Path) }) {
-				r.add(r.where[path], path, "%s", one)
-			}
-		}
+	r.say(j.Validate(), unread)
+	if j.Schedule != nil {
+		r.say(task.Under("schedule.", schedule.Validate(j.Name, *j.Schedule)), unread)
 	}
-	if err := j.Validate(); err != nil {
-		say(err)
-	}
-	if j.Schedule == nil {
+}
+
+// say adds what rules say, unless it may hang on what could not be read.
+func (r *reader) say(err error, unread []Problem) {
+	if err == nil {
 		return
 	}
-	if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
-		say(task.Under("schedule.", err))
+	for _, one := range task.FaultsOf(err) {
+		path := r.subject(one.Error())
+		if !slices.ContainsFunc(unread, func(p Problem) bool { return hangs(path, p.Path) }) {
+			r.add(r.where[path], path, "%s", one)
+		}
 	}
 }
 

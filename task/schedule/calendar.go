@@ -1,14 +1,15 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// window is a part of the calendar in which nothing fires. What is not set holds always.
-type window struct {
+// period is a part of a calendar: dates, weekdays and times of day, which all must hold. What is not set holds always.
+type period struct {
 	text       string
 	from, to   int // dates as year·10000 + month·100 + day, without the year if yearly
 	yearly     bool
@@ -16,13 +17,13 @@ type window struct {
 	begin, end int // minutes of the day; end is not in
 }
 
-// parseWindow reads parts separated by spaces: dates (2026-12-24, 2026-12-24..2026-12-26, or
+// parsePeriod reads parts separated by spaces: dates (2026-12-24, 2026-12-24..2026-12-26, or
 // 12-24..01-02 for every year), weekdays (sat,sun or mon-fri) and times (22:00-06:00).
-func parseWindow(text string) (window, error) {
-	w := window{text: text}
+func parsePeriod(text string) (period, error) {
+	w := period{text: text}
 	parts := strings.Fields(text)
 	if len(parts) == 0 {
-		return w, fmt.Errorf("calendar: a window is empty")
+		return w, errors.New("a period is empty")
 	}
 	var dates, days, times bool
 	for _, part := range parts {
@@ -37,17 +38,17 @@ func parseWindow(text string) (window, error) {
 			twice, err = &days, w.readDays(part)
 		}
 		if err == nil && *twice {
-			err = fmt.Errorf("a window has one part of each kind")
+			err = fmt.Errorf("a period has one part of each kind")
 		}
 		*twice = true
 		if err != nil {
-			return w, fmt.Errorf("calendar: %q in %q: %w", part, text, err)
+			return w, fmt.Errorf("%q in %q: %w", part, text, err)
 		}
 	}
 	return w, nil
 }
 
-func (w *window) readTimes(part string) error {
+func (w *period) readTimes(part string) error {
 	from, to, ok := strings.Cut(part, "-")
 	begin, err := time.Parse("15:04", from)
 	if err == nil && to != "24:00" {
@@ -64,7 +65,7 @@ func (w *window) readTimes(part string) error {
 	return nil
 }
 
-func (w *window) readDates(part string) error {
+func (w *period) readDates(part string) error {
 	from, to, isRange := strings.Cut(part, "..")
 	if !isRange {
 		to = from
@@ -86,7 +87,7 @@ func (w *window) readDates(part string) error {
 	return nil
 }
 
-func (w *window) dateOf(t time.Time) int {
+func (w *period) dateOf(t time.Time) int {
 	d := int(t.Month())*100 + t.Day()
 	if !w.yearly {
 		d += t.Year() * 10000
@@ -106,7 +107,7 @@ func weekday(s string) (int, error) {
 	return 0, fmt.Errorf("want weekdays such as sat,sun or mon-fri")
 }
 
-func (w *window) readDays(part string) error {
+func (w *period) readDays(part string) error {
 	for item := range strings.SplitSeq(part, ",") {
 		from, to, isRange := strings.Cut(item, "-")
 		if !isRange {
@@ -130,9 +131,9 @@ func (w *window) readDays(part string) error {
 	return nil
 }
 
-// covers tells whether a time on the wall lies in the window. What goes over midnight
+// covers tells whether a time on the wall lies in the period. What goes over midnight
 // belongs to the day on which it begins.
-func (w *window) covers(t time.Time) bool {
+func (w *period) covers(t time.Time) bool {
 	day := t
 	if w.begin != w.end {
 		minute := t.Hour()*60 + t.Minute()
@@ -160,15 +161,30 @@ func (w *window) covers(t time.Time) bool {
 	return w.from <= date && date <= w.to
 }
 
-// clears is the first time on the wall, after one that the window covers, that it may not
-// cover: the end of its times or of the day.
-func (w *window) clears(t time.Time) time.Time {
+// edge is the first time on the wall, after another one, at which the period may begin or end: the beginning or the end of
+// its times, or of the day.
+func (w *period) edge(t time.Time) time.Time {
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
-	end := midnight.Add(time.Duration(w.end) * time.Minute)
-	if w.begin != w.end && end.After(t) {
-		return end
+	first := midnight.AddDate(0, 0, 1)
+	if w.begin == w.end {
+		return first
 	}
-	return midnight.AddDate(0, 0, 1)
+	for _, minute := range [...]int{w.begin, w.end} {
+		if at := midnight.Add(time.Duration(minute) * time.Minute); at.After(t) && at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
-func (w *window) String() string { return strconv.Quote(w.text) }
+// edgeAfter is [period.edge] as an instant, on the clock of a zone.
+func (w *period) edgeAfter(t time.Time, zone *time.Location) time.Time {
+	s := spanAt(t, zone)
+	edge := s.instant(w.edge(s.wall(t)))
+	if !s.end.IsZero() && edge.After(s.end) {
+		return s.end // beyond a change of clocks, look again
+	}
+	return edge
+}
+
+func (w *period) String() string { return strconv.Quote(w.text) }

@@ -158,7 +158,7 @@ func TestBadDefinitionsNameTheField(t *testing.T) {
 		`calendar: "25:00-26:00"`:                     {Cron: "@daily", Calendar: []string{"25:00-26:00"}},
 		`calendar: "holidays"`:                        {Cron: "@daily", Calendar: []string{"holidays"}},
 		`calendar: "2026-13-01"`:                      {Cron: "@daily", Calendar: []string{"2026-13-01"}},
-		"calendar: a window is empty":                 {Cron: "@daily", Calendar: []string{" "}},
+		"calendar: a period is empty":                 {Cron: "@daily", Calendar: []string{" "}},
 		"pause_after is -1":                           {Cron: "@daily", PauseAfter: -1},
 	} {
 		if err := Validate("x", s); err == nil || !strings.Contains(err.Error(), want) {
@@ -324,10 +324,10 @@ func FuzzCompile(f *testing.F) {
 		f.Add(s, "Europe/Berlin", "22:00-06:00 mon-fri", "2026-03-29 02:30")
 	}
 	f.Add("@reboot", "", "12-24..01-02", "")
-	f.Fuzz(func(t *testing.T, expr, zone, window, start string) {
+	f.Fuzz(func(t *testing.T, expr, zone, period, start string) {
 		s := task.Schedule{Cron: expr, Timezone: zone, Start: start}
-		if window != "" {
-			s.Calendar = []string{window}
+		if period != "" {
+			s.Calendar = []string{period}
 		}
 		p, err := Compile("fuzz", s, time.Unix(0, 0))
 		if err != nil {

@@ -34,7 +34,7 @@ type Plan struct {
 	only       hit // of At
 	anchor     time.Time
 	start, end time.Time // end is in; zero for no bound
-	windows    []window
+	blackouts  []period
 }
 
 // Compile checks a definition. Anchor is from when Every is counted if there is no
@@ -43,9 +43,9 @@ func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
 	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
 	wrong := task.JoinFaults(p.words(), p.bounds())
 	for _, text := range s.Calendar {
-		w, err := parseWindow(text)
-		wrong = task.JoinFaults(wrong, err)
-		p.windows = append(p.windows, w)
+		w, err := parsePeriod(text)
+		wrong = task.JoinFaults(wrong, task.Under("calendar: ", err))
+		p.blackouts = append(p.blackouts, w)
 	}
 	if wrong = task.JoinFaults(wrong, p.when()); wrong != nil {
 		return nil, wrong
@@ -86,15 +86,9 @@ func (p *Plan) words() error {
 }
 
 func (p *Plan) bounds() (err error) {
-	p.zone = time.UTC // for what else there is to say
-	if p.Timezone == "Local" {
-		return errors.New("timezone is Local, which differs from machine to machine: want an IANA name such as Europe/Berlin")
+	if p.zone, err = zoneOf(p.Timezone); err != nil {
+		return err
 	}
-	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
-	if err != nil {
-		return fmt.Errorf("timezone is %q, want an IANA name such as Europe/Berlin", p.Timezone)
-	}
-	p.zone = zone
 	if p.start, err = p.instant("start", p.Start); err != nil {
 		return err
 	}
@@ -105,6 +99,18 @@ func (p *Plan) bounds() (err error) {
 		return fmt.Errorf("end is %s, which is before start", p.End)
 	}
 	return nil
+}
+
+// zoneOf is the zone of a name, UTC for "" and, for what else there is to say, beside an error.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "Local" {
+		return time.UTC, errors.New("timezone is Local, which differs from machine to machine: want an IANA name such as Europe/Berlin")
+	}
+	zone, err := time.LoadLocation(cmp.Or(name, "UTC"))
+	if err != nil {
+		return time.UTC, fmt.Errorf("timezone is %q, want an IANA name such as Europe/Berlin", name)
+	}
+	return zone, nil
 }
 
 // wallLayouts are the forms of times that are read on the clock of a zone.
@@ -233,7 +239,7 @@ func (p *Plan) Between(after, until time.Time, most int) (ticks []Tick, more boo
 	}
 }
 
-// maxBlackouts bounds how many windows in a row one look passes over.
+// maxBlackouts bounds how many periods in a row one look passes over.
 const maxBlackouts = 20_000
 
 // next is Next without delays.
@@ -254,31 +260,21 @@ func (p *Plan) next(after time.Time) (hit, bool) {
 		}
 		notes = "calendar: earlier ticks are left out by " + w.String()
 		after = h.at
-		if clear := p.clears(h.at, w); clear.Add(-time.Second).After(after) {
-			after = clear.Add(-time.Second)
+		if clear := w.edgeAfter(h.at, p.zone); clear.Add(-time.Second).After(after) {
+			after = clear.Add(-time.Second) // until then it covers everything
 		}
 	}
 	return hit{}, false
 }
 
-// clears is an instant before which a window covers everything from t on.
-func (p *Plan) clears(t time.Time, w *window) time.Time {
-	s := spanAt(t, p.zone)
-	clear := s.instant(w.clears(s.wall(t)))
-	if !s.end.IsZero() && clear.After(s.end) {
-		return s.end // beyond a change of clocks, look again
-	}
-	return clear
-}
-
-func (p *Plan) blackout(t time.Time) *window {
-	if len(p.windows) == 0 {
+func (p *Plan) blackout(t time.Time) *period {
+	if len(p.blackouts) == 0 {
 		return nil
 	}
 	wall := spanAt(t, p.zone).wall(t)
-	for i := range p.windows {
-		if p.windows[i].covers(wall) {
-			return &p.windows[i]
+	for i := range p.blackouts {
+		if p.blackouts[i].covers(wall) {
+			return &p.blackouts[i]
 		}
 	}
 	return nil

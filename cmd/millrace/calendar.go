@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/task/jobfile"
+	"millrace/task/schedule"
+)
+
+func (a *app) calendarCommand() *cobra.Command {
+	c := noun(&cobra.Command{
+		Use: "calendar", Aliases: []string{"calendars", "cal"},
+		Short: "Calendars: named hours, for all jobs that may start in them alone",
+		Example: `  millrace calendar apply night.yaml
+  millrace calendar ls
+  millrace calendar show night > night.yaml`,
+	})
+	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
+		a.history("calendar", jet.ErrNoCalendar, a.completeCalendars, (*client.Client).CalendarFacts),
+		a.removal("calendar", "Remove calendars", a.completeCalendars, (*client.Client).RemoveCalendar))
+	return c
+}
+
+func (a *app) calendarApply() *cobra.Command {
+	var o output
+	var files []string
+	c := &cobra.Command{
+		Use: "apply FILE|DIR|-...", Aliases: []string{"put", "set"},
+		Short: "Store the calendars of files, or of all files in a folder",
+		Long: `Stores the calendars of files; of a folder, those of every .yaml, .yml and .json file in it;
+with "-", those that come in by stdin. Nothing is stored if anything is wrong with any file.`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		read, err := readFiles(a, c, append(files, args...), jobfile.ParseCalendars, "calendar", hint("docs/calendars.md says what a calendar may hold"), func(is *schedule.Calendar) string { return is.Name })
+		if err != nil {
+			return err
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		type applied struct {
+			Name     string `json:"name"`
+			Revision uint64 `json:"revision"`
+			Changed  bool   `json:"changed"`
+			File     string `json:"file"`
+		}
+		done := []applied{}
+		for _, f := range read {
+			for _, is := range f.all {
+				asking, cancel := a.asking(c.Context())
+				revision, changed, err := cl.ApplyCalendar(asking, is)
+				cancel()
+				if err != nil {
+					return err
+				}
+				done = append(done, applied{is.Name, revision, changed, f.name})
+				if o.json() {
+					continue
+				}
+				what := "unchanged"
+				if changed {
+					what = "stored"
+				}
+				if _, err := fmt.Fprintf(a.out, "calendar %s %s (revision %d)\n", is.Name, what, revision); err != nil {
+					return err
+				}
+			}
+		}
+		if o.json() {
+			return a.writeJSON(done)
+		}
+		return nil
+	}
+	return c
+}
+
+// calendarRow is a calendar and how it stands.
+type calendarRow struct {
+	schedule.StoredCalendar
+	// Open is whether it is open now, and Turns when that changes; zero if not within a year.
+	Open  bool      `json:"open"`
+	Turns time.Time `json:"turns,omitzero"`
+}
+
+func rowOfCalendar(c schedule.StoredCalendar, now time.Time) (calendarRow, *schedule.Hours) {
+	row := calendarRow{StoredCalendar: c}
+	hours, err := c.Hours()
+	if err != nil {
+		return row, nil // none that is stored
+	}
+	row.Open = hours.Open(now)
+	row.Turns, _ = hours.Turns(now)
+	return row, hours
+}
+
+// words say whether the calendar is open, and until when.
+func (r *calendarRow) words(hours *schedule.Hours) string {
+	is, then := schedule.Closed, "opens"
+	if r.Open {
+		is, then = schedule.Open, "closes"
+	}
+	if r.Turns.IsZero() || hours == nil {
+		return is + ", for more than a year"
+	}
+	return fmt.Sprintf("%s, %s %s", is, then, r.Turns.In(hours.Zone()).Format("2006-01-02 15:04 -07:00"))
+}
+
+func (a *app) calendarList() *cobra.Command {
+	var o output
+	var names bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	o.flags(c)
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		all, broken := cl.Calendars(ctx)
+		if broken != nil && len(all) == 0 {
+			return broken
+		}
+		rows := []calendarRow{}
+		t := table{
+			header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
+			spare:  []string{"CHANGED", "REVISION", "RULES"},
+			foot:   []string{plural(len(all), "calendar")},
+		}
+		for _, is := range all {
+			row, hours := rowOfCalendar(is, a.now())
+			rows = append(rows, row)
+			t.add(plain(is.Name), plain(cut(is.Title, 40)), plain(row.words(hours)), plain(cmp.Or(is.Timezone, "UTC")), plain(fmt.Sprint(len(is.Rules))),
+				plain(fmt.Sprint(is.Revision)), plain(age(is.Changed, a.now())))
+		}
+		var err error
+		switch {
+		case o.json():
+			err = a.writeJSON(rows)
+		case names:
+			for i := range rows {
+				fmt.Fprintln(a.out, rows[i].Name)
+			}
+		default:
+			err = a.print(t)
+		}
+		return errors.Join(err, broken)
+	})
+	return c
+}
+
+func (a *app) calendarShow() *cobra.Command {
+	var o output
+	var revision uint64
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
+		Short: "Print a calendar, in the form that apply reads, whether it is open, and who changed it last",
+		Args:  takes(1, 1, "calendar"), ValidArgsFunction: a.completeCalendars,
+	}
+	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
+	o.flags(c, "yaml", "json")
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		is, err := cl.CalendarAt(ctx, args[0], revision)
+		if err != nil {
+			return err
+		}
+		changes, err := cl.CalendarFacts(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		row, hours := rowOfCalendar(is, a.now())
+		if o.json() {
+			return a.writeJSON(struct {
+				calendarRow
+				Changes []shownFact `json:"changes"`
+			}{row, showFacts(changes)})
+		}
+		text, err := jobfile.MarshalCalendar(&is.Calendar)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n# %s\n%s%s", is.Revision, clock(is.Changed), row.words(hours), changeLines(changes), text)
+		return err
+	})
+	return c
+}

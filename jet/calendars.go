@@ -1,0 +1,87 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// ErrNoCalendar means that no calendar has this name.
+var ErrNoCalendar = errors.New("no such calendar")
+
+// ErrBadCalendar means that what the log has under a calendar's name is no calendar; somebody has published it
+// by other means.
+var ErrBadCalendar = errors.New("the stored calendar is not valid: apply it anew")
+
+// PutCalendar stores a calendar under its name, on behalf of actor, and returns its revision. An equal one is left as it
+// is. One that does not open within a year is refused. The error wraps [ErrChanged] if somebody else has stored another one at
+// the same moment.
+func (s *Store) PutCalendar(ctx context.Context, c schedule.Calendar, actor string) (revision uint64, changed bool, err error) {
+	hours, err := c.Hours()
+	if err != nil {
+		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
+	}
+	is, changed, err := s.amend(ctx, task.DefOf(task.DefCalendar, c.Name), actor, false, func(was *defined, now time.Time) (task.DefinitionEvent, error) {
+		if was.Says(text) {
+			return nil, nil
+		}
+		if _, ever := hours.Opens(now); !ever {
+			return nil, schedule.ErrNeverOpen
+		}
+		next, err := was.Next(text)
+		return task.DefinitionApplied{Edition: next}, err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store calendar %s: %w", c.Name, err)
+	}
+	return is.Revision, changed, nil
+}
+
+// Calendar returns a calendar. Any replica answers, so it may be out of date. The error wraps [ErrNoCalendar] if there is none.
+func (s *Store) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
+	d, err := s.nearest(ctx, task.DefOf(task.DefCalendar, name))
+	return storedCalendar(&d, err)
+}
+
+// CalendarAt returns a revision of a calendar, the present one for 0. The error wraps [ErrNoCalendar] if there was none.
+func (s *Store) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
+	d, err := s.definitionAt(ctx, task.DefOf(task.DefCalendar, name), revision)
+	return storedCalendar(&d, err)
+}
+
+func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
+	c := schedule.StoredCalendar{Revision: d.Revision, Changed: d.Changed}
+	if err != nil {
+		return c, fmt.Errorf("read calendar %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return c, err
+	}
+	c.Calendar, err = schedule.ReadCalendar(d.Name(), d.Text)
+	return c, err
+}
+
+// Calendars returns all calendars by name, and the errors of those that cannot be read.
+func (s *Store) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
+	return present(ctx, s, task.DefCalendar, storedCalendar)
+}
+
+// RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is none.
+func (s *Store) RemoveCalendar(ctx context.Context, name, actor string) error {
+	return s.remove(ctx, task.DefOf(task.DefCalendar, name), actor)
+}
+
+// CalendarFacts returns what the log tells of changes of a calendar, in order.
+func (s *Store) CalendarFacts(ctx context.Context, name string) ([]events.Record, error) {
+	return s.definitionFacts(ctx, task.DefOf(task.DefCalendar, name))
+}

@@ -1,0 +1,168 @@
+package schedule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task"
+)
+
+// Calendar says when something is open and when it is closed, for all who name it.
+type Calendar struct {
+	// Name is 1 to 64 letters, digits, '_' or '-'.
+	Name string `json:"name"`
+	// Title says in a few words what it is for. Default: none.
+	Title string `json:"title,omitempty"`
+	// Timezone is the IANA name of the zone whose clock the rules follow. Default UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// Rules are asked in their order, and the first that holds decides. At least 1, at most [MaxRules].
+	Rules []Rule `json:"rules"`
+	// Otherwise is what holds where no rule does: [Open], the default, or [Closed].
+	Otherwise string `json:"otherwise,omitempty"`
+}
+
+// Rule is a period in which a calendar is open, or one in which it is closed: either is set, in the form of
+// [task.Schedule.Calendar].
+type Rule struct {
+	Open   string `json:"open,omitempty"`
+	Closed string `json:"closed,omitempty"`
+}
+
+// Values of [Calendar.Otherwise].
+const (
+	Open   = "open"
+	Closed = "closed"
+)
+
+// MaxRules bounds [Calendar.Rules].
+const MaxRules = 100
+
+// year is how far ahead it is asked for.
+const year = 366 * 24 * time.Hour
+
+// StoredCalendar is a calendar as it lies in the store.
+type StoredCalendar struct {
+	Calendar
+	// Revision counts the changes of the calendar.
+	Revision uint64    `json:"revision"`
+	Changed  time.Time `json:"changed"`
+}
+
+// ErrNeverOpen refuses a calendar that does not open within a year.
+var ErrNeverOpen = errors.New("rules: it does not open within a year")
+
+// Hours is a calendar made ready to be asked. It is never modified, so it may be shared.
+type Hours struct {
+	zone      *time.Location
+	rules     []hour
+	otherwise bool
+}
+
+// hour is a rule of hours.
+type hour struct {
+	period
+	open bool
+}
+
+// ReadCalendar reads the text of a calendar that is stored under a name.
+func ReadCalendar(name string, text []byte) (c Calendar, err error) {
+	if err = json.Unmarshal(text, &c); err == nil && c.Name != name {
+		err = fmt.Errorf("it calls itself %q", c.Name)
+	}
+	if err == nil {
+		_, err = c.Hours()
+	}
+	return c, err
+}
+
+// Hours checks the calendar and makes it ready. The error begins with the name of the field that is wrong, and is
+// [task.Faults] if several are.
+func (c *Calendar) Hours() (*Hours, error) {
+	h := &Hours{otherwise: c.Otherwise != Closed}
+	err := task.ValidName("calendar", c.Name)
+	var zoneErr error
+	h.zone, zoneErr = zoneOf(c.Timezone)
+	err = task.JoinFaults(err, zoneErr)
+	if c.Otherwise != "" && c.Otherwise != Open && c.Otherwise != Closed {
+		err = task.JoinFaults(err, fmt.Errorf("otherwise is %q, want %s or %s", c.Otherwise, Open, Closed))
+	}
+	changes := false
+	for i, r := range c.Rules {
+		field, text := "open", r.Open
+		if r.Closed != "" {
+			field, text = "closed", r.Closed
+		}
+		if (r.Open == "") == (r.Closed == "") {
+			err = task.JoinFaults(err, fmt.Errorf("rules[%d]: want one of open and closed, such as {closed: 22:00-06:00}", i))
+			continue
+		}
+		p, wrong := parsePeriod(text)
+		if wrong != nil {
+			err = task.JoinFaults(err, fmt.Errorf("rules[%d].%s: %w", i, field, wrong))
+		}
+		rule := hour{p, field == "open"}
+		changes = changes || rule.open != h.otherwise
+		h.rules = append(h.rules, rule)
+	}
+	switch {
+	case len(c.Rules) > MaxRules:
+		err = task.JoinFaults(err, fmt.Errorf("rules: there are %d, want %d at most", len(c.Rules), MaxRules))
+	case err == nil && !changes && h.otherwise:
+		err = errors.New("rules: none says closed, and otherwise it is open: it would never close")
+	case err == nil && !changes:
+		err = errors.New("rules: none says open, and otherwise it is closed: it would never open")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Open tells whether it is open at a time.
+func (h *Hours) Open(at time.Time) bool {
+	wall := spanAt(at, h.zone).wall(at)
+	for i := range h.rules {
+		if h.rules[i].covers(wall) {
+			return h.rules[i].open
+		}
+	}
+	return h.otherwise
+}
+
+// Turns is the first moment after a time at which it opens, if it is closed then, or closes; false if that is more than a year away.
+func (h *Hours) Turns(at time.Time) (time.Time, bool) {
+	is := h.Open(at)
+	for t := h.edge(at); t.Sub(at) <= year; t = h.edge(t) {
+		if h.Open(t) != is {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Opens is the first moment from a time on at which it is open; false if that is more than a year away.
+func (h *Hours) Opens(at time.Time) (time.Time, bool) {
+	if h.Open(at) {
+		return at, true
+	}
+	return h.Turns(at)
+}
+
+// Zone is the zone whose clock the calendar follows.
+func (h *Hours) Zone() *time.Location { return h.zone }
+
+// edge is the first moment after a time at which any of the rules may begin or end to hold.
+func (h *Hours) edge(t time.Time) time.Time {
+	first := h.rules[0].edgeAfter(t, h.zone)
+	for i := range h.rules[1:] {
+		if at := h.rules[i+1].edgeAfter(t, h.zone); at.Before(first) {
+			first = at
+		}
+	}
+	if !first.After(t) { // beyond the tables the bounds of a year may be a little off
+		return t.Add(time.Minute)
+	}
+	return first
+}
