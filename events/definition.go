@@ -1,6 +1,12 @@
 package events
 
-import "millrace/task"
+import (
+	"context"
+	"sync"
+	"time"
+
+	"millrace/task"
+)
 
 // FoldDefinition adds up the records of one definition's chain, in the order of the log. What cannot be read
 // changes nothing.
@@ -13,4 +19,45 @@ func FoldDefinition(records []Record) task.Definition {
 		}
 	}
 	return d
+}
+
+// definitionFresh is for how long a definition counts as what it was, so that a job whose tasks are made or start all the
+// time costs no reading.
+const definitionFresh = 250 * time.Millisecond
+
+// Definitions remembers for a moment what is defined. It is safe for concurrent use.
+type Definitions struct {
+	mu    sync.Mutex
+	known map[task.Def]definedAt // guarded by mu
+}
+
+type definedAt struct {
+	task.Definition
+	at time.Time
+}
+
+// Get returns what is defined under a name, as it is or was a quarter of a second ago; what is not there is looked for
+// each time.
+func (d *Definitions) Get(ctx context.Context, r *Recorder, def task.Def) (task.Definition, error) {
+	now := r.Now()
+	d.mu.Lock()
+	was, ok := d.known[def]
+	d.mu.Unlock()
+	if ok && now.Sub(was.at) < definitionFresh {
+		return was.Definition, nil
+	}
+	is, err := r.Log.Definition(ctx, def)
+	if err != nil {
+		return is, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, def)
+	if is.Exists() {
+		if d.known == nil {
+			d.known = map[task.Def]definedAt{}
+		}
+		d.known[def] = definedAt{is, now}
+	}
+	return is, nil
 }

@@ -104,6 +104,8 @@ type Reader interface {
 	Queue(ctx context.Context, name string) ([]Record, error)
 	// Breaker returns the last fact about the breaker of a job; false if there is none.
 	Breaker(ctx context.Context, job string) (Record, bool, error)
+	// Definition returns what is defined under a name; of what never was, the zero value.
+	Definition(ctx context.Context, def task.Def) (task.Definition, error)
 	// Last is the sequence of the last message in the log, 0 if there is none.
 	Last(ctx context.Context) (uint64, error)
 }

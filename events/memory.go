@@ -352,6 +352,20 @@ func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
 	return found, nil
 }
 
+// Definition implements [Reader].
+func (m *Memory) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
+	if err := def.Validate(); err != nil {
+		return task.Definition{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := m.heads[chain{def: def}]
+	if head == 0 {
+		return task.Definition{}, nil
+	}
+	return FoldDefinition(m.records[head-1 : head]), nil
+}
+
 // Breaker implements [Reader].
 func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
 	m.mu.Lock()

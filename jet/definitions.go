@@ -72,6 +72,12 @@ func (s *Store) latest(ctx context.Context, def task.Def) (d defined, fact strin
 	return d, last.Fact.ID, err
 }
 
+// Definition implements [events.Reader].
+func (s *Store) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
+	d, _, err := s.latest(ctx, def)
+	return d.Definition, err
+}
+
 // nearest reads a definition from any replica, which may lag behind.
 func (s *Store) nearest(ctx context.Context, def task.Def) (defined, error) {
 	d := defined{Def: def}

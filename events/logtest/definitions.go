@@ -71,6 +71,12 @@ func definitionChains(s *suite) {
 			}
 			so = events.FoldDefinition(chain[:j+1])
 		}
+		if now, err := s.log.Definition(s.context(), def); err != nil || now.Head != so.Head || now.Revision != 4 || string(now.Text) != string(so.Text) {
+			s.Errorf("%s: the log has it as %+v (%v), want %+v", def, now, err, so)
+		}
+		if never, err := s.log.Definition(s.context(), task.DefOf(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
+			s.Errorf("%s: of what never was the log has %+v, %v", def, never, err)
+		}
 		if len(chain) != 4 || so.Revision != 4 || so.Head != is.Head || string(so.Text) != `{"name":"a","n":4}` || so.Digest != is.Digest || so.Actor != "ada" || !so.Changed.Equal(is.Changed) {
 			s.Errorf("%s: %d facts add up to %+v, want %+v", def, len(chain), so, is)
 		}
