@@ -39,8 +39,8 @@ type copied struct {
 }
 
 // KeepCopies keeps the copies of definitions as the log has the definitions, until ctx ends: it looks every so often, and
-// whenever a key of the bucket or a definition changes. It calls told with each fact that it records of copies which somebody had changed by hand.
-func (s *Store) KeepCopies(ctx context.Context, every time.Duration, told func(task.CopiesRestored), failed func(error)) {
+// whenever a key of the bucket or a definition changes, while first says that no other server goes before this one. It calls told with each fact that it records of copies which somebody had changed by hand.
+func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(task.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
 	for _, subject := range []string{copySubject + ">", defPrefix + ">"} {
@@ -57,8 +57,10 @@ func (s *Store) KeepCopies(ctx context.Context, every time.Duration, told func(t
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := k.look(ctx); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
-			failed(err)
+		if first() {
+			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+				failed(err)
+			}
 		}
 		select {
 		case <-ctx.Done():

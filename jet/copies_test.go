@@ -240,7 +240,7 @@ func runKeeper(t *testing.T, s *Store, told chan<- task.CopiesRestored) (stop fu
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.KeepCopies(ctx, 50*time.Millisecond, func(e task.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
+		s.KeepCopies(ctx, 50*time.Millisecond, func() bool { return true }, func(e task.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
 	}()
 	return func() { cancel(); <-done }
 }

@@ -51,6 +51,7 @@ const (
 	logProbe         = "mr.probe"        // what proves that the log takes messages; servers remove all but the last few
 	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
 	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
+	schedulersWord   = "mr.schedulers"   // core messages, "+<name>" and "-<name>": a scheduler is here, or goes
 	pingPrefix       = "mr.ping."        // mr.ping.<node>: core requests, which its process answers
 )
 

@@ -155,6 +155,7 @@ var rights = []grant{
 
 	{servers, "what is decided in one place: admissions by limits, ticks of schedules, copies that were set back",
 		[]string{admitPrefix + ">", tickPrefix + "*", copiesSubject}, nil},
+	{servers, "that a scheduler is here", []string{schedulersWord}, nil},
 	{servers, "what timers have brought, which the NATS server writes", []string{firePrefix + "*", duePrefix + ">", firedSubject}, nil},
 
 	{writers, "what becomes of tasks", []string{chainPrefix + "*"}, nil},

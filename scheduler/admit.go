@@ -52,12 +52,14 @@ const (
 // same counters, and who loses decides again. What it knows it has from the read model, and what that has
 // not told yet can only free a place. What shares no scope is recorded and offered side by side.
 type admitter struct {
-	view LimitView
-	rec  *events.Recorder
-	side int // how many tasks are refused side by side
-	log  *slog.Logger
-	wake chan struct{} // holds one: something has changed
-	busy chan struct{} // holds one: tasks wait for a place, so news are urgent
+	view  LimitView
+	rec   *events.Recorder
+	side  int // how many tasks are refused side by side
+	turns *turns
+	left  *left // scopes in which other schedulers admit first; they are closed to decisions here until then
+	log   *slog.Logger
+	wake  chan struct{} // holds one: something has changed
+	busy  chan struct{} // holds one: tasks wait for a place, so news are urgent
 
 	observed atomic.Uint64 // the latest that was told
 	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
@@ -70,12 +72,13 @@ type admitter struct {
 	early    []func()             // guarded by mu; what was told before it was loaded, with
 	earlyAt  []uint64             // guarded by mu; the sequences of that
 	paused   map[string]time.Time // guarded by mu; buckets that are shut because a task asked, and that is not recorded
+	overdue  map[task.Scope]bool  // guarded by mu; scopes in which other schedulers should have admitted, and have not
 	missed   map[task.ID]miss     // admitted and not offered: since when; the loop's own
 	pruned   time.Time            // the loop's own
 }
 
-func newAdmitter(rec *events.Recorder, cfg *Config) *admitter {
-	a := &admitter{view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns) *admitter {
+	a := &admitter{turns: turns, left: turns.left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
 	a.ruled.Store(true)
 	return a
 }
@@ -170,6 +173,9 @@ func signal(c chan struct{}) {
 // granted takes over an admission, with mu held. One at or below the head of its scope is in known already,
 // and the buckets have moved on since.
 func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
+	if delete(a.overdue, of); a.left.drop(string(of)) {
+		a.reopen(of)
+	}
 	if seq <= max(a.known.Head(of), a.reflects) {
 		return
 	}
@@ -204,6 +210,8 @@ func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects, a.early, a.earlyAt, a.paused = task.NewLimiter(), false, 0, nil, nil, nil
+	a.left.clear()
+	clear(a.overdue)
 	a.ruled.Store(true)
 }
 
@@ -235,6 +243,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects = known, true, seq
+	a.left.clear()
 	for i, apply := range a.early {
 		if a.earlyAt[i] > seq {
 			apply()
@@ -271,7 +280,7 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 		case <-a.wake:
 		case <-timer.C:
 		}
-		if out >= outAtOnce || failed == nil && a.shut() {
+		if out >= outAtOnce || failed == nil && out > 0 && a.shut() {
 			continue // whatever is done next is followed by another look
 		}
 		began := a.rec.Now()
@@ -381,6 +390,11 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := max(a.reflects, a.observed.Load())
+	for _, key := range a.left.late() {
+		a.left.drop(key)
+		a.overdue[task.Scope(key)] = true
+		a.reopen(task.Scope(key))
+	}
 	d := a.known.Decide(now, grantsAtOnce)
 	for name, used := range a.paused {
 		if !used.After(now) {
@@ -396,12 +410,44 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	}
 	var all []*sent
 	for _, part := range a.known.Parts(&d) {
+		if !a.mine(&part) {
+			continue
+		}
 		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part), seen: seen})
 	}
 	if a.known.Waiting() > 0 {
 		signal(a.busy)
 	}
+	if a.left.some.Load() {
+		if again := now.Add(patience / 10); d.Next.IsZero() || again.Before(d.Next) {
+			d.Next = again
+		}
+	}
 	return all, d.Next, nil
+}
+
+// mine tells whether a part is to be recorded here. If another scheduler goes first it is taken back, and its scopes are
+// closed until that one has admitted, or had its time. It is called with mu held.
+func (a *admitter) mine(p *task.Decision) bool {
+	late := slices.ContainsFunc(p.Scopes, func(of task.Scope) bool { return a.overdue[of] })
+	if len(p.Scopes) == 0 || late || a.turns.first(string(p.Scopes[0])) {
+		for _, of := range p.Scopes {
+			delete(a.overdue, of)
+		}
+		return true
+	}
+	a.known.Undo(p)
+	a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
+	a.known.Send(p)
+	for _, of := range p.Scopes {
+		a.left.leave(string(of), string(p.Scopes[0]))
+	}
+	return false
+}
+
+// reopen opens a scope to decisions that was left to another scheduler. It is called with mu held.
+func (a *admitter) reopen(of task.Scope) {
+	a.known.Settle(&task.Decision{Scopes: []task.Scope{of}})
 }
 
 // carryOut records parts, the ends of those that they refuse included, and places the offers of those that they admit. What a
@@ -607,7 +653,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		if !ok || m.turn != g.Turn {
 			m = miss{g.Turn, now}
 		}
-		if now.Sub(m.since) >= offerAgain {
+		if now.Sub(m.since) >= offerAgain+a.turns.wait(string(g.Task)) {
 			again = append(again, g)
 			m.since = now
 		}

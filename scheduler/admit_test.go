@@ -64,7 +64,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				steps[i].Was = events.GlanceAt(&t)
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
-				steps[i].Task = &t
+				steps[i].Is, steps[i].Task = events.GlanceAt(&t), &t
 			}
 			v.seq = r.Seq
 		}

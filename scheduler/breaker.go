@@ -123,6 +123,9 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 	unread, due := b.due(s.rec.Now())
 	var errs []error
 	for _, job := range unread {
+		if !s.turns.first(job) {
+			continue
+		}
 		c, err := s.rec.Circuit(ctx, job)
 		if err != nil {
 			errs = append(errs, err)
@@ -132,6 +135,9 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
+		if !s.turns.first(job) {
+			continue
+		}
 		at := s.rec.Moment()
 		c, event, by := b.judge(job, at)
 		if event == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"millrace/events"
@@ -33,6 +34,9 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 	heard := make(chan uint64, deadLetters)
 	stop, err := s.cfg.Deliveries.OnDead(func(seq uint64) {
+		if !s.dead.mine(strconv.FormatUint(seq, 10)) {
+			return
+		}
 		select {
 		case heard <- seq:
 		default:
@@ -55,12 +59,22 @@ func (s *Scheduler) bury(ctx context.Context) error {
 			s.log.Warn("a dead offer could not be dealt with; the sweep comes back to its task", "error", err, "offer", seq)
 		}
 	}
+	var again <-chan time.Time
 	for {
+		again = s.dead.again(again)
 		select {
 		case <-ctx.Done():
 			return nil
 		case seq := <-heard:
 			look(seq)
+		case <-s.dead.wake:
+		case <-again:
+			again = nil
+			for _, key := range s.dead.late() {
+				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.mine(key) { // it was made of one
+					look(seq)
+				}
+			}
 		case now := <-tick.C:
 			for seq, at := range later {
 				if !now.Before(at) {
@@ -121,7 +135,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 // sweepIdle offers tasks anew that wait in a queue which is served, while there
 // is no offer that could still be handed out. Two looks in a row must agree.
 func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) error {
-	if s.cfg.Deliveries == nil {
+	if s.cfg.Deliveries == nil || !s.turns.first(queue) {
 		return nil
 	}
 	before := now.Add(-s.cfg.AckWait - s.cfg.Slack)

@@ -336,7 +336,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 			return err
 		}
 	case task.ScheduleQueued:
-		t.s.waiting.add(t.stored.Name)
+		t.s.ticks.waiting.add(t.stored.Name)
 	}
 	var errs []error
 	for _, id := range t.plan.Cancels(e) {

@@ -43,7 +43,10 @@ func (n *names) all() []string {
 // ReleaseTicks looks once whether ticks that wait for the tasks of earlier ones can have theirs.
 func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 	var errs []error
-	for _, name := range s.waiting.all() {
+	for _, name := range s.ticks.waiting.all() {
+		if !s.turns.first(name) {
+			continue
+		}
 		errs = append(errs, s.releaseTicks(ctx, name))
 	}
 	return errors.Join(errs...)
@@ -55,7 +58,7 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		return err
 	}
 	if t == nil {
-		s.waiting.drop(name) // the sweep finds it when it fires again
+		s.ticks.waiting.drop(name) // the sweep finds it when it fires again
 		return nil
 	}
 	for {
@@ -65,7 +68,7 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 			return err
 		}
 		if len(ledger.Waiting) == 0 {
-			s.waiting.drop(name)
+			s.ticks.waiting.drop(name)
 			return nil
 		}
 		decision := t.plan.Release(ledger, t.stored.Revision)
@@ -102,6 +105,9 @@ type scheduleSweep struct {
 // SweepSchedules looks once for schedules whose timer is missing or was set by an earlier revision, and now and then
 // for ticks that nobody has made the task of. It is for one goroutine.
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
+	if !s.turns.first(LoopSchedules) {
+		return nil
+	}
 	w := &s.scheduleSweep
 	now := s.rec.Now()
 	all, err := s.plans.list(ctx, time.Now())
@@ -216,7 +222,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 			continue
 		}
 		if len(schedule.LedgerOf(last.Fact.Event).Waiting) > 0 {
-			s.waiting.add(p.Name)
+			s.ticks.waiting.add(p.Name)
 		}
 		errs = append(errs, s.sweepTick(ctx, p, &last))
 	}

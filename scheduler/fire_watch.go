@@ -16,8 +16,8 @@ import (
 // Of ticks on which nobody decides.
 const (
 	// tickPatience is how long after a tick is due its decision, and after the decision its task,
-	// may be missing before every scheduler sees to it. The one that holds the fire needs some ten
-	// milliseconds; the others hear of it as soon as their read models do.
+	// may be missing before another scheduler sees to it. The one that holds the fire goes first and needs some ten
+	// milliseconds; the others hear of it as soon as their read models do, and have an order among them.
 	tickPatience = 500 * time.Millisecond
 	// tickLook is how often ticks are looked at, and tickAgain how long a scheduler waits until it
 	// sees to the same one once more.
@@ -32,7 +32,9 @@ const (
 // Should that one die, the others find here what it has left undone, and do it. They need not know
 // whether it lives: a tick gets one decision and a task one birth, whoever comes first.
 type tickWatch struct {
-	now func() time.Time
+	now     func() time.Time
+	turns   *turns
+	waiting names // schedules of which ticks wait for the tasks of earlier ones
 
 	mu      sync.Mutex
 	known   map[string]decidedTick // guarded by mu, like all below; by schedule
@@ -54,10 +56,11 @@ type watchedTick struct {
 	tick     schedule.Tick
 	born     task.ID // the task that it is to have by then; "" if a decision is to be there
 	at       time.Time
+	left     bool // to the schedulers that go before this one
 }
 
-func newTickWatch(now func() time.Time) *tickWatch {
-	return &tickWatch{now: now, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
+func newTickWatch(now func() time.Time, turns *turns) *tickWatch {
+	return &tickWatch{now: now, turns: turns, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
 }
 
 // observe implements [reactor].
@@ -80,12 +83,18 @@ func (w *tickWatch) decided(r *events.Record) {
 	if r.Seq <= w.known[name].seq {
 		return
 	}
-	w.known[name] = decidedTick{r.Seq, schedule.LedgerOf(r.Fact.Event).Last}
+	ledger := schedule.LedgerOf(r.Fact.Event)
+	w.known[name] = decidedTick{r.Seq, ledger.Last}
+	if len(ledger.Waiting) > 0 {
+		w.waiting.add(name)
+	} else {
+		w.waiting.drop(name)
+	}
 	w.changed[name] = true
 	// A read model that is made anew tells of decisions of long ago.
 	if e, ok := r.Fact.Event.(task.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
 		w.unborn[e.Made] = true
-		heap.Push(&w.due, &watchedTick{name, schedule.Tick{At: e.Tick, Due: e.Due}, e.Made, r.Stored.Add(tickPatience)})
+		heap.Push(&w.due, &watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
 	}
 }
 
@@ -116,7 +125,7 @@ func (w *tickWatch) expect(from *plans) {
 	defer w.mu.Unlock()
 	for _, p := range fresh {
 		if next, ok := p.plan.Next(later(p.Since, w.known[p.Name].last)); ok {
-			heap.Push(&w.due, &watchedTick{p.Name, next, "", next.Due.Add(tickPatience)})
+			heap.Push(&w.due, &watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
 		}
 	}
 }
@@ -135,6 +144,11 @@ func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 			it.at = now.Add(tickPatience)
 			heap.Push(&w.due, it)
 		default:
+			if wait := w.turns.wait(it.schedule); wait > 0 && !it.left {
+				it.at, it.left = it.at.Add(wait), true
+				heap.Push(&w.due, it)
+				continue
+			}
 			some = append(some, it)
 		}
 	}

@@ -41,3 +41,34 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		}
 	})
 }
+
+// A scheduler dies just before the time is over of tasks that it was to move back: others do it.
+func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCrowd(t, 3, &peers{})
+		var ids []task.ID
+		for range 12 {
+			id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
+			ids = append(ids, id)
+			w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
+			handed := w.task(t, id)
+			if err := w.rec.Settle(t.Context(), &handed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(2900 * time.Millisecond)
+		w.stop[0]()
+		before := w.log.counts()
+		pass(400*time.Millisecond + patience)
+		for _, id := range ids {
+			if now := w.task(t, id); now.Route == "@n2.5" {
+				t.Errorf("%v after its time it waits on %s", 300*time.Millisecond+patience, now.Route)
+			}
+		}
+		pass(3 * patience)
+		if cost := w.log.counts().less(before); cost.reads > 2*len(ids) || cost.refused > 0 {
+			t.Errorf("to move %d tasks cost %+v", len(ids), cost)
+		}
+		noRepairs(t, w.all)
+	})
+}

@@ -19,6 +19,7 @@ type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
+	left    *left
 	// deserted are tasks that ran and were stopped, so that their children are: the children that were
 	// spawned by then, and those that come later. Guarded by mu.
 	deserted map[task.ID]struct{}
@@ -28,9 +29,17 @@ type families struct {
 // within the grace of its parent.
 const maxDeserted = 10_000
 
-func newFamilies() *families { return &families{poke: make(chan struct{}, 1)} }
+func newFamilies(l *left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
 
+// touch has a task looked at by whose turn it is.
 func (f *families) touch(id task.ID) {
+	if f.left.mine(string(id)) {
+		f.look(id)
+	}
+}
+
+// look has a task looked at.
+func (f *families) look(id task.ID) {
 	f.mu.Lock()
 	if f.touched == nil {
 		f.touched = map[task.ID]struct{}{}
@@ -78,10 +87,13 @@ func (f *families) take() []task.ID {
 // is not told the sweep finds.
 func (f *families) observe(step *events.Step) {
 	is := &step.Is
+	id := step.Record.Fact.Task
+	if _, expanded := step.Record.Fact.Event.(task.Expanded); expanded || is.State != step.Was.State {
+		f.left.drop(string(id))
+	}
 	if is.State == step.Was.State {
 		return
 	}
-	id := step.Record.Fact.Task
 	if is.Parent != "" && is.State.Terminal() != step.Was.State.Terminal() {
 		f.touch(is.Parent)
 	}
@@ -104,11 +116,18 @@ const gather = 20 * time.Millisecond
 
 // followParents looks at parents as their children end, until ctx ends.
 func (s *Scheduler) followParents(ctx context.Context) error {
+	var again <-chan time.Time
 	for {
+		again = s.families.left.again(again)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.families.poke:
+		case <-s.families.left.wake:
+			continue
+		case <-again:
+			again = nil
+			s.lateParents(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -123,11 +142,40 @@ func (s *Scheduler) followParents(ctx context.Context) error {
 	}
 }
 
+// lateParents has those parents looked at that other schedulers should have looked at, if something is to be done: that
+// they have looked and found nothing, no fact tells.
+func (s *Scheduler) lateParents(ctx context.Context) {
+	f := s.families
+	for _, id := range f.left.lateTasks() {
+		if wanting, err := s.wants(ctx, id); f.left.mine(string(id)) && (wanting || err != nil) {
+			f.look(id)
+		}
+	}
+}
+
+// wants tells whether a parent needs anything of [Scheduler.Follow], as the read model has it.
+func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
+	if s.families.isDeserted(id) {
+		ids, err := s.view.Spawned(ctx, id)
+		return len(ids) > 0, err
+	}
+	tasks, err := s.view.Known(ctx, []task.ID{id})
+	if err != nil || len(tasks) == 0 {
+		return false, err
+	}
+	t := &tasks[0]
+	ends, _, err := s.view.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+	return task.Wants(t, ends), err
+}
+
 // sweepParents looks at all parents that have not ended.
 func (s *Scheduler) sweepParents(ctx context.Context) error {
 	ids, err := s.view.Parents(ctx, batch)
 	errs := []error{err}
 	for _, id := range ids {
+		if !s.turns.first(string(id)) {
+			continue
+		}
 		errs = append(errs, s.Follow(ctx, id))
 	}
 	return errors.Join(errs...)
@@ -369,23 +417,43 @@ func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) e
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		t, err := s.rec.Load(ctx, id)
-		if err != nil || t.State != task.Running || t.Children == nil || !t.Spec.Includes() {
-			continue
+	parents, err := s.view.Known(ctx, ids)
+	errs := []error{err}
+	for i := range parents {
+		if t := &parents[i]; t.Spec.Includes() && s.including.mine(string(t.ID)) {
+			errs = append(errs, s.includeIn(ctx, t.ID, nodes, at))
 		}
-		before := len(t.Children.Names)
-		t, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
-		if err != nil && !errors.Is(err, task.ErrEnded) {
+	}
+	return errors.Join(errs...)
+}
+
+// includeLate does what other schedulers should have done of that.
+func (s *Scheduler) includeLate(ctx context.Context, nodes []node.Node, at uint64) error {
+	var errs []error
+	for _, id := range s.including.lateTasks() {
+		if s.including.mine(string(id)) {
+			errs = append(errs, s.includeIn(ctx, id, nodes, at))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Scheduler) includeIn(ctx context.Context, id task.ID, nodes []node.Node, at uint64) error {
+	t, err := s.rec.Load(ctx, id)
+	if err != nil || t.State != task.Running || t.Children == nil {
+		return err
+	}
+	before := len(t.Children.Names)
+	t, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
+	if err != nil && !errors.Is(err, task.ErrEnded) {
+		return err
+	}
+	if event == nil {
+		return nil
+	}
+	for _, name := range t.Children.Names[before:] {
+		if _, err := s.rec.Submit(ctx, task.ChildID(id, name), task.Child(&t, name)); err != nil {
 			return err
-		}
-		if event == nil {
-			continue
-		}
-		for _, name := range t.Children.Names[before:] {
-			if _, err := s.rec.Submit(ctx, task.ChildID(id, name), task.Child(&t, name)); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -123,6 +123,10 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		case <-again:
 		case id := <-gone:
 			if calm, _ := s.presence.calm(); calm {
+				if !s.turns.first(string(id)) {
+					again = time.After(patience + hereEvery) // by then it is known whether who goes first lives
+					continue
+				}
 				n, err := s.rec.LoadNode(ctx, id)
 				if err == nil {
 					err = s.vanished(ctx, &n)
@@ -189,17 +193,18 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	}
 	calm, _ := s.presence.calm()
 	now := s.rec.Now()
+	judges := s.turns.first("quarantines") // of all nodes, for each is judged beside the others
 	var errs []error
 	for i := range nodes {
 		n := &nodes[i]
 		switch h, ok := alive[n.ID]; {
 		case ok && h.Session == n.Session:
 			s.presence.traced(n.ID)
-		case calm && n.Alive():
+		case calm && n.Alive() && s.turns.first(string(n.ID)):
 			errs = append(errs, s.vanished(ctx, n))
 		}
 		judge := node.Judge{At: now, Policy: s.cfg.Flap, Alone: n.Settled(now) && n.Alone(nodes)}
-		if event, _ := node.Decide(*n, judge); event == nil {
+		if event, _ := node.Decide(*n, judge); event == nil || !judges {
 			continue
 		}
 		after, event, err := s.rec.DoNodeFrom(ctx, *n, judge)

@@ -20,7 +20,7 @@ func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paus
 		return false, err
 	}
 	w.Tell(q)
-	if s.cfg.Deliveries != nil {
+	if s.cfg.Deliveries != nil && s.turns.first(name) {
 		err = s.cfg.Deliveries.KeepQueue(ctx, name)
 	}
 	return q.PausedAt(w.Seen) != nil, err

@@ -66,8 +66,32 @@ func (s *Scheduler) React(ctx context.Context) error {
 	if ids := s.handed.due(now); len(ids) > 0 {
 		errs = append(errs, s.enforceAll(ctx, ids, w, false))
 	}
+	errs = append(errs, s.enforceLate(ctx, w), s.includeLate(ctx, nodes, at))
 	if came {
 		errs = append(errs, s.reactToArrival(ctx, w), s.include(ctx, nodes, at))
+	}
+	return errors.Join(errs...)
+}
+
+// enforceLate looks at tasks that other schedulers should have looked at, if something is due as the read model has them.
+func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
+	ids := s.reacting.lateTasks()
+	if len(ids) == 0 {
+		return nil
+	}
+	tasks, err := s.view.Known(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range tasks {
+		t := &tasks[i]
+		if !s.reacting.mine(string(t.ID)) {
+			continue
+		}
+		if duty := task.Owes(*t, w.Around(t), s.cfg.Settings); !duty.Look && duty.Overdue(s.rec.Now()) {
+			errs = append(errs, s.enforce(ctx, t.ID, w, false))
+		}
 	}
 	return errors.Join(errs...)
 }

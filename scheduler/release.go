@@ -34,11 +34,17 @@ func (s *Scheduler) release(ctx context.Context) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	waits := true // for again
+	var late <-chan time.Time
 	for {
+		late = s.needs.left.again(late)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.needs.wake:
+		case <-s.needs.left.wake:
+		case <-late:
+			late = nil
+			s.needs.lookAt(s.needs.left.lateTasks()...)
 		case <-again.C:
 			waits = false
 			s.needs.lookAt(failed...)

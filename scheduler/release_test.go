@@ -229,7 +229,7 @@ func (w *testWorld) again(t *testing.T) []events.Step {
 
 // A task that is held again is not forgotten by who is done with its life before.
 func TestDoneWithAnOlderLife(t *testing.T) {
-	n := newNeeds()
+	n := newNeeds(newTurns("one").left())
 	id := task.ID("01JNA000000000000000000001")
 	held := events.Glance{State: task.Held}
 	step := func(seq uint64, was, is events.Glance, e task.Event) {

@@ -71,6 +71,8 @@ type Config struct {
 	Limits LimitView
 	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
 	Refusing int
+	// Peers are the other schedulers, of which one goes first with each thing. Default: there are none.
+	Peers Peers
 	// Hints reach nodes at once. Default: they find out by themselves.
 	Hints events.Hinter
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
@@ -139,8 +141,12 @@ type Scheduler struct {
 	// missing are tasks whose offer was missing at this sweep, and missed at the
 	// one before; the sweep's own.
 	missing, missed map[task.ID]miss
+	turns           *turns
 	presence        presence
 	watch           watch
+	reacting        *left // tasks that a node which came or went touches
+	including       *left // parents that get a child on a node which came
+	dead            *left // offers that were given up
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -151,7 +157,6 @@ type Scheduler struct {
 	timerSweep      timerSweep
 
 	ticks         *tickWatch
-	waiting       names // schedules of which ticks wait for the tasks of earlier ones
 	scheduleSweep scheduleSweep
 	plans         plans
 	jobs          jobs
@@ -168,15 +173,17 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 			cfg.Now = own.Now
 		}
 	}
-	needs, parents := newNeeds(), newFamilies()
+	turns := newTurns(events.NewID(cfg.Now()))
+	needs, parents := newNeeds(turns.left()), newFamilies(turns.left())
 	s := &Scheduler{
+		turns: turns, reacting: turns.left(), including: turns.left(), dead: turns.left(),
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		accounts: &events.Accounts{Log: log, Beats: beats, Lease: cfg.AckWait},
 		rec:      &events.Recorder{Log: log, Actor: events.PartScheduler, Hints: cfg.Hints, Now: cfg.Now, NewID: events.NewID},
 	}
-	s.ticks = newTickWatch(cfg.Now)
+	s.ticks = newTickWatch(cfg.Now, turns)
 	if cfg.Schedules != nil {
 		s.reactors = append(s.reactors, s.ticks)
 	}
@@ -184,10 +191,10 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
 	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
 	if cfg.Limits != nil {
-		s.admitter = newAdmitter(s.rec, &cfg)
+		s.admitter = newAdmitter(s.rec, &cfg, turns)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers, &s.handed)
+	s.reactors = append(s.reactors, &s.breakers, &s.handed, (*done)(s))
 	return s
 }
 
@@ -215,6 +222,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		g.Go(func() error { hurry(ctx, view, s.needs.busy, s.needs.observed.Load, s.needs.crowded); return nil })
 	}
 	g.Go(func() error { return s.fire(ctx) })
+	g.Go(func() error { return s.meet(ctx) })
 	return g.Wait()
 }
 
@@ -346,8 +354,17 @@ func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time,
 	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
 }
 
+// enforceAll looks at those of some tasks with which this scheduler goes first. What it sees while it does not sweep it
+// sees once, so that is kept until the others have had their time; see [Scheduler.enforceLate].
 func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, sweeping bool) error {
+	mine := s.reacting.mine
+	if sweeping {
+		mine = s.turns.first
+	}
 	for _, id := range ids {
+		if !mine(string(id)) {
+			continue
+		}
 		if err := s.enforce(ctx, id, w, sweeping); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	}
 	served, needs := t.Asks()
 	w.Learn(queue, node.Want{Queue: served, Needs: needs})
-	if s.cfg.Selectors == nil {
+	if s.cfg.Selectors == nil || !s.turns.first(queue) {
 		return nil
 	}
 	return s.cfg.Selectors.Declare(ctx, task.Declaration{Queue: served, Needs: needs})

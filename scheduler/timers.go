@@ -45,6 +45,9 @@ type timerSweep struct {
 // others have: some of these in each sweep, and many while there are too few timers, for then somebody has removed
 // them, or their stream was made anew.
 func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
+	if !s.turns.first("timers") {
+		return nil
+	}
 	w := &s.timerSweep
 	from, until := w.until, now.Add(timersAhead)
 	if from.IsZero() || from.Before(now) {

@@ -260,6 +260,28 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	return c, true
 }
 
+// Wants tells whether anything is to be done about a parent whose children have come so far: children to be found, made,
+// stopped or given another life, its end, or another life of its own.
+func Wants(t *Task, ends map[ID]End) bool {
+	if !t.Spec.Parental() || t.Waiting() {
+		return false
+	}
+	if t.State.Terminal() {
+		_, again := Revive(t, ends)
+		return again
+	}
+	if _, follows := Follow(t, ends); follows || t.Children == nil || len(t.Wanting(ends)) > 0 {
+		return true
+	}
+	if t.State != Cancelling {
+		return len(Awaken(t, ends)) > 0
+	}
+	return slices.ContainsFunc(t.Stops(), func(name string) bool {
+		e := ends[ChildID(t.ID, name)]
+		return !e.State.Terminal() && e.State != Cancelling
+	})
+}
+
 // Unborn has the children of which nobody knows count as cancelled, because nobody was going to make them.
 func (t *Task) Unborn(ends map[ID]End) {
 	for _, name := range t.Wanting(ends) {

@@ -121,7 +121,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Schedules: scheduled{deciding, client.New(deciding, events.PartScheduler).DeskStore()}, Selectors: deciding,
 		Lanes: deciding, Idle: p.settings.LaneIdle,
-		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Log: p.log}
+		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -140,7 +140,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil
 	})
 	p.start(func(ctx context.Context) error {
-		deciding.KeepCopies(ctx, p.settings.Sweep, func(e task.CopiesRestored) {
+		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e task.CopiesRestored) {
 			p.log.Warn("copies of definitions were " + restoredText(e) + "; docs/nats-cli.md shows how definitions are changed")
 		}, func(err error) {
 			p.log.Warn("the copies of definitions cannot be compared with the log; trying again", "error", err)

@@ -1,0 +1,33 @@
+package jet
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/task"
+)
+
+// Meet calls heard with each word of a scheduler, this process's own included, until leave is called.
+func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err error) {
+	sub, err := s.nc.Subscribe(schedulersWord, func(m *nats.Msg) {
+		word := string(m.Data)
+		if len(word) < 2 || word[0] != '+' && word[0] != '-' || task.ValidName("scheduler", word[1:]) != nil {
+			return
+		}
+		heard(word[1:], word[0] == '+')
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen to other schedulers: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// Say tells all schedulers that one is here, or that it goes. Nobody knows whether they hear it.
+func (s *Store) Say(name string, here bool) error {
+	word := "-"
+	if here {
+		word = "+"
+	}
+	return s.nc.Publish(schedulersWord, []byte(word+name))
+}
