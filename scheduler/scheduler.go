@@ -142,6 +142,7 @@ type Scheduler struct {
 	// one before; the sweep's own.
 	missing, missed map[task.ID]miss
 	turns           *turns
+	fitness         fitness
 	presence        presence
 	watch           watch
 	reacting        *left // tasks that a node which came or went touches
@@ -208,7 +209,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.admitter != nil {
 		g.Go(func() error { s.admitter.hurry(ctx); return nil })
 		g.Go(func() error {
-			s.admitter.run(ctx, func(began, ended time.Time, err error) { s.cfg.Looked(LoopAdmit, began, ended, err) })
+			s.admitter.run(ctx, func(began, ended time.Time, err error) {
+				s.fitness.ends(LoopAdmit, err)
+				s.cfg.Looked(LoopAdmit, began, ended, err)
+			})
 			return nil
 		})
 	}
@@ -223,6 +227,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return s.fire(ctx) })
 	g.Go(func() error { return s.meet(ctx) })
+	if s.cfg.Peers != nil {
+		g.Go(func() error { s.keepLevel(ctx); return nil })
+	}
 	return g.Wait()
 }
 
@@ -248,7 +255,9 @@ func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do 
 		case <-tick.C:
 		}
 		began := time.Now()
+		s.fitness.begins(loop)
 		err := do(ctx)
+		s.fitness.ends(loop, err)
 		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn("scheduler cannot look; trying again", "error", err)

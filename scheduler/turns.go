@@ -72,11 +72,18 @@ func (t *turns) hear(name string, here bool) {
 	t.alone.Store(len(t.others) == 0)
 }
 
-// join says that the others may count on this one from now on.
-func (t *turns) join() {
+// join says whether the others may count on this one from now on.
+func (t *turns) join(here bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.here = true
+	t.here = here
+}
+
+// joined tells whether the others may count on this one.
+func (t *turns) joined() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.here
 }
 
 // wait is how long this scheduler leaves what key names to others; zero if it goes first.
@@ -251,7 +258,7 @@ func (d *done) observe(step *events.Step) {
 // First tells whether this scheduler goes first with what a name stands for.
 func (s *Scheduler) First(what string) bool { return s.turns.first(what) }
 
-// meet keeps the others told of this scheduler, and it of them, until ctx ends.
+// meet keeps the others told of this scheduler while it is fit, and it of them, until ctx ends.
 func (s *Scheduler) meet(ctx context.Context) error {
 	peers := s.cfg.Peers
 	if peers == nil {
@@ -262,42 +269,20 @@ func (s *Scheduler) meet(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	if err := s.caughtUp(ctx); err != nil {
-		return nil // ctx has ended
-	}
-	s.turns.join()
 	tick := time.NewTicker(hereEvery)
 	defer tick.Stop()
-	for {
-		_ = peers.Say(s.turns.name, true) // or the next time
+	for here := false; ; {
+		if fit := s.fitness.fit(); fit || here {
+			here = fit
+			s.turns.join(here)
+			_ = peers.Say(s.turns.name, here) // or the next time
+		}
 		select {
 		case <-ctx.Done():
 			_ = peers.Say(s.turns.name, false) // else they find out
 			return nil
 		case <-tick.C:
 		case <-s.turns.came: // so that it hears of this one at once
-		}
-	}
-}
-
-// caughtUp returns when the read model has all that the log held when it was asked: until then the others would wait
-// for this scheduler in vain. It returns an error if ctx ends before.
-func (s *Scheduler) caughtUp(ctx context.Context) error {
-	view, ok := s.view.(Hurried)
-	if !ok {
-		return nil
-	}
-	for {
-		last, err := s.rec.Log.Last(ctx)
-		if err == nil {
-			err = view.Wait(ctx, last)
-		}
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(hereEvery):
 		}
 	}
 }

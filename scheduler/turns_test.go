@@ -64,7 +64,7 @@ func TestLeft(t *testing.T) {
 		if !l.mine("x") || l.some.Load() || l.again(nil) != nil {
 			t.Error("one that is alone waits for somebody")
 		}
-		one.join()
+		one.join(true)
 		one.hear("two", true)
 		one.hear("one", true)
 		keys := map[bool][]string{}
@@ -105,7 +105,7 @@ func TestWhoGoesLast(t *testing.T) {
 		if one.first("x") || one.first("y") || one.first("z") {
 			t.Error("it goes first, and the others do not know of it")
 		}
-		one.join()
+		one.join(true)
 		for n := range 10 {
 			one.hear(fmt.Sprint(n), true)
 		}
@@ -241,6 +241,7 @@ type crowd struct {
 	log  *counted
 	all  []*Scheduler
 	stop []func() // each ends one scheduler as a crash would
+	deaf []func() // each has one scheduler hear no more of the log, while it lives
 
 	silent chan struct{} // closed when n2 falls silent
 	pace   time.Duration // between two looks for work
@@ -266,6 +267,22 @@ func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 	return nil
 }
 
+// hearing is the read model of a scheduler, which is level with the log until it is deaf.
+type hearing struct {
+	*crowd
+	deaf chan struct{}
+}
+
+func (h hearing) Wait(ctx context.Context, _ uint64) error {
+	select {
+	case <-h.deaf:
+		<-ctx.Done()
+		return ctx.Err()
+	case <-time.After(time.Millisecond):
+		return nil
+	}
+}
+
 func newCrowd(t *testing.T, n int, met Peers) *crowd {
 	// Who goes first with n2 is the first to be killed.
 	names := []string{"scheduler-0", "scheduler-1", "scheduler-2"}[:n]
@@ -275,11 +292,14 @@ func newCrowd(t *testing.T, n int, met Peers) *crowd {
 	c.log = &counted{Memory: c.Memory}
 	for _, name := range names {
 		v := newLimitView(c.Memory)
-		s := New(c.log, c, c, Config{Settings: settings, Limits: v, Peers: met})
+		h := hearing{c, make(chan struct{})}
+		s := New(c.log, h, c, Config{Settings: settings, Limits: v, Peers: met})
 		s.turns.name = name // so that the same one goes first each time
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { v.follow(ctx, s) })
+		hears, deafen := context.WithCancel(ctx)
+		wg.Go(func() { v.follow(hears, s) })
+		c.deaf = append(c.deaf, func() { deafen(); close(h.deaf) })
 		wg.Go(func() { _ = s.Run(ctx) }) // it returns nil
 		c.all = append(c.all, s)
 		c.stop = append(c.stop, func() { cancel(); wg.Wait() })
@@ -450,6 +470,67 @@ func TestSchedulersAreKilled(t *testing.T) {
 	}
 }
 
+// A scheduler that lives and hears no more of the log keeps nothing from the others: soon they count on it no more.
+func TestDeafSchedulersGoLast(t *testing.T) {
+	for _, l := range loads {
+		t.Run(l.name, func(t *testing.T) {
+			after := func(deaf int) (took time.Duration) {
+				synctest.Test(t, func(t *testing.T) {
+					w := l.begin(t, 3, &peers{})
+					for _, deafen := range w.deaf[:deaf] {
+						deafen()
+					}
+					pass(stuckAfter + 2*patience)
+					for i, s := range w.all {
+						if s.turns.joined() != (i >= deaf) {
+							t.Errorf("of scheduler %d the others think that it is here: %t", i, s.turns.joined())
+						}
+					}
+					l.give(t, w)
+					took = w.work(t)
+				})
+				return took
+			}
+			if none, two := after(0), after(2); two-none > patience/2 {
+				t.Errorf("with two deaf schedulers of three it took %v, with none %v", two, none)
+			}
+		})
+	}
+}
+
+// One whose rounds fail, or do not end, is not counted on, until they do.
+func TestFitness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f fitness
+		is := func(want bool, when string) {
+			t.Helper()
+			if f.fit() != want {
+				t.Errorf("%s it is fit: %t", when, !want)
+			}
+		}
+		is(false, "before its read model is level")
+		f.level()
+		is(true, "then")
+		f.begins("a")
+		f.ends("a", errors.New("no"))
+		is(false, "after a round that failed")
+		f.begins("a")
+		is(false, "during the next")
+		f.ends("a", nil)
+		is(true, "after that")
+		f.begins("b")
+		time.Sleep(stuckAfter)
+		f.level()
+		is(true, "in a long round")
+		time.Sleep(time.Second)
+		is(false, "in one that does not end")
+		f.ends("b", nil)
+		is(true, "when it has ended")
+		time.Sleep(stuckAfter)
+		is(false, "behind the log")
+	})
+}
+
 // Of three schedulers one sees to a tick on which nobody has decided, and the others after it.
 func TestTicksAreSeenToInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -457,7 +538,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 		waits := map[time.Duration]int{}
 		for _, name := range []string{"one", "two", "three"} {
 			of := newTurns(name)
-			of.join()
+			of.join(true)
 			w := newTickWatch(time.Now, of)
 			heap.Push(&w.due, &watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
 			for now := due; ; now = now.Add(tickLook) {

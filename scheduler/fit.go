@@ -1,0 +1,92 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// The others leave to a scheduler what it goes first with as long as it says that it is here. So it says that only while
+// it is fit to do it: its loops come round, and its read model is level with the log. One that lives and is not fit goes last.
+
+// stuckAfter is how long a round may be under way, or the read model behind the log, before a scheduler counts as unfit.
+const stuckAfter = 10 * time.Second
+
+// fitness is what is known of a scheduler's own health. The zero value is fit once level was called. Safe for concurrent use.
+type fitness struct {
+	mu     sync.Mutex
+	loops  map[string]rounds // guarded by mu
+	levels time.Time         // guarded by mu; when the read model was last found level with the log
+}
+
+// rounds are those of a loop.
+type rounds struct {
+	began  time.Time // of the one under way; zero if there is none
+	failed bool      // the last one that has ended
+}
+
+func (f *fitness) begins(loop string) { f.set(loop, func(r *rounds) { r.began = time.Now() }) }
+
+func (f *fitness) ends(loop string, err error) {
+	f.set(loop, func(r *rounds) { r.began, r.failed = time.Time{}, err != nil })
+}
+
+func (f *fitness) set(loop string, to func(*rounds)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.loops == nil {
+		f.loops = map[string]rounds{}
+	}
+	r := f.loops[loop]
+	to(&r)
+	f.loops[loop] = r
+}
+
+// level notes that the read model has all that the log held a moment ago.
+func (f *fitness) level() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.levels = time.Now()
+}
+
+// fit tells whether others may count on the scheduler.
+func (f *fitness) fit() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if now.Sub(f.levels) > stuckAfter {
+		return false
+	}
+	for _, r := range f.loops {
+		if r.failed || !r.began.IsZero() && now.Sub(r.began) > stuckAfter {
+			return false
+		}
+	}
+	return true
+}
+
+// keepLevel finds out again and again whether the read model is level with the log, until ctx ends. A scheduler that
+// is alone need not know.
+func (s *Scheduler) keepLevel(ctx context.Context) {
+	view, hurried := s.view.(Hurried)
+	for tick := time.NewTicker(patience); ; {
+		if !hurried || s.turns.joined() && s.turns.alone.Load() {
+			s.fitness.level()
+		} else {
+			waiting, cancel := context.WithTimeout(ctx, stuckAfter)
+			last, err := s.rec.Log.Last(waiting)
+			if err == nil {
+				err = view.Wait(waiting, last)
+			}
+			if cancel(); err == nil {
+				s.fitness.level()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+	}
+}
