@@ -21,6 +21,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // ErrInvalid refuses a submission that is wrong in itself.
@@ -53,13 +54,15 @@ type Desk struct {
 	shared *rooms // in place of own, if it is not nil; see [Desk.For]
 }
 
-// rooms is what is known of queues.
+// rooms is what is known of queues and of definitions.
 type rooms struct {
+	definitions events.Definitions
+
 	mu     sync.Mutex
 	bounds map[string]bound // guarded by mu
 }
 
-// For returns a desk for somebody else: it goes by what d knows of queues, and adds to it.
+// For returns a desk for somebody else: it goes by what d knows of queues and definitions, and adds to it.
 func (d *Desk) For(store Store, rec *events.Recorder) *Desk {
 	return &Desk{Store: store, Rec: rec, shared: d.rooms()}
 }
@@ -108,7 +111,30 @@ func (d *Desk) Make(ctx context.Context, s task.Submission, job *task.Job, revis
 	if err != nil {
 		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return birth, nil
+	return birth, d.shut(ctx, &birth)
+}
+
+// shut has a birth wait whose window is closed when it is due.
+func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
+	if !birth.Windowed() {
+		return nil
+	}
+	name := birth.Spec.Window
+	is, err := d.rooms().definitions.Get(ctx, d.Rec, task.DefOf(task.DefCalendar, name))
+	if err != nil {
+		return err
+	}
+	if !is.Exists() {
+		return fmt.Errorf("%w: window is %q, and there is no such calendar (`millrace calendar apply FILE` adds one)", ErrInvalid, name)
+	}
+	from := d.Rec.Moment()
+	if birth.Due.After(from) {
+		from = birth.Due
+	}
+	if wait := schedule.Window(name, &is, from); wait != nil {
+		birth.Await(wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
+	}
+	return nil
 }
 
 // Job returns the present revision of the job that a submission names; nil if it names none.
@@ -204,7 +230,7 @@ func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if s.Delay > 0 && !was.Due.IsZero() {
+	if (s.Delay > 0 || was.Window != nil) && !was.Due.IsZero() {
 		asked.Due = was.Due
 	}
 	if !s.At.IsZero() && asked.Due.IsZero() && was.Due.Equal(s.At) {

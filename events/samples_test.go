@@ -34,6 +34,7 @@ func full() map[Type]Fact {
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: task.Duration(5 * time.Minute), Budget: task.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Window:  "night",
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
 				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
 				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: task.Duration(5 * time.Second),
@@ -72,9 +73,10 @@ func full() map[Type]Fact {
 	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
 		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
 	bodies := map[Type]any{
-		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000"},
-		TaskQueued:    task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second), Rated: 17},
-		TaskDue:       task.Due{After: 41, Route: "images.8", Due: noon.Add(2 * time.Second), Number: 3},
+		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
+			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
+		TaskQueued: task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second), Rated: 17},
+		TaskDue:    task.Due{After: 41, Route: "images.8", Due: noon.Add(2 * time.Second), Number: 3},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
 				Heard: noon.Add(-40 * time.Second)}},
@@ -142,7 +144,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
 	Bounds: &task.Bounds{StartDeadline: task.Duration(5 * time.Minute), AckWait: task.Duration(30 * time.Second), Slack: task.Duration(3 * time.Second), Timer: task.Duration(15 * time.Second)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: task.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",

@@ -39,6 +39,8 @@ type By struct {
 	// it that asked, or that ended last.
 	Circuit uint64   `json:"circuit,omitempty"`
 	Policy  *Breaker `json:"policy,omitempty"`
+	// Calendar is the revision of the calendar that the task's window names; 0 if there was none.
+	Calendar uint64 `json:"calendar,omitempty"`
 	// Flap is when a node comes and goes too often, and Alone says that nobody else served one of its queues.
 	Flap  *FlapBounds `json:"flap,omitempty"`
 	Alone bool        `json:"alone,omitempty"`
@@ -68,6 +70,8 @@ const (
 	RuleOwn = "own"
 	// RuleBreaker: the breaker of the task's job ([Breaker.Admit]).
 	RuleBreaker = "breaker"
+	// RuleWindow: the window of the task (schedule.Window).
+	RuleWindow = "window"
 	// RulePrefer: other nodes are better ([Task.HandsOver]).
 	RulePrefer = "prefer"
 	// RuleMeans: a node that cannot run the task leaves it to those that can ([Task.PassesOn]).

@@ -89,7 +89,11 @@ func owes(t Task, around Surroundings, s Settings) Duty {
 	case Unknown, Finished, Error, Cancelled, Abnormal:
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
 	case Scheduled:
-		return Duty{Who: "server", What: "the timer offers it when it is due", By: t.Due.Add(s.timer()),
+		what := "the timer offers it when it is due"
+		if t.Reason == ReasonWindow {
+			what = "the timer offers it when its window opens"
+		}
+		return Duty{Who: "server", What: what, By: t.Due.Add(s.timer()),
 			Else: "the scheduler offers it"}
 	case Retrying:
 		return Duty{Who: "server", What: fmt.Sprintf("the timer offers attempt %d when it is due", t.Attempt+1), By: t.Due.Add(s.timer()),

@@ -53,6 +53,8 @@ type Submitted struct {
 	Due time.Time `json:"due,omitzero"`
 	// RetryOf is the task of which this one is a copy, "" if it is none.
 	RetryOf ID `json:"retry_of,omitzero"`
+	// Window says that Due is when the task's window opens; nil if it is not.
+	Window *Shut `json:"window,omitzero"`
 }
 
 // Queued is a later offer of a task: there is another attempt, or its due time had come when it was written.
@@ -225,7 +227,7 @@ type Reassigned struct {
 // Postponed says that a task which waits is to wait until a time. Its offer is stale
 // from then on, and another is placed at that time.
 type Postponed struct {
-	// Reason is breaker; Detail says it in words.
+	// Reason is breaker or window; Detail says it in words.
 	Reason string    `json:"reason,omitzero"`
 	Detail string    `json:"detail,omitzero"`
 	Due    time.Time `json:"due,omitzero"`

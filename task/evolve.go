@@ -169,6 +169,8 @@ func (t *Task) submitted(e *Submitted, r Recorded) {
 		t.Offered = !r.Chain
 	case len(e.Holds) > 0:
 		t.enter(Held, e.Holds[0], "", r)
+	case e.Window != nil:
+		t.enter(Scheduled, ReasonWindow, e.Window.Detail, r)
 	default:
 		t.enter(Scheduled, "", "", r)
 	}

@@ -23,6 +23,8 @@ type Spec struct {
 	Retry Retry `json:"retry,omitzero"`
 	// Breaker keeps tasks from starting while many of the job's fail. Default: none does.
 	Breaker *Breaker `json:"breaker,omitempty"`
+	// Window names the calendar in whose hours tasks start. Default: they start at any time.
+	Window string `json:"window,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
 	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
@@ -179,7 +181,14 @@ func (s *Spec) Validate() error {
 	return JoinFaults(
 		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.Place.validate(), s.validateSlots(),
 		s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate(), s.Breaker.validate(), s.Signal.validate(),
-		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
+		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate(), s.validateWindow())
+}
+
+func (s *Spec) validateWindow() error {
+	if s.Window == "" {
+		return nil
+	}
+	return Under("window: ", ValidName("calendar", s.Window))
 }
 
 // validateWork refuses a spec that does not run one thing.

@@ -94,5 +94,6 @@ const (
 	ReasonLimit    = "limit"       // a limit had no place for it
 	ReasonUnplaced = "unplaceable" // no node can ever run it
 	ReasonBreaker  = "breaker"     // its job's breaker is open
+	ReasonWindow   = "window"      // its window is closed
 	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs
 )

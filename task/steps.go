@@ -320,7 +320,7 @@ func (s *Spec) validateParent() error {
 		name string
 		set  bool
 	}{
-		{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"place", isSet(&s.Place)},
+		{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"window", s.Window != ""}, {"place", isSet(&s.Place)},
 		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"on_restart", s.OnRestart != ""}, {"resources", s.Resources != Resources{}},
 		{"concurrency", len(s.Concurrency) > 0}, {"rate", len(s.Rate) > 0},
 		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},

@@ -159,10 +159,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.StickyName(); err != nil {
 		return e, err
 	}
-	e.boundWhole(later(now, e.Due))
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
-		e.StartBy = later(now, e.Due).Add(p)
-	}
+	e.bound(later(now, e.Due))
 	return e, nil
 }
 

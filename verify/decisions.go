@@ -60,11 +60,14 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Throttled:
 		s.throttled(v, k, &e, r)
 	case task.Postponed:
-		if by(r).Rule != task.RuleBreaker {
+		switch by(r).Rule {
+		case task.RuleBreaker:
+			s.heldBack(v, k, r)
+		case task.RuleWindow:
+			s.shutOut(v, k, r)
+		default:
 			s.unruled(v, r)
-			return
 		}
-		s.heldBack(v, k, r)
 	case task.Reassigned:
 		s.leftTo(v, k, r)
 	case task.CancelRequested:

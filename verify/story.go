@@ -225,6 +225,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	} else {
 		s.bornAt, s.birth = r.Seq, v.tasks.wish(&e)
 		s.derived(v, &e, r)
+		s.bornOutside(v, &e, r)
 		s.holds(v, &e.Work, r)
 		s.child, s.kin.needs = e.Parent != "", v.tasks.wants(e.Needs)
 		if e.Spec != nil && e.Spec.Breaker != nil {

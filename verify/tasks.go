@@ -78,6 +78,7 @@ type specKey struct {
 	restart string
 	handler string
 	command bool
+	window  string
 
 	limits string
 }
@@ -101,7 +102,7 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 		return 0
 	}
 	key := specKey{timeout: spec.Timeout, slots: spec.Slots, retry: retryKeyOf(&spec.Retry), restart: spec.OnRestart, handler: spec.Handler, command: spec.Run != nil,
-		parent: len(spec.Steps) > 0 || spec.Each != nil}
+		parent: len(spec.Steps) > 0 || spec.Each != nil, window: spec.Window}
 	if spec.Breaker != nil {
 		key.breaker = *spec.Breaker
 	}
@@ -119,7 +120,7 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	n, ok := w.index[key]
 	if !ok {
 		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate,
-			Retry: spec.Retry, OnRestart: spec.OnRestart, Handler: spec.Handler, Breaker: spec.Breaker, Signal: spec.Signal}
+			Retry: spec.Retry, OnRestart: spec.OnRestart, Handler: spec.Handler, Breaker: spec.Breaker, Signal: spec.Signal, Window: spec.Window}
 		if spec.Run != nil {
 			thin.Run = &task.Run{} // what it runs decides nothing
 		}

@@ -85,6 +85,7 @@ type Verifier struct {
 	causes   causes
 
 	definitions map[task.Def]*definition
+	calendars   map[task.Def][]task.Definition // the latest editions of each, the latest last
 	births      births
 	claims      map[word]keyClaim // by the number of the key
 	schedules   map[string]*ticking
@@ -115,7 +116,7 @@ func New(cfg Config) *Verifier {
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, refusals: map[task.ID]refusal{}, held: map[uint32]int{}, freed: map[uint32][]uint64{}, buckets: map[word]*bucket{},
+		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, refusals: map[task.ID]refusal{}, held: map[uint32]int{}, freed: map[uint32][]uint64{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {

@@ -34,7 +34,8 @@ type Protocol struct {
 	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
 	Chance func() float64
 
-	circuits circuits
+	circuits    circuits
+	definitions events.Definitions
 }
 
 // Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
@@ -139,7 +140,7 @@ func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) erro
 }
 
 // instead is what is asked for in place of a claim under an offer made for a turn, if this node is unable to run the
-// task, if it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
+// task, if its window is closed, it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
 func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unable bool) (task.Command, task.Ran, error) {
 	if unable && t.Turn == turn {
 		if pass, ok := t.PassesOn(string(p.Node)); ok {
@@ -147,6 +148,11 @@ func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unabl
 				_, pass.Self.At = p.Labels()
 			}
 			return pass, task.Ran{}, nil
+		}
+	}
+	if t.Turn == turn && t.Waiting() && t.Spec != nil && t.Spec.Window != "" {
+		if hold, err := p.shut(ctx, t); hold != nil || err != nil {
+			return hold, task.Ran{}, err
 		}
 	}
 	hand, memory, better := p.handsOver(ctx, t)

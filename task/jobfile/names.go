@@ -10,7 +10,7 @@ import (
 // vocabulary are the fields of a job file by the object that holds them, in the
 // order in which messages list them.
 var vocabulary = map[string][]string{
-	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
+	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "window", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
 	"run":          {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
 	"timeout":      {"pending", "run", "total", "extend", "idle", "heartbeat", "stop", "setup"},
 	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "avoid_wait", "budget"},
@@ -19,7 +19,7 @@ var vocabulary = map[string][]string{
 	"place":        {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "sticky", "prefer", "prefer_wait", "no_node", "queue"},
 	"place.prefer": {"labels", "weight"},
 
-	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
+	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "window", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
 	"steps.needs": {"step", "when"},
 	"each":        {"values", "param", "result"},
 	"on":          {"success", "failure", "cancel", "exit"},

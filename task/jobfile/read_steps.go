@@ -17,6 +17,7 @@ func (r *reader) spec(s *task.Spec) setters {
 		"timeout":       func(v value) { s.Timeout = r.timeout(v) },
 		"retry":         func(v value) { s.Retry = r.retry(v) },
 		"breaker":       func(v value) { s.Breaker = r.breaker(v) },
+		"window":        func(v value) { s.Window = r.name(v, ofCalendar) },
 		"place":         func(v value) { s.Place = r.place(v) },
 		"slots":         func(v value) { s.Slots = r.atLeastOne(v) },
 		"files":         func(v value) { s.Files = r.files(v) },

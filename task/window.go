@@ -1,0 +1,37 @@
+package task
+
+import "time"
+
+// A spec may name a window: the calendar in whose hours its tasks start. That is a condition, and no order among tasks: each waits
+// until its window opens as one with a due time does, by a timer, so nobody has to be up but the NATS server.
+// Package schedule has the calendars, and what they say to a task.
+
+// Shut is why a birth is due when it is: its window was closed.
+type Shut struct {
+	// Calendar is the revision of the calendar that said so, and From the time from which on it was asked.
+	Calendar uint64    `json:"calendar"`
+	From     time.Time `json:"from"`
+	// Detail says it in words.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Windowed tells whether the birth waits for its window. One that something else holds first is asked when it
+// is offered, and of a parent each child is.
+func (e *Submitted) Windowed() bool {
+	return e.Spec.Window != "" && !e.Spec.Parental() && !e.waitsForOthers()
+}
+
+// Await has the birth wait until its window opens. Bounds on how long it may wait begin then.
+func (e *Submitted) Await(opens time.Time, shut Shut) {
+	e.Due, e.Window = opens, &shut
+	e.StartBy, e.EndBy = time.Time{}, time.Time{}
+	e.bound(opens)
+}
+
+// bound sets the bounds of a birth that may begin at a time.
+func (e *Submitted) bound(from time.Time) {
+	e.boundWhole(from)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.waitsForOthers() {
+		e.StartBy = from.Add(p)
+	}
+}

@@ -1,0 +1,52 @@
+package task
+
+import (
+	"testing"
+	"time"
+)
+
+// A birth outside of its window waits for a timer, as one that is due later does, and its bounds begin then.
+func TestBirthOutsideOfItsWindow(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	opens := noon.Add(18 * time.Hour)
+	spec := Spec{Handler: "h", Window: "night", Timeout: Timeout{Pending: Duration(time.Hour), Total: Duration(2 * time.Hour)}}
+	birth, err := Birth(Submission{Spec: &spec}, nil, 0, noon)
+	if err != nil || !birth.Windowed() {
+		t.Fatal(err)
+	}
+	birth.Await(opens, Shut{Calendar: 3, From: noon, Detail: "outside of the window night"})
+	if birth.Offers() || !birth.StartBy.Equal(opens.Add(time.Hour)) || !birth.EndBy.Equal(opens.Add(2*time.Hour)) {
+		t.Errorf("the birth is %+v", birth)
+	}
+	is := Task{ID: "t"}
+	is.Apply(Recorded{Seq: 1, At: noon, Event: birth})
+	if is.State != Scheduled || is.Reason != ReasonWindow || is.Message != "outside of the window night" || !is.Due.Equal(opens) {
+		t.Errorf("the task is %s/%s until %v: %s", is.State, is.Reason, is.Due, is.Message)
+	}
+	if d := Owes(is, Surroundings{}, Settings{}); d.Who != "server" || d.What != "the timer offers it when its window opens" || !d.By.Equal(opens) {
+		t.Errorf("its duty is %+v", d)
+	}
+	is.Apply(Recorded{Seq: 2, At: opens, Event: Due{Route: is.Route}})
+	if is.State != Pending || is.Reason != "" || is.Message != "" {
+		t.Errorf("then the task is %s/%s: %s", is.State, is.Reason, is.Message)
+	}
+}
+
+// What is held or a parent is not asked about its window at its birth.
+func TestWindowedBirths(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    Submission
+		want bool
+	}{
+		"a task":              {Submission{Spec: &Spec{Handler: "h", Window: "night"}}, true},
+		"under a limit":       {Submission{Spec: &Spec{Handler: "h", Window: "night", Concurrency: Concurrencies{{Max: 1}}}}, true},
+		"without a window":    {Submission{Spec: &Spec{Handler: "h"}}, false},
+		"that needs a signal": {Submission{Spec: &Spec{Handler: "h", Window: "night", Signal: &Signal{Name: "go"}}}, false},
+		"a parent":            {Submission{Spec: &Spec{Window: "night", Handler: "h", Place: Place{Nodes: []string{"a", "b"}, Each: true}}}, false},
+	} {
+		e, err := Birth(c.s, nil, 0, time.Now())
+		if err != nil || e.Windowed() != c.want {
+			t.Errorf("%s: %v, %v", name, e.Windowed(), err)
+		}
+	}
+}
