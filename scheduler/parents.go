@@ -420,19 +420,8 @@ func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) e
 	parents, err := s.view.Known(ctx, ids)
 	errs := []error{err}
 	for i := range parents {
-		if t := &parents[i]; t.Spec.Includes() && s.including.mine(string(t.ID)) {
+		if t := &parents[i]; t.Spec.Includes() && s.turns.first(string(t.ID)) {
 			errs = append(errs, s.includeIn(ctx, t.ID, nodes, at))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// includeLate does what other schedulers should have done of that.
-func (s *Scheduler) includeLate(ctx context.Context, nodes []node.Node, at uint64) error {
-	var errs []error
-	for _, id := range s.including.lateTasks() {
-		if s.including.mine(string(id)) {
-			errs = append(errs, s.includeIn(ctx, id, nodes, at))
 		}
 	}
 	return errors.Join(errs...)

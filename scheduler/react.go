@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"millrace/node"
 	"millrace/task"
@@ -23,8 +22,9 @@ type standing struct {
 }
 
 // afterglow is how long after a change of a node its tasks are looked at again
-// and again: whoever recorded it may have a clock that is ahead.
-const afterglow = time.Second
+// and again: whoever recorded it may have a clock that is ahead, and who goes first with them may have died before it
+// looked.
+const afterglow = patience + hereEvery
 
 // React looks once whether a node came or went since the last look, and if so
 // takes care of the tasks that this touches: those that ran under a session
@@ -66,7 +66,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 	if ids := s.handed.due(now); len(ids) > 0 {
 		errs = append(errs, s.enforceAll(ctx, ids, w, false))
 	}
-	errs = append(errs, s.enforceLate(ctx, w), s.includeLate(ctx, nodes, at))
+	errs = append(errs, s.enforceLate(ctx, w))
 	if came {
 		errs = append(errs, s.reactToArrival(ctx, w), s.include(ctx, nodes, at))
 	}

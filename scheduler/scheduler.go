@@ -146,7 +146,6 @@ type Scheduler struct {
 	presence        presence
 	watch           watch
 	reacting        *left // tasks that a node which came or went touches
-	including       *left // parents that get a child on a node which came
 	dead            *left // offers that were given up
 	families        *families
 	repairs         repairs
@@ -177,7 +176,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	turns := newTurns(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.left()), newFamilies(turns.left())
 	s := &Scheduler{
-		turns: turns, reacting: turns.left(), including: turns.left(), dead: turns.left(),
+		turns: turns, reacting: turns.left(), dead: turns.left(),
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},

@@ -247,9 +247,6 @@ type done Scheduler
 // observe implements [reactor].
 func (d *done) observe(step *events.Step) {
 	f := &step.Record.Fact
-	if _, expanded := f.Event.(task.Expanded); expanded {
-		d.including.drop(string(f.Task))
-	}
 	if f.By != nil && f.By.Rule == task.RuleDead {
 		d.dead.drop(strconv.FormatUint(f.By.Offer, 10))
 	}

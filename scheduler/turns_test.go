@@ -159,8 +159,9 @@ func (p *peers) Say(name string, here bool) error {
 // counted is a log that counts what schedulers ask of it.
 type counted struct {
 	*events.Memory
-	mu sync.Mutex
-	n  counts // guarded by mu
+	mu   sync.Mutex
+	n    counts // guarded by mu
+	mute bool   // guarded by mu; no offer of a task that is admitted gets through
 }
 
 // counts are of reads of the log and looks at the read model for what became of children, and of facts that were
@@ -221,11 +222,29 @@ func (c *counted) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 }
 
 func (c *counted) PlaceAll(ctx context.Context, facts []*events.Fact, done func(int, uint64, error)) {
+	if c.muted() {
+		for i := range facts {
+			done(i, 0, errors.New("the scheduler dies"))
+		}
+		return
+	}
 	c.Memory.PlaceAll(ctx, facts, c.counting(done))
 }
 
 func (c *counted) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(int, uint64, error)) {
 	c.Memory.PlaceFirst(ctx, facts, c.counting(done))
+}
+
+func (c *counted) muted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mute
+}
+
+func (c *counted) setMute(mute bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mute = mute
 }
 
 func (c *counted) counting(done func(int, uint64, error)) func(int, uint64, error) {
@@ -317,7 +336,7 @@ func newCrowd(t *testing.T, n int, met Peers) *crowd {
 				return
 			}
 			for i := range records {
-				if _, birth := records[i].Fact.Event.(task.Submitted); birth {
+				if e, birth := records[i].Fact.Event.(task.Submitted); birth && (e.Parent != "" || e.Spec.Concurrency != nil) { // the others the test lists
 					c.lists(records[i].Fact.Task)
 				}
 			}
@@ -393,7 +412,19 @@ var loads = []load{
 		for range 40 {
 			c.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, Late: task.LateInclude}})
 		}
-	}, give: func(t *testing.T, c *crowd) { c.join(t, "n3") }},
+	}, give: func(t *testing.T, c *crowd) {
+		c.join(t, "n3")
+		pass(patience + patience/2)
+		parents, err := c.Parents(t.Context(), batch)
+		for _, id := range parents {
+			if names := c.task(t, id).Children.Names; len(names) != 3 {
+				t.Errorf("a parent has children on %q, and not on n3", names)
+			}
+		}
+		if err != nil || len(parents) != 40 {
+			t.Errorf("%d parents, %v", len(parents), err)
+		}
+	}},
 	{name: "children", give: func(t *testing.T, c *crowd) {
 		for range 40 {
 			c.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
@@ -528,6 +559,26 @@ func TestFitness(t *testing.T) {
 		is(true, "when it has ended")
 		time.Sleep(stuckAfter)
 		is(false, "behind the log")
+	})
+}
+
+// What a scheduler has admitted and not offered another one offers, and not each of them.
+func TestOneOffersWhatWasAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCrowd(t, 3, &peers{})
+		w.log.setMute(true)
+		var ids []task.ID
+		for n := range 30 {
+			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
+		}
+		pass(time.Second)
+		w.log.setMute(false)
+		pass(offerAgain + 2*patience)
+		for _, id := range ids {
+			if offers, _ := w.offersOf(t, id); offers != 1 {
+				t.Errorf("task %s has %d offers, want one", id, offers)
+			}
+		}
 	})
 }
 
