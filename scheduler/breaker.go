@@ -17,6 +17,8 @@ import (
 // What it has seen lies in memory: failures from before its process started count for
 // nothing. The breakers themselves are in the log. Safe for concurrent use.
 type breakers struct {
+	left *left // jobs whose breaker other schedulers judge first; they may have seen less
+
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu
 	seen uint64              // guarded by mu; the last end of an attempt, or fact of a breaker, that was told
@@ -43,6 +45,7 @@ func (b *breakers) observe(s *events.Step) {
 
 // moved takes in a fact about a breaker.
 func (b *breakers) moved(r *events.Record) {
+	b.left.drop(r.Fact.Job)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = r.Seq
@@ -123,9 +126,6 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 	unread, due := b.due(s.rec.Now())
 	var errs []error
 	for _, job := range unread {
-		if !s.turns.first(job) {
-			continue
-		}
 		c, err := s.rec.Circuit(ctx, job)
 		if err != nil {
 			errs = append(errs, err)
@@ -135,12 +135,9 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
-		if !s.turns.first(job) {
-			continue
-		}
 		at := s.rec.Moment()
 		c, event, by := b.judge(job, at)
-		if event == nil {
+		if event == nil || !b.left.mine(job) {
 			continue
 		}
 		is, err := s.rec.DoBreaker(ctx, job, c, at, event, &by)

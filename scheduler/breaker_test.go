@@ -19,15 +19,19 @@ type judged struct {
 }
 
 // watch has a scheduler observe the log, as its projector would tell it.
-func (w *judged) watch() {
+func (w *judged) watch() { w.watchFrom(1, Config{Settings: settings}, "") }
+
+// watchFrom is watch for a scheduler that is told what comes from a sequence on.
+func (w *judged) watchFrom(seq uint64, cfg Config, name string) (stop func()) {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w.t.Cleanup(func() { stop(); synctest.Wait() })
-	feed, err := w.Follow(ctx, 1)
+	feed, err := w.Follow(ctx, seq)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := New(w.Memory, w, w, Config{Settings: settings})
+	s := New(w.Memory, w, w, cfg)
+	s.turns.name = name
 	go func() {
 		tasks := map[task.ID]task.Task{}
 		for {
@@ -47,6 +51,7 @@ func (w *judged) watch() {
 		}
 	}()
 	go func() { _ = s.Run(ctx) }()
+	return stop
 }
 
 // attempt runs a task of the job to its end.
@@ -118,4 +123,41 @@ func TestBreakerIsJudgedOnce(t *testing.T) {
 		pass(time.Hour)
 		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened, events.BreakerHalfOpened, events.BreakerClosed)
 	})
+}
+
+// Who goes first with a breaker may have come too late to know what the others know, or be dead.
+func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
+				Breaker: &task.Breaker{Failures: 3, Within: task.Duration(time.Minute), Cooldown: task.Duration(20 * time.Second)}}}
+			w.join(t, "n")
+			first, second := "one", "two"
+			if weight(second, "j") > weight(first, "j") {
+				first, second = second, first
+			}
+			cfg := Config{Settings: settings, Peers: &peers{}}
+			w.watchFrom(1, cfg, second)
+			w.attempt(true)
+			w.attempt(true)
+			last, err := w.Last(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := w.watchFrom(last+1, cfg, first)
+			pass(2 * patience)
+			if dies {
+				stop()
+			}
+			w.attempt(true)
+			pass(patience / 4)
+			if got := w.told(); len(got) > 0 {
+				t.Errorf("the second one does not wait: %v", got)
+			}
+			pass(patience + patience/4)
+			if got := w.told(); !slices.Equal(got, []events.Type{events.BreakerOpened}) {
+				t.Errorf("the facts are %v, want that it opened", got)
+			}
+		})
+	}
 }

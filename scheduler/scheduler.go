@@ -147,6 +147,7 @@ type Scheduler struct {
 	watch           watch
 	reacting        *left // tasks that a node which came or went touches
 	dead            *left // offers that were given up
+	expiring        *left // tasks that nobody serves, for as long as each scheduler has seen itself
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -176,7 +177,7 @@ func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
 	turns := newTurns(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.left()), newFamilies(turns.left())
 	s := &Scheduler{
-		turns: turns, reacting: turns.left(), dead: turns.left(),
+		turns: turns, reacting: turns.left(), dead: turns.left(), expiring: turns.left(), breakers: breakers{left: turns.left()},
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
@@ -348,7 +349,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			continue
 		}
 		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), batch)
-		if err := errors.Join(err, s.enforceAll(ctx, ids, w, true)); err != nil {
+		if err := errors.Join(err, s.enforceSome(ctx, ids, w, true, s.expiring.mine)); err != nil {
 			return err
 		}
 	}
@@ -369,6 +370,11 @@ func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, swe
 	if sweeping {
 		mine = s.turns.first
 	}
+	return s.enforceSome(ctx, ids, w, sweeping, mine)
+}
+
+// enforceSome looks at those of some tasks that are this scheduler's.
+func (s *Scheduler) enforceSome(ctx context.Context, ids []task.ID, w *World, sweeping bool, mine func(string) bool) error {
 	for _, id := range ids {
 		if !mine(string(id)) {
 			continue
