@@ -85,10 +85,13 @@ func (h *history) redeliver() {
 func (h *history) undisturbed() error {
 	for _, s := range h.schedulers {
 		if n := s.Repairs(); len(n) > 0 {
-			return fmt.Errorf("nothing went wrong, and the scheduler had to repair %v", n)
+			return broken(errOwed, "nothing went wrong, and the scheduler had to repair %v", n)
 		}
 	}
 	for id, s := range h.stories {
+		if err := forgotten(id, s); err != nil {
+			return err
+		}
 		err := s.told(func(r *events.Record) error {
 			switch e := r.Fact.Event.(type) {
 			case task.AttemptStarted:
@@ -99,11 +102,24 @@ func (h *history) undisturbed() error {
 			default:
 				return nil
 			}
-			return fmt.Errorf("nothing went wrong, and task %s has %s%s", short(id), r.Fact.Type, about(r))
+			return broken(errOwed, "nothing went wrong, and task %s has %s%s", short(id), r.Fact.Type, about(r))
 		})
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long.
+func forgotten(id task.ID, s story) error {
+	t := task.Task{ID: id}
+	for i := range s {
+		r := &s[i]
+		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && r.Stored.Sub(t.Since) > round {
+			return broken(errOwed, "nothing went wrong, and a timer of task %s fires %v after its end", short(id), r.Stored.Sub(t.Since))
+		}
+		t = task.Evolve(t, r.Task())
 	}
 	return nil
 }

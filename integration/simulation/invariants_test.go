@@ -41,6 +41,8 @@ var (
 	errI5 = errors.New("I-5: cancelled implies that the exit was seen")
 	errI7 = errors.New("I-7: cause precedes effect")
 	errI8 = errors.New("I-8: the fold says what the log says")
+	// errOwed is about histories in which nothing goes wrong: whoever owes something does it.
+	errOwed = errors.New("owed: nobody does what somebody else should have done")
 	// errEvidence belongs to I-3: what is kept as refused was not accepted as well.
 	errEvidence = errors.New("evidence: what is kept as late was refused")
 )

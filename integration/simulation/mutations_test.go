@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,16 @@ func TestMutations(t *testing.T) {
 		{"an admission does not expect the chain of a second counter", variant{log: func(p *port) events.Log { return forgetful{p} }, crowded: true}, errI4, verify.Limits, 79},
 		{"an admission leaves out the chain of a second counter", variant{log: func(p *port) events.Log { return halving{p} }, crowded: true}, errI4, verify.Limits, 382},
 		{"timers fire at once", variant{log: func(p *port) events.Log { return impatient{p} }}, errI7, 0, 1},
+		{"an offer that is owed is not placed", variant{log: func(p *port) events.Log { return remiss{p, "offer"} }}, errI2, verify.OneEnd, 1},
+		{"whoever owes an offer leaves it to the sweep", variant{log: func(p *port) events.Log { return lazy(p, "offer") }}, errOwed, 0, 50},
+		{"whoever owes a timer leaves it to the sweep", variant{log: func(p *port) events.Log { return lazy(p, "timer") }}, errOwed, 0, 37},
+		{"a timer that is owed is not set", variant{log: func(p *port) events.Log { return remiss{p, "timer"} }}, errI2, verify.OneEnd, 3},
+		{"a timer of a task that has ended is left", variant{log: func(p *port) events.Log { return remiss{p, "disarm"} }}, errOwed, 0, 63},
+		{"nobody admits", variant{log: func(p *port) events.Log { return remiss{p, "admission"} }}, errI2, verify.OneEnd, 0},
+		{"nobody says that an attempt is lost", variant{log: func(p *port) events.Log { return remiss{p, string(events.AttemptLost)} }}, errI2, verify.OneEnd, 79},
+		{"nobody ends what waits for too long", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskAbnormal)} }}, errI2, verify.OneEnd, 1},
+		{"nobody moves what waits for a node that is gone", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskReassigned)} }}, errI2, verify.OneEnd, 32},
+		{"nobody says that a node is silent", variant{log: func(p *port) events.Log { return remiss{p, string(events.NodeOffline)} }}, errI2, verify.OneEnd, 12},
 		{"the next offer is placed before its cause", variant{protocol: func(p *worker.Protocol) protocol { return eager{p} }}, errI7, verify.CauseFirst, 1},
 	} {
 		t.Run(m.name, func(t *testing.T) {
@@ -243,4 +254,58 @@ func (p eager) Report(ctx context.Context, t *task.Task, o *events.Offer, c task
 		return err
 	}
 	return p.Protocol.Report(ctx, t, o, c)
+}
+
+// remiss leaves one kind of thing undone that somebody owes: an offer or timer it believes to be there, of a fact it
+// says that it cannot be recorded.
+type remiss struct {
+	*port
+	what string
+}
+
+// lazy is remiss with all but schedulers.
+func lazy(p *port, what string) events.Log {
+	if strings.HasPrefix(p.actor.name, "sched-") {
+		return p
+	}
+	return remiss{p, what}
+}
+
+func (l remiss) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if l.leaves(f) {
+		return 0, l.actor.call(&call{kind: read, op: "leave out " + string(f.Type), task: f.Task, do: func() error { return context.Canceled }})
+	}
+	return l.port.Append(ctx, f, last)
+}
+
+func (l remiss) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	if slices.ContainsFunc(facts, l.leaves) {
+		return 0, l.actor.call(&call{kind: read, op: "leave out several facts", do: func() error { return context.Canceled }})
+	}
+	return l.port.AppendAll(ctx, facts, last)
+}
+
+func (l remiss) leaves(f *events.Fact) bool {
+	return l.what == string(f.Type) || l.what == "admission" && f.Scope != ""
+}
+
+func (l remiss) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	if _, offer := f.Event.(task.Queued); offer && l.what == "offer" {
+		return 1, nil
+	}
+	return l.port.Place(ctx, f)
+}
+
+func (l remiss) Arm(ctx context.Context, f *events.Fact) error {
+	if l.what == "timer" {
+		return nil
+	}
+	return l.port.Arm(ctx, f)
+}
+
+func (l remiss) Disarm(ctx context.Context, id task.ID, before uint64) error {
+	if l.what == "disarm" {
+		return nil
+	}
+	return l.port.Disarm(ctx, id, before)
 }
