@@ -302,7 +302,8 @@ func (h hearing) Wait(ctx context.Context, _ uint64) error {
 	}
 }
 
-func newCrowd(t *testing.T, n int, met Peers) *crowd {
+// newCrowd starts schedulers, each of which lacks what cuts take away.
+func newCrowd(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
 	// Who goes first with n2 is the first to be killed.
 	names := []string{"scheduler-0", "scheduler-1", "scheduler-2"}[:n]
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(weight(b, "n2"), weight(a, "n2")) })
@@ -314,6 +315,9 @@ func newCrowd(t *testing.T, n int, met Peers) *crowd {
 		h := hearing{c, make(chan struct{})}
 		s := New(c.log, h, c, Config{Settings: settings, Limits: v, Peers: met})
 		s.turns.name = name // so that the same one goes first each time
+		for _, cut := range cuts {
+			cut(s)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		hears, deafen := context.WithCancel(ctx)
@@ -348,7 +352,10 @@ func newCrowd(t *testing.T, n int, met Peers) *crowd {
 	return c
 }
 
-// work claims and finishes what is offered, as a node does, until all tasks have ended, and returns how long that took.
+// forever is longer than any work of a test takes.
+const forever = time.Minute
+
+// work claims and finishes what is offered, as nodes do, until all tasks have ended, and returns how long that took.
 func (c *crowd) work(t *testing.T) time.Duration {
 	t.Helper()
 	from, err := c.Offers(t.Context(), []string{"default", "@n1", "@n2", "@n3"})
@@ -372,10 +379,10 @@ func (c *crowd) work(t *testing.T) time.Duration {
 			}
 		}
 		open, err := c.pick(t.Context(), func(t *task.Task) bool { return !t.State.Terminal() })
-		if took := time.Since(began); err != nil || len(open) == 0 || took > time.Minute {
-			if len(open) > 0 || err != nil {
-				t.Errorf("%d tasks have not ended, %v", len(open), err)
-			}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); len(open) == 0 || took > forever {
 			return took
 		}
 	}
@@ -389,8 +396,8 @@ type load struct {
 	looks int // of the two others, for a child has ended and its parent wants nothing yet
 }
 
-func (l *load) begin(t *testing.T, n int, met Peers) *crowd {
-	c := newCrowd(t, n, met)
+func (l *load) begin(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
+	c := newCrowd(t, n, met, cuts...)
 	if l.ready != nil {
 		l.ready(t, c)
 		pass(patience)
@@ -453,7 +460,9 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 					w := l.begin(t, n, met)
 					before := w.log.counts()
 					l.give(t, w)
-					w.work(t)
+					if took := w.work(t); took > forever {
+						t.Error("not all tasks have ended")
+					}
 					pass(2 * goesLast * patience)
 					c = w.log.counts().less(before)
 					noRepairs(t, w.all)
@@ -560,6 +569,46 @@ func TestFitness(t *testing.T) {
 		time.Sleep(stuckAfter)
 		is(false, "behind the log")
 	})
+}
+
+// A scheduler that lacks one reaction is found out by these tests: its work takes too long, or the sweep repairs it.
+func TestNoReactionMayBeMissing(t *testing.T) {
+	deaf := func(to func(*Scheduler) reactor) func(*Scheduler) {
+		return func(s *Scheduler) {
+			s.reactors = slices.DeleteFunc(s.reactors, func(r reactor) bool { return r == to(s) })
+		}
+	}
+	for work, cuts := range map[string]map[string]func(*Scheduler){
+		"steps":    {"what others need has ended": deaf(func(s *Scheduler) reactor { return s.needs })},
+		"children": {"children have ended": deaf(func(s *Scheduler) reactor { return s.families })},
+		"lost": {
+			"a node is silent": func(s *Scheduler) { s.beats = unheard{s.beats} },
+			"a node has gone":  func(s *Scheduler) { s.cfg.React = time.Hour },
+		},
+	} {
+		for name, cut := range cuts {
+			t.Run(name, func(t *testing.T) {
+				l := &loads[slices.IndexFunc(loads, func(l load) bool { return l.name == work })]
+				synctest.Test(t, func(t *testing.T) {
+					w := l.begin(t, 1, nil, cut)
+					l.give(t, w)
+					took := w.work(t)
+					if repairs := w.all[0].Repairs(); took < patience && len(repairs) == 0 {
+						t.Errorf("nobody misses it: all is done after %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// unheard are heartbeats of which nobody hears when they run out.
+type unheard struct{ Heartbeats }
+
+func (unheard) WatchBeats(ctx context.Context, _ func(node.ID), lost func()) error {
+	lost()
+	<-ctx.Done()
+	return nil
 }
 
 // What a scheduler has admitted and not offered another one offers, and not each of them.
