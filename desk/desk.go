@@ -131,7 +131,7 @@ func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
 	if birth.Due.After(from) {
 		from = birth.Due
 	}
-	if wait := schedule.Window(name, &is, from); wait != nil {
+	if wait, _ := schedule.Window(name, &is, from); wait != nil {
 		birth.Await(wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
 	}
 	return nil

@@ -35,6 +35,8 @@ var (
 	// ErrUnfit: the node is not one that the task asks for, or is not any more. The
 	// offer goes back, for somebody who is.
 	ErrUnfit = errors.New("the node does not match what the task asks for")
+	// ErrShut: the task's window has closed since somebody looked. The offer goes back, and is answered anew.
+	ErrShut = errors.New("the window of the task has closed")
 	// ErrMovedOn: something has happened to the task since it was judged.
 	ErrMovedOn = errors.New("the task has moved on since it was judged")
 	// ErrShared: the task is not meant for certain nodes, or is not any more.
@@ -55,6 +57,8 @@ type Claim struct {
 	Labels map[string]string
 	// At is the last fact of the node that they are from.
 	At uint64
+	// Closes is when the task's window closes; zero if it has none, or not soon.
+	Closes time.Time
 	// Rate is that of the queue from which the offer came.
 	Rate QueueRate
 	// Account is what the log knows about the lease of the attempt that runs under this offer. It is
@@ -297,6 +301,9 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 		}
 		if t.tooLong(now) {
 			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
+		}
+		if !c.Closes.IsZero() && !now.Before(c.Closes) {
+			return nil, ErrShut
 		}
 		if t.Throttles(c) {
 			return Throttled{Node: c.Node, Limit: c.Rate.Counter()}, nil

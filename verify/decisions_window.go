@@ -32,9 +32,11 @@ func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r 
 	i := slices.IndexFunc(past, func(d task.Definition) bool { return d.Revision == revision })
 	switch {
 	case revision == 0:
-		return schedule.Window(name, &task.Definition{}, at), true
+		wait, _ := schedule.Window(name, &task.Definition{}, at)
+		return wait, true
 	case i >= 0:
-		return schedule.Window(name, &past[i], at), true
+		wait, _ := schedule.Window(name, &past[i], at)
+		return wait, true
 	case len(past) == manyPasts && revision < past[0].Revision:
 		v.forgotten++
 		return nil, false

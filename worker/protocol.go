@@ -87,7 +87,13 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	}
 	var command task.Command
 	var memory task.Ran
-	if !throttled { // else nothing comes of it that there would be to ask for
+	if t.Turn == after && t.Waiting() && t.Spec != nil && t.Spec.Window != "" {
+		var err error
+		if command, claim.Closes, err = p.shut(ctx, t); err != nil {
+			return false, err
+		}
+	}
+	if !throttled && command == nil { // else nothing comes of it that there would be to ask for
 		var err error
 		if command, memory, err = p.instead(ctx, t, after, unable); err != nil {
 			return false, err
@@ -104,7 +110,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	switch {
 	case errors.As(err, &leased):
 		return false, p.rest(o, leased.For)
-	case errors.Is(err, task.ErrUnfit):
+	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):
 		return false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return false, p.done(ctx, t, o)
@@ -140,7 +146,7 @@ func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) erro
 }
 
 // instead is what is asked for in place of a claim under an offer made for a turn, if this node is unable to run the
-// task, if its window is closed, it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
+// task, if it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
 func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unable bool) (task.Command, task.Ran, error) {
 	if unable && t.Turn == turn {
 		if pass, ok := t.PassesOn(string(p.Node)); ok {
@@ -148,11 +154,6 @@ func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unabl
 				_, pass.Self.At = p.Labels()
 			}
 			return pass, task.Ran{}, nil
-		}
-	}
-	if t.Turn == turn && t.Waiting() && t.Spec != nil && t.Spec.Window != "" {
-		if hold, err := p.shut(ctx, t); hold != nil || err != nil {
-			return hold, task.Ran{}, err
 		}
 	}
 	hand, memory, better := p.handsOver(ctx, t)

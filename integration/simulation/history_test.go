@@ -68,6 +68,8 @@ type variant struct {
 	nameless bool
 	// crowded histories have as many actors as there can be, and limits on all tasks, one of which is the same for all.
 	crowded bool
+	// windowed histories have a calendar, and windows on half of the tasks.
+	windowed bool
 	// spared are the faults that do not happen, skipped the steps in which nothing
 	// does, and absent those of the cast who never come on.
 	spared, skipped map[int]bool
@@ -107,6 +109,9 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		h.began, h.asks = time.Now(), make(chan ask, 100)
 		h.mem = events.NewMemory(time.Now, ackWait)
 		h.feed, _ = h.mem.Follow(context.Background(), 1)
+		if v.windowed {
+			h.openAndClose()
+		}
 		h.cast()
 		for h.at = 1; h.at <= cmp.Or(v.length, length) && h.failure == nil; h.at++ {
 			// A step's chance is its own: without another step, it is what it was.

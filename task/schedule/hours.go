@@ -132,9 +132,12 @@ func (h *Hours) Open(at time.Time) bool {
 }
 
 // Turns is the first moment after a time at which it opens, if it is closed then, or closes; false if that is more than a year away.
-func (h *Hours) Turns(at time.Time) (time.Time, bool) {
+func (h *Hours) Turns(at time.Time) (time.Time, bool) { return h.turns(at, year) }
+
+// turns is Turns for what is not further away than that.
+func (h *Hours) turns(at time.Time, within time.Duration) (time.Time, bool) {
 	is := h.Open(at)
-	for t := h.edge(at); t.Sub(at) <= year; t = h.edge(t) {
+	for t := h.edge(at); t.Sub(at) <= within; t = h.edge(t) {
 		if h.Open(t) != is {
 			return t.UTC(), true
 		}

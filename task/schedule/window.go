@@ -10,34 +10,39 @@ import (
 // lookAgain is when a task looks for its calendar again that is not there, or cannot be read.
 const lookAgain = 10 * time.Minute
 
+// soon is more than any claim takes.
+const soon = time.Hour
+
 // Wait is until when a task waits for its window, and why.
 type Wait struct {
 	Until  time.Time
 	Detail string
 }
 
-// Window tells whether tasks under the window of a name may start at a time, by what is defined under that name;
-// nil if they may. What opens within [task.TimerError] is open, as a timer may fire so early.
-func Window(name string, is *task.Definition, at time.Time) *Wait {
+// Window tells whether tasks under the window of a name may start at a time, by what is defined under that name:
+// if it returns nil they may, until the window closes, which is zero if that is not soon. What opens within
+// [task.TimerError] is open, as a timer may fire so early.
+func Window(name string, is *task.Definition, at time.Time) (wait *Wait, closes time.Time) {
 	if !is.Exists() {
-		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and there is no such calendar", name)}
+		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and there is no such calendar", name)}, closes
 	}
 	c, err := ReadCalendar(name, is.Text)
-	if err != nil {
-		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and that calendar cannot be read: %v", name, err)}
+	var hours *Hours
+	if err == nil {
+		hours, err = c.Hours()
 	}
-	hours, err := c.Hours()
-	if err != nil { // ReadCalendar has refused it
-		return nil
+	if err != nil {
+		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and that calendar cannot be read: %v", name, err)}, closes
 	}
 	opens, ever := hours.Opens(at)
 	switch {
 	case !ever:
-		return &Wait{at.Add(year), fmt.Sprintf("outside of the window %s, which does not open within a year", name)}
+		return &Wait{at.Add(year), fmt.Sprintf("outside of the window %s, which does not open within a year", name)}, closes
 	case opens.Sub(at) <= task.TimerError:
-		return nil
+		closes, _ = hours.turns(opens, soon)
+		return nil, closes
 	}
-	return &Wait{opens, fmt.Sprintf("outside of the window %s, opens at %s", name, opens.In(hours.zone).Format("2006-01-02 15:04:05 -07:00"))}
+	return &Wait{opens, fmt.Sprintf("outside of the window %s, opens at %s", name, opens.In(hours.zone).Format("2006-01-02 15:04:05 -07:00"))}, closes
 }
 
 // Postpone is what is asked for a task in place of a start, under an offer made for a turn.

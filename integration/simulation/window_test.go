@@ -1,0 +1,79 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+	"millrace/verify"
+)
+
+// minutes is the calendar of all windows.
+const minutes = "minutes"
+
+// everyOther is a calendar that is closed every other minute for an hour.
+func everyOther() schedule.Calendar {
+	c := schedule.Calendar{Name: minutes}
+	for m := 1; m < 59; m += 2 {
+		c.Rules = append(c.Rules, schedule.Rule{Closed: fmt.Sprintf("2000-01-01 00:%02d-00:%02d", m, m+1)})
+	}
+	return c
+}
+
+// openAndClose stores the calendar.
+func (h *history) openAndClose() {
+	text, err := json.Marshal(everyOther())
+	if err == nil {
+		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}}
+		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: task.DefOf(task.DefCalendar, minutes), Event: is}, 0)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Where half of the tasks may start in every other minute alone, none starts in the others, all come to an end,
+// whatever is killed or lost, and every word of a window is one that verify comes to as well.
+func TestSimulationOfWindows(t *testing.T) {
+	calendar := everyOther()
+	hours, err := calendar.Hours()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var postponed atomic.Int64
+	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+		h := play(t, *firstFlag+seed, variant{windowed: true})
+		h.report(t)
+		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+			t.Errorf("seed %d of windows: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
+		}
+		windowed := map[task.ID]bool{}
+		for i := range h.records {
+			r := &h.records[i]
+			if r.Err != nil || r.Fact.Actor == stranger {
+				continue
+			}
+			switch e := r.Fact.Event.(type) {
+			case task.Submitted:
+				windowed[r.Fact.Task] = e.Spec.Window != ""
+			case task.Postponed:
+				postponed.Add(1)
+			case task.AttemptStarted:
+				if windowed[r.Fact.Task] && e.TookOver == nil && !hours.Open(r.Fact.At.Add(task.TimerError)) && !hours.Open(r.Fact.At) {
+					t.Errorf("seed %d of windows: task %s started at %v, when its window was closed", seed, r.Fact.Task, r.Fact.At)
+				}
+			}
+		}
+		return !t.Failed()
+	})
+	if *seedFlag < 0 && postponed.Load() == 0 {
+		t.Error("no history has a task that was postponed")
+	}
+}
