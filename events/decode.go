@@ -20,7 +20,8 @@ import (
 // The strings of the fact may share data's memory, so data must not be modified
 // afterwards.
 //
-// An error means that this is no fact: broken JSON, a field twice or of the
+// A fact of a later version is refused with an error that wraps [ErrLater]: what its fields mean is not known.
+// Any other error means that this is no fact: broken JSON, a field twice or of the
 // wrong kind, or one that must be there and is not. Where a field's absence
 // means something, null means the same.
 func Decode(data []byte) (Fact, error) {
@@ -197,7 +198,9 @@ func (r *reader) common(name string, l *jlexer.Lexer) {
 	case "type":
 		r.Type = Type(l.UnsafeString())
 	case "v":
-		fields.Signed(l) // there is one version of each type
+		if v := fields.Signed(l); v > Version {
+			l.AddError(fmt.Errorf("a fact (%s) of version %d, and this program reads up to %d: %w", r.Type, v, Version, ErrLater))
+		}
 	case "id":
 		r.ID = l.UnsafeString()
 	case "at":

@@ -293,10 +293,10 @@ func (r *Record) understand(about Fact, problem string) {
 	}
 	f, err := Decode(r.Raw)
 	switch {
+	case problem != "":
+		r.Err = told{problem, err}
 	case err != nil:
 		r.Err = err
-	case problem != "":
-		r.Err = errors.New(problem)
 	default:
 		r.Fact = f
 		return
@@ -306,3 +306,13 @@ func (r *Record) understand(about Fact, problem string) {
 	}
 	r.Fact = about
 }
+
+// told is why nobody could read a message, in the words of who exported it, and why we cannot, if so.
+type told struct {
+	words string
+	own   error
+}
+
+func (t told) Error() string { return t.words }
+
+func (t told) Unwrap() error { return t.own }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -51,15 +49,7 @@ func exported(t testing.TB) []Record {
 		r := Record{Seq: uint64(len(records)*2 + 1), Stored: time.Unix(int64(len(records)), 5).UTC(), Kind: kind, Place: "mr.x", Raw: raw, Fact: about, Err: problem}
 		records = append(records, r)
 	}
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d examples, error %v", len(files), err)
-	}
-	for _, path := range files {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, raw := range corpusFacts(t) {
 		f, err := Decode(raw)
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -84,8 +85,12 @@ func IsPart(actor string) bool {
 	return actor == PartScheduler || actor == PartServer || actor == PartWorker
 }
 
-// Version is the version of the schema of every type there is.
+// Version is the version of facts that is written; a fact that names none is of version 1. Types and fields are
+// added without another one: docs/forms.md says what is not.
 const Version = 1
+
+// ErrLater refuses a fact of a later version than [Version].
+var ErrLater = errors.New("use a newer millrace")
 
 // Fact is one thing that has happened to a task, a node, a queue, a definition, the ticks of a schedule, the breaker of a
 // job, the limits of a scope, the copies of definitions, a unique key or a message.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -15,15 +13,7 @@ import (
 // Whatever a message holds, it is refused or it is a fact that can be written
 // again and read again as the same.
 func FuzzDecode(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil || len(files) == 0 {
-		f.Fatalf("%d seeds, error %v", len(files), err)
-	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, text := range corpusFacts(f) {
 		f.Add(text)
 		f.Add(bytes.Replace(text, []byte(`"type":"`), []byte(`"later":{"a":1},"type":"x`), 1))
 	}

@@ -2,16 +2,22 @@ package events
 
 import (
 	"bytes"
-	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+
+	"millrace/internal/corpus"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at what changes, for others read them")
+// factCorpus holds facts of each type: with every field that there was at a time, and with the fewest.
+const factCorpus = "testdata/corpus/fact"
 
-// golden are the examples in testdata, by name.
+// golden are the facts of the corpus that are written today, by name.
 func golden() map[string]Fact {
 	all := map[string]Fact{}
 	for typ, f := range full() {
@@ -23,56 +29,61 @@ func golden() map[string]Fact {
 	return all
 }
 
-func TestGolden(t *testing.T) {
-	for name, fact := range golden() {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", name+".json")
-			got, err := Encode(nil, &fact)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if *update {
-				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v\ngo test -run Golden -update writes it", err)
-			}
-			if want = bytes.TrimSpace(want); !bytes.Equal(got, want) {
-				t.Errorf("the form on the wire has changed. Now\n%s\nwas\n%s", got, want)
-			}
-			read, err := Decode(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(read, fact) {
-				t.Errorf("decoded\n%+v\nwant\n%+v", read, fact)
-			}
-		})
+// corpusFacts are all facts of the corpus, in the order of the names of their files.
+func corpusFacts(t testing.TB) (texts [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(factCorpus + "/v*/*.json")
+	if err != nil || len(files) < 2*len(Types) {
+		t.Fatalf("%d facts of %d types, error %v", len(files), len(Types), err)
 	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	return texts
 }
 
-// No example is left over from a type that is gone, and no type is without.
-func TestGoldenIsComplete(t *testing.T) {
-	examples, files := golden(), 0
-	entries, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range entries {
-		files++
-		if _, ok := examples[filepath.Base(path[:len(path)-len(".json")])]; !ok {
-			t.Errorf("%s is an example of nothing", path)
+// A fact that was ever written is read, and written as it was.
+func TestFactCorpus(t *testing.T) {
+	today := map[string][]byte{}
+	for name, fact := range golden() {
+		text, err := Encode(nil, &fact)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if want := 2 * len(Types); files != want || len(examples) != want {
-		t.Errorf("%d files and %d examples for %d types, want two of each", files, len(examples), len(Types))
-	}
-	for typ := range formByType {
-		if _, ok := examples[string(typ)]; !ok {
-			t.Errorf("there is no example of %s", typ)
+		read, err := Decode(text)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if !reflect.DeepEqual(read, fact) {
+			t.Errorf("decoded\n%+v\nwant\n%+v", read, fact)
+		}
+		today[name+".json"] = append(text, '\n')
 	}
+	if len(today) != 2*len(Types) {
+		t.Errorf("%d examples of %d types, want two of each", len(today), len(Types))
+	}
+	corpus.Test(t, corpus.Form{
+		Dir: factCorpus, Version: Version, Today: today, Unknown: corpus.Kept, Next: nextVersion,
+		Again: func(written []byte) ([]byte, error) {
+			fact, err := Decode(bytes.TrimSpace(written))
+			if err != nil {
+				return nil, err
+			}
+			unknown := slices.DeleteFunc(slices.Collect(maps.Keys(fact.Extra)), func(name string) bool { return strings.HasSuffix(name, "_to_come") })
+			if fact.Event == nil || len(unknown) > 0 {
+				return nil, fmt.Errorf("of %s nobody knows the event %v or the fields %v", fact.Type, fact.Event, unknown)
+			}
+			text, err := Encode(nil, &fact)
+			return append(text, '\n'), err
+		},
+	})
+}
+
+// nextVersion is a fact as a later version may write it.
+func nextVersion(text []byte, version int) []byte {
+	return bytes.Replace(text, fmt.Appendf(nil, `"v":%d`, Version), fmt.Appendf(nil, `"v":%d`, version), 1)
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"millrace/internal/corpus"
 	"millrace/task"
 )
 
@@ -47,7 +46,7 @@ func TestGoldenFilesObeyTheSchemas(t *testing.T) {
 	for _, typ := range Types {
 		schema := compile(t, typ)
 		for _, name := range []string{string(typ), string(typ) + ".min"} {
-			text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+			text, err := corpus.Latest(factCorpus, Version, name+".json")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,18 +9,12 @@ import (
 	"millrace/task"
 )
 
-// samples are values of types of which not all are valid.
-var samples = []any{
-	task.Abnormal, task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}},
-	task.Concurrencies{{Max: 2, Key: "a"}}, task.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
-}
-
 // filled is a task with every field set, and a verifier whose fold it is. The task is no parent if
 // alone is set.
 func filled(t *testing.T, alone bool) (*Verifier, *task.Task) {
 	t.Helper()
 	var full task.Task
-	logtest.Fill(t, &full, samples...)
+	logtest.Fill(t, &full, logtest.Samples...)
 	full.ID = "01JNAT00000000000000000001"
 	full.Seq = 1 // the verifier has read as far
 	if alone {
@@ -75,7 +69,7 @@ func TestRowsAreComparedInEveryField(t *testing.T) {
 				check(path, true)
 				undo()
 				fields++
-			}, samples...)
+			}, logtest.Samples...)
 			if check("the row is the fold again", false); fields < 150 {
 				t.Errorf("only %d fields were compared", fields)
 			}

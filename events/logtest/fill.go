@@ -6,7 +6,45 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"millrace/internal/corpus"
+	"millrace/node"
+	"millrace/task"
 )
+
+// Samples are values for [Fill] of types of which not all are valid, or that have one form only.
+var Samples = []any{
+	task.Abnormal, task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}},
+	task.Concurrencies{{Max: 2, Key: "a"}}, task.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
+	node.Ready, node.OrderDrain,
+}
+
+// JSONCorpus tests the corpus of a form that is JSON with the fields of a type, as encoding/json has it, and of which there
+// is one version. Readers pass over fields that they do not know. Samples are those of [Fill] beside [Samples].
+func JSONCorpus[T any](t *testing.T, dir string, samples ...any) {
+	t.Helper()
+	var full T
+	Fill(t, &full, append(samples, Samples...)...)
+	Kept(t, dir, full)
+}
+
+// Kept is [JSONCorpus] for a value that is given.
+func Kept[T any](t *testing.T, dir string, full T) {
+	t.Helper()
+	text, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	corpus.Test(t, corpus.Form{Dir: dir, Version: 1, Today: map[string][]byte{"full.json": append(text, '\n')}, Unknown: corpus.Dropped,
+		Again: func(written []byte) ([]byte, error) {
+			var read T
+			if err := json.Unmarshal(written, &read); err != nil {
+				return nil, err
+			}
+			text, err := json.Marshal(read)
+			return append(text, '\n'), err
+		}})
+}
 
 // Fill sets every field of what into points to, at every depth, to a value that is
 // neither zero nor equal to another one. So a test that writes the value down and reads it
