@@ -42,6 +42,9 @@ func (s *Span) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MarshalJSON writes the text, which says its unit.
+func (s Span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).String()) }
+
 // Progress is the payload of a PROGRESS message.
 type Progress struct {
 	// Share is from 0 to 1.

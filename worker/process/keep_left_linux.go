@@ -70,7 +70,7 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 		}
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &k.note)
+		k.note, err = readNote(text)
 	}
 	if err != nil {
 		return nil, err
@@ -90,6 +90,15 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 		l.PID = id.PID
 	}
 	return l, nil
+}
+
+// readNote reads what a worker of any version has written down.
+func readNote(text []byte) (n keepNote, err error) {
+	err = json.Unmarshal(text, &n)
+	if n.V > keepVersion {
+		err = fmt.Errorf("it is of version %d, and this program reads up to %d: use a newer millrace", n.V, keepVersion)
+	}
+	return n, err
 }
 
 func (k *keeping) process() (id keptProcess, err error) {

@@ -30,8 +30,13 @@ func (t *Tasks) Keeps(k *task.Task) bool {
 	return len(t.Shim) > 0 && t.Folder != "" && k.Spec.Adopts()
 }
 
+// keepVersion is the version of all that lies in the folder of an attempt that outlives its worker, and of what a worker and
+// a shim say to each other. A note that names none is of version 1.
+const keepVersion = 1
+
 // keepNote is what a worker writes down of an attempt that outlives it.
 type keepNote struct {
+	V int `json:"v,omitempty"` // absent for 1
 	worker.Note
 	// Received and Began are by the monotonic clock of the boot.
 	Received int64  `json:"received"`
