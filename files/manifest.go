@@ -11,6 +11,9 @@ import (
 	"unicode/utf8"
 )
 
+// manifestForm is the version of the form of a manifest. One that names none is of version 1.
+const manifestForm = 1
+
 // Manifest is a version of a bundle: everything in it, in the order of paths.
 type Manifest struct {
 	Entries []Entry `json:"entries"`
@@ -133,18 +136,25 @@ func Parse(text []byte) (*Manifest, error) {
 	if len(text) > MaxManifest {
 		return nil, fmt.Errorf("the list of files has %d bytes, more than %d", len(text), MaxManifest)
 	}
-	var m Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	var m struct {
+		V int `json:"v"`
+		Manifest
+	}
+	err := json.Unmarshal(text, &m)
+	if m.V > manifestForm {
+		return nil, fmt.Errorf("the list of files is of version %d, and this program reads up to %d: use a newer millrace", m.V, manifestForm)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the list of files cannot be read: %w", err)
 	}
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	again, err := spell(&m)
+	again, err := spell(&m.Manifest)
 	if err != nil || !bytes.Equal(again, text) {
 		return nil, errors.New("the list of files is not in its one spelling")
 	}
-	return &m, nil
+	return &m.Manifest, nil
 }
 
 // Validate refuses a manifest that could not be written as it is, or that would reach

@@ -54,6 +54,9 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	case task.Due:
 		after, first, reference = e.After, false, &e
 	default:
+		if errors.Is(o.Err, events.ErrLater) {
+			return false, o.Rest(restFor(o.Deliveries)) // a newer worker can read it
+		}
 		// Rubbish, or a type of a later version: nobody can run it. The
 		// projector has listed it.
 		return false, o.Ack()

@@ -130,3 +130,36 @@ func TestClaimUnderARate(t *testing.T) {
 		}
 	})
 }
+
+// What a later version has offered is left to a worker that can read it; rubbish is done with.
+func TestClaimLeavesWhatIsLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		left bool
+	}{
+		"a later version": {`{"type":"task.submitted","v":2}`, true},
+		"a later type":    {`{"type":"task.teleported","v":1,"id":"F","at":"2026-03-01T12:00:00Z","task":"T"}`, false},
+		"rubbish":         {`rubbish`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			offer := &offered{}
+			fact, err := events.Decode([]byte(c.text))
+			p := worker.Protocol{Node: "a", Session: "s"}
+			var got task.Task
+			mine, claimErr := p.Claim(t.Context(), &events.Offer{Record: events.Record{Fact: fact, Err: err}, Deliveries: 1, Lease: offer}, &got)
+			if mine || claimErr != nil || offer.rested != c.left || offer.acked == c.left {
+				t.Errorf("claimed %v (%v), rested %v, acknowledged %v", mine, claimErr, offer.rested, offer.acked)
+			}
+		})
+	}
+}
+
+// offered is a lease that notes what becomes of it.
+type offered struct {
+	events.Lease
+	rested, acked bool
+}
+
+func (o *offered) Rest(time.Duration) error { o.rested = true; return nil }
+
+func (o *offered) Ack() error { o.acked = true; return nil }

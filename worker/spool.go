@@ -160,8 +160,12 @@ type spool struct {
 	tail    int64   // guarded by mu; length of the entry that says so, from end on
 }
 
-// entry is a line of a spool; one of its fields is set.
+// spoolVersion is the version of the file of an attempt. A file that names none is of version 1.
+const spoolVersion = 1
+
+// entry is a line of a spool; one of its fields is set, and V in the first one of a file of a version after 1.
 type entry struct {
+	V       int           `json:"v,omitempty"`
 	Task    *task.Task    `json:"task,omitempty"`
 	Lines   *task.Lines   `json:"lines,omitempty"`
 	Records *task.Records `json:"records,omitempty"`
@@ -279,7 +283,11 @@ func readSpool(f *os.File) (task.Task, *spool, error) {
 		return task.Task{}, nil, err
 	}
 	var e entry
-	if err := json.Unmarshal(line, &e); err != nil {
+	err = json.Unmarshal(line, &e)
+	if e.V > spoolVersion {
+		return task.Task{}, nil, fmt.Errorf("it is of version %d, and this program reads up to %d: use a newer millrace", e.V, spoolVersion)
+	}
+	if err != nil {
 		return task.Task{}, nil, err
 	}
 	if e.Task == nil {

@@ -3,17 +3,17 @@ package jobfile_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"millrace/internal/corpus"
 	"millrace/task"
 	"millrace/task/jobfile"
 )
 
 func TestMarshalReadsBack(t *testing.T) {
-	for name, data := range samples(t, "valid") {
+	for name, data := range samples(t, valid) {
 		t.Run(name, func(t *testing.T) {
 			jobs, err := jobfile.Parse(name, data)
 			if err != nil {
@@ -51,19 +51,7 @@ func TestMarshalForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "marshal.yaml")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	corpus.Result(t, "testdata/marshal.yaml", got)
 }
 
 func TestMarshalRefusesWhatAFileCannotHold(t *testing.T) {

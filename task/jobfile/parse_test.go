@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"millrace/internal/corpus"
 	"millrace/task/jobfile"
 )
 
-var update = flag.Bool("update", false, "write the jobs that are read to testdata/valid")
+// valid and invalid are folders of testdata.
+const valid, invalid = "corpus/jobfile/v1", "invalid"
 
 // samples returns the files of a folder of testdata by name.
 func samples(t testing.TB, folder string) map[string][]byte {
@@ -33,43 +34,26 @@ func samples(t testing.TB, folder string) map[string][]byte {
 	return all
 }
 
-// TestParseValid compares each file of testdata/valid with the jobs in the JSON
-// file beside it.
-func TestParseValid(t *testing.T) {
-	for name, data := range samples(t, "valid") {
-		t.Run(name, func(t *testing.T) {
-			jobs, err := jobfile.Parse(name, data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got bytes.Buffer
-			e := json.NewEncoder(&got)
-			e.SetEscapeHTML(false)
-			e.SetIndent("", "  ")
-			if err := e.Encode(jobs); err != nil {
-				t.Fatal(err)
-			}
-			golden := filepath.Join("testdata", "valid", strings.TrimSuffix(name, ".yaml")+".jobs")
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("got\n%s\nwant\n%s", got.Bytes(), want)
-			}
-		})
-	}
+// A job file that was ever good is read as the jobs that it always was.
+func TestJobfileCorpus(t *testing.T) {
+	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/jobfile", Version: 1, Results: true, Again: func(written []byte) ([]byte, error) {
+		jobs, err := jobfile.Parse("file", written)
+		if err != nil {
+			return nil, err
+		}
+		var got bytes.Buffer
+		e := json.NewEncoder(&got)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		err = e.Encode(jobs)
+		return got.Bytes(), err
+	}})
 }
 
 // TestParseInvalid expects of each file of testdata/invalid all the problems,
 // and no others, that its "# want:" lines name, in their order of lines.
 func TestParseInvalid(t *testing.T) {
-	for name, data := range samples(t, "invalid") {
+	for name, data := range samples(t, invalid) {
 		t.Run(name, func(t *testing.T) {
 			var want []string
 			for l := range strings.Lines(string(data)) {
@@ -223,7 +207,7 @@ func TestErrorsUnwrap(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, folder := range []string{"valid", "invalid"} {
+	for _, folder := range []string{valid, invalid} {
 		for _, data := range samples(f, folder) {
 			f.Add(data)
 		}

@@ -3,6 +3,7 @@ package jobfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -118,7 +119,7 @@ func TestFieldsAgree(t *testing.T) {
 
 // TestAllFieldsAreRead makes sure that no field is accepted and then dropped.
 func TestAllFieldsAreRead(t *testing.T) {
-	data, err := os.ReadFile("testdata/valid/all.yaml")
+	data, err := os.ReadFile("testdata/corpus/jobfile/v1/all.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +182,10 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		}
 	}
 
-	files, err := filepath.Glob("testdata/*valid/*.yaml")
-	if err != nil || len(files) < 10 {
+	good, err := filepath.Glob("testdata/corpus/jobfile/v*/*.yaml")
+	bad, badErr := filepath.Glob("testdata/invalid/*.yaml")
+	files := append(good, bad...)
+	if err := errors.Join(err, badErr); err != nil || len(good) < 9 || len(files) < 30 {
 		t.Fatalf("found %d samples (%v)", len(files), err)
 	}
 	for _, file := range files {

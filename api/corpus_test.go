@@ -1,0 +1,65 @@
+package api
+
+import (
+	"encoding/json"
+	"testing"
+
+	"millrace/client"
+	"millrace/events/logtest"
+	"millrace/internal/corpus"
+	"millrace/task"
+)
+
+// Requests are read as ever. A field that this version does not know is refused: who asks would wait for
+// something that does not come.
+func TestRequestCorpus(t *testing.T) {
+	request[task.Submission](t, "submission")
+	request[client.ListRequest](t, "list")
+	request[client.LimitListRequest](t, "limits")
+	request[client.NodeListRequest](t, "nodes")
+	request[client.QueueListRequest](t, "queues")
+	request[client.UnreadableRequest](t, "unreadable")
+	request[copyRequest](t, "copy")
+	request[deadLetter](t, "dead")
+	request[idRequest](t, "id")
+	request[labelRequest](t, "label")
+	request[nodeRequest](t, "node")
+	request[planRequest](t, "plan")
+	request[queueRequest](t, "queue")
+	request[scheduleRequest](t, "schedule")
+	requestOf(t, "signal", signalRequest{idRequest: idRequest{ID: "01JNAT00000000000000000001", Reason: "r"}, Data: json.RawMessage(`{"n":1}`)})
+}
+
+func request[T any](t *testing.T, name string) {
+	t.Helper()
+	var full T
+	logtest.Fill(t, &full, logtest.Samples...)
+	requestOf(t, name, full)
+}
+
+func requestOf[T any](t *testing.T, name string, full T) {
+	t.Helper()
+	write := func(v T) []byte {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(text, '\n')
+	}
+	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/request_" + name, Version: 1, Today: map[string][]byte{"full.json": write(full)}, Unknown: corpus.Refused,
+		Again: func(written []byte) ([]byte, error) {
+			v, err := read[T](written)
+			return write(v), err
+		}})
+}
+
+// Answers are read by clients of other versions, which pass over fields that they do not know.
+func TestAnswerCorpus(t *testing.T) {
+	logtest.JSONCorpus[client.ListPage](t, "testdata/corpus/answer_tasks")
+	logtest.JSONCorpus[client.JobList](t, "testdata/corpus/answer_jobs")
+	logtest.JSONCorpus[client.LimitPage](t, "testdata/corpus/answer_limits")
+	logtest.JSONCorpus[client.NodePage](t, "testdata/corpus/answer_nodes")
+	logtest.JSONCorpus[client.QueuePage](t, "testdata/corpus/answer_queues")
+	logtest.JSONCorpus[client.ScheduleList](t, "testdata/corpus/answer_schedules")
+	logtest.JSONCorpus[client.UnreadablePage](t, "testdata/corpus/answer_unreadable")
+}

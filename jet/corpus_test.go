@@ -1,0 +1,32 @@
+package jet
+
+import (
+	"testing"
+	"time"
+
+	"millrace/events/logtest"
+	"millrace/files/tree"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// Messages beside the facts, and definitions. None names a version: a message of another form gets another subject.
+func TestMessageCorpus(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+	logtest.JSONCorpus[node.Heartbeat](t, "testdata/corpus/heartbeat")
+	logtest.JSONCorpus[node.Pong](t, "testdata/corpus/pong")
+	logtest.JSONCorpus[task.Live](t, "testdata/corpus/live")
+	logtest.JSONCorpus[task.Checkpoint](t, "testdata/corpus/checkpoint")
+	logtest.JSONCorpus[task.Ran](t, "testdata/corpus/ran")
+	logtest.JSONCorpus[task.Declaration](t, "testdata/corpus/selector")
+	logtest.Kept(t, "testdata/corpus/lane", laneWord{From: 7, Until: at, Closed: true})
+	logtest.JSONCorpus[task.Lines](t, "testdata/corpus/lines")
+	logtest.JSONCorpus[task.Records](t, "testdata/corpus/records")
+	logtest.JSONCorpus[task.Left](t, "testdata/corpus/left")
+	logtest.JSONCorpus[tree.Version](t, "testdata/corpus/version")
+	logtest.JSONCorpus[task.Job](t, "testdata/corpus/job")
+	logtest.JSONCorpus[schedule.Definition](t, "testdata/corpus/schedule")
+	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")
+	logtest.JSONCorpus[NamedVersion](t, "testdata/corpus/bundle")
+}
