@@ -19,19 +19,26 @@ import (
 // BenchmarkProject folds the three facts of no-op tasks. In "drain" they follow
 // each other closely, as when workers keep up; in "backlog" all births come
 // before the first start, as when they do not. "observed" is
-// "drain" with somebody who is told of each step and does nothing about it.
+// "drain" with somebody who is told of each step and does nothing about it, and "labelled" is "drain" of tasks
+// that have labels and come from a schedule.
 func BenchmarkProject(b *testing.B) {
 	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100, nil) })
 	b.Run("observed", func(b *testing.B) { benchmarkProject(b, 100, []Observer{idle{}}) })
 	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N, nil) })
+	b.Run("labelled", func(b *testing.B) { benchmarkProject(b, 100, nil, labels) })
 }
 
 type idle struct{}
 
 func (idle) Observe([]events.Step) {}
 
-func benchmarkProject(b *testing.B, ahead int, o []Observer) {
-	records := noops(b, b.N, ahead)
+// labels gives a task some, and a schedule.
+func labels(w *task.Work) {
+	w.Labels, w.Schedule = map[string]string{"team": "images", "tier": "gold"}, "nightly"
+}
+
+func benchmarkProject(b *testing.B, ahead int, o []Observer, with ...func(*task.Work)) {
+	records := noops(b, b.N, ahead, with...)
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
 	if err != nil {
 		b.Fatal(err)
@@ -64,7 +71,7 @@ func processorTime() time.Duration {
 }
 
 // noops makes the records of n tasks, of which up to ahead are submitted and not finished.
-func noops(tb testing.TB, n, ahead int) []events.Record {
+func noops(tb testing.TB, n, ahead int, with ...func(*task.Work)) []events.Record {
 	tb.Helper()
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	spec := &task.Spec{Run: &task.Run{Argv: []string{"true"}}, Retry: task.Retry{Max: 3}}
@@ -87,8 +94,11 @@ func noops(tb testing.TB, n, ahead int) []events.Record {
 		add(i, events.KindChain, task.AttemptFinished{Attempt: 1, Epoch: uint64(len(records))})
 	}
 	for i := range n {
-		add(i, events.KindOffer, task.Submitted{Work: task.Work{
-			Job: "noop", Revision: 7, Spec: spec, Route: "default.5", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}})
+		work := task.Work{Job: "noop", Revision: 7, Spec: spec, Route: "default.5", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}
+		for _, change := range with {
+			change(&work)
+		}
+		add(i, events.KindOffer, task.Submitted{Work: work})
 		births = append(births, uint64(len(records)))
 		if i >= ahead {
 			finish(i - ahead)
@@ -154,9 +164,22 @@ func BenchmarkVisible(b *testing.B) {
 	<-ended
 }
 
-// BenchmarkQueries asks a store of many tasks, a tenth of them pending.
+// benchmarkQuery asks again and again, and measures by processor time.
+func benchmarkQuery(b *testing.B, name string, ask func() error) {
+	b.Run(name, func(b *testing.B) {
+		before := processorTime()
+		for b.Loop() {
+			if err := ask(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
+	})
+}
+
+// BenchmarkQueries asks a store of many tasks, a tenth of them pending, half of them with labels.
 func BenchmarkQueries(b *testing.B) {
-	const n = 300_000
+	const n = 100_000
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
 	if err != nil {
 		b.Fatal(err)
@@ -166,7 +189,12 @@ func BenchmarkQueries(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	records := noops(b, n, n/10)
+	labelled := 0
+	records := noops(b, n, n/10, func(w *task.Work) {
+		if labelled++; labelled%2 == 0 {
+			labels(w)
+		}
+	})
 	for rest := records[:3*n-2*n/10]; len(rest) > 0; {
 		size := min(len(rest), DefaultMaxBatch)
 		if err := f.apply(b.Context(), rest[:size]); err != nil {
@@ -189,16 +217,34 @@ func BenchmarkQueries(b *testing.B) {
 		{"job", Filter{Job: "noop"}},
 		{"no-such-job", Filter{Job: "none"}},
 		{"no-such-text", Filter{Text: "none"}},
+		{"no-such-short-text", Filter{Text: "qx"}},
 		{"no-such-label", Filter{Labels: map[string]string{"a": "b"}}},
+		{"no-such-schedule", Filter{Schedule: "none"}},
+		{"no-such-batch", Filter{Batch: "none"}},
+		{"no-such-priority", Filter{Priorities: []int{9}}},
+		{"roots", Filter{Roots: true, States: []task.State{task.Finished}, Job: "none"}},
 	} {
-		b.Run(bm.name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := store.Tasks(b.Context(), bm.filter); err != nil {
-					b.Fatal(err)
-				}
-			}
+		benchmarkQuery(b, bm.name, func() error {
+			_, err := store.Tasks(b.Context(), bm.filter)
+			return err
 		})
 	}
+	page, err := store.Tasks(b.Context(), Filter{States: []task.State{task.Finished}, Limit: 250})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ids []task.ID
+	for i := range page.Tasks {
+		ids = append(ids, page.Tasks[i].ID)
+	}
+	benchmarkQuery(b, "ends", func() error {
+		_, _, err := store.Ends(b.Context(), ids)
+		return err
+	})
+	benchmarkQuery(b, "limited", func() error {
+		_, _, err := store.EachLimited(b.Context(), func(*task.Task, *task.Grant) {})
+		return err
+	})
 	b.Run("counts", func(b *testing.B) {
 		for b.Loop() {
 			if _, _, err := store.Counts(b.Context()); err != nil {

@@ -59,9 +59,6 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 	return nil
 }
 
-// limitedDoc finds rows of tasks that stand under limits, and hardly any other.
-const limitedDoc = `(instr(doc, '"concurrency":{"max":') > 0 OR instr(doc, '"concurrency":[{"max":') > 0 OR instr(doc, '"rate":{"limit":') > 0 OR instr(doc, '"rate":[{"limit":') > 0 OR instr(doc, '"throttled":true') > 0 OR instr(doc, '"rated":') > 0)`
-
 // EachLimited calls each with every task that stands under limits and has not ended, and the
 // latest admission of it if no offer has followed that is known, else nil. It returns the buckets of
 // rates that are not untouched, and the sequence that all of this reflects.
@@ -84,7 +81,7 @@ func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitte
 			if strings.Contains(where, "?") {
 				args = []any{int64(task.Scheduled), int64(task.Held), int64(task.Running), int64(task.Retrying), int64(task.Cancelling)}
 			}
-			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE "+where+" AND "+limitedDoc, args, func(t *task.Task) {
+			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE "+where+" AND instr(words, ?)", append(args, mark(markLimited, "")), func(t *task.Task) {
 				each(t, grants[t.ID])
 			})
 			if err != nil {

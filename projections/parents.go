@@ -21,19 +21,17 @@ func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
 // close to one another, so it costs little.
 func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) {
 	from, to := task.DerivedRange(parent)
-	return s.ids(ctx, "list the children of a task", "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state NOT IN (?, ?, ?, ?) AND instr(doc, ?) ORDER BY id",
+	return s.ids(ctx, "list the children of a task", "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state NOT IN (?, ?, ?, ?) AND instr(words, ?) ORDER BY id",
 		string(from), string(to), int64(task.Finished), int64(task.Error), int64(task.Cancelled), int64(task.Abnormal),
-		labelled("parent", string(parent)))
+		mark(markParent, string(parent)))
 }
 
 // statesAtOnce is how many tasks one query asks for.
 const statesAtOnce = 250
 
-// endColumns are what a [task.End] holds. The reason code and the message are no columns, so they are looked
-// for only where they make a difference: the code of what has ended, the message of what failed.
-var endColumns = fmt.Sprintf(`id, state,
-	CASE WHEN state >= %d THEN ifnull(json_extract(doc, '$.reason'), '') ELSE '' END,
-	CASE WHEN state IN (%d, %d) THEN ifnull(json_extract(doc, '$.message'), '') ELSE '' END`, task.Finished, task.Error, task.Abnormal)
+// endColumns are what a [task.End] is made of. Of what has failed, or ended for a reason, the document is read; of the rest only
+// the state matters.
+var endColumns = fmt.Sprintf("id, state, CASE WHEN state IN (%d, %d) OR instr(words, '%s') THEN doc END", task.Error, task.Abnormal, anyMark(markReason))
 
 // Ends returns how far tasks have come, and the sequence that reflects. What is not
 // known is not there.
@@ -50,11 +48,18 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 			}
 			ids = ids[n:]
 			var id task.ID
-			var end task.End
+			var state task.State
+			var doc []byte
 			query := "SELECT " + endColumns + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
-			if err := each(ctx, tx, query, args, []any{&id, &end.State, &end.Reason, &end.Message}, func() error {
-				if end.State != task.Unknown {
-					ends[id] = end
+			if err := each(ctx, tx, query, args, []any{&id, &state, &doc}, func() error {
+				t := task.Task{State: state}
+				if doc != nil {
+					if err := s.form.Read(doc, &t); err != nil {
+						return fmt.Errorf("row of task %s: %w", id, err)
+					}
+				}
+				if state != task.Unknown {
+					ends[id] = task.EndOf(&t)
 				}
 				return nil
 			}); err != nil {

@@ -183,8 +183,14 @@ func (s *Store) Coming(ctx context.Context, from, until time.Time) ([]task.ID, e
 
 // OnNode returns the tasks that are running or cancelling on a node.
 func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
-	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? ORDER BY id",
-		int64(task.Running), int64(task.Cancelling), string(id))
+	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE "+onNode+" ORDER BY id", nodeArgs(id)...)
+}
+
+// onNode chooses what is under way on a node, with nodeArgs.
+var onNode = "state IN (?, ?) AND " + inStateIndex + " AND node = ?"
+
+func nodeArgs(id node.ID) []any {
+	return []any{int64(task.Running), int64(task.Cancelling), string(id)}
 }
 
 // Astray returns the tasks that are running or cancelling on a node under
@@ -193,9 +199,16 @@ func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.
 	if session == "" {
 		return s.OnNode(ctx, id)
 	}
-	own := labelled("session", session)
-	return s.ids(ctx, "list tasks astray", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = ? AND instr(doc, ?) = 0 ORDER BY id",
-		int64(task.Running), int64(task.Cancelling), string(id), own)
+	var ids []task.ID
+	err := s.view(ctx, "list tasks astray", func(tx *sql.Tx, _ uint64) error {
+		ids = nil
+		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE "+onNode+" ORDER BY id", nodeArgs(id), func(t *task.Task) {
+			if t.Session != session {
+				ids = append(ids, t.ID)
+			}
+		})
+	})
+	return ids, err
 }
 
 // Queues returns the queues that have pending tasks, in the order of their names.

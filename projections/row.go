@@ -15,7 +15,7 @@ type column struct {
 	of         func(t *task.Task) any
 }
 
-// columns are those of a task, beside its document: what something filters on.
+// columns are those of a task, beside its document: what something filters on. Nothing looks into the document.
 var columns = []column{
 	{"id", "TEXT NOT NULL PRIMARY KEY", func(t *task.Task) any { return string(t.ID) }},
 	{"state", "INTEGER NOT NULL", func(t *task.Task) any { return int64(t.State) }},
@@ -26,6 +26,13 @@ var columns = []column{
 	{"waits", "INTEGER", func(t *task.Task) any { return micros(t.Since, t.State == task.Pending) }},
 	// The task's own deadline, NULL if it has none.
 	{"deadline", "INTEGER", func(t *task.Task) any { by := deadlineOf(t); return micros(by, !by.IsZero()) }},
+	// What a search for a text looks at, beside the id and the job, and marks; NULL for nothing.
+	{"words", "TEXT", func(t *task.Task) any {
+		if w := wordsOf(t); w != "" {
+			return w
+		}
+		return nil
+	}},
 }
 
 // micros is an instant as a column has it, NULL if there is none.

@@ -1,0 +1,81 @@
+package projections
+
+import (
+	"strconv"
+	"strings"
+
+	"millrace/task"
+)
+
+// The column words has what only few tasks have and lists ask for, as marks, and the texts that people search. What a
+// row costs goes by the number of its columns, so these share one. Most tasks have no mark.
+
+// kindOfMark is what a mark says of a task.
+type kindOfMark byte
+
+// Kinds of marks.
+const (
+	markLabel    kindOfMark = 'l' // its name, an equals sign, its value
+	markParent   kindOfMark = 'p'
+	markSchedule kindOfMark = 's'
+	markBatch    kindOfMark = 'b'
+	markPriority kindOfMark = 'n' // if that is another than most have
+	markLimited  kindOfMark = 'q' // it has not ended and stands under limits, or was admitted by the rate of its queue
+	markReason   kindOfMark = 'r' // it has ended, and there is a code that says why
+)
+
+// markBegin stands before each mark, markEnd behind it, and neither anywhere else.
+const markBegin, markEnd = "\x1e", "\x1f"
+
+// mark is how a mark stands among the words.
+func mark(kind kindOfMark, value string) string {
+	return anyMark(kind) + unmarked(value) + markEnd
+}
+
+// anyMark is how each mark of a kind begins.
+func anyMark(kind kindOfMark) string { return markBegin + string(kind) }
+
+// labelMark is the value of the mark of a label.
+func labelMark(name, value string) string { return name + "=" + value }
+
+// notInWords takes out of a text what would be a mark, and the zero byte, which LIKE takes for the end.
+var notInWords = strings.NewReplacer(markBegin, " ", markEnd, " ", "\x00", " ")
+
+func unmarked(text string) string {
+	for i := range len(text) {
+		if text[i] < ' ' {
+			return notInWords.Replace(text)
+		}
+	}
+	return text
+}
+
+// wordsOf are the marks of a task, and what [textsOf] it is in no column of its own.
+func wordsOf(t *task.Task) string {
+	text := t.Spec.Text()
+	if t.Step != "" || t.Message != "" {
+		text = t.Step + "\n" + t.Message + "\n" + text
+	}
+	return marksOf(t) + unmarked(text)
+}
+
+func marksOf(t *task.Task) (marks string) {
+	add := func(kind kindOfMark, value string, is bool) {
+		if is {
+			marks += mark(kind, value)
+		}
+	}
+	for name, value := range t.Labels {
+		add(markLabel, labelMark(name, value), true)
+	}
+	add(markParent, string(t.Parent), t.Parent != "")
+	add(markSchedule, t.Schedule, t.Schedule != "")
+	add(markBatch, t.Batch, t.Batch != "")
+	if p := t.Route.Priority(); p != task.DefaultPriority {
+		add(markPriority, strconv.Itoa(p), true)
+	}
+	ended := t.State.Terminal()
+	add(markLimited, "", !ended && (t.Rated > 0 || t.Limited()))
+	add(markReason, "", ended && t.Reason != "")
+	return marks
+}
