@@ -105,18 +105,20 @@ func TestDaemonsEndWithTheirTask(t *testing.T) {
 func TestStdinNeverBlocks(t *testing.T) {
 	r := runner(t)
 	const sent = 3000
-	c := shell(`read -r go </dev/null; sleep 0.1; n=0; while read -r line; do n=$((n+1)); case $line in *CANCEL*) echo $n; exit 0;; esac; done`)
+	c := shell(`trap '' TERM; echo up; sleep 0.1; n=0; while read -r line; do n=$((n+1)); case $line in *CANCEL*) echo $n; exit 0;; esac; done`)
 	c.OpenStdin, c.Grace = true, time.Minute
 	ctx, cancel := context.WithCancel(context.Background())
+	s := record{said: make(chan string, 2)}
 	c.Started = func(p Process) {
 		for i := range sent {
 			p.Send(ipc.Ack(ipc.Receipt{ID: strconv.Itoa(i), OK: true}))
 		}
-		cancel()
+		go func() {
+			<-s.said // before that, SIGTERM would end it
+			cancel()
+		}()
 	}
-	c.Shell = "trap '' TERM; " + c.Shell
-	var s record
-	if res := r.Run(ctx, c, &s); res.Unread != 0 || s.stdout() != strconv.Itoa(sent+1)+"\n" {
+	if res := r.Run(ctx, c, &s); res.Unread != 0 || s.stdout() != "up\n"+strconv.Itoa(sent+1)+"\n" {
 		t.Errorf("%+v; it read %q", res, s.stdout())
 	}
 
