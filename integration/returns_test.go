@@ -34,7 +34,9 @@ var (
 // away or after its return starts there in time. Each seed is another way of being
 // away; some drop twice. At the end the log is judged as a whole.
 func TestWorkerReturns(t *testing.T) {
-	t.Parallel()
+	if !*long { // else it has the machine to itself: its workers are in this process, as are many others
+		t.Parallel()
+	}
 	const ways = 8 // workers, each with a link of its own
 	p := newPlace(t, 2*time.Second)
 	p.setenv("MILLRACE_FLAP_LIMIT", "0")
