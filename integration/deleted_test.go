@@ -55,6 +55,12 @@ func TestDeletedStreams(t *testing.T) {
 	}
 	p.run("schedule", "add", "s", "--every", "1s", "--", "true")
 	p.until("a tick gets its task", func() bool { return p.run("task", "ls", "--schedule", "s", "--names") != "" })
+	// A log that is lost between a tick's decision and the birth of its task would begin with that birth.
+	p.run("schedule", "pause", "s")
+	p.until("all of its ticks have had their tasks", func() bool {
+		ticks := strings.Count(p.run("events", "tail", "--type", "schedule.admitted", "--from", "1", "--no-follow"), "schedule.admitted")
+		return ticks == len(strings.Fields(p.run("task", "ls", "--schedule", "s", "--limit", "1000", "--names")))
+	})
 
 	// The log itself: all tasks and definitions are lost, and those that come run and are shown. What remains of
 	// definitions is their copies.
