@@ -275,7 +275,7 @@ func (n *needs) take() []task.ID {
 	return ids
 }
 
-// learn notes what a task needs that is held by that, and that was read since await has asked for it.
+// learn notes what a task needs that is held by that, and that was read since watch was called.
 func (n *needs) learn(t task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -293,6 +293,17 @@ func (n *needs) learn(t task.Task) {
 	}
 }
 
+// watch has what is told of some tasks from now on be noted, until it is known that they are not held.
+func (n *needs) watch(ids []task.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range ids {
+		if n.waiting[id] == nil {
+			n.waiting[id] = &held{}
+		}
+	}
+}
+
 // await notes what held tasks need, so that no end of it is missed from now on. It returns those of the
 // tasks of which has to be read what they need, and those of their needs of which nothing is known.
 func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
@@ -301,8 +312,7 @@ func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 	for _, id := range ids {
 		h := n.waiting[id]
 		if h == nil {
-			h = &held{} // so that what is told from now on is not missed
-			n.waiting[id] = h
+			continue // it is not held any more
 		}
 		if h.needs == nil {
 			unread = append(unread, id)

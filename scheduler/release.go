@@ -83,6 +83,7 @@ func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error
 
 // releaseSome looks at some held tasks. It returns those with which that failed, and an error of one of them.
 func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []task.ID, err error) {
+	s.needs.watch(ids)
 	unread, unknown := s.needs.await(ids)
 	if len(unread) > 0 {
 		if failed, err = s.learnNeeds(ctx, unread); len(failed) == len(ids) {

@@ -285,13 +285,16 @@ func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
 }
 
 // run starts so many schedulers, which end with the test's bubble.
-func (w *testWorld) run(t *testing.T, n int) []*Scheduler {
+func (w *testWorld) run(t *testing.T, n int) []*Scheduler { return w.runWith(t, n, nil) }
+
+// runWith runs schedulers that know of each other.
+func (w *testWorld) runWith(t *testing.T, n int, met Peers) []*Scheduler {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(func() { stop(); synctest.Wait() })
 	all := make([]*Scheduler, n)
 	for i := range all {
-		all[i] = New(w.Memory, w, w, Config{Settings: settings})
+		all[i] = New(w.Memory, w, w, Config{Settings: settings, Peers: met})
 		go func() { _ = all[i].Run(ctx) }() // it returns nil
 	}
 	return all

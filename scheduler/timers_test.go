@@ -73,7 +73,7 @@ func TestATimerThatIsGoneIsSetAgainInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
-		schedulers := w.run(t, 2)
+		schedulers := w.runWith(t, 2, &peers{})
 		id := w.dueIn(t, 10*time.Minute)
 		junk := w.rec.Fact("JUNK", task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(9 * time.Hour)})
 		if err := w.Arm(t.Context(), junk); err != nil {
