@@ -141,6 +141,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 		"refused without a place":        {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), bearsOut(c, 4)}, ""},
 		"refused with a place":           {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), bearsOut(c, 4)}, "had a place by all that was known at 4"},
 		"refused for one beside it":      {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 4}}, ""},
+		"refused for one that goes":      {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), {b, task.CancelConfirmed{}, 0}, {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c, b}}, 4}}, ""},
 		"refused by nobody":              {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), born("01JNAT00000000000000000004")}, "no limit.granted on the chain of that names it"},
 		"a place is free meanwhile":      {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 5), bearsOut(c, 5)}, ""},
 		"a place was known to be free":   {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 6), bearsOut(c, 6)}, "had a place by all that was known at 6"},

@@ -165,7 +165,7 @@ func (v *Verifier) refusedFor(r *events.Record, e *task.Granted) {
 			continue
 		}
 		delete(v.refusals, id)
-		if v.hadPlace(f.bound, f.seen) {
+		if v.hadPlace(f.bound, f.seen, v.uncounted(f.counter, e)) {
 			v.granted(r, id, f.seq, fmt.Sprintf("the task is refused by %s, which had a place by all that was known at %d", v.tasks.words.list[f.counter], f.seen))
 		}
 	}
@@ -192,9 +192,29 @@ func (v *Verifier) frees(counter uint32, seq uint64) {
 	v.freed[counter] = append(all, seq)
 }
 
-// hadPlace tells whether a counter that allows so many had a place by what was known up to a sequence. What had not been
-// seen can only have freed one.
-func (v *Verifier) hadPlace(b bound, seen uint64) bool {
+// uncounted is how many an admission gave a place under a counter who have none after it: they had ended, or had to make
+// place at once for newer ones. When it refused others they had theirs.
+func (v *Verifier) uncounted(counter uint32, e *task.Granted) (n int) {
+	name := v.tasks.words.list[counter]
+	for i := range e.Grants {
+		if !slices.Contains(e.Grants[i].Limits, name) {
+			continue
+		}
+		s, p := v.tasks.known(e.Grants[i].Task), v.places[e.Grants[i].Task]
+		at := -1
+		if s != nil {
+			at = slices.IndexFunc(s.limit, func(b bound) bool { return b.counter == counter })
+		}
+		if p == nil || at < 0 || p.counted&(1<<at) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// hadPlace tells whether a counter that allows so many had a place by what was known up to a sequence, beside so many
+// that are not counted any more. What had not been seen can only have freed one.
+func (v *Verifier) hadPlace(b bound, seen uint64, beside int) bool {
 	all := v.freed[b.counter]
 	if len(all) == freedAtOnce && seen < all[0] {
 		v.forgotten++
@@ -206,5 +226,5 @@ func (v *Verifier) hadPlace(b bound, seen uint64) bool {
 			unseen++
 		}
 	}
-	return v.held[b.counter]+unseen < int(b.max)
+	return v.held[b.counter]+unseen+beside < int(b.max)
 }

@@ -111,15 +111,20 @@ func (h *history) undisturbed() error {
 	return nil
 }
 
-// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long.
+// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. A task that
+// ends as soon as it waits may have its timer set after that.
 func forgotten(id task.ID, s story) error {
 	t := task.Task{ID: id}
+	waited := time.Duration(0) // before its end
 	for i := range s {
 		r := &s[i]
-		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && r.Stored.Sub(t.Since) > round {
+		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && waited > round && r.Stored.Sub(t.Since) > round {
 			return broken(errOwed, "nothing went wrong, and a timer of task %s fires %v after its end", short(id), r.Stored.Sub(t.Since))
 		}
-		t = task.Evolve(t, r.Task())
+		was := t
+		if t = task.Evolve(t, r.Task()); t.State.Terminal() && !was.State.Terminal() {
+			waited = r.Stored.Sub(was.Since)
+		}
 	}
 	return nil
 }
