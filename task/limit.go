@@ -351,7 +351,7 @@ func refuse(t *Task, c Refuse) (Event, error) {
 	switch {
 	case t.State.Terminal():
 		return nil, ErrEnded
-	case t.State != Held || !slices.Contains(t.Holds, HoldLimit):
+	case !t.Admissible():
 		return nil, ErrNotWaiting
 	}
 	counters, err := t.Counters()

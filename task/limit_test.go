@@ -204,6 +204,21 @@ func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 	}
 }
 
+// One that was admitted and postponed waits for its place again, and could be refused all the same: nobody forgets it.
+func TestOnLimitIsNotForThePostponed(t *testing.T) {
+	a := NewLimiter()
+	a.Put(limited(1, "j", Concurrency{Max: 1}, Rate{}, 5))
+	late := limited(2, "j", Concurrency{Max: 1, OnLimit: LimitSkip}, Rate{}, 5)
+	late.State = Scheduled
+	a.Put(late)
+	if d := a.Decide(noon, 10); grants(d) != "T0001" || len(d.Refused) > 0 {
+		t.Errorf("decided %+v", d)
+	}
+	if _, err := late.Decide(Refuse{Limit: "job:j"}, noon); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+}
+
 func TestAdmissionByRate(t *testing.T) {
 	a := NewLimiter()
 	r := Rate{Limit: 1, Per: Duration(time.Second), Burst: 2, Key: "a"}

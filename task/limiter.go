@@ -188,7 +188,8 @@ func (a *Limiter) Put(t *Task) {
 	if e.live = t.Live(); t.State == Pending {
 		e.rated = t.Rated
 	}
-	e.turn, e.due, e.held, e.first = t.Turn, t.Due, held, t.Attempt == 0 && !t.Throttled // which was admitted before
+	e.turn, e.due, e.held = t.Turn, t.Due, held
+	e.first = t.Attempt == 0 && t.State == Held && !t.Throttled // what was put back, or postponed, was admitted before
 	e.priority, e.asked = int8(t.Route.Priority()), t.State == Cancelling
 	if holds {
 		a.hold(e)

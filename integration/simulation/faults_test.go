@@ -89,7 +89,7 @@ func (h *history) undisturbed() error {
 		}
 	}
 	for id, s := range h.stories {
-		if err := forgotten(id, s); err != nil {
+		if err := h.forgotten(id, s); err != nil {
 			return err
 		}
 		err := s.told(func(r *events.Record) error {
@@ -111,20 +111,16 @@ func (h *history) undisturbed() error {
 	return nil
 }
 
-// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. A task that
-// ends as soon as it waits may have its timer set after that.
-func forgotten(id task.ID, s story) error {
+// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. Who
+// sets it when the task has ended already removes it from nothing.
+func (h *history) forgotten(id task.ID, s story) error {
 	t := task.Task{ID: id}
-	waited := time.Duration(0) // before its end
 	for i := range s {
 		r := &s[i]
-		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && waited > round && r.Stored.Sub(t.Since) > round {
+		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && h.armed[id] < t.Head && r.Stored.Sub(t.Since) > round {
 			return broken(errOwed, "nothing went wrong, and a timer of task %s fires %v after its end", short(id), r.Stored.Sub(t.Since))
 		}
-		was := t
-		if t = task.Evolve(t, r.Task()); t.State.Terminal() && !was.State.Terminal() {
-			waited = r.Stored.Sub(was.Since)
-		}
+		t = task.Evolve(t, r.Task())
 	}
 	return nil
 }

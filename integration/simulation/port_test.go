@@ -65,7 +65,13 @@ func (c *call) sequence(err error) (uint64, error) {
 }
 
 func (p *port) Arm(ctx context.Context, f *events.Fact) error {
-	return p.actor.call(&call{kind: write, op: "arm", task: f.Task, fact: f, do: func() error { return p.Memory.Arm(ctx, f) }})
+	return p.actor.call(&call{kind: write, op: "arm", task: f.Task, fact: f, do: func() error {
+		err := p.Memory.Arm(ctx, f)
+		if err == nil {
+			p.actor.h.armed[f.Task], err = p.Memory.Last(ctx)
+		}
+		return err
+	}})
 }
 
 func (p *port) Disarm(ctx context.Context, id task.ID, before uint64) error {
