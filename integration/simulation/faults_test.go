@@ -111,13 +111,13 @@ func (h *history) undisturbed() error {
 	return nil
 }
 
-// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. Who
-// sets it when the task has ended already removes it from nothing.
+// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. A
+// timer that was owed no more when it was set is nobody's to remove.
 func (h *history) forgotten(id task.ID, s story) error {
 	t := task.Task{ID: id}
 	for i := range s {
 		r := &s[i]
-		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && h.armed[id] < t.Head && r.Stored.Sub(t.Since) > round {
+		if _, fired := r.Fact.Event.(task.Due); fired && t.State.Terminal() && !h.late[id] && r.Stored.Sub(t.Since) > round {
 			return broken(errOwed, "nothing went wrong, and a timer of task %s fires %v after its end", short(id), r.Stored.Sub(t.Since))
 		}
 		t = task.Evolve(t, r.Task())

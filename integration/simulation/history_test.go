@@ -47,7 +47,7 @@ type history struct {
 	seen    uint64
 	records []events.Record
 	stories map[task.ID]story
-	armed   map[task.ID]uint64   // where the log ended when the timer of a task was set last
+	late    map[task.ID]bool     // tasks of which a timer was set that they did not owe any more
 	rated   map[string]*ratedUse // of rates of queues
 	fold    fold
 
@@ -102,7 +102,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	rng := rand.New(dice)
 	h := &history{
 		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
-		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, armed: map[task.ID]uint64{}, rated: map[string]*ratedUse{}, fold: newFold(),
+		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
 	}
 	// In the bubble the clock stands still but when the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {

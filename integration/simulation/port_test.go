@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"millrace/events"
@@ -66,11 +67,11 @@ func (c *call) sequence(err error) (uint64, error) {
 
 func (p *port) Arm(ctx context.Context, f *events.Fact) error {
 	return p.actor.call(&call{kind: write, op: "arm", task: f.Task, fact: f, do: func() error {
-		err := p.Memory.Arm(ctx, f)
-		if err == nil {
-			p.actor.h.armed[f.Task], err = p.Memory.Last(ctx)
+		records, err := p.Memory.Task(ctx, f.Task)
+		if t := events.FoldTask(f.Task, records); err == nil && !t.Owed().Timer {
+			p.actor.h.late[f.Task] = true
 		}
-		return err
+		return errors.Join(err, p.Memory.Arm(ctx, f))
 	}})
 }
 
