@@ -158,12 +158,17 @@ func (l *list) look(part []task.Task, of span, where string, args ...any) ([]tas
 	}
 	defer rows.Close()
 	for len(part) < l.want && rows.Next() {
-		t, err := scanTask(rows, l.form)
-		if err != nil {
+		if part == nil {
+			part = make([]task.Task, 0, l.want) // a task is large, and copying it dear
+		}
+		part = part[:len(part)+1]
+		t := &part[len(part)-1]
+		if err := scanInto(rows, l.form, t); err != nil {
 			return nil, err
 		}
-		if l.filter.matches(&t) {
-			part = append(part, t)
+		if !l.filter.matches(t) {
+			*t = task.Task{}
+			part = part[:len(part)-1]
 		}
 	}
 	return part, rows.Err()

@@ -11,16 +11,21 @@ import (
 type scanner interface{ Scan(into ...any) error }
 
 // scanTask reads the [rowColumns] of a task.
-func scanTask(row scanner, form *rowForm) (task.Task, error) {
-	var t task.Task
+func scanTask(row scanner, form *rowForm) (t task.Task, err error) {
+	err = scanInto(row, form, &t)
+	return t, err
+}
+
+// scanInto reads them into a task that is blank.
+func scanInto(row scanner, form *rowForm, t *task.Task) error {
 	var doc []byte
 	if err := row.Scan(&t.ID, &t.State, &t.Job, &t.Node, &doc); err != nil {
-		return task.Task{}, err
+		return err
 	}
-	if err := form.Read(doc, &t); err != nil {
-		return task.Task{}, fmt.Errorf("row of task %s: %w", t.ID, err)
+	if err := form.Read(doc, t); err != nil {
+		return fmt.Errorf("row of task %s: %w", t.ID, err)
 	}
-	return t, nil
+	return nil
 }
 
 func scanNode(row scanner) (node.Node, error) {

@@ -131,7 +131,11 @@ func (t *tasks) ran(id task.ID) bool {
 		return len(s.attempts) > 0
 	}
 	key, ok := keyOf(id)
-	return ok && t.ended[key].epoch > 0
+	if !ok {
+		return false
+	}
+	e := t.ended.get(key)
+	return e != nil && e.epoch > 0
 }
 
 // state is how far a task has come.
@@ -140,7 +144,9 @@ func (t *tasks) state(id task.ID) task.State {
 		return s.now.state
 	}
 	if key, ok := keyOf(id); ok {
-		return t.ended[key].state
+		if e := t.ended.get(key); e != nil {
+			return e.state
+		}
 	}
 	return task.Unknown
 }

@@ -96,8 +96,8 @@ func (t *tasks) known(id task.ID) *story {
 		return s
 	}
 	if key, ok := keyOf(id); ok {
-		if e, ok := t.ended[key]; ok {
-			return e.story(id)
+		if e := t.ended.get(key); e != nil {
+			return t.ended.story(key, e)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // judgeOpen judges what has not ended at now, and counts tasks and those that are open.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	queues, skipped := v.queues(), 0
-	all = len(v.tasks.ended)
+	all = len(v.tasks.ended.places)
 	for id, s := range sorted(v.tasks.open) {
 		if s.now.state == task.Unknown {
 			continue // nothing of it could be understood
@@ -164,8 +164,8 @@ func (v *Verifier) hasBirth(id task.ID) bool {
 	if !ok {
 		return false
 	}
-	e, ok := v.tasks.ended[key]
-	return ok && e.born
+	e := v.tasks.ended.get(key)
+	return e != nil && e.born
 }
 
 // sorted goes through a map in the order of its keys, so that reports are the

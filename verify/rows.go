@@ -62,7 +62,7 @@ func (v *Verifier) RowsEnd() {
 			missing(id, s.now.seq)
 		}
 	}
-	for key, e := range v.tasks.ended {
+	for key, e := range v.tasks.ended.all() {
 		if !e.seen {
 			missing(task.ID(key.String()), e.seq)
 		}
@@ -156,8 +156,11 @@ func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
 	if !ok {
 		return f, false, false
 	}
-	e, ok := v.tasks.ended[key]
-	return e.folded(), e.old, ok
+	e := v.tasks.ended.get(key)
+	if e == nil {
+		return f, false, false
+	}
+	return v.tasks.ended.folded(key, e), e.old, true
 }
 
 func (v *Verifier) markSeen(id task.ID) {
@@ -166,9 +169,8 @@ func (v *Verifier) markSeen(id task.ID) {
 		return
 	}
 	if key, ok := keyOf(id); ok {
-		if e, ok := v.tasks.ended[key]; ok {
+		if e := v.tasks.ended.get(key); e != nil {
 			e.seen = true
-			v.tasks.ended[key] = e
 		}
 	}
 }

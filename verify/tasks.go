@@ -17,20 +17,24 @@ import (
 // ended, little of the others.
 type tasks struct {
 	open  map[task.ID]*story
-	ended map[ulid.ULID]ended
+	ended endedTasks
 	// ranged is whether the records begin behind the beginning of the log.
 	ranged bool
 	words  words
 	specs  timeouts
 	// scratch is what forms read and write, so that no other task need lie on the heap.
 	scratch task.Task
-	rates   rates
+	// now is the task whose fact is folded, for the same reason. Nobody may keep it.
+	now task.Task
+	// spare are stories that have ended, to be used again.
+	spare []*story
+	rates rates
 	// digests are of what is compared and else of no use.
 	digests digests
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: map[ulid.ULID]ended{}, digests: newDigests(), words: newWords(), rates: rates{index: map[task.Rate]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: newDigests(), words: newWords(), rates: rates{index: map[task.Rate]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -347,64 +351,46 @@ func (t *tasks) stand(k *task.Task, f *folded) {
 	}
 }
 
-// ended is what is remembered of a task that has ended.
-type ended struct {
-	core
-	rest                                  *rest // nil if there is nothing in it
-	end                                   uint64
-	limit                                 limited
-	key, job                              word
-	bornAt                                uint64
-	birth                                 wish
-	kin                                   *kin // nil if there is nothing in it
-	size                                  uint32
-	past                                  *past // nil if it was one turn since the birth with at most one attempt
-	told                                  uint16
-	born, undue, seen, own, finished, old bool
-	child                                 bool
-}
-
-// folded is the fold of the task.
-func (e *ended) folded() folded {
-	f := folded{core: e.core}
-	if e.rest != nil {
-		f.rest = *e.rest
-	}
-	return f
-}
-
-// past are the turns and attempts of a task that had more than one.
-type past struct {
-	turns    []turn
-	attempts []attempt
-}
-
 // take returns the story of a task; put must follow.
 func (t *tasks) take(id task.ID) *story {
 	if s, ok := t.open[id]; ok {
 		return s
 	}
 	if key, ok := keyOf(id); ok {
-		if e, ok := t.ended[key]; ok {
-			return e.story(id)
+		if e := t.ended.get(key); e != nil {
+			return t.ended.story(key, e)
 		}
 	}
-	s := &story{id: task.ID(strings.Clone(string(id)))}
+	s := t.blank()
+	s.id = task.ID(strings.Clone(string(id)))
 	if t.ranged {
 		s.old, s.cut, s.attempt = true, true, unknown
 	}
 	return s
 }
 
+// blank is a story without a word, in memory that others have left.
+func (t *tasks) blank() *story {
+	n := len(t.spare)
+	if n == 0 {
+		return &story{}
+	}
+	s := t.spare[n-1]
+	t.spare = t.spare[:n-1]
+	*s = story{offers: s.offers[:0]}
+	return s
+}
+
 // put keeps a story, and most of it no longer if the task has ended and the fold
-// says so, too.
+// says so, too. Then nobody may use it any more.
 func (t *tasks) put(s *story) {
 	agree := s.now.state.Terminal() && s.now.attempt == s.attempt && s.now.turn == s.turn
 	if s.end != 0 && agree {
 		if key, ok := keyOf(s.id); ok {
 			delete(t.open, s.id)
 			s.kept = false
-			t.ended[key] = s.forget()
+			t.ended.put(key, s)
+			t.spare = append(t.spare, s)
 			return
 		}
 	}
@@ -413,7 +399,7 @@ func (t *tasks) put(s *story) {
 	}
 	t.open[s.id], s.kept = s, true
 	if key, ok := keyOf(s.id); ok {
-		delete(t.ended, key) // it has another life
+		t.ended.drop(key) // it has another life
 	}
 }
 
@@ -423,57 +409,19 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 	return u, err == nil && u.String() == string(id)
 }
 
-func (e *ended) story(id task.ID) *story {
-	s := &story{id: task.ID(strings.Clone(string(id))), now: e.folded(), end: e.end, told: e.told, attempt: e.attempt, turn: e.turn,
-		born: e.born, undue: e.undue, seen: e.seen, result: e.finished, old: e.old, limit: e.limit,
-		key: e.key, job: e.job, bornAt: e.bornAt, birth: e.birth, size: e.size, child: e.child}
-	if e.kin != nil {
-		s.kin = *e.kin
-	}
-	switch {
-	case e.past != nil:
-		s.turns, s.attempts = e.past.turns, e.past.attempts
-	case e.epoch > 0:
-		s.attempts = []attempt{{epoch: e.epoch, number: e.attempt, own: e.own}}
-	}
-	return s
-}
-
-func (s *story) forget() ended {
-	e := ended{core: s.now.core, end: s.end, limit: s.limit, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
-		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child}
-	if !s.kin.none() {
-		some := s.kin
-		e.kin = &some
-	}
-	if s.now.rest != (rest{}) {
-		some := s.now.rest
-		e.rest = &some
-	}
-	simple := len(s.turns) == 0 && len(s.attempts) <= 1
-	if simple && len(s.attempts) == 1 {
-		a := s.attempts[0]
-		e.own = a.own
-		simple = a.epoch == s.now.epoch && a.number == s.now.attempt
-	}
-	if !simple {
-		e.past = &past{turns: s.turns, attempts: s.attempts}
-	}
-	return e
-}
-
 // fold adds a record as package task has it.
 func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
-	k := t.task(s.id, &s.now)
+	k := &t.now
+	*k = t.task(s.id, &s.now)
 	if v.asked[Decisions] {
-		s.decided(v, &k, r)
+		s.decided(v, k, r)
 		if r.Kind == events.KindChain {
-			s.tripped(v, &k, r)
+			s.tripped(v, k, r)
 		}
 	}
 	k.Apply(r.Task())
-	s.related(v, &k, r)
-	t.forgive(&k, &s.now)
-	s.now = t.thin(&k, &s.now)
+	s.related(v, k, r)
+	t.forgive(k, &s.now)
+	s.now = t.thin(k, &s.now)
 }

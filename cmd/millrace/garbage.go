@@ -37,10 +37,20 @@ const (
 	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
 	// keeps their room for the next ones.
 	usedLooks = 60
-	// slowly is how many looks the way to a higher share takes, more or less, in a process that stays, so that
-	// a short burst takes little memory; atOnce is the same for one that has but one thing to do.
-	slowly = 16
-	atOnce = 1
+)
+
+// pace is how a process takes to a share that its work asks for.
+type pace struct {
+	looks int    // that the way to a higher share takes, more or less
+	spare uint64 // how many bytes of garbage are enough
+}
+
+var (
+	// slowly is for a process that stays, so that a short burst takes little memory.
+	slowly = pace{16, math.MaxUint64}
+	// atOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
+	// collecting does.
+	atOnce = pace{1, 512 << 20}
 )
 
 // restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
@@ -49,12 +59,15 @@ const (
 var restLooks = []int{20, 40, 60, 130}
 
 // garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
-// are allocated in a second and the process may take limit bytes.
-func garbagePercent(used, rate, limit uint64) int {
-	used = max(used, leastSpare) // and while nothing is known
+// are allocated in a second, the process may take limit bytes, and so many bytes to spare are enough.
+func garbagePercent(used, rate, limit, spare uint64) int {
+	if used == 0 {
+		return maxPercent // nothing is known, and little is in use
+	}
+	used = max(used, leastSpare)
 	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
 	percent = max(percent, leastSpare*100/float64(used))
-	room := max(float64(limit)-float64(used), float64(used)/tightPart)
+	room := max(min(float64(spare), float64(limit)-float64(used)), float64(used)/tightPart)
 	return int(min(percent, room*100/float64(used), maxPercent))
 }
 
@@ -85,9 +98,8 @@ func memory(setting uint64) uint64 {
 }
 
 // easeCollection sets the runtime's garbage collection by what is in use, what is allocated and what the
-// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves. Looks
-// is slowly or atOnce.
-func easeCollection(ctx context.Context, setting uint64, looks int) error {
+// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
+func easeCollection(ctx context.Context, setting uint64, at pace) error {
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
@@ -104,7 +116,7 @@ func easeCollection(ctx context.Context, setting uint64, looks int) error {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
-		if now := approach(share, garbagePercent(live, rate, nowLimit), looks); ownShare && now != share {
+		if now := approach(share, garbagePercent(live, rate, nowLimit, at.spare), at.looks); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}

@@ -6,19 +6,21 @@ func TestGarbagePercent(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		used, rate, limit uint64
+		at                pace
 		want              int
 	}{
-		{"nothing is known yet", 0, 0, 1 << 10, 100},
-		{"at rest, small", 16, 0, 1 << 10, 25},
-		{"at rest", 400, 0, 1 << 10, 10},
-		{"some work", 400, 2, 1 << 10, 40},
-		{"much work, small", 60, 150, 1 << 10, 400},
-		{"much work", 300, 150, 1 << 10, 241},
-		{"much work, little room", 800, 150, 1 << 10, 28},
-		{"much work, no room", 1 << 10, 150, 1280, 25},
-		{"much work, much room", 800, 150, 8 << 10, 400},
+		{"nothing is known yet", 0, 0, 1 << 10, slowly, 400},
+		{"at rest, small", 16, 0, 1 << 10, slowly, 25},
+		{"at rest", 400, 0, 1 << 10, slowly, 10},
+		{"some work", 400, 2, 1 << 10, slowly, 40},
+		{"much work, small", 60, 150, 1 << 10, slowly, 400},
+		{"much work", 300, 150, 1 << 10, slowly, 241},
+		{"much work, little room", 800, 150, 1 << 10, slowly, 28},
+		{"much work, no room", 1 << 10, 150, 1280, slowly, 25},
+		{"much work, much room", 800, 150, 8 << 10, slowly, 400},
+		{"much work, much room, no time", 800, 150, 8 << 10, atOnce, 64},
 	} {
-		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20); got != c.want {
+		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20, c.at.spare); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
 	}
@@ -68,18 +70,18 @@ func TestHeapWatch(t *testing.T) {
 }
 
 func TestApproach(t *testing.T) {
-	if got := approach(0, 100, slowly); got != 100 {
+	if got := approach(0, 100, slowly.looks); got != 100 {
 		t.Errorf("the first: %d", got)
 	}
-	if got := approach(400, 10, slowly); got != 10 {
+	if got := approach(400, 10, slowly.looks); got != 10 {
 		t.Errorf("down: %d", got)
 	}
-	if got := approach(10, 400, atOnce); got != 400 {
+	if got := approach(10, 400, atOnce.looks); got != 400 {
 		t.Errorf("up at once: %d", got)
 	}
 	share, looks := 10, 0
 	for ; share < 400; looks++ {
-		share = approach(share, 400, slowly)
+		share = approach(share, 400, slowly.looks)
 	}
 	if share != 400 || looks < 40 || looks > 80 {
 		t.Errorf("up to %d after %d looks", share, looks)

@@ -91,7 +91,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, stop := context.WithCancel(c.Context())
 		defer stop()
-		go func() { _ = easeCollection(ctx, defaultMemory, atOnce) }() // it ends with ctx
+		go func() { _ = easeCollection(ctx, 0, atOnce) }() // it ends with ctx
 		cert, err := a.verify(c, &f)
 		if err != nil {
 			return a.unknown(&f, err)
@@ -276,27 +276,32 @@ func (a *app) compareRows(ctx context.Context, c *client.Client, f *verifyFlags,
 // come with the next.
 const rowsAtOnce = 500
 
+// rows gives all rows to a verifier. They are asked for from both ends of the list at once, until the two have
+// met: the server makes one page while it makes another, and while a third is compared.
 func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
-	r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: true, AtLeast: v.Last()}
 	ctx, stop := context.WithCancel(ctx)
 	pages := make(chan rowPage)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer stop()
-	asking.Go(func() { // the next page is made while one is compared
-		for more := true; more; {
-			waiting, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
-			page, err := c.List(waiting, r)
-			cancel()
-			r.Cursor = page.Next
-			more = err == nil && page.Next != ""
-			select {
-			case pages <- rowPage{page.Tasks, more, err}:
-			case <-ctx.Done():
-				return
+	for _, oldest := range []bool{true, false} {
+		asking.Go(func() {
+			r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: oldest, AtLeast: v.Last()}
+			for more := true; more; {
+				waiting, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
+				page, err := c.List(waiting, r)
+				cancel()
+				r.Cursor = page.Next
+				more = err == nil && page.Next != ""
+				select {
+				case pages <- rowPage{page.Tasks, oldest, more, err}:
+				case <-ctx.Done():
+					return
+				}
 			}
-		}
-	})
+		})
+	}
+	var low, high task.ID // how far each of the two has come
 	for {
 		page := <-pages
 		if page.err != nil {
@@ -308,14 +313,24 @@ func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) er
 		if !page.more {
 			return nil
 		}
+		end := page.tasks[len(page.tasks)-1].ID
+		if page.oldest {
+			low = end
+		} else {
+			high = end
+		}
+		if high != "" && low >= high {
+			return nil
+		}
 	}
 }
 
 // rowPage is a page of the read model.
 type rowPage struct {
-	tasks []task.Task
-	more  bool
-	err   error
+	tasks  []task.Task
+	oldest bool // it is one of the pages that begin with the oldest task
+	more   bool
+	err    error
 }
 
 // readAcknowledged reads ids, one in a line; lines that are empty or begin with #
