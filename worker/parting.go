@@ -13,6 +13,9 @@ type parting struct {
 	// begun ends when attempts are stopped because the worker ends.
 	begun context.Context
 	start context.CancelFunc
+	// reports ends partingReport later, for the ends of attempts that had come before.
+	reports context.Context
+	late    context.CancelFunc
 }
 
 // How long what is said at the end may take to be stored.
@@ -28,6 +31,8 @@ func newParting(ctx context.Context) parting {
 	var p parting
 	p.Context, p.over = context.WithCancel(context.WithoutCancel(ctx))
 	p.begun, p.start = context.WithCancel(context.WithoutCancel(ctx))
+	p.reports, p.late = context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(p.begun, func() { time.AfterFunc(partingReport, p.late) })
 	return p
 }
 
@@ -42,14 +47,16 @@ func (p parting) begin(stopped []*Attempt, why error) {
 }
 
 // reporting is how long the end of an attempt is offered to a log that does not take it: for as long as
-// the worker lasts, and a while longer. Enough must be called.
+// the worker lasts, and a while longer. Enough must be called. The ends before the parting share one context: one for
+// each took a twentieth of the worker's time.
 func (w *Worker) reporting() (ctx context.Context, enough context.CancelFunc) {
-	ctx, cancel := context.WithCancel(w.lasting)
-	if w.parting.begun == nil {
-		return ctx, cancel
+	switch {
+	case w.parting.begun == nil:
+		return w.lasting, func() {}
+	case w.parting.begun.Err() == nil:
+		return w.parting.reports, func() {}
 	}
-	forget := context.AfterFunc(w.parting.begun, func() { time.AfterFunc(partingReport, cancel) })
-	return ctx, func() { forget(); cancel() }
+	return context.WithTimeout(w.lasting, partingReport)
 }
 
 // storing is how long the output of an attempt waits to be stored. What has a spool goes there when the

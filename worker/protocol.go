@@ -109,10 +109,10 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	if errors.Is(err, task.ErrLeased) || errors.Is(err, task.ErrStale) && p.running(t, o) {
 		event, err = p.takeOver(ctx, t, claim)
 	}
-	var leased *task.Leased
-	switch {
-	case errors.As(err, &leased):
+	if leased, ok := errors.AsType[*task.Leased](err); ok {
 		return false, p.rest(o, leased.For)
+	}
+	switch {
 	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):
 		return false, o.Return()
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
