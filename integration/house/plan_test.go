@@ -26,6 +26,7 @@ var plan = map[string][]string{
 	"events/logtest": {"internal/corpus", "events", "task", "node"},
 
 	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
+	"view":        {"events", "task", "node"},
 	"projections": {"internal/form", "events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
 	"desk":        {"events", "task", "task/schedule"},
@@ -106,7 +107,7 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view"}
 	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "internal/form", "metrics", "verify"}
 )
 

@@ -1,0 +1,250 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// present is a view that tells besides what the log does not decide.
+type present struct {
+	*World
+	beats    map[node.ID]node.Heartbeat
+	paused   *task.Pause
+	standing *task.Standing
+}
+
+func (p *present) Beats(context.Context) (map[node.ID]node.Heartbeat, error) { return p.beats, nil }
+func (p *present) Ran(context.Context, string) (string, error)               { return "n2", nil }
+func (p *present) Paused(context.Context, task.Lane) (*task.Pause, error)    { return p.paused, nil }
+func (p *present) Standing(context.Context, task.ID, int) (*task.Standing, error) {
+	return p.standing, nil
+}
+
+func TestWhy(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		log  func(s *story) task.ID
+		view func(s *story) View // default: the past at the end
+		want func(e *Explanation) bool
+	}{
+		{"waits, and nobody serves its queue", func(s *story) task.ID { return s.submit(task.Submission{Queue: "images"}) }, nil,
+			func(e *Explanation) bool {
+				return e.Who == "worker" && strings.Contains(e.What, "images") && len(e.Nodes) == 0 && len(e.Decisive) == 1
+			}},
+		{"waits, and a node may claim it", func(s *story) task.ID {
+			s.ready("n1", "images", nil)
+			return s.submit(task.Submission{Queue: "images"})
+		}, nil, func(e *Explanation) bool {
+			return e.Who == "worker" && len(e.Nodes) == 1 && e.Nodes[0].Rule == "" && e.Suspect == nil && e.Enforced
+		}},
+		{"waits, and its queue is paused", func(s *story) task.ID {
+			s.ready("n1", "images", nil)
+			s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueuePaused{Reason: "too loud"}})
+			return s.submit(task.Submission{Queue: "images"})
+		}, nil, func(e *Explanation) bool { return e.Who == "operator" }},
+		{"waits, and the server alone has paused its consumer", func(s *story) task.ID {
+			s.ready("n1", "images", nil)
+			return s.submit(task.Submission{Queue: "images"})
+		}, func(s *story) View {
+			return &present{World: s.end(), paused: &task.Pause{Until: noon.Add(time.Hour), Consumer: "MR_LOG queue_images"}}
+		}, func(e *Explanation) bool { return strings.Contains(e.What, "nats consumer resume") }},
+		{"runs on a node whose heartbeat has run out", func(s *story) task.ID {
+			s.ready("n1", "images", nil)
+			id := s.submit(task.Submission{Queue: "images"})
+			s.start(id, "n1")
+			return id
+		}, func(s *story) View { return &present{World: s.end()} },
+			func(e *Explanation) bool {
+				return e.Suspect != nil && e.Suspect.Node == "n1" && e.State == task.Running
+			}},
+		{"ran on a node, which is not judged by the heartbeats of today", func(s *story) task.ID {
+			s.ready("n1", "images", nil)
+			id := s.submit(task.Submission{Queue: "images"})
+			s.start(id, "n1")
+			return id
+		}, nil, func(e *Explanation) bool { return e.Suspect == nil }},
+		{"failed", func(s *story) task.ID {
+			id := s.submit(task.Submission{})
+			s.fail(id, s.start(id, "n1"), "no space left")
+			return id
+		}, nil, func(e *Explanation) bool {
+			return e.State == task.Error && e.Message == "no space left" && len(e.Decisive) == 3 && e.Who == "nobody"
+		}},
+		{"needs one that is there and one that is not", func(s *story) task.ID {
+			there := s.submit(task.Submission{})
+			return s.submit(task.Submission{Needs: &task.Needs{Of: []task.Need{{Task: there}, {Task: "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"}}}})
+		}, nil, func(e *Explanation) bool { return slices.Equal(e.Missing, []task.ID{"01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"}) }},
+		{"is late at its own time, not at ours", func(s *story) task.ID {
+			id := s.submit(task.Submission{At: noon.Add(time.Hour)})
+			return id
+		}, nil, func(e *Explanation) bool { return !e.Overdue && e.By.Equal(noon.Add(time.Hour)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &story{t: t}
+			id := c.log(s)
+			var v View = s.end()
+			if c.view != nil {
+				v = c.view(s)
+			}
+			e, err := Why(t.Context(), v, id, Rules{Task: task.Settings{AckWait: time.Minute}, Node: node.Settings{TTL: time.Minute}, Now: noon.Add(24 * time.Hour)})
+			if err != nil || !c.want(e) {
+				t.Errorf("%+v, %v", e, err)
+			}
+		})
+	}
+	if _, err := Why(t.Context(), (&story{t: t}).end(), "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ", Rules{}); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that is not there: %v", err)
+	}
+}
+
+// An explanation of long ago is short: the birth, and what was last.
+func TestDecisiveFacts(t *testing.T) {
+	s := &story{t: t}
+	id := s.submit(task.Submission{})
+	for range 5 {
+		epoch := s.start(id, "n1")
+		s.on(id, task.AttemptLost{Epoch: epoch, Reason: "the node has vanished"})
+	}
+	e, err := Why(t.Context(), s.end(), id, Rules{})
+	if err != nil || len(e.Decisive) != maxDecisive || e.Decisive[0].Seq != 1 || e.Decisive[maxDecisive-1].Seq != 11 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// family is a parent with two steps, the second of which has not been made, and when it became one.
+func family(s *story) (parent task.ID, made uint64) {
+	spec := task.Spec{Steps: []task.Step{{Name: "fetch", Spec: task.Spec{Handler: "x"}}, {Name: "load", Needs: []task.StepNeed{{Step: "fetch"}}, Spec: task.Spec{Handler: "x"}}}}
+	parent = s.submit(task.Submission{Spec: &spec})
+	t := events.FoldTask(parent, s.about(Task(parent)))
+	made = s.on(parent, task.Expanded(node.Expand(&t, nil, 0)))
+	birth := task.Births(&t)
+	b := birth("fetch")
+	s.add(events.KindOffer, events.Fact{Task: task.ChildID(parent, "fetch"), Event: b})
+	s.start(task.ChildID(parent, "fetch"), "n1")
+	return parent, made
+}
+
+func TestPlan(t *testing.T) {
+	gpu, err := task.ParseSelector("gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &story{t: t}
+	s.ready("n1", "images", map[string]string{"gpu": ""})
+	s.ready("n2", "images", nil) // 4 to 6
+	chosen := task.Spec{Handler: "x"}
+	chosen.Place.Labels = gpu
+	id := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
+	rules := func(p *Plan) (all []string) {
+		for _, v := range p.Nodes {
+			all = append(all, string(v.Node)+" "+string(v.Rule))
+		}
+		return all
+	}
+	p, err := PlanTask(t.Context(), s.end(), id)
+	if err != nil || !slices.Equal(rules(&p), []string{"n1 ", "n2 label"}) || p.NoNode != task.NoNodeExpire || p.Seq != 7 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	job := task.Job{Name: "crop", Spec: chosen}
+	plans, err := PlanJobs(t.Context(), s.at(3), []task.Job{job, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "images"}, noon)
+	if err != nil || len(plans) != 2 || !slices.Equal(rules(&plans[0]), []string{"n1 "}) || plans[0].Job != "crop" || plans[1].NoNode != "" {
+		t.Errorf("before n2 came: %+v, %v", plans, err)
+	}
+	if _, err := PlanJobs(t.Context(), s.end(), []task.Job{{Name: "empty"}}, task.Submission{}, noon); !errors.Is(err, ErrQuery) {
+		t.Errorf("a job that does nothing: %v", err)
+	}
+	if _, err := PlanTask(t.Context(), s.at(6), id); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("before the task was born: %v", err)
+	}
+	// To which node a name stuck is not in the log.
+	sticky := task.Job{Name: "sticky", Spec: task.Spec{Handler: "x", Place: task.Place{Sticky: task.StickyJob}}}
+	for name, c := range map[string]struct {
+		v    View
+		want bool
+	}{"present": {&present{World: s.end()}, true}, "past": {s.end(), false}} {
+		plans, err := PlanJobs(t.Context(), c.v, []task.Job{sticky}, task.Submission{Queue: "images"}, noon)
+		if err != nil || len(plans) != 1 || slices.ContainsFunc(plans[0].Nodes, func(v node.Verdict) bool { return v.Ran }) != c.want {
+			t.Errorf("%s: %+v, %v", name, plans, err)
+		}
+	}
+}
+
+func TestTree(t *testing.T) {
+	s := &story{t: t}
+	parent, made := family(s)
+	b, err := Tree(t.Context(), s.end(), parent)
+	if err != nil || len(b.Branches) != 2 || b.Branches[0].Name != "fetch" || b.Branches[0].Task.State != task.Running ||
+		b.Branches[1].Name != "load" || b.Branches[1].Task.ID != task.ChildID(parent, "load") || b.Branches[1].Task.State != task.Unknown {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if b, err := Tree(t.Context(), s.at(made), parent); err != nil || len(b.Branches) != 2 || b.Branches[0].Task.State != task.Unknown {
+		t.Errorf("before the first step was made: %+v, %v", b, err)
+	}
+	if _, err := Tree(t.Context(), s.end(), "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that is not there: %v", err)
+	}
+	k, err := GetTask(t.Context(), s.end(), parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := ReadParts(t.Context(), s.end(), &k)
+	if err != nil || len(parts.Running) != 1 || parts.Running[0].Name != "fetch" || len(parts.Failed) != 0 {
+		t.Errorf("%+v, %v", parts, err)
+	}
+	child := task.ChildID(parent, "fetch")
+	s.fail(child, events.FoldTask(child, s.about(Task(child))).Epoch, "no route")
+	if parts, err = ReadParts(t.Context(), s.end(), &k); err != nil || len(parts.Failed) != 1 || parts.Failed[0].Message != "no route" {
+		t.Errorf("%+v, %v", parts, err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	s, a, b := tale(t)
+	changed := func(changes []Change, err error) map[string]string {
+		if err != nil {
+			t.Error(err)
+		}
+		all := map[string]string{}
+		for _, c := range changes {
+			all[c.Field] = string(c.Was) + " " + string(c.Is)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name        string
+		from, to    uint64
+		ref         Ref
+		field, want string
+		most        int
+	}{
+		{"a start", 5, 6, Task(a), "state", `"pending" "running"`, 99},
+		{"a field that came", 5, 6, Task(a), "node", ` "n1"`, 99},
+		{"nothing", 6, 7, Task(a), "state", "", 0},
+		{"a birth", 3, 4, Task(a), "labels.of", ` "acme"`, 99},
+		{"neither is there", 2, 3, Task(a), "state", "", 0},
+		{"a node", 11, 12, Node("n1"), "state", `"ready" "offline"`, 99},
+		{"a queue", 6, 7, Queue("bulk"), "paused.reason", ` "too loud"`, 99},
+	} {
+		all := changed(Diff(t.Context(), s.at(c.from), s.at(c.to), c.ref))
+		if all[c.field] != c.want || len(all) > c.most {
+			t.Errorf("%s: %v", c.name, all)
+		}
+	}
+	one, _ := s.end().Get(t.Context(), Task(a))
+	other, _ := s.end().Get(t.Context(), Task(b))
+	if all := changed(DiffItems(one, other)); all["state"] != `"finished" "pending"` || all["spec.handler"] != "" {
+		t.Errorf("two tasks: %v", all)
+	}
+	if all := changed(DiffItems(one, one)); !reflect.DeepEqual(all, map[string]string{}) {
+		t.Errorf("a task and itself: %v", all)
+	}
+}

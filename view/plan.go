@@ -1,0 +1,126 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Plan says where a task of a job would run, or may be claimed.
+type Plan struct {
+	// Job or Task is what the plan is about.
+	Job  string  `json:"job,omitempty"`
+	Task task.ID `json:"task,omitempty"`
+	// Route is where it would be offered, or is; "" for a parent.
+	Route task.Route `json:"route,omitempty"`
+	// Queue and Needs are what it asks of nodes, and NoNode what happens while there is none.
+	Queue  string        `json:"queue,omitempty"`
+	Needs  task.Selector `json:"needs,omitempty"`
+	NoNode string        `json:"no_node,omitempty"`
+	// Prefers says in words which of the nodes are better, and for how long it is left to them.
+	Prefers string `json:"prefers,omitempty"`
+	// Children are the nodes that would get a child each.
+	Children []string       `json:"children,omitempty"`
+	Nodes    []node.Verdict `json:"nodes"`
+	// Seq is the sequence of the log that the nodes reflect.
+	Seq uint64 `json:"seq"`
+	// Parent tells whether it would be one.
+	Parent bool `json:"parent,omitempty"`
+}
+
+// PlanTask judges the nodes for a task. The error wraps [task.ErrUnknown] if there is no such task.
+func PlanTask(ctx context.Context, v View, id task.ID) (Plan, error) {
+	t, err := GetTask(ctx, v, id)
+	if err != nil {
+		return Plan{}, err
+	}
+	nodes, err := v.List(ctx, Query{Kind: Nodes})
+	if err != nil {
+		return Plan{}, err
+	}
+	return planOf(&t, &nodes, ranOn(ctx, v, &t)), nil
+}
+
+// planOf judges nodes for a task that ran on one of them the last time, if it sticks to that.
+func planOf(t *task.Task, page *Page, ran string) Plan {
+	want := node.WantOfTask(t)
+	if t.Spec.Parental() {
+		want = node.WantOf(t.Spec, t.Route.Queue())
+	}
+	p := Plan{Task: t.ID, Route: t.Route, Queue: want.Queue, Needs: want.Needs, Nodes: node.Eligible(page.Nodes, want), Seq: page.Point.Seq, Parent: t.Spec.Parental()}
+	if t.Spec != nil {
+		node.Prefer(p.Nodes, page.Nodes, &t.Spec.Place, ran)
+		p.Prefers = t.Spec.Place.PreferWords()
+		if len(want.Nodes) > 0 || len(want.Needs) > 0 {
+			if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
+				p.NoNode = task.NoNodeExpire
+			}
+		}
+	}
+	if p.Parent {
+		p.Route = ""
+		p.Children = node.Expand(t, page.Nodes, page.Point.Seq).Names
+	}
+	return p
+}
+
+// PlanJobs judges the nodes for a task of each job that is submitted now as s says; what
+// it is given besides its place does not matter. The error wraps [ErrQuery] if a field is wrong.
+func PlanJobs(ctx context.Context, v View, jobs []task.Job, s task.Submission, now time.Time) ([]Plan, error) {
+	nodes, err := v.List(ctx, Query{Kind: Nodes})
+	if err != nil {
+		return nil, err
+	}
+	var plans []Plan
+	for _, job := range jobs {
+		t, err := newborn(job, s, now)
+		if err != nil {
+			return nil, err
+		}
+		p := planOf(&t, &nodes, ranOn(ctx, v, &t))
+		if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
+			p.Prefers = job.Place.PreferWords()
+		}
+		plans = append(plans, p)
+	}
+	return plans, nil
+}
+
+// newborn is the task of a job that would be submitted as s says.
+func newborn(job task.Job, s task.Submission, now time.Time) (task.Task, error) {
+	if err := job.Spec.Validate(); err != nil {
+		return task.Task{}, wrong{err}
+	}
+	// What it is to be given when it is submitted decides about its limits, not its place.
+	job.Concurrency, job.Rate, job.Unique = nil, nil, task.Unique{}
+	if strings.Contains(job.Place.Sticky, "{") {
+		job.Place.Sticky = "" // nor is it known whose task it will be
+	}
+	s.Job, s.Spec = "", nil
+	birth, err := task.Birth(s, &job, 0, now)
+	if err != nil {
+		return task.Task{}, wrong{fmt.Errorf("job %s: %w", job.Name, err)}
+	}
+	return task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: birth}), nil
+}
+
+// ranOn is the node to which a task sticks; "" if there is none, or if it cannot be found out.
+func ranOn(ctx context.Context, v View, t *task.Task) string {
+	if t.Spec == nil || t.Spec.Place.Sticky == "" {
+		return ""
+	}
+	if t.Spec.Place.Sticky == task.StickyAttempt {
+		return t.Node
+	}
+	p, ok := v.(Present)
+	name, err := t.StickyName()
+	if !ok || err != nil || name == "" {
+		return ""
+	}
+	ran, _ := p.Ran(ctx, name) // an explanation says what is known
+	return ran
+}

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/task"
+)
+
+// readAtOnce is how many tasks are read at the same time.
+const readAtOnce = 16
+
+// Branch is a task with those into which it was expanded.
+type Branch struct {
+	// Name is what its parent calls it; "" for the root.
+	Name string
+	// Task has no more than an id if nobody has made it yet.
+	Task     task.Task
+	Branches []Branch
+}
+
+// Tree reads a task, its children, theirs and so on; children are in the order in which
+// their parent has them. The error wraps [task.ErrUnknown] if there is no such task.
+func Tree(ctx context.Context, v View, id task.ID) (Branch, error) {
+	t, err := GetTask(ctx, v, id)
+	if err != nil {
+		return Branch{}, err
+	}
+	return branch(ctx, v, "", t)
+}
+
+func branch(ctx context.Context, v View, name string, t task.Task) (Branch, error) {
+	b := Branch{Name: name, Task: t}
+	if t.Children == nil {
+		return b, nil
+	}
+	tasks, err := Children(ctx, v, &t)
+	if err != nil {
+		return b, err
+	}
+	byID := byID(tasks)
+	for _, name := range t.Children.Names {
+		child := task.Task{ID: task.ChildID(t.ID, name)}
+		if made := byID[child.ID]; made != nil {
+			child = *made
+		}
+		below, err := branch(ctx, v, name, child)
+		if err != nil {
+			return b, err
+		}
+		b.Branches = append(b.Branches, below)
+	}
+	return b, nil
+}
+
+func byID(tasks []task.Task) map[task.ID]*task.Task {
+	all := make(map[task.ID]*task.Task, len(tasks))
+	for i := range tasks {
+		all[tasks[i].ID] = &tasks[i]
+	}
+	return all
+}
+
+// Children reads those children of a parent that are there, in the order of their names. For many it takes a while.
+func Children(ctx context.Context, v View, t *task.Task) ([]task.Task, error) {
+	ids := task.ChildIDs(t)
+	found := make([]task.Task, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readAtOnce)
+	for i, name := range slices.Sorted(maps.Keys(ids)) {
+		g.Go(func() error {
+			child, err := GetTask(ctx, v, ids[name])
+			switch {
+			case errors.Is(err, task.ErrUnknown):
+				return nil
+			case err != nil:
+				return err
+			}
+			found[i] = child
+			return nil
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(found, func(t task.Task) bool { return t.ID == "" }), err
+}
+
+// Part is a child of a task that says something about the whole.
+type Part struct {
+	// Name is what its parent calls it.
+	Name    string     `json:"name"`
+	Task    task.ID    `json:"task"`
+	State   task.State `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Node    string     `json:"node,omitempty"`
+	Attempt int        `json:"attempt,omitempty"`
+}
+
+// Parts are the children of a task that tell how it stands, in its order.
+type Parts struct {
+	// Progress counts all children, in words.
+	Progress string `json:"progress"`
+	// Failed are those that ended in error or abnormal, Running those that run.
+	Failed  []Part `json:"failed,omitempty"`
+	Running []Part `json:"running,omitempty"`
+}
+
+// ReadParts reads the children of a task and returns those that failed and those that run; nil for
+// a task that has no children.
+func ReadParts(ctx context.Context, v View, t *task.Task) (*Parts, error) {
+	if t.Children == nil {
+		return nil, nil
+	}
+	children, err := Children(ctx, v, t)
+	if err != nil {
+		return nil, err
+	}
+	return PartsOf(t, children), nil
+}
+
+// PartsOf picks them from the children, which may be in any order.
+func PartsOf(t *task.Task, children []task.Task) *Parts {
+	byID, ends := byID(children), make(map[task.ID]task.End, len(children))
+	for i := range children {
+		ends[children[i].ID] = task.EndOf(&children[i])
+	}
+	p := &Parts{Progress: t.Progress(ends).String()}
+	for _, name := range t.Children.Names {
+		k := byID[task.ChildID(t.ID, name)]
+		if k == nil {
+			continue
+		}
+		part := Part{name, k.ID, k.State, k.Reason, k.Message, k.Node, k.Attempt}
+		switch {
+		case k.State == task.Error || k.State == task.Abnormal:
+			p.Failed = append(p.Failed, part)
+		case k.Live():
+			p.Running = append(p.Running, part)
+		}
+	}
+	return p
+}

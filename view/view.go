@@ -1,0 +1,232 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// View is what may be asked of Millrace at one place in the log. Implementations are safe for concurrent use.
+type View interface {
+	// Point is how far into the log lists and counts reach.
+	Point(ctx context.Context) (Point, error)
+	// List returns a page of things of one kind. The error wraps [ErrQuery] if the query is wrong.
+	List(ctx context.Context, q Query) (Page, error)
+	// Get returns one thing. The error wraps [task.ErrUnknown] or [node.ErrUnknown] if there is no such
+	// task or node; a queue or definition of which the log says nothing is as its name alone makes it.
+	Get(ctx context.Context, ref Ref) (Item, error)
+	// Records calls each with the facts about one thing within a range, in the order of the log; the error of
+	// each ends that and is returned. That there are none is no error.
+	Records(ctx context.Context, ref Ref, r Range, each func(*events.Record) error) error
+	// Count counts the tasks that a query chooses, its page left aside.
+	Count(ctx context.Context, q Query) (Counts, error)
+}
+
+// Present is what a [View] of the present may be besides: it tells what the log does not decide. A view of the past is
+// none, and whoever shows one says that this was not recorded.
+type Present interface {
+	// Beats returns the heartbeats that have not run out.
+	Beats(ctx context.Context) (map[node.ID]node.Heartbeat, error)
+	// Ran is the node that ran a task under a sticky name last; "" if that is not known.
+	Ran(ctx context.Context, name string) (string, error)
+	// Paused is what the server of the log says of a lane: nil if it hands out what waits there.
+	Paused(ctx context.Context, lane task.Lane) (*task.Pause, error)
+	// Standing is where a task stands before its limits, with so many of the tasks that hold them; nil if it
+	// stands before none, or if no scheduler answers.
+	Standing(ctx context.Context, id task.ID, holders int) (*task.Standing, error)
+}
+
+// ErrQuery refuses a query.
+var ErrQuery = errors.New("the query is wrong")
+
+// wrong is an error that is an [ErrQuery] and says nothing but itself.
+type wrong struct{ error }
+
+func (w wrong) Is(target error) bool { return target == ErrQuery }
+func (w wrong) Unwrap() error        { return w.error }
+
+// Kind is what kind of thing is asked for.
+type Kind uint8
+
+// The kinds of things.
+const (
+	Tasks Kind = iota + 1
+	Nodes
+	Queues
+	Definitions
+	Messages // those in the log that nobody can read
+)
+
+var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && k > 0 {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", k)
+}
+
+// Ref names one thing.
+type Ref struct {
+	Kind Kind
+	ID   string
+}
+
+// Task names a task.
+func Task(id task.ID) Ref { return Ref{Tasks, string(id)} }
+
+// Node names a node.
+func Node(id node.ID) Ref { return Ref{Nodes, string(id)} }
+
+// Queue names a queue.
+func Queue(name string) Ref { return Ref{Queues, name} }
+
+// Definition names a definition.
+func Definition(def task.Def) Ref { return Ref{Definitions, string(def)} }
+
+func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
+
+// RefOf names the thing that a record is about; zero if it is about nothing that can be asked for.
+func RefOf(r *events.Record) Ref {
+	f := &r.Fact
+	switch r.Kind {
+	case events.KindOffer, events.KindHold, events.KindChain:
+		if f.Task != "" {
+			return Task(f.Task)
+		}
+	case events.KindNode:
+		if f.Node != "" {
+			return Node(f.Node)
+		}
+	case events.KindQueue:
+		if f.Queue != "" {
+			return Queue(f.Queue)
+		}
+	case events.KindDefinition:
+		if f.Def != "" {
+			return Definition(f.Def)
+		}
+	}
+	return Ref{}
+}
+
+// Item is one thing. Of the pointers that one is set which the kind names.
+type Item struct {
+	Task       *task.Task
+	Node       *node.Node
+	Queue      *task.Queue
+	Definition *task.Definition
+}
+
+// Fold adds up the facts about one thing, in the order of the log.
+func Fold(ref Ref, records []events.Record) Item {
+	switch ref.Kind {
+	case Tasks:
+		t := events.FoldTask(task.ID(ref.ID), records)
+		return Item{Task: &t}
+	case Nodes:
+		n := events.FoldNode(node.ID(ref.ID), records)
+		return Item{Node: &n}
+	case Queues:
+		q := events.FoldQueue(ref.ID, records)
+		return Item{Queue: &q}
+	case Definitions:
+		d := events.FoldDefinition(records)
+		return Item{Definition: &d}
+	}
+	return Item{}
+}
+
+// Point is a place in the log.
+type Point struct {
+	// Seq is the sequence of the last message that counts.
+	Seq uint64
+	// At is when the log took it; zero where that is not known, as in the present.
+	At time.Time
+}
+
+// Range chooses records by their sequences, From and To among them; 0 is no bound.
+type Range struct{ From, To uint64 }
+
+func (r Range) has(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
+
+// Query chooses things of a kind.
+type Query struct {
+	Kind Kind
+	// Filter chooses tasks. Of other kinds all come at once, but of messages only the latest so many, as Limit says.
+	Filter
+	// Before chooses messages before a sequence: the last one of the page before.
+	Before uint64
+	// AtLeast has the answer reflect this sequence; what is behind waits until it does.
+	AtLeast uint64
+}
+
+// Page is what a query has chosen; of the slices that of its kind is set.
+type Page struct {
+	Tasks       []task.Task
+	Nodes       []node.Node // by id
+	Queues      []task.Queue
+	Definitions map[task.Def]task.Definition // also those that were removed
+	Messages    []Message                    // the latest first
+	// Next is the cursor of the next page of tasks, "" if this is the last.
+	Next string
+	// Point is what the page reflects.
+	Point Point
+	// Beating tells that the nodes are only those whose heartbeat lives: nothing answers that knows all.
+	Beating bool
+}
+
+// Message is a message in the log that nobody can read, and that nobody has dismissed.
+type Message struct {
+	Seq uint64
+	// Place is where the log keeps it, in the log's own words.
+	Place string
+	// Reason is why it cannot be read.
+	Reason string
+	// Raw is its beginning, at most [MaxRaw] bytes.
+	Raw []byte
+}
+
+// MaxRaw is how much of a message that nobody can read is kept.
+const MaxRaw = 4 << 10
+
+// Counts are numbers of tasks by queue, as [task.Work.QueueName] has it, and by state; what is not there is 0.
+type Counts struct {
+	Of    map[string]map[task.State]int
+	Point Point
+}
+
+// Add counts n more.
+func (c *Counts) Add(queue string, state task.State, n int) {
+	if c.Of == nil {
+		c.Of = map[string]map[task.State]int{}
+	}
+	if c.Of[queue] == nil {
+		c.Of[queue] = map[task.State]int{}
+	}
+	c.Of[queue][state] += n
+}
+
+// States sums the counts of all queues up.
+func (c *Counts) States() map[task.State]int {
+	sum := map[task.State]int{}
+	for _, states := range c.Of {
+		for state, n := range states {
+			sum[state] += n
+		}
+	}
+	return sum
+}
+
+// All is the sum of all counts.
+func (c *Counts) All() (all int) {
+	for _, n := range c.States() {
+		all += n
+	}
+	return all
+}

@@ -1,0 +1,252 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Rules are the settings by which a world is judged.
+type Rules struct {
+	Task task.Settings
+	Node node.Settings
+	// Now is the time of the present; a view of the past is judged by its own.
+	Now time.Time
+	// Holders is how many of the tasks that hold a limit are named.
+	Holders int
+}
+
+// Explanation answers why a task is where it is and what comes next.
+type Explanation struct {
+	Task   task.ID    `json:"task"`
+	State  task.State `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+	// Message is the reason in words.
+	Message string `json:"message,omitempty"`
+	// Dismissed says who took it off the list of dead letters.
+	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
+	Since     time.Time       `json:"since"`
+	// Who must do What, until By; Else is what follows if not.
+	Who  string    `json:"who"`
+	What string    `json:"what"`
+	By   time.Time `json:"by,omitzero"`
+	Else string    `json:"else,omitempty"`
+	// Overdue is whether By has passed.
+	Overdue bool `json:"overdue,omitempty"`
+	// Enforced is whether a millrace server answers, which enforces deadlines.
+	Enforced bool `json:"enforced"`
+	// Suspect says why nothing may be expected of the node on which the task depends.
+	Suspect *node.Doubt `json:"suspect,omitempty"`
+	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
+	// of a task that waits for one.
+	Nodes []node.Verdict `json:"nodes,omitempty"`
+	// Children counts those of a parent, and Parts are those that failed or run.
+	Children string `json:"children,omitempty"`
+	Parts    *Parts `json:"parts,omitempty"`
+	// Missing are tasks that it needs and that nobody has submitted.
+	Missing []task.ID `json:"missing,omitempty"`
+	// Limits is where it stands before its limits, if they hold it.
+	Limits *task.Standing `json:"limits,omitempty"`
+
+	// Decisive are the facts that led to the state, the birth and the latest ones.
+	Decisive []events.Record `json:"-"`
+	// Folded is the task itself.
+	Folded task.Task `json:"-"`
+}
+
+// Why explains a task. What only the present can tell is left out in a view of the past. The error wraps
+// [task.ErrUnknown] if there is no such task.
+func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error) {
+	records, err := All(ctx, v, Task(id))
+	if err != nil {
+		return nil, err
+	}
+	now, err := timeOf(ctx, v, r.Now)
+	if err != nil {
+		return nil, err
+	}
+	t, decisive := decisiveFacts(id, records)
+	around, nodes, err := surroundings(ctx, v, &t, now)
+	if err != nil {
+		return nil, err
+	}
+	d := task.Owes(t, around, r.Task)
+	e := &Explanation{
+		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
+		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), Enforced: !nodes.Beating,
+		Decisive: decisive, Folded: t,
+	}
+	if e.Suspect, err = Doubt(ctx, v, &t, now, r.Node); err != nil {
+		return nil, err
+	}
+	if t.State == task.Pending {
+		e.Nodes = node.Eligible(nodes.Nodes, node.WantOfTask(&t))
+		if t.Spec != nil {
+			node.Prefer(e.Nodes, nodes.Nodes, &t.Spec.Place, ranOn(ctx, v, &t))
+		}
+	}
+	if e.Parts, err = ReadParts(ctx, v, &t); err != nil {
+		return nil, err
+	}
+	if e.Parts != nil {
+		e.Children = e.Parts.Progress
+	}
+	if t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds) && t.Step == "" { // steps are made with those that they need
+		if e.Missing, err = Missing(ctx, v, t.Needs); err != nil {
+			return nil, err
+		}
+	}
+	if p, ok := v.(Present); ok && t.Admissible() {
+		e.Limits, err = p.Standing(ctx, id, r.Holders)
+	}
+	return e, err
+}
+
+// timeOf is the time by which a view is judged: the present's, or the one at which its last message was stored.
+func timeOf(ctx context.Context, v View, now time.Time) (time.Time, error) {
+	if _, present := v.(Present); present {
+		return now, nil
+	}
+	p, err := v.Point(ctx)
+	if err == nil && !p.At.IsZero() {
+		now = p.At
+	}
+	return now, err
+}
+
+// maxDecisive is how many facts an explanation shows at most.
+const maxDecisive = 6
+
+// decisiveFacts folds the history of a task and returns the facts that changed
+// its state: the birth and the latest ones.
+func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Record) {
+	t := task.Task{ID: id}
+	var decisive []events.Record
+	for i := range records {
+		before := t
+		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch || t.Dismissed != before.Dismissed || records[i].Err != nil {
+			decisive = append(decisive, records[i])
+		}
+	}
+	if n := len(decisive); n > maxDecisive {
+		decisive = append(decisive[:1:1], decisive[n-maxDecisive+1:]...)
+	}
+	return t, decisive
+}
+
+// surroundings finds what the duty of a task depends on, and the nodes.
+func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (task.Surroundings, Page, error) {
+	if t.State.Terminal() {
+		return task.Surroundings{}, Page{}, nil
+	}
+	said := task.Queue{Name: t.QueueName()}
+	var err error
+	if task.ValidName("queue", said.Name) == nil { // else it is a node's own route
+		if said, err = GetQueue(ctx, v, said.Name); err != nil {
+			return task.Surroundings{}, Page{}, err
+		}
+	}
+	nodes, err := v.List(ctx, Query{Kind: Nodes})
+	if err == nil && nodes.Beating {
+		err = alsoOf(ctx, v, t, &nodes)
+	}
+	if err != nil {
+		return task.Surroundings{}, nodes, err
+	}
+	s := around(t, nodes.Nodes, said, now)
+	p, present := v.(Present)
+	if !present || t.State != task.Pending || s.Serving == 0 || s.Paused != nil {
+		return s, nodes, nil
+	}
+	s.Paused, err = p.Paused(ctx, t.Lane())
+	return s, nodes, err
+}
+
+// alsoOf adds the nodes on which a task depends to those whose heartbeat lives.
+func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
+	also := []node.ID{node.ID(t.Node)}
+	if on, own := t.Route.Node(); own {
+		also = append(also, node.ID(on))
+	}
+	for _, id := range also {
+		if id == "" || slices.ContainsFunc(page.Nodes, func(n node.Node) bool { return n.ID == id }) {
+			continue
+		}
+		n, err := GetNode(ctx, v, id)
+		switch {
+		case unknown(err):
+		case err != nil:
+			return err
+		default:
+			page.Nodes = append(page.Nodes, n)
+		}
+	}
+	return nil
+}
+
+// around reads the surroundings of a task off the nodes.
+func around(t *task.Task, nodes []node.Node, said task.Queue, now time.Time) task.Surroundings {
+	w := node.NewWorld(nodes, 0, now)
+	w.Tell(said)
+	s := w.Around(t)
+	if _, own := t.Route.Node(); own || s.Serving > 0 {
+		return s
+	}
+	want := node.WantOfTask(t)
+	for i := range nodes { // until when the last node that could claim it did
+		if rule, _ := nodes[i].Excluded(want); rule.Passing() && nodes[i].Since.After(s.Unserved) {
+			s.Unserved = nodes[i].Since
+		}
+	}
+	return s
+}
+
+// Doubt says why nothing may be expected of the node on which a task depends, by the heartbeats of the present; nil if
+// all is well, if it depends on none, or if the view is of the past.
+func Doubt(ctx context.Context, v View, t *task.Task, now time.Time, s node.Settings) (*node.Doubt, error) {
+	p, present := v.(Present)
+	id, _ := node.DependsOn(t)
+	if id == "" || !present {
+		return nil, nil
+	}
+	var nodes []node.Node
+	switch n, err := GetNode(ctx, v, id); {
+	case unknown(err):
+	case err != nil:
+		return nil, err
+	default:
+		nodes = append(nodes, n)
+	}
+	beats, err := p.Beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return node.NewDoubts(nodes, beats, now, s).Of(t), nil
+}
+
+// lookedFor is how many of the tasks that one needs are looked for.
+const lookedFor = 20
+
+// Missing are those of the tasks that one needs which are not there, of the first so many.
+func Missing(ctx context.Context, v View, needs *task.Needs) (missing []task.ID, err error) {
+	for _, need := range needs.Of[:min(len(needs.Of), lookedFor)] {
+		_, err := v.Get(ctx, Task(need.Task))
+		switch {
+		case unknown(err):
+			missing = append(missing, need.Task)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return missing, nil
+}
+
+// unknown tells whether an error says that there is no such thing.
+func unknown(err error) bool {
+	return errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown)
+}
