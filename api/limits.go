@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"millrace/client"
-	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Limits is what answers about limits: a scheduler.
@@ -23,10 +23,10 @@ func (s *Service) limits(_ context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if r.Limit == 0 {
-		r.Limit = projections.DefaultLimit
+		r.Limit = view.DefaultLimit
 	}
-	if r.Limit < 1 || r.Limit > projections.MaxLimit || r.Holders < 0 || r.Holders > projections.MaxLimit {
-		return nil, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, projections.MaxLimit, projections.MaxLimit)}
+	if r.Limit < 1 || r.Limit > view.MaxLimit || r.Holders < 0 || r.Holders > view.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
 	}
 	page := client.LimitPage{Counters: []task.CounterState{}}
 	if s.Limits == nil {

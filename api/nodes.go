@@ -8,6 +8,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
@@ -18,11 +19,11 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return nil, err
 	}
-	nodes, seq, err := s.View.Nodes(ctx)
+	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	nodes, seq, now := all.Nodes, all.Point.Seq, s.now()
 	if r.Bare {
 		page := client.NodePage{Nodes: make([]client.NodeView, len(nodes)), Seq: seq}
 		for i := range nodes {
@@ -30,23 +31,29 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 		}
 		return page, nil
 	}
-	beats, err := s.Client.Store().Alive(ctx)
+	beats, err := s.view().Beats(ctx)
 	if err != nil {
 		return nil, err
 	}
 	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
 	for _, n := range nodes {
-		running, err := s.View.OnNode(ctx, n.ID)
+		running, err := s.runs(ctx, n.ID)
 		if err != nil {
 			return nil, err
 		}
 		v := client.ViewNode(n, now, s.Nodes)
-		v.Runs(len(running))
+		v.Runs(running)
 		v.LastBeat = lastBeat(beats, n)
 		v.Silent = n.Silent(v.LastBeat, now, s.Nodes)
 		page.Nodes = append(page.Nodes, v)
 	}
 	return page, nil
+}
+
+// runs is how many tasks a node runs, as far as the log knows.
+func (s *Service) runs(ctx context.Context, id node.ID) (int, error) {
+	c, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}}})
+	return c.All(), err
 }
 
 func lastBeat(beats map[node.ID]node.Heartbeat, n node.Node) time.Time {
@@ -74,14 +81,14 @@ func readNode(body []byte) (nodeRequest, error) {
 	return r, err
 }
 
-func (s *Service) view(ctx context.Context, n node.Node) (client.NodeView, error) {
+func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, error) {
 	v := client.ViewNode(n, s.now(), s.Nodes)
-	running, err := s.View.OnNode(ctx, n.ID)
+	running, err := s.runs(ctx, n.ID)
 	if err != nil {
 		return v, err
 	}
 	h, beats, err := s.Client.Store().Beating(ctx, n.ID)
-	if v.Runs(len(running)); beats && h.Session == n.Session {
+	if v.Runs(running); beats && h.Session == n.Session {
 		v.LastBeat = h.At
 	}
 	v.Silent = err == nil && n.Silent(v.LastBeat, s.now(), s.Nodes)
@@ -93,11 +100,11 @@ func (s *Service) node(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.Client.Node(ctx, r.ID)
+	n, err := view.GetNode(ctx, s.view(), r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return s.view(ctx, n)
+	return s.viewNode(ctx, n)
 }
 
 // waitAnswer says whether a node came to be what was waited for.
@@ -121,7 +128,7 @@ func (s *Service) waitNode(ctx context.Context, body []byte) (any, error) {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
 	}
-	v, viewed := s.view(ctx, n)
+	v, viewed := s.viewNode(ctx, n)
 	return waitAnswer{v, err == nil}, viewed
 }
 
@@ -136,7 +143,7 @@ func order(o node.Order) func(*Service, context.Context, []byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.view(ctx, n)
+		return s.viewNode(ctx, n)
 	}
 }
 
@@ -149,5 +156,5 @@ func (s *Service) releaseNode(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.view(ctx, n)
+	return s.viewNode(ctx, n)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"millrace/client"
-	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // page is an answer of which a part will do: it says how to get the rest.
@@ -46,7 +46,7 @@ type tooLarge struct{ error }
 // taskPage is a page of tasks, with the filter that makes its cursor.
 type taskPage struct {
 	client.ListPage
-	filter *projections.Filter
+	filter *view.Filter
 }
 
 func (p taskPage) half() (page, bool) {

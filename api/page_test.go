@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"millrace/client"
-	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // A page has as many rows as go into a message, and the rest comes after it.
 func TestFit(t *testing.T) {
 	const limit = 2000
 	for _, size := range []int{1, 100, 900, 1700} {
-		filter := &projections.Filter{OldestFirst: true}
+		filter := &view.Filter{OldestFirst: true}
 		rows := make([]task.Task, 7)
 		for i := range rows {
 			rows[i] = task.Task{ID: task.ID(fmt.Sprintf("01JNAT%020d", i)), State: task.Error, Message: strings.Repeat("x", size)}
@@ -53,7 +53,7 @@ func TestFit(t *testing.T) {
 // A row that is too large by itself is an error that says what to do.
 func TestFitRefuses(t *testing.T) {
 	row := task.Task{ID: "01JNAT00000000000000000001", Message: strings.Repeat("x", 500)}
-	for _, answer := range []any{row, taskPage{client.ListPage{Tasks: []task.Task{row}}, &projections.Filter{}}} {
+	for _, answer := range []any{row, taskPage{client.ListPage{Tasks: []task.Task{row}}, &view.Filter{}}} {
 		var large tooLarge
 		if _, err := fit(answer, 400); !errors.As(err, &large) || codeOf(err) != "413" || !strings.Contains(err.Error(), "max_payload") {
 			t.Errorf("%T: %v", answer, err)

@@ -6,6 +6,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // planRequest names a task, or says what would be submitted.
@@ -19,30 +20,30 @@ func (s *Service) plan(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, seq, err := s.View.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
 	switch {
 	case r.ID != "":
 		if r.ID, err = task.ParseID(string(r.ID)); err != nil {
 			return nil, badRequest{err}
 		}
-		t, err := s.Client.Task(ctx, r.ID)
+		return view.PlanTask(ctx, s.view(), r.ID)
+	case (r.Job == "") == (r.Spec == nil):
+		return nil, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
+	}
+	job := task.Job{}
+	if r.Spec != nil {
+		job.Spec = *r.Spec
+	} else {
+		stored, err := s.Client.Job(ctx, r.Job)
 		if err != nil {
 			return nil, err
 		}
-		return s.Client.PlanTask(ctx, &t, nodes, seq), nil
-	case (r.Job == "") == (r.Spec == nil):
-		return nil, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
-	case r.Spec != nil:
-		return s.Client.PlanJob(ctx, task.Job{Spec: *r.Spec}, r.Submission, nodes, seq)
+		job = stored.Job
 	}
-	stored, err := s.Client.Job(ctx, r.Job)
+	plans, err := view.PlanJobs(ctx, s.view(), []task.Job{job}, r.Submission, s.now())
 	if err != nil {
 		return nil, err
 	}
-	return s.Client.PlanJob(ctx, stored.Job, r.Submission, nodes, seq)
+	return plans[0], nil
 }
 
 // labelRequest names a node and labels; null removes one.
@@ -67,7 +68,7 @@ func (s *Service) labelNode(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.view(ctx, n)
+	return s.viewNode(ctx, n)
 }
 
 func (s *Service) retry(ctx context.Context, body []byte) (any, error) {

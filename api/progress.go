@@ -21,7 +21,7 @@ func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]
 		case t.Children == nil:
 			running = append(running, t.ID)
 		default:
-			ends, _, err := s.View.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+			ends, _, err := s.Model.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -9,6 +9,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // ratesOver is how long the rates of a queue are measured.
@@ -27,28 +28,29 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return nil, err
 	}
-	counts, seq, err := s.View.Counts(ctx)
+	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks})
 	if err != nil {
 		return nil, err
 	}
-	nodes, _, err := s.View.Nodes(ctx)
+	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return nil, err
 	}
-	oldest, err := s.View.Oldest(ctx)
+	nodes := all.Nodes
+	told, err := s.view().List(ctx, view.Query{Kind: view.Queues})
 	if err != nil {
 		return nil, err
 	}
-	told, err := s.View.SaidOfQueues(ctx)
+	oldest, err := s.Model.Oldest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	names := map[string]bool{}
-	for q := range counts {
+	for q := range counts.Of {
 		names[q] = true
 	}
-	for i := range told {
-		names[told[i].Name] = true
+	for i := range told.Queues {
+		names[told.Queues[i].Name] = true
 	}
 	for i := range nodes {
 		if nodes[i].State == node.Retired {
@@ -62,12 +64,12 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 		known := names[r.Queue]
 		names = map[string]bool{r.Queue: known}
 	}
-	page := client.QueuePage{Queues: []client.QueueView{}, Seq: seq}
+	page := client.QueuePage{Queues: []client.QueueView{}, Seq: counts.Point.Seq}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if task.ValidName("queue", name) != nil {
 			continue // a node's own route
 		}
-		said, err := s.Client.Queue(ctx, name)
+		said, err := view.GetQueue(ctx, s.view(), name)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +78,7 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 		}
 		v := client.QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
 		v.Paused = said.PausedAt(s.now())
-		for state, n := range counts[name] {
+		for state, n := range counts.Of[name] {
 			v.States[state.String()] = n
 		}
 		for i := range nodes {

@@ -10,6 +10,7 @@ import (
 	"millrace/jet"
 	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // scheduleRequest names a schedule, and says what is asked of it.
@@ -46,7 +47,7 @@ func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
 		return nil, broken
 	}
 	now := s.now()
-	ticks, _, err := s.View.Schedules(ctx, now.Add(-client.SkippedFor))
+	ticks, _, err := s.Model.Schedules(ctx, now.Add(-client.SkippedFor))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (s *Service) jobs(ctx context.Context, body []byte) (any, error) {
 	if _, err := read[struct{}](body); err != nil {
 		return nil, err
 	}
-	last, _, err := s.View.LastOfJobs(ctx)
+	last, _, err := s.Model.LastOfJobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +93,10 @@ func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
 		r.Since = s.now().Add(-ticksSince)
 	}
 	if r.Limit == 0 {
-		r.Limit = projections.DefaultLimit
+		r.Limit = view.DefaultLimit
 	}
-	if r.Limit < 1 || r.Limit > projections.MaxLimit {
-		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
+	if r.Limit < 1 || r.Limit > view.MaxLimit {
+		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)}
 	}
 	return s.Client.ViewSchedule(ctx, r.Name, r.Since, r.Limit)
 }

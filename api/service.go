@@ -17,6 +17,7 @@ import (
 	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Bounds of an answer.
@@ -32,7 +33,7 @@ const (
 type Service struct {
 	Conn    *nats.Conn
 	Client  *client.Client
-	View    *projections.Store
+	Model   Model
 	Version string // a semantic version
 	// Nodes are the numbers by which it says what must happen to a node.
 	Nodes node.Settings
@@ -46,6 +47,25 @@ type Service struct {
 	Ready func()
 	Log   *slog.Logger
 }
+
+// Model is the read model that answers: what may be asked of a [view.View], and what lists tell besides.
+type Model interface {
+	view.Model
+	// Reached is the sequence that answers reflect; Wait and News return when it is a certain one, or another one.
+	Reached() uint64
+	Wait(ctx context.Context, seq uint64) error
+	News(ctx context.Context, seq uint64) error
+	// Ends returns how far tasks have come.
+	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
+	// Oldest is since when the longest waiting task of each queue has been pending.
+	Oldest(ctx context.Context) (map[string]time.Time, error)
+	// Schedules returns what became of the ticks of each schedule, LastOfJobs the latest task of each job.
+	Schedules(ctx context.Context, since time.Time) (map[string]*projections.Ticks, uint64, error)
+	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
+}
+
+// view is what may be asked of the present.
+func (s *Service) view() client.Present { return s.Client.ViewOf(s.Model) }
 
 // Run answers requests until ctx ends and the last one is answered.
 func (s *Service) Run(ctx context.Context) error {
@@ -102,7 +122,7 @@ func codeOf(err error) string {
 		return "503"
 	case full, errors.Is(err, events.ErrMute):
 		return "507"
-	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
+	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
 		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):
 		return "400"
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, jet.ErrNoCalendar), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):

@@ -7,19 +7,20 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // doubts is what is known of all nodes now.
 func (s *Service) doubts(ctx context.Context) (*node.Doubts, error) {
-	nodes, _, err := s.View.Nodes(ctx)
+	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return nil, err
 	}
-	beats, err := s.Client.Store().Alive(ctx)
+	beats, err := s.view().Beats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return node.NewDoubts(nodes, beats, s.now(), s.Nodes), nil
+	return node.NewDoubts(all.Nodes, beats, s.now(), s.Nodes), nil
 }
 
 func (s *Service) now() time.Time {

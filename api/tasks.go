@@ -9,8 +9,8 @@ import (
 	"io"
 
 	"millrace/client"
-	"millrace/projections"
 	"millrace/task"
+	"millrace/view"
 )
 
 // read decodes a request; an empty one is as good as {}.
@@ -60,7 +60,7 @@ func (s *Service) get(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Client.Task(ctx, request.ID)
+	return view.GetTask(ctx, s.view(), request.ID)
 }
 
 func (s *Service) cancel(ctx context.Context, body []byte) (any, error) {
@@ -104,18 +104,7 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return nil, err
 	}
-	var routes []string
-	if r.Queue != "" {
-		if routes, err = s.View.Routes(ctx, r.Queue); err != nil {
-			return nil, err
-		}
-		routes = routes[1:]
-	}
-	filter := &projections.Filter{
-		Routes: routes,
-		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Labels: r.Labels, Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until,
-		Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, OldestFirst: r.OldestFirst, Roots: r.Roots,
-	}
+	filter := client.FilterOf(&r)
 	if r.After != "" {
 		if filter.After, err = task.ParseID(string(r.After)); err != nil {
 			return nil, badRequest{fmt.Errorf("after: %w", err)}
@@ -135,11 +124,11 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		}
 		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
 	}
-	found, err := s.View.Tasks(ctx, *filter)
+	found, err := s.view().List(ctx, view.Query{Kind: view.Tasks, Filter: filter})
 	if err != nil {
-		return nil, badRequest{err}
+		return nil, err
 	}
-	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Seq}, filter}
+	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Point.Seq}, &filter}
 	if r.Progress {
 		if page.Live, page.Wholes, err = s.progress(ctx, found.Tasks); err != nil {
 			return nil, err
@@ -158,16 +147,12 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 	for _, state := range task.States() {
 		page.Counts[state.String()] = 0
 	}
-	counts, _, err := s.View.Counts(ctx)
+	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Queue: r.Queue}})
 	if err != nil {
 		return nil, err
 	}
-	for queue, states := range counts {
-		for state, n := range states {
-			if r.Queue == "" || r.Queue == queue {
-				page.Counts[state.String()] += n
-			}
-		}
+	for state, n := range counts.States() {
+		page.Counts[state.String()] += n
 	}
 	return page, nil
 }
@@ -177,25 +162,24 @@ func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Limit == 0 {
-		r.Limit = projections.DefaultLimit
-	}
-	if r.Limit < 1 || r.Limit > projections.MaxLimit {
-		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, projections.MaxLimit)}
+	query := view.Query{Kind: view.Messages, Before: r.Before, Filter: view.Filter{Limit: r.Limit}}
+	most, err := query.Most()
+	if err != nil {
+		return nil, err
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return nil, err
 	}
-	found, seq, err := s.View.Poison(ctx, r.Before, r.Limit)
+	found, err := s.view().List(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	page := deadPage{client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found)), Seq: seq}}
-	for _, p := range found {
+	page := deadPage{client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found.Messages)), Seq: found.Point.Seq}}
+	for _, p := range found.Messages {
 		page.Messages = append(page.Messages, client.Unreadable(p))
 	}
-	if n := len(found); n == r.Limit {
-		page.Next = found[n-1].Seq
+	if n := len(found.Messages); n == most {
+		page.Next = found.Messages[n-1].Seq
 	}
 	return page, nil
 }
@@ -229,7 +213,7 @@ func (s *Service) dismiss(ctx context.Context, body []byte) (any, error) {
 
 // await makes an answer reflect at least a sequence, and waits a while for news.
 func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
-	if reached := s.View.Reached(); atLeast > reached {
+	if reached := s.Model.Reached(); atLeast > reached {
 		end, err := s.Client.Store().End(ctx)
 		if err != nil {
 			return err
@@ -237,17 +221,17 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 		if atLeast > end {
 			return badRequest{fmt.Errorf("at_least is %d, and the log ends at %d", atLeast, end)}
 		}
-		if err := waits(ctx, func(ctx context.Context) error { return s.View.Wait(ctx, atLeast) }); err != nil {
+		if err := waits(ctx, func(ctx context.Context) error { return s.Model.Wait(ctx, atLeast) }); err != nil {
 			return err
 		}
 	}
-	if newerThan == 0 || s.View.Reached() > newerThan {
+	if newerThan == 0 || s.Model.Reached() > newerThan {
 		return nil
 	}
 	return waits(ctx, func(ctx context.Context) error {
 		quiet, cancel := context.WithTimeout(ctx, watchFor)
 		defer cancel()
-		if err := s.View.News(quiet, newerThan); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err := s.Model.News(quiet, newerThan); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
 		return ctx.Err()

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 
-	"millrace/events"
 	"millrace/task/schedule"
 )
 
@@ -26,9 +25,4 @@ func (c *Client) Calendars(ctx context.Context) ([]schedule.StoredCalendar, erro
 // RemoveCalendar removes a calendar. The error wraps [jet.ErrNoCalendar] if there is none.
 func (c *Client) RemoveCalendar(ctx context.Context, name string) error {
 	return c.store.RemoveCalendar(ctx, name, c.rec.Actor)
-}
-
-// CalendarFacts returns what the log tells of changes of a calendar, in order; nothing if there never was one of this name.
-func (c *Client) CalendarFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return c.store.CalendarFacts(ctx, name)
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Options say how to reach the NATS server that holds Millrace, in the words of the nats command
@@ -103,17 +104,13 @@ func (c *Client) InBatch(id string) *Client {
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
-	return c.rec.Load(ctx, id)
+	return view.GetTask(ctx, c.View(), id)
 }
 
 // History reads all facts of a task in order. The error wraps [task.ErrUnknown]
 // if there is no such task.
 func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, error) {
-	records, err := c.store.Task(ctx, id)
-	if err == nil && len(records) == 0 {
-		err = fmt.Errorf("task %s: %w", id, task.ErrUnknown)
-	}
-	return records, err
+	return view.All(ctx, c.View(), view.Task(id))
 }
 
 // Cancel asks for a task's end. A task that waits is cancelled when Cancel

@@ -68,9 +68,3 @@ func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was task
 		}
 	}
 }
-
-// JobFacts returns what the log tells of changes of a job, in order; nothing if
-// there never was one of this name.
-func (c *Client) JobFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return c.store.JobFacts(ctx, name)
-}

@@ -9,6 +9,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // NodeListRequest asks for the nodes.
@@ -67,14 +68,7 @@ func ViewNode(n node.Node, now time.Time, s node.Settings) NodeView {
 // Node reads a node from the log. The error wraps [node.ErrUnknown] if nobody has
 // ever registered under this name.
 func (c *Client) Node(ctx context.Context, id node.ID) (node.Node, error) {
-	if err := id.Validate(); err != nil {
-		return node.Node{ID: id}, err
-	}
-	n, err := c.rec.LoadNode(ctx, id)
-	if err == nil && n.State == node.Unknown {
-		err = fmt.Errorf("node %q: %w", id, node.ErrUnknown)
-	}
-	return n, err
+	return view.GetNode(ctx, c.View(), id)
 }
 
 // OrderNode tells a node to serve, to take no new work, or moreover to end or give

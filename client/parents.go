@@ -14,6 +14,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // atOnce is how many children are cancelled or looked at at the same time.
@@ -33,7 +34,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 		} else if len(t.Spec.Place.Nodes) > 0 {
 			at, err = c.store.Last(ctx)
 		} else {
-			nodes, at, beats, err = c.knownNodes(ctx)
+			nodes, at, beats, err = c.knownNodes(ctx, 0)
 		}
 		if err != nil {
 			return t, fmt.Errorf("find the nodes: %w", err)
@@ -54,16 +55,10 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	})
 }
 
-// KnownNodes are the nodes as they were at a sequence of the log: as a millrace
-// server has them, or, if none answers, those whose heartbeat lives.
-func (c *Client) KnownNodes(ctx context.Context) ([]node.Node, uint64, error) {
-	nodes, at, _, err := c.knownNodes(ctx)
-	return nodes, at, err
-}
-
-// knownNodes tells besides whether only those count whose heartbeat lives.
-func (c *Client) knownNodes(ctx context.Context) (nodes []node.Node, at uint64, beats bool, err error) {
-	page, err := c.Nodes(ctx, NodeListRequest{Bare: true})
+// knownNodes are the nodes as they were at a sequence of the log: as a millrace
+// server has them, at least up to one given, or, if none answers, those whose heartbeat lives.
+func (c *Client) knownNodes(ctx context.Context, atLeast uint64) (nodes []node.Node, at uint64, beats bool, err error) {
+	page, err := c.Nodes(ctx, NodeListRequest{Bare: true, AtLeast: atLeast})
 	if err == nil {
 		nodes = make([]node.Node, len(page.Nodes))
 		for i := range page.Nodes {
@@ -92,22 +87,14 @@ func (c *Client) knownNodes(ctx context.Context) (nodes []node.Node, at uint64, 
 	return nodes, at, true, nil
 }
 
-// Children returns how far a parent's children have come, by id. The log itself is
-// read, so it takes a while for many.
-func (c *Client) Children(ctx context.Context, t *task.Task) (map[task.ID]task.End, error) {
-	ends := map[task.ID]task.End{}
-	tasks, err := c.ChildTasks(ctx, t)
-	for _, child := range tasks {
-		ends[child.ID] = task.EndOf(&child)
+// children returns a parent's children, and how far they have come.
+func (c *Client) children(ctx context.Context, t *task.Task) ([]task.Task, map[task.ID]task.End, error) {
+	tasks, err := view.Children(ctx, c.View(), t)
+	ends := make(map[task.ID]task.End, len(tasks))
+	for i := range tasks {
+		ends[tasks[i].ID] = task.EndOf(&tasks[i])
 	}
-	return ends, err
-}
-
-// ChildTasks returns a parent's children, in no particular order, as [Client.Children] does.
-func (c *Client) ChildTasks(ctx context.Context, t *task.Task) ([]task.Task, error) {
-	var tasks []task.Task
-	err := c.eachChild(ctx, task.ChildIDs(t), func(task.Task) error { return nil }, func(child task.Task) { tasks = append(tasks, child) })
-	return tasks, err
+	return tasks, ends, err
 }
 
 // eachChild reads these children of a parent, several at once, and calls do with each of
@@ -158,14 +145,12 @@ func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 
 // retryChildren gives those children of a parent that did not finish another life.
 func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string) error {
-	tasks, err := c.ChildTasks(ctx, t)
+	tasks, ends, err := c.children(ctx, t)
 	if err != nil {
 		return err
 	}
-	ends := map[task.ID]task.End{}
 	again := map[string]task.ID{}
 	for _, child := range tasks {
-		ends[child.ID] = task.EndOf(&child)
 		if child.State.Terminal() && child.State != task.Finished && child.Reason != task.ReasonSkipped {
 			again[string(child.ID)] = child.ID
 		}
@@ -229,7 +214,7 @@ func (c *Client) keepAlive(ctx context.Context, id task.ID) (task.Task, error) {
 	if err != nil || !t.State.Terminal() {
 		return t, err
 	}
-	ends, err := c.Children(ctx, &t)
+	_, ends, err := c.children(ctx, &t)
 	if err != nil {
 		return t, err
 	}
@@ -291,7 +276,7 @@ func (c *Client) follow(ctx context.Context, child task.ID, parents []task.Task,
 	for i := range parents {
 		t := &parents[i]
 		if _, own := task.OwnChildren(t); own {
-			ends, err := c.Children(ctx, t)
+			_, ends, err := c.children(ctx, t)
 			if err != nil {
 				return err
 			}

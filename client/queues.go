@@ -9,6 +9,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/view"
 )
 
 // QueueListRequest asks for the queues that somebody serves or in which something waits or
@@ -58,10 +59,7 @@ func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, err
 
 // Queue reads from the log what operators have said about a queue; nothing is no error.
 func (c *Client) Queue(ctx context.Context, name string) (task.Queue, error) {
-	if err := task.ValidName("queue", name); err != nil {
-		return task.Queue{Name: name}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return c.rec.LoadQueue(ctx, name)
+	return view.GetQueue(ctx, c.View(), name)
 }
 
 // PauseQueue sees to it that nothing of a queue is started: for a while or, if d is 0,

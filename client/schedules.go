@@ -104,11 +104,6 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 	return Receipt{ID: n.ID, Seq: there.Birth.Seq, Again: true}, false, c.desk.SameBirth(there, n.Birth)
 }
 
-// ScheduleFacts returns what the log tells of changes of a schedule, in order.
-func (c *Client) ScheduleFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return c.store.ScheduleFacts(ctx, name)
-}
-
 // TickReport is what became of one tick.
 type TickReport struct {
 	Tick time.Time `json:"tick"`

@@ -11,6 +11,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Member is one of the tasks that a whole consists of: the task itself, its children, theirs and so on.
@@ -24,13 +25,13 @@ type Member struct {
 // Members reads a task and all below it from the log, each parent before its children, these in its order. The
 // error wraps [task.ErrUnknown] if there is no such task.
 func (c *Client) Members(ctx context.Context, id task.ID) ([]Member, error) {
-	root, err := c.Tree(ctx, id)
+	root, err := view.Tree(ctx, c.View(), id)
 	if err != nil {
 		return nil, err
 	}
 	var all []Member
-	var add func(b *Branch, step string)
-	add = func(b *Branch, step string) {
+	var add func(b *view.Branch, step string)
+	add = func(b *view.Branch, step string) {
 		all = append(all, Member{step, b.Task})
 		for i := range b.Branches {
 			add(&b.Branches[i], join(step, b.Branches[i].Name))

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // enrol has nodes in the log and beating that no process stands behind.
@@ -54,10 +55,10 @@ func TestFanOut(t *testing.T) {
 	c := p.connect()
 	p.enrol(c, nodes)
 	p.until("the read model knows all nodes", func() bool {
-		known, _, err := c.KnownNodes(p.Context())
+		known, err := c.View().List(p.Context(), view.Query{Kind: view.Nodes})
 		ready := 0
-		for i := range known {
-			if known[i].Takes() {
+		for i := range known.Nodes {
+			if known.Nodes[i].Takes() {
 				ready++
 			}
 		}
@@ -86,7 +87,11 @@ func TestFanOut(t *testing.T) {
 	if parent.Children == nil || len(parent.Children.Names) != nodes || parent.Children.AtSeq == 0 {
 		t.Fatalf("its children are %+v", parent.Children)
 	}
-	states, err := c.Children(p.Context(), &parent)
+	children, err := view.Children(p.Context(), c.View(), &parent)
+	states := map[task.ID]task.End{}
+	for i := range children {
+		states[children[i].ID] = task.EndOf(&children[i])
+	}
 	if err != nil || parent.Progress(states).States[task.Pending] != nodes {
 		t.Errorf("%s, %v", parent.Progress(states), err)
 	}

@@ -19,6 +19,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // ask sends a request to the service as the nats command line does, and decodes
@@ -221,11 +222,11 @@ func (p *place) otherRequests(c *client.Client, nc *nats.Conn, done task.ID) {
 		p.Errorf("labelled: %v", v.Labels)
 	}
 	ask[client.NodePage](p, nc, "mr.api.ada.node.list", fmt.Sprintf(`{"at_least":%d}`, v.Head))
-	plan := ask[client.Plan](p, nc, "mr.api.ada.task.plan", `{"job":"hello","place":{"labels":["zone=us"]}}`)
+	plan := ask[view.Plan](p, nc, "mr.api.ada.task.plan", `{"job":"hello","place":{"labels":["zone=us"]}}`)
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != node.RuleLabel || plan.Job != "hello" {
 		p.Errorf("the plan for another zone is %+v", plan)
 	}
-	plan = ask[client.Plan](p, nc, "mr.api.ada.task.plan", `{"spec":{"run":{"argv":["true"]},"place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
+	plan = ask[view.Plan](p, nc, "mr.api.ada.task.plan", `{"spec":{"run":{"argv":["true"]},"place":{"sticky":"job","prefer":[{"labels":["zone=eu"],"weight":7}]}}}`)
 	if len(plan.Nodes) != 1 || plan.Nodes[0].Rule != "" || plan.Nodes[0].Score != 7 || plan.Prefers == "" {
 		p.Errorf("the plan with preferences is %+v", plan)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/events"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -79,9 +78,4 @@ func (s *Store) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error
 // RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is none.
 func (s *Store) RemoveCalendar(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, task.DefOf(task.DefCalendar, name), actor)
-}
-
-// CalendarFacts returns what the log tells of changes of a calendar, in order.
-func (s *Store) CalendarFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return s.definitionFacts(ctx, task.DefOf(task.DefCalendar, name))
 }

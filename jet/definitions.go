@@ -309,8 +309,18 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 	return changed, false, state.LastSeq, nil
 }
 
-// definitionFacts returns what the log tells of changes of a definition, in order.
-func (s *Store) definitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
+// Definitions returns what is defined, and what was before it was removed.
+func (s *Store) Definitions(ctx context.Context) (map[task.Def]task.Definition, error) {
+	found, err := s.definitions(ctx, anyKind)
+	all := make(map[task.Def]task.Definition, len(found))
+	for i := range found {
+		all[found[i].Def] = found[i].Definition
+	}
+	return all, err
+}
+
+// DefinitionFacts returns what the log tells of changes of a definition, in order.
+func (s *Store) DefinitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func namedVersion(d *defined, err error) (NamedVersion, error) {
 // wraps [ErrNoBundle] if there is none.
 func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
 	def := task.DefOf(task.DefBundle, name)
-	records, err := s.definitionFacts(ctx, def)
+	records, err := s.DefinitionFacts(ctx, def)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/events"
 	"millrace/task"
 )
 
@@ -120,9 +119,4 @@ func (s *Store) JobChanges(ctx context.Context, after uint64) (names []string, a
 		names = append(names, found[i].Name())
 	}
 	return names, all, reached, err
-}
-
-// JobFacts returns what the log tells of changes of a job, in order.
-func (s *Store) JobFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return s.definitionFacts(ctx, task.DefOf(task.DefJob, name))
 }

@@ -75,7 +75,7 @@ func TestJobs(t *testing.T) {
 	if err := s.RemoveJob(ctx, "thumbnail", "ada"); !errors.Is(err, ErrNoJob) {
 		t.Errorf("RemoveJob again: %v, want ErrNoJob", err)
 	}
-	facts := must(s.JobFacts(ctx, "thumbnail"))(t)
+	facts := must(s.DefinitionFacts(ctx, "job.thumbnail"))(t)
 	var told []uint64
 	var is task.Definition
 	for i := range facts {
@@ -166,7 +166,7 @@ func TestChangesAtOnce(t *testing.T) {
 		}
 		all.Wait()
 	}
-	facts := must(s.JobFacts(ctx, "a"))(t)
+	facts := must(s.DefinitionFacts(ctx, "job.a"))(t)
 	if len(facts)+int(told.Load()+same.Load()) != writers*rounds || told.Load() == 0 {
 		t.Errorf("%d changes are in the log, %d writers were told, %d wanted what was there; want %d in all, and somebody told", len(facts), told.Load(), same.Load(), writers*rounds)
 	}
@@ -191,7 +191,7 @@ func TestLongDefinition(t *testing.T) {
 	if _, _, err := s.PutJob(ctx, j, "ada"); !errors.Is(err, task.ErrLongDefinition) {
 		t.Errorf("a job that is too long: %v", err)
 	}
-	if facts := must(s.JobFacts(ctx, "a"))(t); len(facts) != 0 {
+	if facts := must(s.DefinitionFacts(ctx, "job.a"))(t); len(facts) != 0 {
 		t.Errorf("%d facts of it", len(facts))
 	}
 	j.Params["long"] = []byte(`"` + strings.Repeat("x", task.MaxDefinition-1000) + `"`)

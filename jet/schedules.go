@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/events"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -176,9 +175,4 @@ func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []sc
 		changed = append(changed, c)
 	}
 	return changed, all, reached, err
-}
-
-// ScheduleFacts returns what the log tells of changes of a schedule's definition, in order.
-func (s *Store) ScheduleFacts(ctx context.Context, name string) ([]events.Record, error) {
-	return s.definitionFacts(ctx, task.DefOf(task.DefSchedule, name))
 }

@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/view"
 )
 
 // BenchmarkProject folds the three facts of no-op tasks. In "drain" they follow
@@ -207,29 +208,29 @@ func BenchmarkQueries(b *testing.B) {
 	}
 	for _, bm := range []struct {
 		name   string
-		filter Filter
+		filter view.Filter
 	}{
-		{"newest", Filter{}},
-		{"pending", Filter{States: []task.State{task.Pending}}},
-		{"pending-oldest", Filter{States: []task.State{task.Pending}, OldestFirst: true}},
-		{"finished", Filter{States: []task.State{task.Finished}}},
-		{"running", Filter{States: []task.State{task.Running, task.Cancelling}}},
-		{"job", Filter{Job: "noop"}},
-		{"no-such-job", Filter{Job: "none"}},
-		{"no-such-text", Filter{Text: "none"}},
-		{"no-such-short-text", Filter{Text: "qx"}},
-		{"no-such-label", Filter{Labels: map[string]string{"a": "b"}}},
-		{"no-such-schedule", Filter{Schedule: "none"}},
-		{"no-such-batch", Filter{Batch: "none"}},
-		{"no-such-priority", Filter{Priorities: []int{9}}},
-		{"roots", Filter{Roots: true, States: []task.State{task.Finished}, Job: "none"}},
+		{"newest", view.Filter{}},
+		{"pending", view.Filter{States: []task.State{task.Pending}}},
+		{"pending-oldest", view.Filter{States: []task.State{task.Pending}, OldestFirst: true}},
+		{"finished", view.Filter{States: []task.State{task.Finished}}},
+		{"running", view.Filter{States: []task.State{task.Running, task.Cancelling}}},
+		{"job", view.Filter{Job: "noop"}},
+		{"no-such-job", view.Filter{Job: "none"}},
+		{"no-such-text", view.Filter{Text: "none"}},
+		{"no-such-short-text", view.Filter{Text: "qx"}},
+		{"no-such-label", view.Filter{Labels: map[string]string{"a": "b"}}},
+		{"no-such-schedule", view.Filter{Schedule: "none"}},
+		{"no-such-batch", view.Filter{Batch: "none"}},
+		{"no-such-priority", view.Filter{Priorities: []int{9}}},
+		{"roots", view.Filter{Roots: true, States: []task.State{task.Finished}, Job: "none"}},
 	} {
 		benchmarkQuery(b, bm.name, func() error {
-			_, err := store.Tasks(b.Context(), bm.filter)
+			_, err := store.tasks(b.Context(), bm.filter)
 			return err
 		})
 	}
-	page, err := store.Tasks(b.Context(), Filter{States: []task.State{task.Finished}, Limit: 250})
+	page, err := store.tasks(b.Context(), view.Filter{States: []task.State{task.Finished}, Limit: 250})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/corpus"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // What earlier versions have logged comes to the rows that it always came to, in one batch or in many.
@@ -105,7 +106,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 		}
 	}
 	say := func(what string, value any) { all = append(all, row{what, value}) }
-	page, err := s.Tasks(ctx, Filter{Limit: MaxLimit, OldestFirst: true})
+	page, err := s.tasks(ctx, view.Filter{Limit: view.MaxLimit, OldestFirst: true})
 	must(err)
 	for i := range page.Tasks {
 		say("task", &page.Tasks[i])
@@ -146,7 +147,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
 		say("rate", []any{name, rates[name].UTC()})
 	}
-	poison, _, err := s.Poison(ctx, 0, MaxLimit)
+	poison, _, err := s.messages(ctx, 0, view.MaxLimit)
 	must(err)
 	for _, p := range poison {
 		say("poison", []any{p.Seq, p.Place, string(p.Raw)})
@@ -154,10 +155,10 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	counters, _, err := s.Counters(ctx)
 	must(err)
 	say("counters", counters)
-	parents, err := s.Parents(ctx, MaxLimit)
+	parents, err := s.Parents(ctx, view.MaxLimit)
 	must(err)
 	say("parents", parents)
-	due, err := s.Due(ctx, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), MaxLimit)
+	due, err := s.Due(ctx, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), view.MaxLimit)
 	must(err)
 	slices.Sort(due)
 	say("deadlines", due)

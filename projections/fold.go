@@ -12,11 +12,11 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Bounds of what is kept of messages that could not be understood, in bytes.
 const (
-	maxPoison  = 4 << 10
 	maxReason  = 1 << 10
 	maxCounter = 64
 )
@@ -263,7 +263,7 @@ func (f *fold) noteTexts() {
 		n := noted{id: string(c.task.ID), new: c.isNew || c.before.state == task.Unknown}
 		switch {
 		case n.new || c.task.Spec != c.spec:
-			n.has = textsOf(&c.task)
+			n.has = view.Texts(&c.task)
 		case c.task.Message != c.message:
 			n.has[2] = c.task.Message
 		default:
@@ -383,7 +383,7 @@ func (f *fold) count(ctx context.Context, name string, n int) error {
 }
 
 func (f *fold) writePoison(ctx context.Context, r *events.Record, why string) error {
-	raw := r.Raw[:min(len(r.Raw), maxPoison)]
+	raw := r.Raw[:min(len(r.Raw), view.MaxRaw)]
 	if raw == nil {
 		raw = []byte{}
 	}

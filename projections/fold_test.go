@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // open opens a store that ends with the test.
@@ -171,7 +172,7 @@ func check(t *testing.T, s *Store, h *history) {
 	if tasks, messages, err := s.Dead(t.Context()); err != nil || tasks != dead || messages != poison {
 		t.Errorf("%d tasks and %d messages are dead letters, want %d and %d; %v", tasks, messages, dead, poison, err)
 	}
-	rows, _, err := s.Poison(t.Context(), 0, 1000)
+	rows, _, err := s.messages(t.Context(), 0, 1000)
 	if err != nil || len(rows) != poison {
 		t.Errorf("%d messages are poison, want %d; %v", len(rows), poison, err)
 	}
@@ -245,12 +246,12 @@ func TestFold(t *testing.T) {
 				if err != nil || len(on) != tt.onNode {
 					t.Errorf("on node: %v, want %d; %v", on, tt.onNode, err)
 				}
-				poison, _, err := s.Poison(t.Context(), 0, 10)
+				poison, _, err := s.messages(t.Context(), 0, 10)
 				if err != nil || len(poison) != tt.poisons {
 					t.Errorf("poison: %v, want %d; %v", poison, tt.poisons, err)
 				}
 				for _, p := range poison {
-					if len(p.Raw) != maxPoison || p.Place != "chain" || p.Reason != "broken" {
+					if len(p.Raw) != view.MaxRaw || p.Place != "chain" || p.Reason != "broken" {
 						t.Errorf("poison %s: %s, %d bytes", p.Place, p.Reason, len(p.Raw))
 					}
 				}
@@ -332,7 +333,7 @@ func TestProbesLeaveNoTrace(t *testing.T) {
 	if err != nil || len(counts) > 0 {
 		t.Errorf("tasks %v, %v", counts, err)
 	}
-	poison, _, err := s.Poison(t.Context(), 0, 10)
+	poison, _, err := s.messages(t.Context(), 0, 10)
 	if err != nil || len(poison) > 0 {
 		t.Errorf("poison %v, %v", poison, err)
 	}

@@ -5,39 +5,100 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"millrace/task"
+	"millrace/view"
 )
 
-// Tasks returns a page of the tasks that meet a filter, in the order of their
-// ids. The error wraps [ErrCursor] if the filter's cursor is none.
-func (s *Store) Tasks(ctx context.Context, f Filter) (Page, error) {
-	limit, err := f.limit()
-	if err != nil {
-		return Page{}, fmt.Errorf("list tasks: %w", err)
+var _ view.Model = (*Store)(nil)
+
+// Point implements [view.Model]. When the log took the last message it does not know.
+func (s *Store) Point(context.Context) (view.Point, error) { return view.Point{Seq: s.Reached()}, nil }
+
+// List implements [view.Model]; definitions it has none.
+func (s *Store) List(ctx context.Context, q view.Query) (page view.Page, err error) {
+	if err := s.Wait(ctx, q.AtLeast); err != nil {
+		return page, err
 	}
-	after, err := f.after()
-	if err != nil {
-		return Page{}, fmt.Errorf("list tasks: %w", err)
+	switch q.Kind {
+	case view.Tasks:
+		return s.tasks(ctx, q.Filter)
+	case view.Nodes:
+		page.Nodes, page.Point.Seq, err = s.Nodes(ctx)
+	case view.Queues:
+		page.Point.Seq = s.Reached()
+		page.Queues, err = s.SaidOfQueues(ctx)
+	case view.Messages:
+		var most int
+		if most, err = q.Most(); err == nil {
+			page.Messages, page.Point.Seq, err = s.messages(ctx, q.Before, most)
+		}
+	default:
+		err = fmt.Errorf("%w: the read model has no list of %s", view.ErrQuery, q.Kind)
 	}
-	var page Page
-	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) error {
-		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: limit + 1, spans: s.texts.spans(f.Text)}
+	return page, err
+}
+
+// Count implements [view.Model]. All tasks, or those of a queue, take the same time however many there are; those of
+// other filters are looked for one by one.
+func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err error) {
+	if q.Kind != view.Tasks {
+		return c, fmt.Errorf("%w: the read model has no count of %s", view.ErrQuery, q.Kind)
+	}
+	if err := s.Wait(ctx, q.AtLeast); err != nil {
+		return c, err
+	}
+	if queue, only := q.OnlyQueue(); only && !task.IsSelectorQueue(queue) {
+		c.Of, c.Point.Seq, err = s.Counts(ctx)
+		if queue != "" {
+			maps.DeleteFunc(c.Of, func(name string, _ map[task.State]int) bool { return name != queue })
+		}
+		return c, err
+	}
+	return s.countEach(ctx, &q.Filter)
+}
+
+// countEach counts the tasks that meet a filter by looking at each of those that may.
+func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, err error) {
+	err = s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) (err error) {
+		c.Point.Seq = seq
+		l := list{ctx: ctx, tx: tx, form: s.form, filter: f, want: 1, spans: s.texts.spans(f.Text), count: func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) }}
+		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
+			err = l.run()
+		}
+		return err
+	})
+	return c, err
+}
+
+// tasks returns a page of the tasks that meet a filter.
+func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err error) {
+	most, err := f.Most()
+	if err != nil {
+		return page, fmt.Errorf("list tasks: %w", err)
+	}
+	after, err := f.Start()
+	if err != nil {
+		return page, fmt.Errorf("list tasks: %w", err)
+	}
+	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) (err error) {
+		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: most + 1, spans: s.texts.spans(f.Text)}
 		if !f.OldestFirst {
 			slices.Reverse(l.spans)
 		}
-		if err := l.run(); err != nil {
+		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
+			err = l.run()
+		}
+		if err != nil {
 			return err
 		}
-		page = Page{Tasks: l.found, Seq: seq}
+		page.Point.Seq = seq
+		page.Tasks, page.Next = f.Cut(l.found, most)
 		return nil
 	})
-	if len(page.Tasks) > limit {
-		page.Tasks = page.Tasks[:limit]
-		page.Next = f.CursorAfter(page.Tasks[limit-1].ID)
-	}
 	return page, err
 }
 
@@ -48,12 +109,16 @@ type list struct {
 	ctx    context.Context
 	tx     *sql.Tx
 	form   *rowForm
-	filter *Filter
-	after  string
+	filter *view.Filter
+	// routes are those on which tasks of the filter's queue wait.
+	routes []string
+	after  task.ID
 	want   int
 	// spans are the ranges of ids to look at, one after the other.
 	spans []span
 	found []task.Task
+	// count, if set, is told of all, and none is found.
+	count func(*task.Task)
 }
 
 func (l *list) run() error {
@@ -78,7 +143,7 @@ func (l *list) run() error {
 		case state != task.Pending:
 			err = l.add(l.ofState(state))
 		case l.filter.Queue != "":
-			for _, queue := range append([]string{l.filter.Queue}, l.filter.Routes...) {
+			for _, queue := range l.routes {
 				err = errors.Join(err, l.add("waits IS NOT NULL AND queue = ?", queue))
 			}
 		default:
@@ -141,7 +206,7 @@ func (l *list) add(where string, args ...any) error {
 
 // look appends the first tasks of a range that have ids of a span, until there are as many as wanted.
 func (l *list) look(part []task.Task, of span, where string, args ...any) ([]task.Task, error) {
-	c := l.filter.conditions(l.after)
+	c := conditions(l.filter, l.routes, l.after)
 	c.and(where, args...)
 	if of.first != "" {
 		c.and("id >= ?", of.first)
@@ -150,13 +215,16 @@ func (l *list) look(part []task.Task, of span, where string, args ...any) ([]tas
 		c.and("id < ?", of.end)
 	}
 	if len(l.found) == l.want {
-		c.and("id "+reverse(l.filter.beyond())+" ?", string(l.found[l.want-1].ID))
+		c.and("id "+reverse(l.filter.Beyond())+" ?", string(l.found[l.want-1].ID))
 	}
-	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+rowColumns+" FROM tasks WHERE "+c.text.String()+" "+l.filter.order(), c.args...)
+	rows, err := l.tx.QueryContext(l.ctx, "SELECT "+rowColumns+" FROM tasks WHERE "+c.text.String()+" "+order(l.filter), c.args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	if l.count != nil {
+		return nil, l.countAll(rows)
+	}
 	for len(part) < l.want && rows.Next() {
 		if part == nil {
 			part = make([]task.Task, 0, l.want) // a task is large, and copying it dear
@@ -166,12 +234,24 @@ func (l *list) look(part []task.Task, of span, where string, args ...any) ([]tas
 		if err := scanInto(rows, l.form, t); err != nil {
 			return nil, err
 		}
-		if !l.filter.matches(t) {
+		if !l.filter.Match(t) {
 			*t = task.Task{}
 			part = part[:len(part)-1]
 		}
 	}
 	return part, rows.Err()
+}
+
+func (l *list) countAll(rows *sql.Rows) error {
+	for t := new(task.Task); rows.Next(); *t = (task.Task{}) {
+		if err := scanInto(rows, l.form, t); err != nil {
+			return err
+		}
+		if l.filter.Match(t) {
+			l.count(t)
+		}
+	}
+	return rows.Err()
 }
 
 func reverse(relation string) string {

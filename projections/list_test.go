@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Lists equal what a plain filter over the folds finds, page by page.
@@ -37,7 +38,7 @@ func TestLists(t *testing.T) {
 			}
 			var have []task.ID
 			for {
-				page, err := s.Tasks(t.Context(), f)
+				page, err := s.tasks(t.Context(), f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,8 +88,8 @@ func same(t *testing.T, what string, have []task.ID, err error, folded []task.Ta
 	}
 }
 
-func (h *history) filter() Filter {
-	f := Filter{Limit: 1 + h.IntN(20), OldestFirst: h.IntN(2) == 0}
+func (h *history) filter() view.Filter {
+	f := view.Filter{Limit: 1 + h.IntN(20), OldestFirst: h.IntN(2) == 0}
 	for range h.IntN(3) {
 		f.States = append(f.States, task.States()[h.IntN(len(task.States()))])
 	}
@@ -104,9 +105,6 @@ func (h *history) filter() Filter {
 		f.Job = "crawl"
 	case 1:
 		f.Queue = "gpu"
-		if h.IntN(2) == 0 {
-			f.Routes = []string{"default", "none"} // as if selectors had these
-		}
 	case 2:
 		f.Node = h.text()
 	case 3:
@@ -129,7 +127,7 @@ func (h *history) filter() Filter {
 }
 
 // plain is the meaning of a filter, in the plainest words.
-func plain(k *task.Task, f *Filter) bool {
+func plain(k *task.Task, f *view.Filter) bool {
 	for key, v := range f.Labels {
 		if have, ok := k.Labels[key]; !ok || have != v {
 			return false
@@ -143,7 +141,7 @@ func plain(k *task.Task, f *Filter) bool {
 		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(!f.Roots || k.Parent == "") && (strings.HasPrefix(string(k.ID), f.IDPart) || strings.HasSuffix(string(k.ID), f.IDPart)) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
-		(f.Queue == "" || k.Route.Queue() == f.Queue || slices.Contains(f.Routes, k.Route.Queue())) &&
+		(f.Queue == "" || k.Route.Queue() == f.Queue || k.Route.Selected() && k.QueueName() == f.Queue) &&
 		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&
 		(f.Until.IsZero() || k.SubmittedAt.Before(f.Until))
 }
@@ -152,20 +150,20 @@ func TestPagesWhileTasksArrive(t *testing.T) {
 	s := open(t, "")
 	records := noops(t, 300, 10)
 	project(t, s, 10, records[:600], all) // 207 tasks
-	first, err := s.Tasks(t.Context(), Filter{})
+	first, err := s.tasks(t.Context(), view.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first.Tasks) != DefaultLimit || first.Seq != 600 {
-		t.Fatalf("a page of %d at %d", len(first.Tasks), first.Seq)
+	if len(first.Tasks) != view.DefaultLimit || first.Point.Seq != 600 {
+		t.Fatalf("a page of %d at %d", len(first.Tasks), first.Point.Seq)
 	}
 	project(t, s, 10, records[600:], all)
-	second, err := s.Tasks(t.Context(), Filter{Cursor: first.Next})
+	second, err := s.tasks(t.Context(), view.Filter{Cursor: first.Next})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.Seq != 900 {
-		t.Errorf("the page reflects %d", second.Seq)
+	if second.Point.Seq != 900 {
+		t.Errorf("the page reflects %d", second.Point.Seq)
 	}
 	last, next := first.Tasks[len(first.Tasks)-1].ID, second.Tasks[0].ID
 	if last[10:] != "0000000000000157" || next[10:] != "0000000000000156" {
@@ -175,14 +173,14 @@ func TestPagesWhileTasksArrive(t *testing.T) {
 
 func TestRefusedFilters(t *testing.T) {
 	s := open(t, "")
-	oldest := Filter{OldestFirst: true}
-	for _, cursor := range []string{"?", "AAAA", oldest.CursorAfter("01JD6Z8V3M0QK4T7W2X9Y5ABCD"), (&Filter{}).CursorAfter("")} {
-		if _, err := s.Tasks(t.Context(), Filter{Cursor: cursor}); !errors.Is(err, ErrCursor) {
+	oldest := view.Filter{OldestFirst: true}
+	for _, cursor := range []string{"?", "AAAA", oldest.CursorAfter("01JD6Z8V3M0QK4T7W2X9Y5ABCD"), (&view.Filter{}).CursorAfter("")} {
+		if _, err := s.tasks(t.Context(), view.Filter{Cursor: cursor}); !errors.Is(err, view.ErrCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
-	for _, limit := range []int{-1, MaxLimit + 1} {
-		if _, err := s.Tasks(t.Context(), Filter{Limit: limit}); err == nil {
+	for _, limit := range []int{-1, view.MaxLimit + 1} {
+		if _, err := s.tasks(t.Context(), view.Filter{Limit: limit}); err == nil {
 			t.Errorf("limit %d is taken", limit)
 		}
 	}
@@ -238,7 +236,7 @@ func TestReadersWhileWriting(t *testing.T) {
 					}
 				}
 				if err == nil {
-					_, err = s.Tasks(t.Context(), Filter{States: []task.State{task.Pending, task.Running}})
+					_, err = s.tasks(t.Context(), view.Filter{States: []task.State{task.Pending, task.Running}})
 				}
 				if err != nil || seq == uint64(len(records)) {
 					ended <- err

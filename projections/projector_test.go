@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // start runs a projector until the function returned is called.
@@ -70,15 +71,15 @@ func TestProjectorFollows(t *testing.T) {
 	}
 	last := log.AppendRaw(id, []byte("no fact"))
 	await(t, s, last)
-	page, err := s.Tasks(t.Context(), Filter{States: []task.State{task.Running}, Node: "n1"})
-	if err != nil || page.Seq != last || len(page.Tasks) != 1 || page.Tasks[0].Head != last {
+	page, err := s.tasks(t.Context(), view.Filter{States: []task.State{task.Running}, Node: "n1"})
+	if err != nil || page.Point.Seq != last || len(page.Tasks) != 1 || page.Tasks[0].Head != last {
 		t.Errorf("page %+v, %v", page, err)
 	}
 	nodes, _, err := s.Nodes(t.Context())
 	if err != nil || len(nodes) != 1 || nodes[0].ID != "n1" {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
-	poison, _, err := s.Poison(t.Context(), 0, 1)
+	poison, _, err := s.messages(t.Context(), 0, 1)
 	if err != nil || len(poison) != 1 || poison[0].Seq != last || string(poison[0].Raw) != "no fact" {
 		t.Errorf("poison %+v, %v", poison, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // UnknownType begins the name of the counter of a type of facts that this
@@ -17,17 +18,6 @@ const UnknownType = "unknown_type."
 
 // dismissedTasks is the counter of the dead letters that somebody has taken off the list.
 const dismissedTasks = "dismissed_tasks"
-
-// Poison is a message in the log that could not be understood.
-type Poison struct {
-	Seq uint64
-	// Place is where the log keeps it, in the log's own words.
-	Place string
-	// Reason is why it could not be understood.
-	Reason string
-	// Raw is its beginning, at most 4 KiB.
-	Raw []byte
-}
 
 // Counts returns how many tasks there are, by queue and state; what is not there
 // is 0. What waits for nodes with certain labels counts with the queue whose nodes they are; what
@@ -54,14 +44,24 @@ func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint
 
 // Routes returns the routes on which tasks of a queue wait or have waited: the queue itself, and those of
 // selectors that choose among its nodes.
-func (s *Store) Routes(ctx context.Context, queue string) ([]string, error) {
+func (s *Store) Routes(ctx context.Context, queue string) (routes []string, err error) {
+	err = s.view(ctx, "list the routes of a queue", func(tx *sql.Tx, _ uint64) error {
+		routes, err = routesOf(ctx, tx, queue)
+		return err
+	})
+	return routes, err
+}
+
+// routesOf are those of a queue; none of "".
+func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
+	if queue == "" {
+		return nil, nil
+	}
 	routes := []string{queue}
-	err := s.view(ctx, "list the routes of a queue", func(tx *sql.Tx, _ uint64) error {
-		var route string
-		return each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE home = ? AND queue <> home ORDER BY queue", []any{queue}, []any{&route}, func() error {
-			routes = append(routes, route)
-			return nil
-		})
+	var route string
+	err := each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE home = ? AND queue <> home ORDER BY queue", []any{queue}, []any{&route}, func() error {
+		routes = append(routes, route)
+		return nil
 	})
 	return routes, err
 }
@@ -105,18 +105,18 @@ func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	return nodes, at, err
 }
 
-// Poison returns the messages that could not be understood and that nobody has
+// messages returns the messages that could not be understood and that nobody has
 // dismissed, the latest first, at most limit of them; only those before a
 // sequence if that is not 0.
-func (s *Store) Poison(ctx context.Context, before uint64, limit int) ([]Poison, uint64, error) {
+func (s *Store) messages(ctx context.Context, before uint64, limit int) ([]view.Message, uint64, error) {
 	if before == 0 || before > math.MaxInt64 {
 		before = math.MaxInt64
 	}
-	var all []Poison
+	var all []view.Message
 	var at uint64
 	err := s.view(ctx, "list poison", func(tx *sql.Tx, seq uint64) error {
 		at = seq
-		var p Poison
+		var p view.Message
 		return each(ctx, tx, "SELECT seq, place, reason, raw FROM poison WHERE seq < ? ORDER BY seq DESC LIMIT ?", []any{int64(before), limit},
 			[]any{&p.Seq, &p.Place, &p.Reason, &p.Raw}, func() error {
 				all = append(all, p)

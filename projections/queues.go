@@ -52,7 +52,7 @@ func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, er
 func (s *Store) SaidOfQueues(ctx context.Context) (queues []task.Queue, err error) {
 	err = s.view(ctx, "list what was said of queues", func(tx *sql.Tx, _ uint64) error {
 		var doc []byte
-		return each(ctx, tx, "SELECT doc FROM queues", nil, []any{&doc}, func() error {
+		return each(ctx, tx, "SELECT doc FROM queues ORDER BY name", nil, []any{&doc}, func() error {
 			var q task.Queue
 			if err := queueForm.Read(doc, &q); err != nil {
 				return err

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"database/sql"
+	"millrace/view"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +84,7 @@ func TestDamageUnderWay(t *testing.T) {
 	if s.Reached() != 1200 {
 		t.Fatalf("reached %d", s.Reached())
 	}
-	if _, err := s.Tasks(t.Context(), Filter{Limit: MaxLimit}); err == nil {
+	if _, err := s.tasks(t.Context(), view.Filter{Limit: view.MaxLimit}); err == nil {
 		t.Fatal("a damaged file is read")
 	}
 	stop := start(t, &Projector{Log: &recorded{records: records}, Store: s})

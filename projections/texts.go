@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task"
+	"millrace/view"
 )
 
 // texts tells where tasks with a text may be, so that a search for something rare passes over few rows.
@@ -51,9 +51,6 @@ type noted struct {
 	new bool
 	has [4]string
 }
-
-// textsOf are those that a filter's text may be part of, beside the id.
-func textsOf(t *task.Task) [4]string { return [4]string{t.Job, t.Step, t.Message, t.Spec.Text()} }
 
 // begin forgets everything. Known is whether there are no rows.
 func (x *texts) begin(known bool) {
@@ -113,7 +110,7 @@ func (b *block) note(n *noted) {
 
 // trigrams calls each with the bit of every three bytes in a row of a text in lower case, as long as that returns true.
 func trigrams(text string, each func(bit uint32) bool) {
-	text = lower(text)
+	text = view.Lower(text)
 	for i := 0; i+3 <= len(text); i++ {
 		h := uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16
 		if !each(bits.RotateLeft32(h*2654435761, 16) % trigramBits) { // Knuth's multiplicative hash: the upper half
@@ -215,7 +212,7 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			all = append(all, noted{id: string(t.ID), new: true, has: textsOf(&t)})
+			all = append(all, noted{id: string(t.ID), new: true, has: view.Texts(&t)})
 		}
 		if err := rows.Err(); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/view"
 )
 
 // A search finds what a plain filter finds, whatever is known of the rows: after a restart nothing, then more and
@@ -23,8 +24,8 @@ func TestTextsMissNothing(t *testing.T) {
 			part.records = h.records[:upTo]
 			folded := slices.Collect(maps.Values(part.folded()))
 			for _, text := range []string{"HELLO", "ECHO <hello> \"W", "quoted \"T", "%_", "größe", "all\n", "Craw", "utf8", "nowhere", string(h.tasks[3][5:]), string(h.tasks[7][20:])} {
-				f := Filter{Text: text, Limit: MaxLimit, OldestFirst: h.IntN(2) == 0}
-				page, err := s.Tasks(t.Context(), f)
+				f := view.Filter{Text: text, Limit: view.MaxLimit, OldestFirst: h.IntN(2) == 0}
+				page, err := s.tasks(t.Context(), f)
 				have := make([]task.ID, len(page.Tasks))
 				for i := range page.Tasks {
 					have[i] = page.Tasks[i].ID

@@ -50,7 +50,7 @@ func unmarked(text string) string {
 	return text
 }
 
-// wordsOf are the marks of a task, and what [textsOf] it is in no column of its own.
+// wordsOf are the marks of a task, and what [view.Texts] it is in no column of its own.
 func wordsOf(t *task.Task) string {
 	text := t.Spec.Text()
 	if t.Step != "" || t.Message != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/view"
 )
 
 // Whatever texts and labels say, they pass for no mark, and a mark of one value for none of another.
@@ -49,26 +50,26 @@ func TestWordsAndMarks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		filter Filter
+		filter view.Filter
 		want   string // the last letters of ids
 	}{
-		{"all", Filter{}, "ABCDEFGHIJ"},
-		{"roots", Filter{Roots: true}, "ABCEFGHIJ"},
-		{"schedule", Filter{Schedule: "nightly"}, "E"},
-		{"another schedule", Filter{Schedule: "night"}, ""},
-		{"batch", Filter{Batch: "B"}, "F"},
-		{"a priority", Filter{Priorities: []int{9}}, "G"},
-		{"the usual priority", Filter{Priorities: []int{5}}, "ABCDEFHIJ"},
-		{"either", Filter{Priorities: []int{5, 9}}, "ABCDEFGHIJ"},
-		{"a label", Filter{Labels: map[string]string{"team": "images"}}, "H"},
-		{"a label with signs", Filter{Labels: map[string]string{"a": "b" + markEnd + markBegin}}, "H"},
-		{"part of a label", Filter{Labels: map[string]string{"tea": "images"}}, ""},
-		{"what follows a zero byte", Filter{Text: "and PANS"}, "C"},
-		{"a zero byte", Filter{Text: "s\x00 a"}, "C"},
-		{"what marks say is no text", Filter{Text: "=images", Labels: map[string]string{"team": "image"}}, ""},
+		{"all", view.Filter{}, "ABCDEFGHIJ"},
+		{"roots", view.Filter{Roots: true}, "ABCEFGHIJ"},
+		{"schedule", view.Filter{Schedule: "nightly"}, "E"},
+		{"another schedule", view.Filter{Schedule: "night"}, ""},
+		{"batch", view.Filter{Batch: "B"}, "F"},
+		{"a priority", view.Filter{Priorities: []int{9}}, "G"},
+		{"the usual priority", view.Filter{Priorities: []int{5}}, "ABCDEFHIJ"},
+		{"either", view.Filter{Priorities: []int{5, 9}}, "ABCDEFGHIJ"},
+		{"a label", view.Filter{Labels: map[string]string{"team": "images"}}, "H"},
+		{"a label with signs", view.Filter{Labels: map[string]string{"a": "b" + markEnd + markBegin}}, "H"},
+		{"part of a label", view.Filter{Labels: map[string]string{"tea": "images"}}, ""},
+		{"what follows a zero byte", view.Filter{Text: "and PANS"}, "C"},
+		{"a zero byte", view.Filter{Text: "s\x00 a"}, "C"},
+		{"what marks say is no text", view.Filter{Text: "=images", Labels: map[string]string{"team": "image"}}, ""},
 	} {
 		c.filter.OldestFirst = true
-		page, err := s.Tasks(t.Context(), c.filter)
+		page, err := s.tasks(t.Context(), c.filter)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,13 @@ type Filter struct {
 	After task.ID
 	// OldestFirst turns the order round; by default the newest id comes first.
 	OldestFirst bool
+}
+
+// OnlyQueue tells whether the filter chooses all tasks of a queue, or all tasks if that is "".
+func (f *Filter) OnlyQueue() (queue string, only bool) {
+	rest := *f
+	rest.Queue, rest.Limit, rest.Cursor, rest.After, rest.OldestFirst = "", 0, "", "", false
+	return f.Queue, reflect.ValueOf(rest).IsZero()
 }
 
 // Match tells whether a task meets the filter, wherever the page begins.

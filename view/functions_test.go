@@ -248,3 +248,30 @@ func TestDiff(t *testing.T) {
 		t.Errorf("a task and itself: %v", all)
 	}
 }
+
+func TestAround(t *testing.T) {
+	serves := func(id node.ID, s node.State, since time.Time) node.Node {
+		return node.Node{ID: id, State: s, Since: since, Profile: node.Profile{Queues: []string{"bulk"}}}
+	}
+	waiting := task.Task{State: task.Pending, Work: task.Work{Route: "bulk.5"}, Node: "node-a"}
+	running := waiting
+	running.State = task.Running
+	gone := serves("node-a", node.Offline, noon)
+	for name, c := range map[string]struct {
+		t     task.Task
+		nodes []node.Node
+		want  task.Surroundings
+	}{
+		"no nodes":           {waiting, nil, task.Surroundings{}},
+		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, task.Surroundings{}},
+		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, task.Surroundings{Serving: 1}},
+		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, task.Surroundings{Unserved: noon.Add(time.Minute)}},
+		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, task.Surroundings{Serving: 1, NodeGone: noon}},
+		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
+	} {
+		c.want.Seen = noon
+		if got := around(&c.t, c.nodes, task.Queue{}, noon); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 )
@@ -24,7 +25,7 @@ func (a *app) calendarCommand() *cobra.Command {
   millrace calendar show night > night.yaml`,
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
-		a.history("calendar", jet.ErrNoCalendar, a.completeCalendars, (*client.Client).CalendarFacts),
+		a.history("calendar", jet.ErrNoCalendar, a.completeCalendars),
 		a.removal("calendar", "Remove calendars", a.completeCalendars, (*client.Client).RemoveCalendar))
 	return c
 }
@@ -173,7 +174,7 @@ func (a *app) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changes, err := cl.CalendarFacts(ctx, args[0])
+		changes, err := definitionFacts(ctx, cl, task.DefCalendar, args[0])
 		if err != nil {
 			return err
 		}

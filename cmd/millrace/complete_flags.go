@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/task"
 	"millrace/verify"
+	"millrace/view"
 )
 
 // completer gives the words that may stand in a place of the command line.
@@ -123,7 +124,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string
 		if err != nil {
 			return nil
 		}
-		b, _ := cl.Tree(ctx, id)
+		b, _ := view.Tree(ctx, cl.View(), id)
 		root := leafOf(&b, a.now())
 		return root.paths("", nil)
 	})

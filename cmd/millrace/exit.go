@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // Exit codes; the page "millrace help exit-codes" explains them.
@@ -124,7 +125,7 @@ func faultOf(err error) *fault {
 		return &fault{code: exitMute, err: err, hint: hint("make room on the disk of the NATS server; docs/operations.md has a section on that")}
 	case errors.Is(err, task.ErrUnknown):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace task ls` lists the tasks there are")}
-	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrOptions):
+	case errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, client.ErrOptions):
 		return &fault{code: exitUsage, err: err}
 	case errors.Is(err, jet.ErrNoJob):
 		return &fault{code: exitNotFound, err: err, hint: hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}

@@ -10,9 +10,10 @@ import (
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
-// lookedFor is how many tasks, or nodes, of one submission are looked for.
+// lookedFor is how many nodes of one submission are looked for.
 const lookedFor = 20
 
 // foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
@@ -26,27 +27,13 @@ func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission)
 	if s.Needs == nil {
 		return
 	}
-	missing, err := missingTasks(asking, c, s.Needs)
+	missing, err := view.Missing(asking, c.View(), s.Needs)
 	if err != nil {
 		return
 	}
 	for _, id := range missing {
 		a.note("it needs task %s, and there is none: it waits until one is submitted under this id", id)
 	}
-}
-
-// missingTasks are those of the tasks that are needed that are not there.
-func missingTasks(ctx context.Context, c *client.Client, needs *task.Needs) (missing []task.ID, err error) {
-	for _, need := range needs.Of[:min(len(needs.Of), lookedFor)] {
-		_, err := c.Task(ctx, need.Task)
-		switch {
-		case errors.Is(err, task.ErrUnknown):
-			missing = append(missing, need.Task)
-		case err != nil:
-			return nil, err
-		}
-	}
-	return missing, nil
 }
 
 // foreseeQueue is foresee for a queue; "" names none.

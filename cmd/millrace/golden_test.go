@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"testing"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // golden compares a table with testdata/golden/<name>.txt; go test -update writes it.
@@ -122,6 +123,24 @@ func steps(now time.Time) *client.ListPage {
 	}
 }
 
+// presumed is a view of some facts, and of nodes of which there are none.
+type presumed struct {
+	*view.World
+	nodes view.Page
+}
+
+func (v presumed) List(ctx context.Context, q view.Query) (view.Page, error) {
+	if q.Kind == view.Nodes {
+		return v.nodes, nil
+	}
+	return v.World.List(ctx, q)
+}
+
+func (presumed) Beats(context.Context) (map[node.ID]node.Heartbeat, error)      { return nil, nil }
+func (presumed) Ran(context.Context, string) (string, error)                    { return "", nil }
+func (presumed) Paused(context.Context, task.Lane) (*task.Pause, error)         { return nil, nil }
+func (presumed) Standing(context.Context, task.ID, int) (*task.Standing, error) { return nil, nil }
+
 func TestWhyTables(t *testing.T) {
 	rules := task.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
 	records := history()
@@ -137,9 +156,13 @@ func TestWhyTables(t *testing.T) {
 		"why_running":        {len(records), nil, true, noon.Add(50 * time.Second)},
 		"why_overdue":        {len(records), []node.Node{{ID: "node-b", Session: "s7", State: node.Offline, Since: noon.Add(45 * time.Second)}}, true, noon.Add(5 * time.Minute)},
 	} {
-		k, decisive := decisiveFacts(id1, records[:c.until])
-		e := explainTask(&k, decisive, around(&k, c.nodes, task.Queue{}, c.now), rules, c.enforced, c.now)
-		golden(t, name, whyTable(e, c.now), 0, false)
+		v := presumed{view.Past(records[:c.until], view.Moment{}), view.Page{Nodes: c.nodes, Beating: !c.enforced}}
+		e, err := view.Why(t.Context(), v, id1, view.Rules{Task: rules, Now: c.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Suspect, e.Nodes = nil, nil // other tables show them
+		golden(t, name, whyTable(&explanation{Explanation: *e}, c.now), 0, false)
 	}
 	whole := task.Task{ID: id1, State: task.Error, Reason: task.ReasonTask, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
@@ -147,11 +170,11 @@ func TestWhyTables(t *testing.T) {
 		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: task.ReasonSkipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
 		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: task.ReasonExit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
 	}
-	e := explainTask(&whole, nil, task.Surroundings{}, rules, true, noon)
-	e.Parts = client.PartsOf(&whole, children)
+	e := &explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
+	e.Parts = view.PartsOf(&whole, children)
 	golden(t, "why_whole", whyTable(e, noon), 80, false)
 	children[2].State = task.Running
-	e.Parts = client.PartsOf(&whole, children)
+	e.Parts = view.PartsOf(&whole, children)
 	golden(t, "why_whole_running", whyTable(e, noon), 80, false)
 }
 
@@ -229,31 +252,4 @@ func TestScheduleTable(t *testing.T) {
 	}
 	golden(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
 	golden(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
-}
-
-func TestAround(t *testing.T) {
-	serves := func(id node.ID, s node.State, since time.Time) node.Node {
-		return node.Node{ID: id, State: s, Since: since, Profile: node.Profile{Queues: []string{"bulk"}}}
-	}
-	waiting := task.Task{State: task.Pending, Work: task.Work{Route: "bulk.5"}, Node: "node-a"}
-	running := waiting
-	running.State = task.Running
-	gone := serves("node-a", node.Offline, noon)
-	for name, c := range map[string]struct {
-		t     task.Task
-		nodes []node.Node
-		want  task.Surroundings
-	}{
-		"no nodes":           {waiting, nil, task.Surroundings{}},
-		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, task.Surroundings{}},
-		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, task.Surroundings{Serving: 1}},
-		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, task.Surroundings{Unserved: noon.Add(time.Minute)}},
-		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, task.Surroundings{Serving: 1, NodeGone: noon}},
-		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
-	} {
-		c.want.Seen = noon
-		if got := around(&c.t, c.nodes, task.Queue{}, noon); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/jobfile"
+	"millrace/view"
 )
 
 func (a *app) jobCommand() *cobra.Command {
@@ -158,7 +159,7 @@ func (a *app) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changes, err := cl.JobFacts(ctx, args[0])
+		changes, err := definitionFacts(ctx, cl, task.DefJob, args[0])
 		if err != nil {
 			return err
 		}
@@ -184,11 +185,16 @@ func (a *app) jobShow() *cobra.Command {
 }
 
 func (a *app) jobHistory() *cobra.Command {
-	return a.history("job", jet.ErrNoJob, a.completeJobs, (*client.Client).JobFacts)
+	return a.history("job", jet.ErrNoJob, a.completeJobs)
+}
+
+// definitionFacts are the changes of a definition of a kind.
+func definitionFacts(ctx context.Context, cl *client.Client, kind, name string) ([]events.Record, error) {
+	return view.All(ctx, cl.View(), view.Definition(task.DefOf(kind, name)))
 }
 
 // history is the command that lists the changes of a definition.
-func (a *app) history(what string, none error, complete completer, facts func(*client.Client, context.Context, string) ([]events.Record, error)) *cobra.Command {
+func (a *app) history(what string, none error, complete completer) *cobra.Command {
 	var o output
 	c := &cobra.Command{
 		Use: "history NAME", Aliases: []string{"log"},
@@ -197,7 +203,7 @@ func (a *app) history(what string, none error, complete completer, facts func(*c
 	}
 	o.flags(c)
 	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		changes, err := facts(cl, ctx, args[0])
+		changes, err := definitionFacts(ctx, cl, what, args[0])
 		switch {
 		case err != nil:
 			return err

@@ -51,9 +51,9 @@ func (a *app) nodeList() *cobra.Command {
 			}
 			return err
 		}
-		return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+		return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
 			page, err := look(ctx)
-			return view{table: nodeTable(&page, a.now()), json: page}, err
+			return frame{table: nodeTable(&page, a.now()), json: page}, err
 		})
 	})
 	return c

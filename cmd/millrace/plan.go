@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/task"
 	"millrace/task/jobfile"
+	"millrace/view"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -79,21 +80,13 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	defer cl.Close()
 	asking, cancel := a.asking(ctx)
 	defer cancel()
-	nodes, at, err := cl.KnownNodes(asking)
-	if err != nil {
-		return err
-	}
-	var plans []client.Plan
 	id, isTask, err := a.jobOrTask(asking, cl, name, len(jobs) > 0)
 	if err != nil {
 		return err
 	}
+	plans := make([]view.Plan, 1)
 	if isTask {
-		t, err := cl.Task(asking, id)
-		if err != nil {
-			return err
-		}
-		plans = append(plans, cl.PlanTask(asking, &t, nodes, at))
+		plans[0], err = view.PlanTask(asking, cl.View(), id)
 	} else {
 		if len(jobs) == 0 {
 			stored, err := cl.Job(asking, name)
@@ -102,13 +95,10 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 			}
 			jobs = append(jobs, stored.Job)
 		}
-		for i := range jobs {
-			p, err := cl.PlanJob(asking, jobs[i], s, nodes, at)
-			if err != nil {
-				return err
-			}
-			plans = append(plans, p)
-		}
+		plans, err = view.PlanJobs(asking, cl.View(), jobs, s, cl.Now())
+	}
+	if err != nil {
+		return err
 	}
 	if o.json() {
 		return a.writeJSON(plans)
@@ -145,7 +135,7 @@ func (a *app) jobOrTask(ctx context.Context, cl *client.Client, name string, giv
 	return id, err == nil, err
 }
 
-func planTable(p *client.Plan) table {
+func planTable(p *view.Plan) table {
 	title := "Job " + p.Job
 	if p.Job == "" {
 		title = "Task " + string(p.Task)

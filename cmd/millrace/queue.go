@@ -54,9 +54,9 @@ func (a *app) queueList() *cobra.Command {
 			}
 			return err
 		}
-		return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+		return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
 			page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
-			return view{table: queueTable(&page, a.now()), json: page}, err
+			return frame{table: queueTable(&page, a.now()), json: page}, err
 		})
 	})
 	return c

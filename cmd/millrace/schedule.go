@@ -266,16 +266,16 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 			return broken
 		}
 		var broken error
-		err := a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
+		err := a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
 			var rows []client.ScheduleRow
 			rows, broken = cl.ScheduleRows(ctx)
 			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
-				return view{}, broken
+				return frame{}, broken
 			}
 			if rows == nil {
 				rows = []client.ScheduleRow{}
 			}
-			return view{table: scheduleTable(rows, a.now()), json: rows}, nil
+			return frame{table: scheduleTable(rows, a.now()), json: rows}, nil
 		})
 		if errors.Is(broken, jet.ErrNoService) {
 			a.note("no millrace server answers, so latest tasks and missed ticks are not known")
@@ -371,7 +371,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
 			return err
 		}
-		changes, err := cl.ScheduleFacts(asking, args[0])
+		changes, err := definitionFacts(asking, cl, task.DefSchedule, args[0])
 		if err != nil {
 			return err
 		}

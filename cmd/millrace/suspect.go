@@ -6,6 +6,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // doubt is what is to be doubted about the node on which a task depends, by the
@@ -19,7 +20,7 @@ func (a *app) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.
 	if err != nil {
 		return nil, err
 	}
-	return c.Doubt(ctx, t, a.now(), node.Settings{TTL: s.NodeTTL})
+	return view.Doubt(ctx, c.View(), t, a.now(), node.Settings{TTL: s.NodeTTL})
 }
 
 // suspectField says that nothing may be expected of the node of a task.

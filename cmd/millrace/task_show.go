@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 func (a *app) taskShow() *cobra.Command {
@@ -33,7 +34,7 @@ func (a *app) taskShow() *cobra.Command {
 		}
 		t, late := events.FoldTask(id, records), lateWords(records)
 		live, checkpoint := standing(asking, cl, &t)
-		parts, err := cl.Parts(asking, &t)
+		parts, err := view.ReadParts(asking, cl.View(), &t)
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,7 @@ func (a *app) taskShow() *cobra.Command {
 		if o.json() {
 			return a.writeJSON(struct {
 				task.Task
-				Parts      *client.Parts    `json:"parts,omitempty"`
+				Parts      *view.Parts      `json:"parts,omitempty"`
 				Suspect    *node.Doubt      `json:"suspect,omitempty"`
 				Live       *task.Live       `json:"live,omitempty"`
 				Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`

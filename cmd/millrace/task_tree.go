@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/view"
 )
 
 // leaf is a task in the tree of those into which another was expanded.
@@ -56,15 +57,15 @@ list is named by its path, such as sum/0.`,
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
 	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if !dot && step == "" {
-			return a.show(ctx, watch, &o, func(ctx context.Context) (view, error) {
-				b, err := cl.Tree(ctx, id)
+			return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
+				b, err := view.Tree(ctx, cl.View(), id)
 				root := leafOf(&b, a.now())
-				return view{table: root.table(), json: root, over: root.State.Terminal()}, err
+				return frame{table: root.table(), json: root, over: root.State.Terminal()}, err
 			})
 		}
 		asking, cancel := a.asking(ctx)
 		defer cancel()
-		b, err := cl.Tree(asking, id)
+		b, err := view.Tree(asking, cl.View(), id)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ list is named by its path, such as sum/0.`,
 	return c
 }
 
-func leafOf(b *client.Branch, now time.Time) leaf {
+func leafOf(b *view.Branch, now time.Time) leaf {
 	t := &b.Task
 	l := leaf{Name: b.Name, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
 	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {

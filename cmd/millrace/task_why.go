@@ -2,57 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
-// explanation answers why a task is where it is and what comes next.
+// explanation is one with its facts as they are shown.
 type explanation struct {
-	Task   task.ID    `json:"task"`
-	State  task.State `json:"state"`
-	Reason string     `json:"reason,omitempty"`
-	// Message is the reason in words.
-	Message string `json:"message,omitempty"`
-	// Dismissed says who took it off the list of dead letters.
-	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
-	Since     time.Time       `json:"since"`
-	// Who must do What, until By; Else is what follows if not.
-	Who  string    `json:"who"`
-	What string    `json:"what"`
-	By   time.Time `json:"by,omitzero"`
-	Else string    `json:"else,omitempty"`
-	// Overdue is whether By has passed.
-	Overdue bool `json:"overdue,omitempty"`
-	// Enforced is whether a millrace server answers, which enforces deadlines.
-	Enforced bool `json:"enforced"`
-	// Suspect says why nothing may be expected of the node on which the task depends.
-	Suspect *node.Doubt `json:"suspect,omitempty"`
-	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
-	// of a task that waits for one.
-	Nodes []node.Verdict `json:"nodes,omitempty"`
-	// Children counts those of a parent, and Parts are those that failed or run.
-	Children string        `json:"children,omitempty"`
-	Parts    *client.Parts `json:"parts,omitempty"`
-	// Missing are tasks that it needs and that nobody has submitted.
-	Missing []task.ID `json:"missing,omitempty"`
-	// Limits is where it stands before its limits, if they hold it.
-	Limits *task.Standing `json:"limits,omitempty"`
+	view.Explanation
 	// Facts are those that led to the state.
 	Facts []shownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
-
-	decisive []events.Record
 }
 
 func (a *app) taskWhy() *cobra.Command {
@@ -94,82 +62,14 @@ func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*expla
 	}
 	rules := s.Task()
 	rules.AckWait = c.Store().AckWait() // what holds, whatever the settings say by now
-	records, err := c.History(ctx, id)
+	e, err := view.Why(ctx, c.View(), id, view.Rules{Task: rules, Node: node.Settings{TTL: s.NodeTTL}, Now: a.now(), Holders: namedHolders})
 	if err != nil {
 		return nil, err
 	}
-	t, decisive := decisiveFacts(id, records)
-	around, nodes, err := surroundings(ctx, c, &t)
-	if err != nil && !errors.Is(err, jet.ErrNoService) {
-		return nil, err
+	if e.Limits != nil {
+		e.What = limitDuty(&e.Folded, e.Limits, a.now())
 	}
-	e := explainTask(&t, decisive, around, rules, err == nil, a.now())
-	if e.Suspect, err = a.doubt(ctx, c, &t); err != nil {
-		return nil, err
-	}
-	if t.State == task.Pending {
-		e.Nodes = node.Eligible(nodes, node.WantOfTask(&t))
-		if t.Spec != nil {
-			node.Prefer(e.Nodes, nodes, &t.Spec.Place, c.RanOn(ctx, &t))
-		}
-	}
-	if e.Parts, err = c.Parts(ctx, &t); err != nil {
-		return nil, err
-	}
-	if e.Parts != nil {
-		e.Children = e.Parts.Progress
-	}
-	if e.Missing, err = missingNeeds(ctx, c, &t); err != nil {
-		return nil, err
-	}
-	if t.Admissible() {
-		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: namedHolders})
-		if err != nil && !errors.Is(err, jet.ErrNoService) {
-			return nil, err
-		}
-		if e.Limits = page.Standing; e.Limits != nil {
-			e.What = limitDuty(&t, e.Limits, a.now())
-		}
-	}
-	return e, nil
-}
-
-// missingNeeds are those of the tasks for which a task waits that are not there.
-func missingNeeds(ctx context.Context, c *client.Client, t *task.Task) (missing []task.ID, err error) {
-	if t.Needs == nil || !slices.Contains(t.Holds, task.HoldNeeds) || t.Step != "" { // steps are made with those that they need
-		return nil, nil
-	}
-	return missingTasks(ctx, c, t.Needs)
-}
-
-// explainTask puts together what is known.
-func explainTask(t *task.Task, decisive []events.Record, around task.Surroundings, rules task.Settings, enforced bool, now time.Time) *explanation {
-	d := task.Owes(*t, around, rules)
-	return &explanation{
-		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
-		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), Enforced: enforced,
-		Facts: showFacts(decisive), Seq: t.Seq, decisive: decisive,
-	}
-}
-
-// maxDecisive is how many facts an explanation shows at most.
-const maxDecisive = 6
-
-// decisiveFacts folds the history of a task and returns the facts that changed
-// its state: the birth and the latest ones.
-func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Record) {
-	t := task.Task{ID: id}
-	var decisive []events.Record
-	for i := range records {
-		before := t
-		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch || t.Dismissed != before.Dismissed || records[i].Err != nil {
-			decisive = append(decisive, records[i])
-		}
-	}
-	if n := len(decisive); n > maxDecisive {
-		decisive = append(decisive[:1:1], decisive[n-maxDecisive+1:]...)
-	}
-	return t, decisive
+	return &explanation{*e, showFacts(e.Decisive), e.Folded.Seq}, nil
 }
 
 // whyTable says it in words.
@@ -213,8 +113,8 @@ func whyTable(e *explanation, now time.Time) table {
 	}
 	partFields(&t, "children", e.Parts)
 	verdicts(&t, e.Nodes, string(e.Task))
-	for i := range e.decisive {
-		r := &e.decisive[i]
+	for i := range e.Decisive {
+		r := &e.Decisive[i]
 		name := ""
 		if i == 0 {
 			name = "because"
@@ -228,12 +128,12 @@ func whyTable(e *explanation, now time.Time) table {
 const shownParts = 5
 
 // partFields say under a name how the children of a task stand, and name those that failed and those that run.
-func partFields(t *table, name string, p *client.Parts) {
+func partFields(t *table, name string, p *view.Parts) {
 	if p == nil {
 		return
 	}
 	t.field(name, p.Progress)
-	list := func(name string, parts []client.Part, colour colour, text func(*client.Part) string) {
+	list := func(name string, parts []view.Part, colour colour, text func(*view.Part) string) {
 		for i := range parts[:min(len(parts), shownParts)] {
 			t.add(dim(name), cell{text(&parts[i]), colour})
 			name = ""
@@ -242,7 +142,7 @@ func partFields(t *table, name string, p *client.Parts) {
 			t.add(dim(""), plain(fmt.Sprintf("and %d more", more)))
 		}
 	}
-	list("failed", p.Failed, red, func(k *client.Part) string {
+	list("failed", p.Failed, red, func(k *view.Part) string {
 		text := fmt.Sprintf("%s (%s) %s", k.Name, k.Task.Short(), stateText(k.State, k.Reason))
 		if k.Node != "" {
 			text += " on " + k.Node
@@ -252,7 +152,7 @@ func partFields(t *table, name string, p *client.Parts) {
 		}
 		return text
 	})
-	list("running", p.Running, "", func(k *client.Part) string {
+	list("running", p.Running, "", func(k *view.Part) string {
 		text := fmt.Sprintf("%s (%s)", k.Name, k.Task.Short())
 		if k.Node != "" {
 			text += " on " + k.Node

@@ -13,8 +13,8 @@ import (
 // watchEvery is how often a command with --watch looks again.
 const watchEvery = time.Second
 
-// view is what a command shows of a moment.
-type view struct {
+// frame is what a command shows of a moment.
+type frame struct {
 	table table
 	json  any // the same for -o json
 	// over is whether it stays as it is.
@@ -27,8 +27,8 @@ func watchFlag(c *cobra.Command, watch *bool) {
 }
 
 // show prints what look returns; with watch again and again, each time with the patience of one request.
-func (a *app) show(ctx context.Context, watch bool, o *output, look func(context.Context) (view, error)) error {
-	once := func() (view, error) {
+func (a *app) show(ctx context.Context, watch bool, o *output, look func(context.Context) (frame, error)) error {
+	once := func() (frame, error) {
 		asking, cancel := a.asking(ctx)
 		defer cancel()
 		return look(asking)
@@ -76,7 +76,7 @@ func (a *app) show(ctx context.Context, watch bool, o *output, look func(context
 }
 
 // render is a view as it is printed.
-func (a *app) render(v *view, asJSON bool) ([]byte, error) {
+func (a *app) render(v *frame, asJSON bool) ([]byte, error) {
 	var b bytes.Buffer
 	if asJSON {
 		e := json.NewEncoder(&b)

@@ -27,7 +27,7 @@ var plan = map[string][]string{
 
 	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
 	"view":        {"events", "task", "node"},
-	"projections": {"internal/form", "events", "task", "node"},
+	"projections": {"internal/form", "view", "events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
 	"desk":        {"events", "task", "task/schedule"},
 	"scheduler":   {"desk", "events", "task", "task/schedule", "node", "logclock"},
@@ -45,8 +45,8 @@ var plan = map[string][]string{
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"internal/form", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
-	"api":              {"client", "projections", "jet", "events", "task", "task/schedule", "node"},
+	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
+	"api":              {"client", "view", "projections", "jet", "events", "task", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,

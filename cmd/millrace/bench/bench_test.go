@@ -62,7 +62,7 @@ func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 	go func() {
 		ended <- (&projections.Projector{Log: store, Store: view, Observers: []projections.Observer{decider}}).Run(ctx)
 	}()
-	service := &api.Service{Conn: nc, Client: client.New(store, ""), View: view, Version: "0.0.0"}
+	service := &api.Service{Conn: nc, Client: client.New(store, ""), Model: view, Version: "0.0.0"}
 	go func() { ended <- service.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()

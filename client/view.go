@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/events"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Present is the present as a client sees it: a [view.View] that knows besides what the log does not decide.
+type Present struct {
+	*view.World
+	c *Client
+}
+
+var (
+	_ view.View    = Present{}
+	_ view.Present = Present{}
+)
+
+// View is what may be asked of the present. Lists and counts are those of a millrace server; the error wraps
+// [jet.ErrNoService] if none answers. What there is of one thing the log tells.
+func (c *Client) View() Present { return c.ViewOf(service{c}) }
+
+// ViewOf is [Client.View] with lists and counts from this read model.
+func (c *Client) ViewOf(m view.Model) Present {
+	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
+}
+
+// Beats implements [view.Present].
+func (p Present) Beats(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
+	return p.c.store.Alive(ctx)
+}
+
+// Ran implements [view.Present].
+func (p Present) Ran(ctx context.Context, name string) (string, error) {
+	ran, err := p.c.store.Ran(ctx, name)
+	return ran.Node, err
+}
+
+// Paused implements [view.Present].
+func (p Present) Paused(ctx context.Context, lane task.Lane) (*task.Pause, error) {
+	until, consumer, err := p.c.store.LanePaused(ctx, lane)
+	if err != nil || until.IsZero() {
+		return nil, err
+	}
+	return &task.Pause{Until: until, Consumer: consumer}, nil
+}
+
+// Standing implements [view.Present].
+func (p Present) Standing(ctx context.Context, id task.ID, holders int) (*task.Standing, error) {
+	page, err := p.c.Limits(ctx, LimitListRequest{Task: id, Holders: holders})
+	if errors.Is(err, jet.ErrNoService) {
+		err = nil
+	}
+	return page.Standing, err
+}
+
+// facts are the chains of the log.
+type facts struct{ store *jet.Store }
+
+// About implements [view.Facts]. The error wraps [ErrInvalid] if nothing can have the name.
+func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
+	switch ref.Kind {
+	case view.Tasks:
+		return f.store.Task(ctx, task.ID(ref.ID))
+	case view.Nodes:
+		id := node.ID(ref.ID)
+		if err := id.Validate(); err != nil {
+			return nil, err
+		}
+		return f.store.Node(ctx, id)
+	case view.Queues:
+		if err := task.ValidName("queue", ref.ID); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return f.store.Queue(ctx, ref.ID)
+	case view.Definitions:
+		return f.store.DefinitionFacts(ctx, task.Def(ref.ID))
+	}
+	return nil, nil
+}
+
+// defined is a read model that knows what is defined from the log.
+type defined struct {
+	view.Model
+	store *jet.Store
+}
+
+// List implements [view.Model].
+func (d defined) List(ctx context.Context, q view.Query) (page view.Page, err error) {
+	if q.Kind != view.Definitions {
+		return d.Model.List(ctx, q)
+	}
+	if page.Point.Seq, err = d.store.Last(ctx); err == nil {
+		page.Definitions, err = d.store.Definitions(ctx)
+	}
+	return page, err
+}
+
+// service is the read model of whichever millrace server answers.
+type service struct{ c *Client }
+
+// Point implements [view.Model].
+func (s service) Point(ctx context.Context) (view.Point, error) {
+	page, err := s.c.List(ctx, ListRequest{Limit: 1})
+	return view.Point{Seq: page.Seq}, err
+}
+
+// List implements [view.Model].
+func (s service) List(ctx context.Context, q view.Query) (page view.Page, err error) {
+	switch q.Kind {
+	case view.Nodes:
+		page.Nodes, page.Point.Seq, page.Beating, err = s.c.knownNodes(ctx, q.AtLeast)
+		return page, err
+	case view.Queues:
+		queues, err := s.c.Queues(ctx, QueueListRequest{AtLeast: q.AtLeast})
+		for i := range queues.Queues {
+			if said := queues.Queues[i].Queue; said.Head > 0 {
+				page.Queues = append(page.Queues, said)
+			}
+		}
+		page.Point.Seq = queues.Seq
+		return page, err
+	case view.Messages:
+		found, err := s.c.Unreadable(ctx, UnreadableRequest{Limit: q.Limit, Before: q.Before, AtLeast: q.AtLeast})
+		for _, m := range found.Messages {
+			page.Messages = append(page.Messages, view.Message(m))
+		}
+		page.Point.Seq = found.Seq
+		return page, err
+	case view.Tasks:
+		if q.Suspect != nil {
+			return page, fmt.Errorf("%w: which tasks are suspect a server judges by its own rules", view.ErrQuery)
+		}
+		found, err := s.c.List(ctx, requestOf(&q))
+		return view.Page{Tasks: found.Tasks, Next: found.Next, Point: view.Point{Seq: found.Seq}}, err
+	}
+	return page, fmt.Errorf("%w: nothing is listed of %s", view.ErrQuery, q.Kind)
+}
+
+// Count implements [view.Model]. It reads the whole list: of those that come or change meanwhile some are counted as they
+// were.
+func (s service) Count(ctx context.Context, q view.Query) (c view.Counts, err error) {
+	if q.Kind != view.Tasks {
+		return c, fmt.Errorf("%w: nothing is counted of %s", view.ErrQuery, q.Kind)
+	}
+	q.Limit, q.Cursor, q.After = view.MaxLimit, "", ""
+	for {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return c, err
+		}
+		for i := range page.Tasks {
+			c.Add(page.Tasks[i].QueueName(), page.Tasks[i].State, 1)
+		}
+		if c.Point = page.Point; page.Next == "" {
+			return c, nil
+		}
+		q.Cursor = page.Next
+	}
+}
+
+// requestOf is a query for tasks as a server takes it.
+func requestOf(q *view.Query) ListRequest {
+	f := &q.Filter
+	return ListRequest{
+		States: f.States, Dead: f.Dead, Job: f.Job, Node: f.Node, Queue: f.Queue, Schedule: f.Schedule, Roots: f.Roots, ID: f.IDPart, Labels: f.Labels,
+		Priorities: f.Priorities, Batch: f.Batch, Since: f.Since, Until: f.Until, Text: f.Text, Limit: f.Limit, Cursor: f.Cursor, After: f.After, OldestFirst: f.OldestFirst,
+		AtLeast: q.AtLeast,
+	}
+}
+
+// FilterOf is what a request chooses, but for what is suspect.
+func FilterOf(r *ListRequest) view.Filter {
+	return view.Filter{
+		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Roots: r.Roots, Labels: r.Labels,
+		Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until, Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, After: r.After, OldestFirst: r.OldestFirst,
+		IDPart: r.ID,
+	}
+}
