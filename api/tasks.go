@@ -124,37 +124,18 @@ func (s *Service) list(ctx context.Context, body []byte) (any, error) {
 		}
 		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
 	}
-	found, err := s.view().List(ctx, view.Query{Kind: view.Tasks, Filter: filter})
+	found, err := client.PageOf(ctx, s.view(), filter, r.Counts)
 	if err != nil {
 		return nil, err
 	}
-	page := taskPage{client.ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Point.Seq}, &filter}
+	page := taskPage{found, &filter}
 	if r.Progress {
 		if page.Live, page.Wholes, err = s.progress(ctx, found.Tasks); err != nil {
 			return nil, err
 		}
 	}
-	if page.Suspects, err = s.suspects(ctx, found.Tasks); err != nil {
-		return nil, err
-	}
-	if page.Tasks == nil {
-		page.Tasks = []task.Task{}
-	}
-	if !r.Counts {
-		return page, nil
-	}
-	page.Counts = map[string]int{} // of each state, also where there is none
-	for _, state := range task.States() {
-		page.Counts[state.String()] = 0
-	}
-	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Queue: r.Queue}})
-	if err != nil {
-		return nil, err
-	}
-	for state, n := range counts.States() {
-		page.Counts[state.String()] += n
-	}
-	return page, nil
+	page.Suspects, err = s.suspects(ctx, found.Tasks)
+	return page, err
 }
 
 func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {

@@ -11,6 +11,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // ListRequest chooses tasks. All fields that are set must hold.
@@ -142,6 +143,31 @@ func (w *Whole) Text() string {
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
 	err := c.store.Ask(ctx, jet.TaskList, r, &page)
+	return page, err
+}
+
+// PageOf is the page that a filter chooses of a view, with the number of tasks by state, of the filter's queue or of all,
+// if counts asks for that. What only the present knows is not on it.
+func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListPage, error) {
+	found, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: f})
+	if err != nil {
+		return ListPage{}, err
+	}
+	page := ListPage{Tasks: found.Tasks, Next: found.Next, Seq: found.Point.Seq}
+	if page.Tasks == nil {
+		page.Tasks = []task.Task{}
+	}
+	if !counts {
+		return page, nil
+	}
+	page.Counts = map[string]int{} // of each state, also where there is none
+	for _, state := range task.States() {
+		page.Counts[state.String()] = 0
+	}
+	all, err := v.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Queue: f.Queue}})
+	for state, n := range all.States() {
+		page.Counts[state.String()] += n
+	}
 	return page, err
 }
 

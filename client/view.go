@@ -32,6 +32,12 @@ func (c *Client) ViewOf(m view.Model) Present {
 	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
 }
 
+// Past is the past of which a model has folded the log's first records, and no more.
+func (c *Client) Past(ctx context.Context, m view.Model) (*view.World, error) {
+	p, err := m.Point(ctx)
+	return view.At(m, facts{c.store}, p.Seq), err
+}
+
 // Beats implements [view.Present].
 func (p Present) Beats(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	return p.c.store.Alive(ctx)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -182,3 +183,18 @@ func (m *Memory) Count(_ context.Context, q Query) (Counts, error) {
 	}
 	return c, nil
 }
+
+// Unfolded is a model of a place in the log for who asks for things one by one: it has folded nothing, and refuses to
+// list or count.
+type Unfolded Point
+
+// Point implements [Model].
+func (u Unfolded) Point(context.Context) (Point, error) { return Point(u), nil }
+
+// List implements [Model].
+func (Unfolded) List(context.Context, Query) (Page, error) { return Page{}, errUnfolded }
+
+// Count implements [Model].
+func (Unfolded) Count(context.Context, Query) (Counts, error) { return Counts{}, errUnfolded }
+
+var errUnfolded = wrong{errors.New("nothing is listed or counted here: the log was not folded")}

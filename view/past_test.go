@@ -239,3 +239,21 @@ func TestMatch(t *testing.T) {
 		}
 	}
 }
+
+// What was not folded is neither listed nor counted as if there were nothing; single things can be asked for.
+func TestUnfolded(t *testing.T) {
+	s, a, _ := tale(t)
+	w := At(Unfolded{Seq: 6, At: noon.Add(5 * time.Second)}, Slice(s.records), 6)
+	if _, err := w.List(t.Context(), Query{Kind: Tasks}); !errors.Is(err, ErrQuery) {
+		t.Errorf("a list: %v", err)
+	}
+	if _, err := w.Count(t.Context(), Query{Kind: Tasks}); !errors.Is(err, ErrQuery) {
+		t.Errorf("a count: %v", err)
+	}
+	if k, err := GetTask(t.Context(), w, a); err != nil || k.State != task.Running {
+		t.Errorf("%+v, %v", k, err)
+	}
+	if p, err := w.Point(t.Context()); err != nil || p.Seq != 6 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/view"
 )
 
 // listFlags are what `millrace task ls` was told.
@@ -29,6 +30,7 @@ type listFlags struct {
 	names        bool
 	all          bool // of all pages
 	watch        bool
+	at           string // a moment of the past
 	request      client.ListRequest
 }
 
@@ -42,11 +44,16 @@ func (a *app) taskList() *cobra.Command {
 		Short: "List tasks; needs a millrace server",
 		Long: `Lists tasks from the read model of a millrace server. Filters must all hold.
 Suspect is a task of whose node nothing may be expected: the message says since when,
-and by when it is moved. The last line names the sequence of the log that the list reflects.`,
+and by when it is moved. The last line names the sequence of the log that the list reflects.
+
+With --at this command reads the log up to that moment and folds it in its own memory, which takes
+long on a long log. Who was suspect then, and how far programs were, is not recorded; --since and
+--until still count from now.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
   millrace task ls --job backup --label customer=acme --limit 10
   millrace task ls --state active --watch
   millrace task ls --suspect
+  millrace task ls --at -10m --queue bulk --counts
   millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
 		Args: takes(0, 0, ""),
 	}
@@ -58,9 +65,13 @@ and by when it is moved. The last line names the sequence of the log that the li
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
+	atFlag(fs, &f.at)
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	for _, present := range []string{"watch", "consistent", "suspect"} {
+		c.MarkFlagsMutuallyExclusive("at", present)
+	}
+	c.RunE = a.momentFlag(&f.at, func(c *cobra.Command, _ []string) error {
 		if err := f.read(c, a.now()); err != nil {
 			return misuse(c, "%w", err)
 		}
@@ -76,7 +87,7 @@ and by when it is moved. The last line names the sequence of the log that the li
 			return misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
-	}
+	})
 	return c
 }
 
@@ -181,7 +192,25 @@ const (
 	nextNews = 25 * time.Second // NewerThan
 )
 
+// list prints one page after the other, of the present or of the past.
 func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
+	if f.at == "" {
+		return a.listFrom(ctx, c, f, c.List, a.now)
+	}
+	m, err := parseMoment(f.at, a.now())
+	if err != nil {
+		return err
+	}
+	past, point, err := a.world(ctx, c, m)
+	if err != nil {
+		return err
+	}
+	return a.listFrom(ctx, c, f, func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+		return client.PageOf(ctx, past, client.FilterOf(&r), r.Counts)
+	}, func() time.Time { return point.At })
+}
+
+func (a *app) listFrom(ctx context.Context, c *client.Client, f *listFlags, look func(context.Context, client.ListRequest) (client.ListPage, error), now func() time.Time) error {
 	r, patience := f.request, a.conn.timeout
 	if f.consistent == lastWrite {
 		asking, cancel := a.asking(ctx)
@@ -197,7 +226,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 	}
 	for {
 		asking, cancel := context.WithTimeout(ctx, patience)
-		page, err := c.List(asking, r)
+		page, err := look(asking, r)
 		cancel()
 		switch {
 		case f.watch && ctx.Err() != nil:
@@ -205,7 +234,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 		case err != nil:
 			return err
 		case page.Seq != r.NewerThan || r.NewerThan == 0:
-			if err := a.printPage(&page, f); err != nil {
+			if err := a.printPage(&page, f, now()); err != nil {
 				return err
 			}
 		}
@@ -220,7 +249,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 	}
 }
 
-func (a *app) printPage(page *client.ListPage, f *listFlags) error {
+func (a *app) printPage(page *client.ListPage, f *listFlags, now time.Time) error {
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}
@@ -240,7 +269,11 @@ func (a *app) printPage(page *client.ListPage, f *listFlags) error {
 	if f.watch {
 		a.repaint()
 	}
-	return a.print(taskTable(page, a.now()))
+	t := taskTable(page, now)
+	if f.at != "" {
+		t.foot = append(t.foot, pastLine(view.Point{Seq: page.Seq, At: now}, a.now()))
+	}
+	return a.print(t)
 }
 
 // taskTable lays a page of tasks out, children below their parents.

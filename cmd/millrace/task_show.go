@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,56 +20,91 @@ import (
 
 func (a *app) taskShow() *cobra.Command {
 	var o output
+	var at string
 	c := &cobra.Command{
 		Use: "show ID", Aliases: []string{"view", "info", "i"},
 		Short: "Print all that is known of a task, from the log",
-		Args:  takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Example: `  millrace task show ID
+  millrace task show ID --at -10m`,
+		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
+	atFlag(c.Flags(), &at)
 	o.flags(c)
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.asking(ctx)
-		defer cancel()
-		records, err := cl.History(asking, id)
+	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		if at == "" {
+			return a.showTask(ctx, cl, cl.View(), nil, id, &o)
+		}
+		m, err := parseMoment(at, a.now())
 		if err != nil {
 			return err
 		}
-		t, late := events.FoldTask(id, records), lateWords(records)
-		live, checkpoint := standing(asking, cl, &t)
-		parts, err := view.ReadParts(asking, cl.View(), &t)
+		past, point, err := a.thing(ctx, cl, m)
 		if err != nil {
 			return err
 		}
-		doubt, err := a.doubt(asking, cl, &t)
-		if err != nil {
-			return err
+		if err = a.showTask(ctx, cl, past, &point, id, &o); errors.Is(err, task.ErrUnknown) {
+			err = fmt.Errorf("as of sequence %d: %w", point.Seq, err)
 		}
-		if o.json() {
-			return a.writeJSON(struct {
-				task.Task
-				Parts      *view.Parts      `json:"parts,omitempty"`
-				Suspect    *node.Doubt      `json:"suspect,omitempty"`
-				Live       *task.Live       `json:"live,omitempty"`
-				Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`
-				Attempts   []task.Try       `json:"attempts,omitempty"`
-				Evidence   []lateWord       `json:"evidence,omitempty"`
-			}{t, parts, doubt, live, checkpoint, tries(records), late})
-		}
-		if live != nil && !t.Live() {
-			live.Phase = "" // it is over
-		}
-		out := taskDetails(&t, a.now())
-		suspectField(&out, doubt)
-		partFields(&out, "so far", parts)
-		standingFields(&out, live, checkpoint, a.now())
-		for _, w := range late {
-			out.field("evidence", w.text())
-		}
-		if err := a.print(out); err != nil || t.Attempt < 2 {
-			return err // the one attempt is shown already
-		}
-		return a.print(triesTable(tries(records), nil, a.now()))
-	})
+		return err
+	}))
 	return c
+}
+
+// showTask prints a task of a view, which is of the present or of a point in the past.
+func (a *app) showTask(ctx context.Context, cl *client.Client, v view.View, past *view.Point, id task.ID, o *output) error {
+	asking, cancel := a.asking(ctx)
+	defer cancel()
+	records, err := view.All(asking, v, view.Task(id))
+	if err != nil {
+		return err
+	}
+	t, late := events.FoldTask(id, records), lateWords(records)
+	parts, err := view.ReadParts(asking, v, &t)
+	if err != nil {
+		return err
+	}
+	var live *task.Live
+	var checkpoint *task.Checkpoint
+	var doubt *node.Doubt
+	var at *shownPoint
+	now := a.now()
+	if past == nil {
+		live, checkpoint = standing(asking, cl, &t)
+		if doubt, err = a.doubt(asking, cl, &t); err != nil {
+			return err
+		}
+	} else {
+		now, at = past.At, &shownPoint{past.Seq, past.At}
+	}
+	if o.json() {
+		return a.writeJSON(struct {
+			task.Task
+			Parts      *view.Parts      `json:"parts,omitempty"`
+			Suspect    *node.Doubt      `json:"suspect,omitempty"`
+			Live       *task.Live       `json:"live,omitempty"`
+			Checkpoint *task.Checkpoint `json:"checkpoint,omitempty"`
+			Attempts   []task.Try       `json:"attempts,omitempty"`
+			Evidence   []lateWord       `json:"evidence,omitempty"`
+			At         *shownPoint      `json:"at,omitempty"`
+		}{t, parts, doubt, live, checkpoint, tries(records), late, at})
+	}
+	if live != nil && !t.Live() {
+		live.Phase = "" // it is over
+	}
+	out := taskDetails(&t, now)
+	if past != nil {
+		out.foot = []string{pastLine(*past, a.now())}
+	}
+	suspectField(&out, doubt)
+	partFields(&out, "so far", parts)
+	standingFields(&out, live, checkpoint, now)
+	for _, w := range late {
+		out.field("evidence", w.text())
+	}
+	if err := a.print(out); err != nil || t.Attempt < 2 {
+		return err // the one attempt is shown already
+	}
+	return a.print(triesTable(tries(records), nil, now))
 }
 
 // taskDetails lays one task out.
