@@ -13,8 +13,8 @@ import (
 	"millrace/task"
 )
 
-// View is what a monitor asks the read model for.
-type View interface {
+// Model is what a monitor asks the read model for.
+type Model interface {
 	Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error)
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 	// Oldest is since when the longest waiting task of each queue has been pending.
@@ -42,7 +42,7 @@ const lookTimeout = 10 * time.Second
 // Server gives what a server process knows at the moment. It is a
 // [metrics.Source].
 type Server struct {
-	View View
+	Model Model
 	// Settings are the bounds that the scheduler enforces, and Patience is how
 	// long after one has passed it may take to act: a few sweeps.
 	Settings task.Settings
@@ -64,21 +64,21 @@ func (s *Server) Collect(emit metrics.Emit) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	counts, _, err := s.View.Counts(ctx)
+	counts, _, err := s.Model.Counts(ctx)
 	if s.failed("tasks", err) {
 		return
 	}
-	nodes, _, err := s.View.Nodes(ctx)
+	nodes, _, err := s.Model.Nodes(ctx)
 	if s.failed("nodes", err) {
 		return
 	}
 	depth := s.tasks(emit, counts)
 	s.nodes(emit, nodes, depth)
-	oldest, err := s.View.Oldest(ctx)
+	oldest, err := s.Model.Oldest(ctx)
 	if !s.failed("oldest", err) {
 		s.oldest(emit, oldest, depth)
 	}
-	tasks, messages, err := s.View.Dead(ctx)
+	tasks, messages, err := s.Model.Dead(ctx)
 	if !s.failed("dead", err) {
 		emit(metrics.DeadLetters, float64(tasks), nil, "task")
 		emit(metrics.DeadLetters, float64(messages), nil, "message")
@@ -209,7 +209,7 @@ var stuckKinds = []string{
 func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, counts map[string]map[task.State]int) (map[string]int, error) {
 	stuck := map[string]int{}
 	patience := s.Settings.Slack + s.Patience
-	overdue, err := s.View.Overdue(ctx, now.Add(-patience))
+	overdue, err := s.Model.Overdue(ctx, now.Add(-patience))
 	if err != nil {
 		return nil, err
 	}
@@ -220,12 +220,12 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 		if states[task.Pending] == 0 || slices.ContainsFunc(nodes, func(n node.Node) bool { return serves(n, queue) }) {
 			continue
 		}
-		routes, err := s.View.Routes(ctx, queue)
+		routes, err := s.Model.Routes(ctx, queue)
 		if err != nil {
 			return nil, err
 		}
 		for _, route := range routes {
-			ids, err := s.View.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+			ids, err := s.Model.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
 			if err != nil {
 				return nil, err
 			}
@@ -237,7 +237,7 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 		if n.State != node.Offline || now.Sub(n.Since) < s.Settings.AckWait+patience {
 			continue
 		}
-		ids, err := s.View.OnNode(ctx, n.ID)
+		ids, err := s.Model.OnNode(ctx, n.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func TestServerFigures(t *testing.T) {
 	}
 	var failed []string
 	s := &Server{
-		View: v, Settings: task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}, Patience: 25 * time.Second,
+		Model: v, Settings: task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}, Patience: 25 * time.Second,
 		Repairs: func() map[string]int64 { return map[string]int64{"offer": 1} }, Names: metrics.NewQueues(),
 		Failed: func(source string) { failed = append(failed, source) },
 	}
@@ -133,7 +133,7 @@ func TestServerFiguresAreBounded(t *testing.T) {
 	for _, q := range []string{"q1", "q2", "@n1", "@n2"} {
 		v.counts[q] = map[task.State]int{task.Pending: 2}
 	}
-	s := &Server{View: v, Names: names, Repairs: func() map[string]int64 { return nil }, Failed: func(string) {}}
+	s := &Server{Model: v, Names: names, Repairs: func() map[string]int64 { return nil }, Failed: func(string) {}}
 	want := `nodes{online} 1
 queue_depth{node n1} 2
 queue_depth{node n2} 2

@@ -16,9 +16,9 @@ import (
 	"millrace/task"
 )
 
-// LimitView is what a scheduler asks a read model for to admit tasks. It tells of every
+// LimitModel is what a scheduler asks a read model for to admit tasks. It tells of every
 // change through [Scheduler.Observe].
-type LimitView interface {
+type LimitModel interface {
 	// EachLimited calls each with every task under limits that has not ended, and the latest
 	// admission of it if no offer has followed that is known, else nil. It returns the buckets of
 	// rates, and the sequence that all of this reflects.
@@ -52,7 +52,7 @@ const (
 // same counters, and who loses decides again. What it knows it has from the read model, and what that has
 // not told yet can only free a place. What shares no scope is recorded and offered side by side.
 type admitter struct {
-	view  LimitView
+	view  LimitModel
 	rec   *events.Recorder
 	side  int // how many tasks are refused side by side
 	turns *turns

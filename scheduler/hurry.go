@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Hurried is what a [View] may be besides: one that can be hurried.
+// Hurried is what a [Model] may be besides: one that can be hurried.
 type Hurried interface {
 	// Wait returns when all that is told reflects the log up to a sequence.
 	Wait(ctx context.Context, seq uint64) error

@@ -251,7 +251,7 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 
 // many is a read model with many held tasks, all of which but some wait for one that runs.
 type many struct {
-	View
+	Model
 	ids   []task.ID
 	needs map[task.ID]task.ID
 	ended task.ID

@@ -16,8 +16,8 @@ import (
 	"millrace/task"
 )
 
-// View is what a scheduler asks a read model for. It may lag behind the log.
-type View interface {
+// Model is what a scheduler asks a read model for. It may lag behind the log.
+type Model interface {
 	// Due returns live tasks whose own deadline has passed, at most limit.
 	Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error)
 	// Queues returns the queues in which tasks are pending.
@@ -40,7 +40,7 @@ type View interface {
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
 	Busy(ctx context.Context, route string) (bool, error)
-	TimerView
+	TimerModel
 }
 
 // Config sets the scheduler's pace. Zero fields mean the default.
@@ -68,7 +68,7 @@ type Config struct {
 	Schedules Schedules
 	// Limits is the read model that knows which tasks stand under limits. Default: none is
 	// asked, and nobody admits such tasks.
-	Limits LimitView
+	Limits LimitModel
 	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
 	Refusing int
 	// Peers are the other schedulers, of which one goes first with each thing. Default: there are none.
@@ -129,7 +129,7 @@ func (c Config) withDefaults() Config {
 // Scheduler is one of possibly many.
 type Scheduler struct {
 	cfg   Config
-	view  View
+	view  Model
 	beats Heartbeats
 	rec   *events.Recorder
 	log   *slog.Logger
@@ -166,7 +166,7 @@ type Scheduler struct {
 }
 
 // New returns a scheduler that decides on a log what a view says is late.
-func New(log events.Log, view View, beats Heartbeats, cfg Config) *Scheduler {
+func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	if cfg.Now == nil {
 		cfg.Now = time.Now

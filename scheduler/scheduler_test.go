@@ -528,7 +528,7 @@ func TestLooked(t *testing.T) {
 
 // failing is a view that does not know the nodes.
 type failing struct {
-	View
+	Model
 	err error
 }
 

@@ -13,8 +13,8 @@ import (
 // Timers lie beside the log, and whoever may set one can remove all. What is to be armed follows from the log, so
 // the sweep sets again what is missing: before it is due, for then nothing is late.
 
-// TimerView is what the sweep of timers asks a read model for.
-type TimerView interface {
+// TimerModel is what the sweep of timers asks a read model for.
+type TimerModel interface {
 	// Timed returns tasks that wait for their timers, scheduled or retrying, in the order of their ids after the one given.
 	Timed(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// TimedCount is how many there are.

@@ -115,7 +115,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	config.Looked = loops.Looked
 	patience := missedRounds*config.Sweep + slowRound
 	f.server = &monitor.Server{
-		View: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
+		Model: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
 		Names: names, Now: p.clock.Now, Failed: f.monitor.Failed,
 	}
 	p.watchStore(store)

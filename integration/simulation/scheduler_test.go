@@ -70,7 +70,7 @@ type view struct {
 	fold  fold
 }
 
-var _ scheduler.View = (*view)(nil)
+var _ scheduler.Model = (*view)(nil)
 
 // ask stops the actor and then catches up, perhaps not wholly.
 func (v *view) ask(op string) error {
