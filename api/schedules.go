@@ -120,8 +120,5 @@ func (s *Service) runSchedule(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Task.Job != "" || r.Task.Spec != nil {
-		return nil, badRequest{errors.New("task.job and task.spec are the schedule's; leave them out")}
-	}
 	return s.Client.RunSchedule(ctx, r.Name, r.Task)
 }

@@ -125,7 +125,7 @@ func codeOf(err error) string {
 	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
 		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):
 		return "400"
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, jet.ErrNoCalendar), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, jet.ErrNoCalendar), errors.Is(err, jet.ErrNoBundle), errors.Is(err, client.ErrNoVersion), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
 		return "404"
 	case errors.As(err, new(*events.Taken)), errors.Is(err, client.ErrOther), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
 		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),

@@ -82,6 +82,9 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	return done, err
 }
 
+// ErrNoVersion: no version of a bundle has this digest, or it was removed.
+var ErrNoVersion = tree.ErrNoVersion
+
 // FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where
 // eight characters of a digest are enough. The error wraps [ErrInvalid], [jet.ErrNoBundle] or
 // [tree.ErrNoVersion].

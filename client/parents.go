@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
@@ -23,7 +22,6 @@ const atOnce = 16
 // expand finds the children of a new parent and makes them. If the process dies on the
 // way, a scheduler does the rest. It returns the parent as it is then.
 func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
-	id := t.ID
 	var err error
 	if t.Children == nil {
 		var nodes []node.Node
@@ -47,12 +45,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 			return t, err
 		}
 	}
-	names := t.Wanting(nil)
-	birth := task.Births(&t)
-	return t, c.desk.BearChildren(ctx, len(names), func(i int) desk.Newborn {
-		b := birth(names[i])
-		return desk.Newborn{ID: task.ChildID(id, names[i]), Birth: &b}
-	})
+	return t, c.desk.BearChildren(ctx, &t, t.Wanting(nil))
 }
 
 // knownNodes are the nodes as they were at a sequence of the log: as a millrace

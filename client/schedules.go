@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
@@ -51,33 +52,22 @@ func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (chang
 	return c.store.ResumeSchedule(ctx, name, c.rec.Actor, reason)
 }
 
-// RunSchedule makes a task of a schedule now, whatever its ticks. What over sets replaces what the
-// schedule says; its job and spec are the schedule's.
+// RunSchedule makes a task of a schedule now, whatever its ticks. What over sets replaces what the schedule says; see
+// [task.Submission.With]. Job, spec and id are not for it to set. The error wraps [jet.ErrNoSchedule] if there is none,
+// and else is one of those of [Client.Submit].
 func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submission) (Receipt, error) {
+	err := desk.Outside(&over)
+	if err == nil && (over.ID != "" || over.Job != "" || over.Spec != nil) {
+		err = fmt.Errorf("%w: task.id, task.job and task.spec follow from the schedule; leave them out", ErrInvalid)
+	}
+	if err != nil {
+		return Receipt{}, fmt.Errorf("run schedule %s: %w", name, err)
+	}
 	stored, err := c.store.Schedule(ctx, name)
 	if err != nil {
 		return Receipt{}, err
 	}
-	s := stored.Submission(c.Now(), task.TriggerManual)
-	s.Params, s.Labels = joined(s.Params, over.Params), joined(s.Labels, over.Labels)
-	if over.Queue != "" {
-		s.Queue = over.Queue
-	}
-	return c.submit(ctx, s)
-}
-
-func joined[V any](first, then map[string]V) map[string]V {
-	if len(then) == 0 {
-		return first
-	}
-	all := make(map[string]V, len(first)+len(then))
-	for k, v := range first {
-		all[k] = v
-	}
-	for k, v := range then {
-		all[k] = v
-	}
-	return all
+	return c.submit(ctx, stored.Submission(c.Now(), task.TriggerManual).With(over))
 }
 
 // RunTick makes the task of one tick of a schedule, of the past most often. A tick that has one

@@ -14,11 +14,19 @@ import (
 // that [task.ChildID] gives it. To ask for the same child again makes no second one; a child that
 // was stopped with its parent gets another life when the parent, which has one, asks for it.
 //
-// Beside the errors of [Client.Submit] the error wraps [task.ErrOther] if the child is there and
+// Beside the errors of [Client.Submit] the error wraps [task.ErrUnknown] or [task.ErrEnded] if the parent is not there or
+// gets no more children ([task.Task.Spawns]), and [task.ErrOther] if the child is there and
 // does something else, which is no harm if it is this parent's own.
 func (c *Client) Spawn(ctx context.Context, s task.Submission) error {
 	if s.Parent == "" || !s.ID.Derived() || task.ChildID(s.Parent, "")[:10] != s.ID[:10] {
 		return fmt.Errorf("spawn: %w: id %s is not that of a child of task %q", ErrInvalid, s.ID, s.Parent)
+	}
+	parent, err := c.rec.Load(ctx, s.Parent)
+	if err == nil {
+		err = parent.Spawns()
+	}
+	if err != nil {
+		return fmt.Errorf("spawn: %w", err)
 	}
 	n, err := c.newborn(ctx, s)
 	if err != nil {

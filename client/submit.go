@@ -161,40 +161,41 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	if err != nil {
 		return err
 	}
-	if same.Birth.Spec.Parental() {
-		for ; n > 0; n-- {
-			receipt, err := c.Submit(ctx, s)
-			if err != nil {
-				return err
-			}
-			if each != nil {
-				each(receipt)
-			}
-		}
-		return nil
-	}
 	if key, err := same.Birth.UniqueKey(); err != nil {
 		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
 	} else if key != "" {
 		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
 	}
 	ids := make([]task.ID, n)
-	return c.bearAll(ctx, n, func(i int) desk.Newborn {
+	return c.bearAll(ctx, n, func(i int) (task.Submission, desk.Newborn) {
 		if ids[i] == "" {
 			ids[i] = task.ID(events.NewID(c.rec.Now()))
 		}
-		return desk.Newborn{ID: ids[i], Birth: same.Birth}
+		return s, desk.Newborn{ID: ids[i], Birth: same.Birth}
 	}, each)
 }
 
-func (c *Client) bearAll(ctx context.Context, n int, at func(i int) desk.Newborn, each func(Receipt)) error {
-	err := c.desk.BearAll(ctx, n, at, func(i int, seq uint64) {
-		if each != nil {
-			each(Receipt{ID: at(i).ID, Seq: seq})
+// bearAll is bear for many: at once what only the queue can refuse, the rest one by one.
+func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (task.Submission, desk.Newborn), each func(Receipt)) error {
+	if each == nil {
+		each = func(Receipt) {}
+	}
+	for i := 0; i < n; {
+		s, first := at(i)
+		if !first.Plain() {
+			receipt, err := c.bear(ctx, s, &first)
+			if err != nil {
+				return fmt.Errorf("task %d of %d: %w", i+1, n, err)
+			}
+			each(receipt)
+			i++
+			continue
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("submit: %w", err)
+		placed, err := c.desk.BearSome(ctx, n-i, func(k int) desk.Newborn { _, b := at(i + k); return b }, func(id task.ID, seq uint64) { each(Receipt{ID: id, Seq: seq}) })
+		if err != nil {
+			return fmt.Errorf("submit: %w", err)
+		}
+		i += placed
 	}
 	return nil
 }
@@ -218,28 +219,7 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
 		}
 	}
-	for i := 0; i < len(all); {
-		n := 0 // how many have nothing of their own
-		for i+n < len(all) && !newborns[i+n].Named && !newborns[i+n].Birth.Spec.Parental() {
-			n++
-		}
-		if n > 0 {
-			if err := c.bearAll(ctx, n, func(k int) desk.Newborn { return newborns[i+k] }, each); err != nil {
-				return err
-			}
-			i += n
-			continue
-		}
-		receipt, err := c.bear(ctx, all[i], &newborns[i])
-		if err != nil {
-			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
-		}
-		if each != nil {
-			each(receipt)
-		}
-		i++
-	}
-	return nil
+	return c.bearAll(ctx, len(all), func(i int) (task.Submission, desk.Newborn) { return all[i], newborns[i] }, each)
 }
 
 // Copy makes a new task that does what a task does, as far as s does not change
@@ -256,14 +236,9 @@ func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Recei
 	if err != nil {
 		return Receipt{}, err
 	}
-	if s.Files != nil {
-		if s.Files, err = c.PinFiles(ctx, s.Files); err != nil {
-			return Receipt{}, fmt.Errorf("copy: %w", err)
-		}
-	}
-	birth, err := task.Copy(t, s, c.rec.Now())
+	birth, err := c.desk.Copy(ctx, t, s)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("copy: %w: %w", ErrInvalid, err)
+		return Receipt{}, fmt.Errorf("copy: %w", err)
 	}
 	return c.bear(ctx, s, &desk.Newborn{ID: task.ID(events.NewID(c.rec.Now())), Birth: &birth})
 }

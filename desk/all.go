@@ -10,7 +10,7 @@ import (
 	"millrace/task"
 )
 
-// Bounds of [Desk.BearAll].
+// Bounds of [Desk.BearSome].
 const (
 	// part is how many births are made and then placed at a time. Nothing is on its way between two
 	// parts, so a small one is slow.
@@ -19,43 +19,18 @@ const (
 	settling = 16
 )
 
-// BearAll is [Desk.Bear] for many births, far faster than one by one. Each sequence goes to done,
-// by index and in order. Its error is the first that occurred; births before and after it may
-// be recorded. Ids that are not [Newborn.Named] were drawn.
-func (d *Desk) BearAll(ctx context.Context, n int, at func(i int) Newborn, done func(i int, seq uint64)) error {
-	for i := 0; i < n; {
-		first := at(i)
-		plain, err := first.plain()
-		if err != nil {
-			return err
-		}
-		if !plain {
-			seq, err := d.Bear(ctx, &first)
-			if err != nil {
-				return err
-			}
-			done(i, seq)
-			i++
-			continue
-		}
-		placed, err := d.bearSome(ctx, min(n-i, part), func(k int) Newborn { return at(i + k) }, func(k int, seq uint64) { done(i+k, seq) })
-		if err != nil {
-			return err
-		}
-		i += placed
-	}
-	return nil
-}
-
-// plain tells whether nothing but the queue can refuse the birth.
-func (n *Newborn) plain() (bool, error) {
+// Plain tells whether nothing but the queue can refuse the birth, and nothing follows it.
+func (n *Newborn) Plain() bool {
 	key, err := n.Birth.UniqueKey()
-	return key == "" && !n.Named && !n.Birth.OnChain(), err
+	return err == nil && key == "" && !n.Named && !n.Birth.OnChain() && !n.Birth.Spec.Parental()
 }
 
-// bearSome places the plain births at the beginning of a list: all that wait in the queue of the
-// first if that has a bound, and no more than it has room for. It returns how many these were.
-func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, done func(i int, seq uint64)) (int, error) {
+// BearSome is [Desk.Bear] for the plain births at the beginning of a list, far faster than one by one:
+// all that wait in the queue of the first if that has a bound, and no more than it has room for. It
+// returns how many these were. Each sequence goes to done, in order. Its error is the first that
+// occurred; births before and after it may be recorded.
+func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done func(id task.ID, seq uint64)) (int, error) {
+	n = min(n, part)
 	facts := make([]*events.Fact, 0, n)
 	ids := make([]task.ID, 0, n)
 	var queue string // with a bound
@@ -75,7 +50,7 @@ func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, done
 			if i == 0 {
 				queue = in
 			}
-			if plain, _ := b.plain(); !plain || in != queue {
+			if !b.Plain() || in != queue {
 				break
 			}
 			last, event = b.Birth, *b.Birth
@@ -86,7 +61,7 @@ func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, done
 	if err != nil {
 		return 0, err
 	}
-	err = d.place(ctx, facts[:n], done)
+	err = d.place(ctx, facts[:n], func(i int, seq uint64) { done(ids[i], seq) })
 	if err == nil || !errors.Is(err, events.ErrUnknown) {
 		over(ctx, err == nil)
 	}
@@ -121,21 +96,26 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 	return errors.Join(errs...)
 }
 
-// BearChildren records the births of a parent's children, many at once. Others may do so at the same
-// time: what is there already is left as it is, and two of one birth are one.
-func (d *Desk) BearChildren(ctx context.Context, n int, at func(i int) Newborn) error {
+// BearChildren records the births of these children of a parent, many at once. Others may do so at the
+// same time: what is there already is left as it is, and two of one birth are one. A parent gets none that
+// its cancel would stop at once, nor after its end.
+func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
+	if len(names) == 0 || parent.Unmade() || parent.State.Terminal() {
+		return nil
+	}
+	birth := task.Births(parent)
 	var facts []*events.Fact
-	for i := range n {
-		b := at(i)
-		if !b.Birth.OnChain() {
-			facts = append(facts, d.Rec.Fact(b.ID, *b.Birth))
+	for _, name := range names {
+		id, b := task.ChildID(parent.ID, name), birth(name)
+		if !b.OnChain() {
+			facts = append(facts, d.Rec.Fact(id, b))
 			continue
 		}
 		var there *events.Exists
-		if _, err := d.Rec.Submit(ctx, b.ID, *b.Birth); err != nil && !errors.As(err, &there) {
+		if _, err := d.Rec.Submit(ctx, id, b); err != nil && !errors.As(err, &there) {
 			return err
 		} else if there != nil {
-			if err := d.SameBirth(there, b.Birth); err != nil {
+			if err := d.SameBirth(there, &b); err != nil {
 				return err
 			}
 		}

@@ -114,25 +114,43 @@ func (d *Desk) Make(ctx context.Context, s task.Submission, job *task.Job, revis
 	return birth, d.shut(ctx, &birth)
 }
 
-// shut has a birth wait whose window is closed when it is due.
-func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
-	if !birth.Windowed() {
-		return nil
+// Copy is [Desk.Make] for a copy of a task: it runs what that ran, with the same versions of files, if
+// they are still there. See [task.Copy].
+func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.Submitted, error) {
+	if of.Spec != nil {
+		job, err := d.pin(ctx, &s, &task.Job{Spec: *of.Spec})
+		if err != nil {
+			return task.Submitted{}, err
+		}
+		of.Spec = &job.Spec
 	}
-	name := birth.Spec.Window
-	is, err := d.rooms().definitions.Get(ctx, d.Rec, task.DefOf(task.DefCalendar, name))
+	birth, err := task.Copy(of, s, d.Rec.Now())
 	if err != nil {
-		return err
+		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if !is.Exists() {
-		return fmt.Errorf("%w: window is %q, and there is no such calendar (`millrace calendar apply FILE` adds one)", ErrInvalid, name)
-	}
-	from := d.Rec.Moment()
-	if birth.Due.After(from) {
-		from = birth.Due
-	}
-	if wait, _ := schedule.Window(name, &is, from); wait != nil {
-		birth.Await(wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
+	return birth, d.shut(ctx, &birth)
+}
+
+// shut refuses a birth whose window, or that of a step of it, is no calendar, and has one wait whose window is
+// closed when it is due.
+func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
+	for _, name := range birth.Spec.Windows() {
+		is, err := d.rooms().definitions.Get(ctx, d.Rec, task.DefOf(task.DefCalendar, name))
+		switch {
+		case err != nil:
+			return err
+		case !is.Exists():
+			return fmt.Errorf("%w: window is %q, and there is no such calendar (`millrace calendar apply FILE` adds one)", ErrInvalid, name)
+		case !birth.Windowed():
+			continue
+		}
+		from := d.Rec.Moment()
+		if birth.Due.After(from) {
+			from = birth.Due
+		}
+		if wait, _ := schedule.Window(name, &is, from); wait != nil {
+			birth.Await(wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
+		}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,183 +31,28 @@ type withJobs struct {
 }
 
 func (s withJobs) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	return s.JobAt(ctx, name, 0)
+	j, revision, err := s.JobAt(ctx, name, 0)
+	return j, revision, noTask(err)
 }
 
 func (s withJobs) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
-	return s.births.PinFiles(ctx, f)
+	pinned, err := s.births.PinFiles(ctx, f)
+	return pinned, noTask(err)
+}
+
+// noTask has an error say that no task can be made of what is named and not there.
+func noTask(err error) error {
+	if errors.Is(err, jet.ErrNoJob) || errors.Is(err, jet.ErrNoBundle) {
+		err = fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
+	}
+	return err
 }
 
 func (s withJobs) Waiting(ctx context.Context, queue string, most int) (int, error) {
 	return s.births.Waiting(ctx, queue, most)
 }
 
-// doors are all ways by which a task of a job comes into the world. Each returns what it made.
-var doors = []struct {
-	name string
-	make func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error)
-}{
-	{"one", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (task.ID, error) {
-		r, err := c.Submit(t.Context(), task.Submission{Job: job})
-		return r.ID, err
-	}},
-	{"one under a chosen id", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (task.ID, error) {
-		r, err := c.Submit(t.Context(), task.Submission{Job: job, ID: drawn()})
-		return r.ID, err
-	}},
-	{"several at once", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (id task.ID, err error) {
-		err = c.SubmitAll(t.Context(), []task.Submission{{Job: job}}, func(r client.Receipt) { id = r.ID })
-		return id, err
-	}},
-	{"several at once under ids of their own", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (id task.ID, err error) {
-		err = c.SubmitAll(t.Context(), []task.Submission{{Job: job, ID: drawn(), Fresh: true}}, func(r client.Receipt) { id = r.ID })
-		return id, err
-	}},
-	{"many that are equal", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (id task.ID, err error) {
-		err = c.SubmitMany(t.Context(), task.Submission{Job: job}, 1, func(r client.Receipt) { id = r.ID })
-		return id, err
-	}},
-	{"a copy", func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error) {
-		stored, err := store.Job(t.Context(), job)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// What it copies has ended; it was made before there was any condition.
-		rec := &events.Recorder{Log: store, Actor: "test", Now: time.Now, NewID: events.NewID}
-		spec := stored.Spec
-		spec.Unique, spec.Files = task.Unique{}, nil
-		of := drawn()
-		if _, err := rec.Submit(t.Context(), of, task.Submitted{Work: task.Work{Job: job, Revision: stored.Revision, Spec: &spec, Route: "elsewhere.5"}}); err != nil {
-			t.Fatal(err)
-		}
-		over := task.Submission{Queue: stored.Queue, Unique: &stored.Spec.Unique, Files: stored.Spec.Files}
-		r, err := c.Copy(t.Context(), of, over)
-		return r.ID, err
-	}},
-	{"a schedule, by hand", func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error) {
-		r, err := c.RunSchedule(t.Context(), hourly(t, store, job), task.Submission{})
-		return r.ID, err
-	}},
-	{"a backfill", func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error) {
-		r, _, err := c.RunTick(t.Context(), hourly(t, store, job), time.Now().Truncate(time.Hour).Add(-time.Hour))
-		return r.ID, err
-	}},
-	{"a tick", func(t *testing.T, store *jet.Store, c *client.Client, job string) (task.ID, error) {
-		name, tick := hourly(t, store, job), time.Now().Truncate(time.Hour)
-		fire := fired(t, store, name, tick)
-		s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
-		if err := s.Fired(t.Context(), &fire, false); err != nil {
-			return "", err
-		}
-		last, err := store.LastDecision(t.Context(), name)
-		if left, ok := last.Fact.Event.(task.ScheduleSkipped); ok {
-			return "", map[string]error{task.SkipUnique: &events.Taken{}, task.SkipFull: task.ErrQueueFull, task.SkipInvalid: client.ErrInvalid}[left.Reason]
-		}
-		return schedule.TaskID(name, tick), err
-	}},
-	{"a child that a program asks for", func(t *testing.T, _ *jet.Store, c *client.Client, job string) (task.ID, error) {
-		parent := drawn()
-		id := task.ChildID(parent, "a")
-		return id, c.Spawn(t.Context(), task.Submission{Job: job, ID: id, Parent: parent})
-	}},
-}
-
 func drawn() task.ID { return task.ID(events.NewID(time.Now())) }
-
-// hourly stores a schedule of a job and returns its name.
-func hourly(t *testing.T, store *jet.Store, job string) string {
-	t.Helper()
-	d := schedule.Definition{Name: job, When: task.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Job: job}}
-	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
-		t.Fatal(err)
-	}
-	return job
-}
-
-// Every door has every condition.
-func TestDoors(t *testing.T) {
-	t.Parallel()
-	store := openLog(t)
-	c := client.New(store, "test")
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.PushFiles(t.Context(), client.FilesPush{Dir: dir, Name: "app"}); err != nil {
-		t.Fatal(err)
-	}
-	one := 1
-	for i, door := range doors {
-		job := func(t *testing.T, name string, spec task.Spec) string {
-			t.Helper()
-			spec.Run = &task.Run{Argv: []string{"true"}}
-			j := task.Job{Name: fmt.Sprintf("%s-%d", name, i), Queue: fmt.Sprintf("q-%s-%d", name, i), Spec: spec}
-			if _, _, err := c.Apply(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
-			return j.Name
-		}
-		holder := func(t *testing.T, job string) task.ID { // which a door of its own has made
-			t.Helper()
-			r, err := c.Submit(t.Context(), task.Submission{Job: job})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.ID
-		}
-		t.Run(door.name+": the key is taken", func(t *testing.T) {
-			job := job(t, "key", task.Spec{Unique: task.Unique{Key: "k"}})
-			holder(t, job)
-			id, err := door.make(t, store, c, job)
-			if !errors.As(err, new(*events.Taken)) && (door.name != "many that are equal" || !errors.Is(err, client.ErrInvalid)) {
-				t.Errorf("made %s, %v; want it refused", id, err)
-			}
-		})
-		t.Run(door.name+": the holder of the key stands for it", func(t *testing.T) {
-			job := job(t, "return", task.Spec{Unique: task.Unique{Key: "k", OnConflict: task.ConflictReturn}})
-			first := holder(t, job)
-			id, err := door.make(t, store, c, job)
-			if taken := (*events.Taken)(nil); id != first && !errors.As(err, &taken) && !errors.Is(err, client.ErrInvalid) {
-				t.Errorf("made %s, %v; want %s or a refusal", id, err, first)
-			}
-		})
-		t.Run(door.name+": the key is free again", func(t *testing.T) {
-			job := job(t, "free", task.Spec{Unique: task.Unique{Key: "k"}})
-			if _, err := c.Cancel(t.Context(), holder(t, job), ""); err != nil {
-				t.Fatal(err)
-			}
-			id, err := door.make(t, store, c, job)
-			if door.name == "many that are equal" {
-				return // they cannot share a key
-			}
-			if made, loadErr := c.Task(t.Context(), id); err != nil || loadErr != nil || made.State != task.Pending {
-				t.Errorf("made %s: %v, %v, %s", id, err, loadErr, made.State)
-			}
-		})
-		t.Run(door.name+": the queue is full", func(t *testing.T) {
-			job := job(t, "full", task.Spec{})
-			holder(t, job)
-			if _, err := c.LimitQueue(t.Context(), "q-"+job, task.LimitQueue{Waiting: &one}); err != nil {
-				t.Fatal(err)
-			}
-			// A client may go by what it has known for a second; this one knows nothing.
-			id, err := door.make(t, store, client.New(store, "test"), job)
-			if !errors.Is(err, task.ErrQueueFull) {
-				t.Errorf("made %s, %v; want it refused", id, err)
-			}
-		})
-		t.Run(door.name+": files are pinned", func(t *testing.T) {
-			id, err := door.make(t, store, c, job(t, "files", task.Spec{Files: &task.Files{Bundle: "app"}}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, err := c.Task(t.Context(), id)
-			if err != nil || made.Spec.Files == nil || !strings.HasPrefix(made.Spec.Files.Bundle, "app@") {
-				t.Errorf("%v: its files are %+v, want a version of app", err, made.Spec.Files)
-			}
-		})
-	}
-}
 
 // What Millrace itself sets no submission from outside may, at any door.
 func TestWhatIsOursIsRefused(t *testing.T) {
@@ -242,6 +86,33 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 			if !errors.Is(err, client.ErrInvalid) {
 				t.Errorf("%s with %s: %v, want it refused", door, what, err)
 			}
+		}
+	}
+}
+
+// What is asked for beside a schedule's own wins, and what makes it another task is refused.
+func TestScheduleByHand(t *testing.T) {
+	t.Parallel()
+	store := openLog(t)
+	c := client.New(store, "test")
+	d := schedule.Definition{Name: "s", When: task.Schedule{Cron: "0 * * * *"},
+		Make: task.Submission{Spec: &task.Spec{Handler: "h"}, Queue: "q", Priority: 2, Labels: map[string]string{"a": "1", "b": "1"}}}
+	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.RunSchedule(t.Context(), "s", task.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: task.Duration(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := c.Task(t.Context(), r.ID)
+	if err != nil || is.QueueName() != "q" || is.Route.Priority() != 7 || is.Spec.Slots != 2 || fmt.Sprint(is.Labels) != "map[a:1 b:2]" || is.State != task.Scheduled || is.Schedule != "s" {
+		t.Errorf("its task is %+v, %v", is, err)
+	}
+	for what, over := range map[string]task.Submission{
+		"a job": {Job: "j"}, "a spec": {Spec: &task.Spec{Handler: "x"}}, "an id": {ID: drawn()}, "a parent": {Parent: drawn()}, "a tick": {Origin: task.Origin{Tick: time.Now()}},
+	} {
+		if r, err := c.RunSchedule(t.Context(), "s", over); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("with %s: %+v, %v", what, r, err)
 		}
 	}
 }

@@ -363,7 +363,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 	if !mine && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
 		return false, nil
 	}
-	var child func(string) task.Submitted
+	var names []string
 	for _, name := range t.Wanting(ends) {
 		id := task.ChildID(t.ID, name)
 		if !mine {
@@ -382,13 +382,13 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 			unmade = true
 			continue
 		}
-		if child == nil {
-			child = task.Births(t)
-		}
-		if _, err := s.rec.Submit(ctx, id, child(name)); err != nil {
-			return unmade, err
-		}
-		ends[id] = task.End{State: task.Pending}
+		names = append(names, name)
+	}
+	if err := s.desk.BearChildren(ctx, t, names); err != nil {
+		return unmade, err
+	}
+	for _, name := range names {
+		ends[task.ChildID(t.ID, name)] = task.End{State: task.Pending}
 	}
 	return unmade, nil
 }
@@ -440,10 +440,5 @@ func (s *Scheduler) includeIn(ctx context.Context, id task.ID, nodes []node.Node
 	if event == nil {
 		return nil
 	}
-	for _, name := range t.Children.Names[before:] {
-		if _, err := s.rec.Submit(ctx, task.ChildID(id, name), task.Child(&t, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.desk.BearChildren(ctx, &t, t.Children.Names[before:])
 }

@@ -89,15 +89,10 @@ func (b Spawning) Check(t *Task, s *Submission, n, ancestors int) error {
 // users are those as whom the processes of a spec run, steps included; "" is the worker's own.
 func (s *Spec) users() []string {
 	var all []string
-	if s.Run != nil {
-		all = append(all, s.Run.User)
-	}
-	steps := *s                                              // of which the list is copied
-	_ = steps.ChangeSteps(func(_ string, step *Step) error { // it changes nothing
-		if step.Run != nil {
-			all = append(all, step.Run.User)
+	s.whole(func(s *Spec) {
+		if s.Run != nil {
+			all = append(all, s.Run.User)
 		}
-		return nil
 	})
 	return all
 }
@@ -107,6 +102,15 @@ const ParentCancelled = "its parent was cancelled"
 
 // StoppedWithParent tells whether the task was cancelled because its parent was.
 func (t *Task) StoppedWithParent() bool { return t.State == Cancelled && t.Message == ParentCancelled }
+
+// Spawns refuses further children of a task that has ended, or that is being stopped and its children with it. The error
+// wraps [ErrEnded].
+func (t *Task) Spawns() error {
+	if t.State.Terminal() || Deserted(t.State, t.Reason) {
+		return fmt.Errorf("%w: task %s is %s, and gets no more children", ErrEnded, t.ID, t.State)
+	}
+	return nil
+}
 
 // Deserted tells whether the children that a task has spawned are stopped when it comes to a state:
 // when it is cancelled, by whomever, or its time is up.

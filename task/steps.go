@@ -134,6 +134,16 @@ func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
 	return nil
 }
 
+// whole has see called with the spec, and with those of its steps and handlers, which it does not change.
+func (s *Spec) whole(see func(*Spec)) {
+	see(s)
+	steps := *s
+	_ = steps.ChangeSteps(func(_ string, step *Step) error {
+		see(&step.Spec)
+		return nil
+	})
+}
+
 // stepped tells whether the children of a task of the spec are steps.
 func (s *Spec) stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
 

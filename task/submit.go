@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 )
 
@@ -62,6 +63,28 @@ type Submission struct {
 	Parent ID     `json:"parent,omitempty"`
 	// Origin says which schedule it is made for; zero for none.
 	Origin
+}
+
+// With is the submission with what another one sets in the stead of its own; parameters and labels are
+// set over its own, one by one.
+func (s Submission) With(over Submission) Submission {
+	is, set := reflect.ValueOf(&s).Elem(), reflect.ValueOf(over)
+	for i := range set.NumField() {
+		switch f := set.Field(i); {
+		case f.IsZero():
+		case f.Kind() == reflect.Map && !is.Field(i).IsZero():
+			all := reflect.MakeMap(f.Type())
+			for _, of := range []reflect.Value{is.Field(i), f} {
+				for k, v := range of.Seq2() {
+					all.SetMapIndex(k, v)
+				}
+			}
+			is.Field(i).Set(all)
+		default:
+			is.Field(i).Set(f)
+		}
+	}
+	return s
 }
 
 // Birth makes the event that a submission becomes. Job is the definition that

@@ -7,6 +7,24 @@ import (
 	"time"
 )
 
+// What a submission sets wins, one parameter and label at a time; what it leaves open stays.
+func TestSubmissionWith(t *testing.T) {
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	is := Submission{Job: "j", Queue: "q", Priority: 2, Group: "g", Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1")}}
+	over := Submission{Queue: "r", Retries: new(int), Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")}, Concurrency: Concurrencies{}}
+	want := Submission{Job: "j", Queue: "r", Priority: 2, Group: "g", Retries: new(int), Concurrency: Concurrencies{},
+		Labels: map[string]string{"a": "1", "b": "2"}, Params: map[string]json.RawMessage{"x": raw("1"), "y": raw("2")}}
+	if got := is.With(over); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := is.With(Submission{}); !reflect.DeepEqual(got, is) || len(is.Labels) != 2 || is.Labels["b"] != "1" {
+		t.Errorf("with nothing it is %+v", got)
+	}
+	if got := (Submission{}).With(is); !reflect.DeepEqual(got, is) {
+		t.Errorf("of nothing it is %+v", got)
+	}
+}
+
 func TestBirth(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	job := &Job{Name: "j", Group: "of the job", Queue: "images", Spec: *bounded,

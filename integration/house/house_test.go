@@ -103,6 +103,10 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a start in client", "client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
 		{"the floor of bench", "cmd/millrace/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
+		{"a birth at the desk", "desk", "a.go", `import "millrace/task"; var _ = task.Births`, ""},
+		{"a second door", "scheduler", "a.go", `import "millrace/task"; var _ = task.Births`, "only the desk makes births"},
+		{"a birth that is tried", "client", "a.go", `import "millrace/task"; var _ = task.Birth`, ""},
+
 		{"a clock in task", "task", "a.go", `import "time"; var _ = time.Now`, "time is an argument"},
 		{"a clock by another name", "node", "a.go", `import clock "time"; var _ = clock.Since`, "time is an argument"},
 		{"a timer in events", "events", "a.go", `import "time"; var _ = time.AfterFunc`, "time is an argument"},

@@ -250,6 +250,14 @@ func (p *pkg) refuses(f *file, path string) string {
 	return ""
 }
 
+// trials are the packages beside the desk that make a birth, and what becomes of it there: no task.
+var trials = map[string]string{
+	"task/schedule":      "a definition is refused of which none could be made",
+	"client":             "a plan says what a job's task would be",
+	"verify":             "children are held against what they should have been",
+	"cmd/millrace/bench": "many are placed at once, to measure what the log takes",
+}
+
 func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	if f.test {
 		// In a bubble of synctest no time passes.
@@ -264,6 +272,10 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
 	if len(starts) > 0 && p.path != "worker/process" && p.path != "cmd/millrace/bench" {
 		say(f, "%v: only worker/process starts processes", starts)
+	}
+	births := f.takes("millrace/task", "Births", "Child", "Copy", "Birth")
+	if len(births) > 0 && p.path != "desk" && trials[p.path] == "" {
+		say(f, "%v: only the desk makes births", births)
 	}
 	if slices.Contains(clockless, p.path) {
 		clocks := f.takes("time", "Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep")

@@ -74,8 +74,8 @@ func (d *Definition) Validate() error {
 	}
 	m := &d.Make
 	switch {
-	case m.ID != "" || m.Delay != 0 || !m.At.IsZero() || m.Origin != (task.Origin{}):
-		return errors.New("task: id, delay, at and the origin follow from the tick; leave them out")
+	case m.ID != "" || m.Delay != 0 || !m.At.IsZero() || m.Origin != (task.Origin{}) || m.Parent != "":
+		return errors.New("task: id, delay, at, parent and the origin follow from the tick; leave them out")
 	case (m.Job != "") == (m.Spec != nil):
 		return errors.New("task: set job, or spec with run or handler")
 	case m.Job != "":

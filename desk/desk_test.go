@@ -1,0 +1,403 @@
+package desk_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/desk"
+	"millrace/events"
+	"millrace/task"
+)
+
+// store is a log in memory, and what lies beside it.
+type store struct {
+	*events.Memory
+	jobs  map[string]task.Job
+	files map[string]string // the version that a name stands for
+}
+
+var errNoJob, errNoFiles = errors.New("no job"), errors.New("no files")
+
+func (s store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
+	records, err := s.Task(ctx, f.Task)
+	if err == nil && events.Born(records) >= 0 {
+		err = events.ErrConflict
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Place(ctx, f)
+}
+
+func (s store) JobAt(_ context.Context, name string, _ uint64) (task.Job, uint64, error) {
+	j, ok := s.jobs[name]
+	if !ok {
+		return j, 0, errNoJob
+	}
+	return j, 1, nil
+}
+
+func (s store) PinFiles(_ context.Context, f *task.Files) (*task.Files, error) {
+	version, ok := s.files[f.Bundle]
+	if !ok {
+		return nil, errNoFiles
+	}
+	pinned := *f
+	pinned.Bundle = version
+	return &pinned, nil
+}
+
+func (s store) Waiting(_ context.Context, queue string, _ int) (n int, err error) {
+	for _, r := range s.All() {
+		if birth, ok := r.Fact.Event.(task.Submitted); ok && birth.QueueName() == queue {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// newDesk returns a desk at a log in which queue "two" has room for two, and there is a job with files.
+func newDesk(t *testing.T) (*desk.Desk, store) {
+	t.Helper()
+	s := store{events.NewMemory(time.Now, time.Minute), map[string]task.Job{
+		"j": {Name: "j", Spec: task.Spec{Run: &task.Run{Argv: []string{"x"}}, Files: &task.Files{Bundle: "app", Mode: task.FilesLink}}},
+		"steps": {Name: "steps", Spec: task.Spec{Steps: []task.Step{
+			{Name: "a", Spec: task.Spec{Run: &task.Run{Argv: []string{"x"}}, Files: &task.Files{Bundle: "app"}}},
+			{Name: "b", Spec: task.Spec{Handler: "h", Signal: &task.Signal{}}},
+		}}},
+	}, map[string]string{"app": "app@1", "app@1": "app@1"}}
+	d := &desk.Desk{Store: s, Rec: &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}}
+	two := 2
+	if _, _, err := d.Rec.DoQueue(t.Context(), "two", task.LimitQueue{Waiting: &two}); err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+func id(n int) task.ID { return task.ID(fmt.Sprintf("01HZ%022d", n)) }
+
+// birth is what a submission becomes, with its job looked up.
+func birth(t *testing.T, d *desk.Desk, s task.Submission) *task.Submitted {
+	t.Helper()
+	job, revision, err := d.Job(t.Context(), &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Make(t.Context(), s, job, revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+func handler(queue string) task.Submission {
+	return task.Submission{Spec: &task.Spec{Handler: "h"}, Queue: queue}
+}
+
+// One birth meets each condition, under each kind of id.
+func TestBear(t *testing.T) {
+	keyed := handler("q")
+	keyed.Spec = &task.Spec{Handler: "h", Unique: task.Unique{Key: "k"}}
+	for kind, named := range map[string]bool{"drawn": false, "chosen": true, "derived": false} {
+		t.Run(kind, func(t *testing.T) {
+			d, s := newDesk(t)
+			next := 0
+			newborn := func(b *task.Submitted) *desk.Newborn {
+				next++
+				n := &desk.Newborn{ID: id(next), Birth: b, Named: named}
+				if kind == "derived" {
+					n.ID = task.ChildID(n.ID, "a")
+				}
+				return n
+			}
+			bear := func(n *desk.Newborn) error { _, err := d.Bear(t.Context(), n); return err }
+
+			free := newborn(birth(t, d, handler("q")))
+			if err := bear(free); err != nil {
+				t.Fatal(err)
+			}
+			if kind != "drawn" { // nobody else has one that was drawn
+				other := *free
+				other.Birth = birth(t, d, handler("elsewhere"))
+				for _, n := range []*desk.Newborn{free, &other} {
+					var there *events.Exists
+					if err := bear(n); !errors.As(err, &there) || there.Task != free.ID {
+						t.Errorf("a second one under its id: %v", err)
+					} else if err := d.SameBirth(there, n.Birth); (err == nil) != (n == free) {
+						t.Errorf("whether it is the same: %v", err)
+					}
+				}
+			}
+
+			var taken *events.Taken
+			holder := newborn(birth(t, d, keyed))
+			if err := bear(holder); err != nil {
+				t.Fatal(err)
+			}
+			second := newborn(birth(t, d, keyed))
+			if err := d.Refused(t.Context(), second.ID, second.Birth); !errors.As(err, &taken) {
+				t.Errorf("asked before, with its key taken: %v", err)
+			}
+			if err := bear(second); !errors.As(err, &taken) || taken.Holder != holder.ID {
+				t.Errorf("with its key taken: %v", err)
+			}
+
+			for range 2 {
+				if err := bear(newborn(birth(t, d, handler("two")))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			third := newborn(birth(t, d, handler("two")))
+			if err := d.Refused(t.Context(), third.ID, third.Birth); !errors.Is(err, task.ErrQueueFull) {
+				t.Errorf("asked before, into a full queue: %v", err)
+			}
+			before := len(s.All())
+			if err := bear(third); !errors.Is(err, task.ErrQueueFull) || len(s.All()) != before {
+				t.Errorf("into a full queue: %v, and %d records are written", err, len(s.All())-before)
+			}
+			later := handler("two")
+			later.Delay = task.Duration(time.Hour)
+			if err := bear(newborn(birth(t, d, later))); err != nil {
+				t.Errorf("one that does not wait there yet: %v", err)
+			}
+			needy := handler("two")
+			needy.Needs = &task.Needs{Of: []task.Need{{Task: id(99)}}}
+			held := newborn(birth(t, d, needy))
+			if err := bear(held); err != nil {
+				t.Errorf("one that needs what is not there: %v", err)
+			}
+			if is, err := d.Rec.Load(t.Context(), held.ID); err != nil || is.State != task.Held {
+				t.Errorf("it is %s, %v", is.State, err)
+			}
+		})
+	}
+}
+
+// Many are placed at once, in order, as far as there is room, and up to the first that has conditions of its own.
+func TestBearSome(t *testing.T) {
+	keyed := handler("q")
+	keyed.Spec = &task.Spec{Handler: "h", Unique: task.Unique{Key: "k"}}
+	later := handler("q")
+	later.Delay = task.Duration(time.Hour)
+	for what, c := range map[string]struct {
+		of   []task.Submission
+		want int
+		err  error
+	}{
+		"all that are plain":       {[]task.Submission{handler("q"), handler("p"), later}, 3, nil},
+		"up to a key":              {[]task.Submission{handler("q"), keyed, handler("q")}, 1, nil},
+		"as many as there is room": {[]task.Submission{handler("two"), handler("two"), handler("two")}, 2, nil},
+		"none into a full queue":   {[]task.Submission{handler("full")}, 0, task.ErrQueueFull},
+		"up to another queue":      {[]task.Submission{handler("one"), handler("q")}, 1, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			d, s := newDesk(t)
+			one := 1
+			for _, queue := range []string{"full", "one"} {
+				if _, _, err := d.Rec.DoQueue(t.Context(), queue, task.LimitQueue{Waiting: &one}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.err != nil {
+				if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1000), Birth: birth(t, d, handler("full"))}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := make([]desk.Newborn, len(c.of))
+			for i, s := range c.of {
+				all[i] = desk.Newborn{ID: id(i), Birth: birth(t, d, s)}
+			}
+			var told []task.ID
+			n, err := d.BearSome(t.Context(), len(all), func(i int) desk.Newborn { return all[i] }, func(id task.ID, _ uint64) { told = append(told, id) })
+			if n != c.want || !errors.Is(err, c.err) || len(told) != n {
+				t.Fatalf("%d are placed, %d told of, %v; want %d, %v", n, len(told), err, c.want, c.err)
+			}
+			for i, id := range told {
+				is, err := d.Rec.Load(t.Context(), id)
+				if id != all[i].ID || err != nil || is.State == task.Unknown {
+					t.Errorf("place %d: told of %s, want %s: %s, %v", i, id, all[i].ID, is.State, err)
+				}
+			}
+			if armed, err := s.Armed(t.Context(), told); err != nil || c.want == 3 && len(armed) != 1 {
+				t.Errorf("%d timers are armed, %v", len(armed), err)
+			}
+		})
+	}
+}
+
+// Children are made once whoever makes them, and a stranger under the id of one is found.
+func TestBearChildren(t *testing.T) {
+	d, s := newDesk(t)
+	parent := func(n int, commands ...task.Command) task.Task {
+		t.Helper()
+		if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(n), Birth: birth(t, d, task.Submission{Job: "steps"})}); err != nil {
+			t.Fatal(err)
+		}
+		now, err := d.Rec.Load(t.Context(), id(n))
+		for _, c := range slices.Concat([]task.Command{task.Expand{Children: task.Children{Names: []string{"a", "b"}}}}, commands) {
+			if err == nil {
+				now, _, err = d.Rec.Do(t.Context(), now, c)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	made := func(p *task.Task) (states []task.State) {
+		for _, name := range []string{"a", "b"} {
+			is, err := d.Rec.Load(t.Context(), task.ChildID(p.ID, name))
+			if err != nil && !errors.Is(err, task.ErrUnknown) {
+				t.Fatal(err)
+			}
+			states = append(states, is.State)
+		}
+		return states
+	}
+
+	p := parent(1)
+	for range 2 { // a client and a scheduler
+		if err := d.BearChildren(t.Context(), &p, p.Wanting(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := made(&p); !slices.Equal(got, []task.State{task.Pending, task.Held}) {
+			t.Errorf("its children are %v", got)
+		}
+	}
+	if a, err := d.Rec.Load(t.Context(), task.ChildID(p.ID, "a")); err != nil || a.Spec.Files.Bundle != "app@1" {
+		t.Errorf("the files of a step are %+v, %v", a.Spec.Files, err)
+	}
+
+	strange := parent(2)
+	forged := task.Births(&strange)("b")
+	forged.Params = json.RawMessage(`{"x":1}`)
+	if _, err := d.Rec.Submit(t.Context(), task.ChildID(strange.ID, "b"), forged); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.BearChildren(t.Context(), &strange, []string{"a", "b"}); !errors.Is(err, desk.ErrOther) {
+		t.Errorf("with a stranger under the id of a child: %v", err)
+	}
+
+	for n, c := range map[int]struct {
+		what     string
+		commands []task.Command
+	}{
+		3: {"being cancelled", []task.Command{task.Cancel{}}},
+		4: {"cancelled", []task.Command{task.Cancel{}, task.Conclude{State: task.Cancelled}}},
+	} {
+		p := parent(n, c.commands...)
+		before := len(s.All())
+		if err := d.BearChildren(t.Context(), &p, p.Children.Names); err != nil || len(s.All()) != before {
+			t.Errorf("of a parent that is %s: %v, and %d are made", c.what, err, len(s.All())-before)
+		}
+	}
+}
+
+// What a submission names is looked up and pinned, in copies; what is wrong in it refuses it.
+func TestMake(t *testing.T) {
+	d, s := newDesk(t)
+	text := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := text(s.jobs)
+	for what, c := range map[string]struct {
+		of    task.Submission
+		files string
+		err   error
+	}{
+		"files of the job":       {task.Submission{Job: "j"}, "app@1 link", nil},
+		"files of its own":       {task.Submission{Job: "j", Files: &task.Files{Bundle: "app@1"}}, "app@1 link", nil},
+		"files in its own way":   {task.Submission{Job: "j", Files: &task.Files{Bundle: "app", Mode: task.FilesShared}}, "app@1 shared", nil},
+		"files that are no more": {task.Submission{Job: "j", Files: &task.Files{Bundle: "gone"}}, "", errNoFiles},
+		"no job":                 {task.Submission{Job: "none"}, "", errNoJob},
+		"a missing parameter":    {task.Submission{Job: "j", Unique: &task.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
+		"nothing to run":         {task.Submission{}, "", desk.ErrInvalid},
+	} {
+		var b task.Submitted
+		asked := text(c.of)
+		job, revision, err := d.Job(t.Context(), &c.of)
+		if err == nil {
+			b, err = d.Make(t.Context(), c.of, job, revision)
+		}
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", what, err)
+		} else if err == nil && fmt.Sprint(b.Spec.Files.Bundle, " ", b.Spec.Files.Mode) != c.files {
+			t.Errorf("%s: its files are %+v", what, b.Spec.Files)
+		}
+		if text(c.of) != asked || text(s.jobs) != before {
+			t.Errorf("%s: what was asked for has changed", what)
+		}
+	}
+}
+
+// A copy has the files of what it copies, if they are still there.
+func TestCopy(t *testing.T) {
+	d, s := newDesk(t)
+	if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1), Birth: birth(t, d, task.Submission{Job: "j"})}); err != nil {
+		t.Fatal(err)
+	}
+	of, err := d.Rec.Load(t.Context(), id(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.files["app"] = "app@2"
+	if b, err := d.Copy(t.Context(), of, task.Submission{}); err != nil || b.Spec.Files.Bundle != "app@1" || b.RetryOf != of.ID {
+		t.Errorf("a copy is %+v, %v", b, err)
+	}
+	if _, err := d.Copy(t.Context(), of, task.Submission{Job: "j"}); !errors.Is(err, desk.ErrInvalid) {
+		t.Errorf("a copy that runs something else: %v", err)
+	}
+	delete(s.files, "app@1")
+	if _, err := d.Copy(t.Context(), of, task.Submission{}); !errors.Is(err, errNoFiles) {
+		t.Errorf("a copy of what has no files any more: %v", err)
+	}
+}
+
+// Who dies between its entry in a queue's ledger and its births holds up the others for two seconds, and takes no place.
+func TestRoomOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newDesk(t)
+		if entry, err := d.Rec.Claim(t.Context(), task.RoomKey("two"), id(1), 0); err != nil || entry == 0 {
+			t.Fatal(entry, err)
+		}
+		began := time.Now()
+		for n := range 2 {
+			if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(2 + n), Birth: birth(t, d, handler("two"))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took < 2*time.Second || took > 3*time.Second {
+			t.Errorf("two that come later wait for %v together", took)
+		}
+		other := d.For(d.Store, d.Rec) // which goes by what the first has seen
+		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: birth(t, d, handler("two"))}); !errors.Is(err, task.ErrQueueFull) {
+			t.Errorf("a third: %v", err)
+		}
+	})
+}
+
+// What follows from a schedule, a tick or a parent no submission from outside may say.
+func TestOutside(t *testing.T) {
+	for what, s := range map[string]task.Submission{
+		"a schedule": {Origin: task.Origin{Schedule: "s"}}, "a tick": {Origin: task.Origin{Tick: time.UnixMilli(1)}},
+		"a trigger": {Origin: task.Origin{Trigger: task.TriggerSchedule}}, "a parent": {Parent: id(1)},
+		"the id of a child": {ID: task.ChildID(id(1), "a")}, "no id": {ID: "x"},
+	} {
+		if err := desk.Outside(&s); !errors.Is(err, desk.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := desk.Outside(&task.Submission{ID: id(1), Job: "j"}); err != nil {
+		t.Error(err)
+	}
+}
