@@ -1,13 +1,256 @@
 package events
 
-import "embed"
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
-//go:embed schema/*.json
-var schemas embed.FS
+	fields "millrace/internal/form"
+	"millrace/node"
+	"millrace/task"
+)
+
+// A schema is a walk of the form of a fact: which fields there are, and what each is. What a form does not tell stands
+// in schema/words.json: what a field is for, and which values of its type it may have. The files beside it are
+// what comes of both.
 
 // Schema returns the JSON Schema (draft 2020-12) of a type of fact. It refers
 // to fact.json, which holds what the types share and which Schema("fact") returns.
 func Schema(t Type) ([]byte, bool) {
-	text, err := schemas.ReadFile("schema/" + string(t) + ".json")
-	return text, err == nil
+	if t == "fact" {
+		return schemaText(sharedSchema()), true
+	}
+	f, ok := formByType[t]
+	if !ok {
+		return nil, false
+	}
+	return schemaText(factSchema(f)), true
+}
+
+func schemaText(doc members) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(doc); err != nil {
+		panic(err) // it is made of text and names
+	}
+	return b.Bytes()
+}
+
+// sharedTypes are the types that have a schema of their own in fact.json.
+var sharedTypes = map[reflect.Type]string{
+	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[task.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
+	reflect.TypeFor[task.Route](): "route", reflect.TypeFor[node.ID](): "name",
+	reflect.TypeFor[task.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[task.Breaker](): "breaker", reflect.TypeFor[task.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[task.Spec](): "spec",
+	reflect.TypeFor[task.Ledger](): "ledger", reflect.TypeFor[task.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
+}
+
+//go:embed schema/words.json
+var wordsText []byte
+
+// vocabulary is what forms do not tell.
+type vocabulary struct {
+	// Shared are the schemas in fact.json that are no walk of a type.
+	Shared map[string]json.RawMessage `json:"shared"`
+	// Words are, by type of fact or shared schema, and by the path of a field, "" for the whole, "*" for fields that
+	// mean the same in several types: a description, or an object of what the schema says beside what the type does, or in its place.
+	Words map[string]map[string]json.RawMessage `json:"words"`
+}
+
+var words = sync.OnceValue(func() (v vocabulary) {
+	if err := json.Unmarshal(wordsText, &v); err != nil {
+		panic("events: schema/words.json: " + err.Error())
+	}
+	return v
+})
+
+// factSchema is the schema of a type of fact.
+func factSchema(f *form) members {
+	s := scribe{of: string(f.typ), shared: "fact.json"}
+	is := members{
+		{"type", members{{"const", f.typ}, {"description", "The type of the fact; the header Mr-Type repeats it."}}},
+		{"v", s.ref("v")}, {"id", s.ref("id")}, {"at", s.ref("at")},
+	}
+	required := []string{"type", "id", "at"}
+	if about := f.about.name(); about != "" {
+		is, required = append(is, member{about, s.about(about)}), append(required, about)
+	}
+	for _, name := range []string{"actor", "cause", "corr", "by"} {
+		is = append(is, member{name, s.ref(name)})
+	}
+	is = append(is, s.properties("", f.event)...)
+	return append(members{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", f.typ}},
+		s.add(members{{"type", "object"}, {"properties", is}, {"required", required}, {"additionalProperties", true}}, "", "")...)
+}
+
+// about is the schema of what a fact is about.
+func (s *scribe) about(name string) members {
+	if said := words().Words[s.of][name]; len(said) > 0 {
+		return membersOf(said)
+	}
+	switch name {
+	case "task":
+		return s.ref(name)
+	case "def":
+		return append(s.ref(name), member{"description", "The definition that the fact is about."})
+	}
+	return append(s.ref(name), member{"description", "The " + name + " that the fact is about."})
+}
+
+// sharedSchema is fact.json.
+func sharedSchema() members {
+	all := map[string]any{}
+	for name, text := range words().Shared {
+		all[name] = membersOf(text)
+	}
+	for t, name := range sharedTypes {
+		if _, said := words().Shared[name]; !said {
+			s := scribe{of: name}
+			all[name] = s.add(s.object("", t), "", "")
+		}
+	}
+	var defs members
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		defs = append(defs, member{name, all[name]})
+	}
+	return members{
+		{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "fact"},
+		{"description", "What the types of facts share: one flat JSON object, of which unknown fields are kept."}, {"$defs", defs},
+	}
+}
+
+// scribe writes the schema of a type.
+type scribe struct {
+	of     string // whose words count
+	shared string // the file that has the shared schemas, "" for the same
+}
+
+func (s *scribe) ref(name string) members { return members{{"$ref", s.shared + "#/$defs/" + name}} }
+
+func (s *scribe) object(path string, t reflect.Type) members {
+	return members{{"type", "object"}, {"properties", s.properties(path, t)}, {"additionalProperties", true}}
+}
+
+func (s *scribe) properties(path string, t reflect.Type) members {
+	all := members{}
+	for _, f := range fields.Fields(t) {
+		at := strings.TrimPrefix(path+"."+f.Name, ".")
+		all = append(all, member{f.Name, s.value(at, f.Name, f.Type)})
+	}
+	return all
+}
+
+// value is the schema of a field, or of what a list or table holds, which has no name.
+func (s *scribe) value(path, name string, t reflect.Type) members {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return s.add(s.plain(path, t), path, name)
+}
+
+// plain is what the type tells.
+func (s *scribe) plain(path string, t reflect.Type) members {
+	if shared, ok := sharedTypes[t]; ok {
+		return s.ref(shared)
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return members{}
+	}
+	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return members{} // as it likes
+	}
+	if fields.Spelled(t) {
+		return members{{"type", "string"}}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return members{{"type", "boolean"}}
+	case reflect.Float64:
+		return members{{"type", "number"}}
+	case reflect.String:
+		return members{{"type", "string"}}
+	case reflect.Slice:
+		return members{{"type", "array"}, {"items", s.value(path+"[]", "", t.Elem())}}
+	case reflect.Map:
+		return members{{"type", "object"}, {"additionalProperties", s.value(path+"{}", "", t.Elem())}}
+	case reflect.Struct:
+		return s.object(path, t)
+	}
+	return members{{"type", "integer"}}
+}
+
+// add adds to a schema what words say of the path. Without any, a field means what the shared schema of its name says.
+func (s *scribe) add(is members, path, name string) members {
+	said := words().Words[s.of][path]
+	if len(said) == 0 && s.shared != "" {
+		said = words().Words["*"][path]
+	}
+	if len(said) == 0 {
+		if _, shared := words().Shared[name]; shared {
+			return s.ref(name)
+		}
+		return is
+	}
+	var text string
+	if json.Unmarshal(said, &text) == nil {
+		return append(members{{"description", text}}, is...)
+	}
+	more := membersOf(said)
+	is = slices.DeleteFunc(is, func(m member) bool {
+		return more.has(m.key) || m.key == "$ref" && more.has("type") || m.key == "type" && more.has("$ref")
+	})
+	return append(more, is...)
+}
+
+// members are those of a JSON object, in order.
+type members []member
+
+type member struct {
+	key   string
+	value any
+}
+
+func (m members) has(key string) bool {
+	return slices.ContainsFunc(m, func(is member) bool { return is.key == key })
+}
+
+// MarshalJSON writes the object.
+func (m members) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, is := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var value bytes.Buffer
+		e := json.NewEncoder(&value)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(is.value); err != nil {
+			return nil, err
+		}
+		b = append(fields.AppendString(b, is.key), ':')
+		b = append(b, value.Bytes()...)
+	}
+	return append(b, '}'), nil
+}
+
+// membersOf reads an object.
+func membersOf(text json.RawMessage) (all members) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, _ = d.Token() // words are read by tests
+	for d.More() {
+		key, _ := d.Token()
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			break
+		}
+		all = append(all, member{key.(string), value})
+	}
+	return all
 }

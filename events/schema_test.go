@@ -3,7 +3,10 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"millrace/internal/corpus"
+	fields "millrace/internal/form"
 	"millrace/task"
 )
 
@@ -136,6 +140,101 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "write the schemas anew, by the types and schema/words.json")
+
+// The files are what comes of the types and the words.
+func TestSchemaFiles(t *testing.T) {
+	for _, typ := range append(slices.Clone(Types), "fact") {
+		want, _ := Schema(typ)
+		path := filepath.Join("schema", string(typ)+".json")
+		if *update {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the type and the words say (%v): go test ./events -run TestSchemaFiles -update", path, err)
+		}
+	}
+}
+
+// A field that is added to a type is in its schema, whatever words say: only what it is for is missing.
+func TestAddedFieldsAreInSchemas(t *testing.T) {
+	for of, typ := range map[string]reflect.Type{
+		"task.submitted": reflect.TypeFor[task.Work](), "spec": reflect.TypeFor[task.Spec](), "usage": reflect.TypeFor[task.Usage](), "by": reflect.TypeFor[task.By](),
+	} {
+		types := []reflect.Type{reflect.TypeFor[task.Duration](), reflect.TypeFor[[]task.ID](), reflect.TypeFor[map[string]int](), reflect.TypeFor[*task.Usage](), reflect.TypeFor[bool]()}
+		wants := []string{`{"$ref":"#/$defs/duration"}`, `{"type":"array","items":{"$ref":"#/$defs/ulid"}}`, `{"type":"object","additionalProperties":{"type":"integer"}}`, `{"$ref":"#/$defs/usage"}`, `{"type":"boolean"}`}
+		var with []reflect.StructField
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			f.Anonymous = false
+			if f.Tag == "" {
+				f.Tag = reflect.StructTag(`json:"` + strings.ToLower(f.Name) + `"`)
+			}
+			with = append(with, f)
+		}
+		for i, more := range types {
+			with = append(with, reflect.StructField{Name: "Added" + string(rune('A'+i)), Type: more, Tag: reflect.StructTag(`json:"added_` + string(rune('a'+i)) + `,omitzero"`)})
+		}
+		s := scribe{of: of}
+		all := s.properties("", reflect.StructOf(with))
+		for i, m := range all[len(all)-len(types):] {
+			got, err := json.Marshal(m.value)
+			if err != nil || m.key != "added_"+string(rune('a'+i)) || string(got) != wants[i] {
+				t.Errorf("%s, %s: %s, %v; want %s", of, m.key, got, err, wants[i])
+			}
+		}
+	}
+}
+
+// Words are about fields that are there.
+func TestWordsHaveFields(t *testing.T) {
+	paths := map[string]map[string]bool{}
+	var walk func(in map[string]bool, path string, typ reflect.Type)
+	walk = func(in map[string]bool, path string, typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		in[path] = true
+		if _, shared := sharedTypes[typ]; shared && path != "" || reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return
+		}
+		switch typ.Kind() {
+		case reflect.Slice:
+			walk(in, path+"[]", typ.Elem())
+		case reflect.Map:
+			walk(in, path+"{}", typ.Elem())
+		case reflect.Struct:
+			for _, f := range fields.Fields(typ) {
+				walk(in, strings.TrimPrefix(path+"."+f.Name, "."), f.Type)
+			}
+		}
+	}
+	any := map[string]bool{}
+	for i := range forms {
+		f := &forms[i]
+		in := map[string]bool{f.about.name(): true}
+		walk(in, "", f.event)
+		paths[string(f.typ)] = in
+		maps.Copy(any, in)
+	}
+	paths["*"] = any
+	for typ, name := range sharedTypes {
+		if _, said := words().Shared[name]; !said {
+			paths[name] = map[string]bool{}
+			walk(paths[name], "", typ)
+		}
+	}
+	for of, said := range words().Words {
+		for path := range said {
+			if !paths[of][path] {
+				t.Errorf("words speak of %s of %s, which has no such field", path, of)
+			}
+		}
+	}
+}
+
 // No field of a type is called as one of every fact is, and there is a bit for each that says whether it was seen.
 func TestFieldsAreTheTypesOwn(t *testing.T) {
 	for i := range forms {
@@ -179,9 +278,9 @@ func TestSchemasDescribe(t *testing.T) {
 		}
 		described(string(typ), doc)
 	}
-	files, err := schemas.ReadDir("schema")
-	if err != nil || len(files) != len(Types)+1 {
-		t.Errorf("there are %d schemas (%v), want one for each type and the shared one", len(files), err)
+	files, err := os.ReadDir("schema")
+	if err != nil || len(files) != len(Types)+2 {
+		t.Errorf("there are %d schemas (%v), want one for each type, the shared one and the words", len(files), err)
 	}
 	if _, ok := Schema("task.vanished"); ok {
 		t.Error("there is a schema of a type that does not exist")

@@ -1,11 +1,9 @@
 package form
 
 import (
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/mailru/easyjson/jlexer"
@@ -26,32 +24,20 @@ func (c *compiler) object(t reflect.Type) *object {
 	}
 	o := &object{}
 	c.objects[t] = o
-	c.add(o, t, 0)
+	c.add(o, t)
 	o.seal()
 	return o
 }
 
-// add adds the fields of a struct to the object, and those of the structs that it embeds.
-func (c *compiler) add(o *object, t reflect.Type, offset uintptr) {
-	for i := range t.NumField() {
-		at := t.Field(i)
-		tag, tagged := at.Tag.Lookup("json")
-		switch {
-		case tag == "-":
-			continue
-		case at.Anonymous && !tagged && at.Type.Kind() == reflect.Struct:
-			c.add(o, at.Type, offset+at.Offset)
-			continue
-		case !tagged || !at.IsExported():
-			panic(fmt.Sprintf("form: %s.%s has no json tag that names it", t, at.Name))
+// add adds the fields of a struct to the object.
+func (c *compiler) add(o *object, t reflect.Type) {
+	for _, at := range Fields(t) {
+		if o.find(at.Name, 0) >= 0 {
+			panic(fmt.Sprintf("form: %s has two fields %s", t, at.Name))
 		}
-		name, rest, _ := strings.Cut(tag, ",")
-		if o.find(name, 0) >= 0 {
-			panic(fmt.Sprintf("form: %s has two fields %s", t, name))
-		}
-		f := field{name: name, key: string(AppendString(nil, name)) + ":", offset: offset + at.Offset, codec: c.codec(at.Type, t.String()+"."+at.Name)}
-		f.always = !strings.Contains(rest, "omitzero") && !strings.Contains(rest, "omitempty")
-		f.null = f.null || at.Tag.Get("form") == "null"
+		f := field{name: at.Name, key: string(AppendString(nil, at.Name)) + ":", offset: at.offset, codec: c.codec(at.Type, at.path)}
+		f.always = at.Always
+		f.null = f.null || at.null
 		o.fields = append(o.fields, f)
 	}
 }
@@ -82,7 +68,7 @@ func (c *compiler) codec(t reflect.Type, path string) codec {
 	switch {
 	case p.Implements(reflect.TypeFor[json.Marshaler]()), p.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return marshalled(t, emptyOf(t, path))
-	case p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case Spelled(t):
 		if c.own && t.Kind() == reflect.Int64 {
 			return long
 		}
