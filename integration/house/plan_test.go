@@ -16,7 +16,7 @@ var plan = map[string][]string{
 	"near":            {},
 	"internal/form":   {},
 	"internal/corpus": {},
-	"task/jobfile":    {"near", "task", "task/schedule"},
+	"task/jobfile":    {"internal/form", "near", "task", "task/schedule"},
 	"task/schedule":   {"task"},
 	"node":            {"task"}, // for the form of names
 	"files":           {},

@@ -42,21 +42,17 @@ const ofCalendar = "calendar"
 
 func (r *reader) calendar(root *node) schedule.Calendar {
 	var c schedule.Calendar
-	r.root(root, setters{
-		"name":      func(v value) { c.Name = r.name(v, ofCalendar) },
-		"title":     func(v value) { c.Title = r.text(v) },
-		"timezone":  func(v value) { c.Timezone = r.line(v) },
+	r.root(root, r.fields(&c, setters{
+		"name":      r.named(&c.Name, ofCalendar),
+		"timezone":  into(&c.Timezone, r.line),
 		"rules":     func(v value) { r.list(v, func(v value) string { c.Rules = append(c.Rules, r.rule(v)); return "" }) },
-		"otherwise": func(v value) { c.Otherwise = r.oneOf(v, []string{schedule.Open, schedule.Closed}) },
-	})
+		"otherwise": r.words(&c.Otherwise, []string{schedule.Open, schedule.Closed}),
+	}))
 	return c
 }
 
 func (r *reader) rule(v value) (is schedule.Rule) {
-	r.object(v, "a rule such as {closed: 22:00-06:00}", setters{
-		"open":   func(v value) { is.Open = r.line(v) },
-		"closed": func(v value) { is.Closed = r.line(v) },
-	})
+	r.object(v, "a rule such as {closed: 22:00-06:00}", r.fields(&is, setters{"open": into(&is.Open, r.line), "closed": into(&is.Closed, r.line)}))
 	return is
 }
 

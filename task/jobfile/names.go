@@ -7,33 +7,6 @@ import (
 	"millrace/near"
 )
 
-// vocabulary are the fields of a job file by the object that holds them, in the
-// order in which messages list them.
-var vocabulary = map[string][]string{
-	"":             {"name", "title", "description", "owner", "group", "labels", "params", "queue", "priority", "fair", "run", "handler", "timeout", "retry", "breaker", "window", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "unique", "schedule", "files", "setup", "artifacts", "each", "steps", "on"},
-	"run":          {"argv", "shell", "dir", "env", "stdin", "user", "env_clear", "inherit", "env_files", "secrets"},
-	"timeout":      {"pending", "run", "total", "extend", "idle", "heartbeat", "stop", "setup"},
-	"retry":        {"max", "backoff", "min", "max_delay", "jitter", "on", "not_on", "avoid_node", "avoid_wait", "budget"},
-	"signal":       {"name", "timeout", "on_timeout"},
-	"breaker":      {"failures", "within", "cooldown", "half_open", "on_open"},
-	"place":        {"mode", "nodes", "each", "labels", "avoid", "count", "spread", "late", "sticky", "prefer", "prefer_wait", "no_node", "queue"},
-	"place.prefer": {"labels", "weight"},
-
-	"steps":       {"name", "needs", "rule", "params", "queue", "each", "run", "handler", "timeout", "retry", "window", "place", "slots", "signal", "on_disconnect", "on_restart", "resources", "keep", "concurrency", "rate", "files", "setup", "artifacts"},
-	"steps.needs": {"step", "when"},
-	"each":        {"values", "param", "result"},
-	"on":          {"success", "failure", "cancel", "exit"},
-
-	"files":       {"bundle", "to", "mode"},
-	"artifacts":   {"paths", "when"},
-	"schedule":    {"cron", "every", "at", "timezone", "start", "end", "catchup", "catchup_window", "overlap", "depth", "jitter", "spread", "dst", "calendar", "pause_after"},
-	"concurrency": {"max", "key", "on_limit"},
-	"rate":        {"limit", "per", "burst", "key"},
-	"unique":      {"key", "while", "ttl", "on_conflict"},
-	"keep":        {"done", "failed", "logs"},
-	"resources":   {"memory", "cpu", "pids", "file_size", "output"},
-}
-
 // reserved are the fields that have a meaning in Millrace but not in this version.
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,

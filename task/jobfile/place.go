@@ -54,13 +54,6 @@ func (r *reader) atLeastOne(v value) int {
 	return n
 }
 
-func (r *reader) flag(v value) bool {
-	if v.kind != boolean {
-		r.want(v, "true or false")
-	}
-	return v.text == "true" || v.text == "True" || v.text == "TRUE"
-}
-
 // preferences reads a list of selectors with weights.
 func (r *reader) preferences(v value) (all []task.Preference) {
 	if v.kind != list || len(v.items) == 0 {
@@ -69,10 +62,7 @@ func (r *reader) preferences(v value) (all []task.Preference) {
 	}
 	for i, n := range v.items {
 		var p task.Preference
-		r.object(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", setters{
-			"labels": func(v value) { p.Labels = r.selector(v) },
-			"weight": func(v value) { p.Weight = r.atLeastOne(v) },
-		})
+		r.object(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", r.fields(&p, setters{"weight": into(&p.Weight, r.atLeastOne)}))
 		all = append(all, p)
 	}
 	return all

@@ -97,8 +97,7 @@ func (r *reader) want(v value, what string) {
 	}
 }
 
-// setters say how each field of an object is read. Their keys are the object's
-// entry in [vocabulary].
+// setters say how fields of an object are read, by name.
 type setters map[string]func(value)
 
 func (r *reader) object(v value, what string, read setters) {
@@ -128,21 +127,14 @@ func (r *reader) root(n *node, read setters) {
 
 func (r *reader) job(root *node) task.Job {
 	var j task.Job
-	fields := setters{
-		"name":        func(v value) { j.Name = r.name(v, "job") },
-		"title":       func(v value) { j.Title = r.text(v) },
-		"description": func(v value) { j.Description = r.text(v) },
-		"owner":       func(v value) { j.Owner = r.text(v) },
-		"group":       func(v value) { j.Group = r.text(v) },
-		"labels":      func(v value) { j.Labels = r.texts(v) },
-		"params":      func(v value) { j.Params = r.params(v) },
-		"queue":       func(v value) { j.Queue = r.name(v, "queue") },
-		"priority":    func(v value) { j.Priority = r.priority(v) },
-		"fair":        func(v value) { j.Fair = r.line(v) },
-		"schedule":    func(v value) { j.Schedule = r.schedule(v) },
-	}
-	maps.Copy(fields, r.spec(&j.Spec))
-	r.root(root, fields)
+	special := r.spec(&j.Spec)
+	maps.Copy(special, setters{
+		"name":     r.named(&j.Name, "job"),
+		"queue":    r.named(&j.Queue, "queue"),
+		"priority": into(&j.Priority, r.priority),
+		"fair":     into(&j.Fair, r.line),
+	})
+	r.root(root, r.fields(&j, special))
 	return j
 }
 
@@ -224,60 +216,37 @@ func (r *reader) run(v value) *task.Run {
 	case list:
 		run.Argv = r.list(v, r.scalar)
 	default:
-		r.object(v, "a shell line, a list of arguments or a mapping", setters{
+		r.object(v, "a shell line, a list of arguments or a mapping", r.fields(&run, setters{
 			"argv":      func(v value) { run.Argv = r.list(v, r.scalar) },
-			"shell":     func(v value) { run.Shell = r.line(v) },
-			"dir":       func(v value) { run.Dir = r.text(v) },
-			"env":       func(v value) { run.Env = r.texts(v) },
-			"user":      func(v value) { run.User = r.scalar(v) },
-			"env_clear": func(v value) { run.EnvClear = r.yes(v) },
+			"shell":     into(&run.Shell, r.line),
+			"user":      into(&run.User, r.scalar),
 			"inherit":   func(v value) { run.Inherit = r.list(v, r.text) },
 			"env_files": func(v value) { run.EnvFiles = r.list(v, r.text) },
-			"secrets":   func(v value) { run.Secrets = r.secrets(v) },
-			"stdin":     func(v value) { run.Stdin = r.oneOf(v, []string{task.StdinNone, task.StdinOpen}) },
-		})
+			"stdin":     r.words(&run.Stdin, []string{task.StdinNone, task.StdinOpen}),
+		}))
 	}
 	return &run
 }
 
 func (r *reader) timeout(v value) (t task.Timeout) {
-	r.object(v, "a mapping such as {run: 30m}", setters{
-		"pending":   func(v value) { t.Pending = r.duration(v) },
-		"total":     func(v value) { t.Total = r.duration(v) },
-		"run":       func(v value) { t.Run = r.duration(v) },
-		"extend":    func(v value) { t.Extend = r.duration(v) },
-		"heartbeat": func(v value) { t.Heartbeat = r.duration(v) },
-		"idle":      func(v value) { t.Idle = r.duration(v) },
-		"stop":      func(v value) { t.Stop = r.duration(v) },
-		"setup":     func(v value) { t.Setup = r.duration(v) },
-	})
+	r.object(v, "a mapping such as {run: 30m}", r.fields(&t, nil))
 	return t
 }
 
 func (r *reader) retry(v value) (t task.Retry) {
-	r.object(v, "a mapping such as {max: 3}", setters{
-		"max":       func(v value) { t.Max = r.whole(v) },
-		"backoff":   func(v value) { t.Backoff = r.oneOf(v, backoffs) },
-		"min":       func(v value) { t.Min = r.duration(v) },
-		"max_delay": func(v value) { t.MaxDelay = r.duration(v) },
-		"jitter":    func(v value) { t.Jitter = r.number(v) },
-		"on":        func(v value) { t.On = r.list(v, r.failure) },
-		"not_on":    func(v value) { t.NotOn = r.list(v, r.failure) },
-		"budget":    func(v value) { t.Budget = r.duration(v) },
-
-		"avoid_node": func(v value) { t.AvoidNode = r.yes(v) },
-		"avoid_wait": func(v value) { t.AvoidWait = r.duration(v) },
-	})
+	r.object(v, "a mapping such as {max: 3}", r.fields(&t, setters{
+		"backoff": r.words(&t.Backoff, backoffs),
+		"on":      func(v value) { t.On = r.list(v, r.failure) },
+		"not_on":  func(v value) { t.NotOn = r.list(v, r.failure) },
+	}))
 	return t
 }
 
 func (r *reader) unique(v value) (u task.Unique) {
-	r.object(v, "a mapping such as {key: nightly}", setters{
-		"key":         func(v value) { u.Key = r.text(v) },
+	r.object(v, "a mapping such as {key: nightly}", r.fields(&u, setters{
 		"while":       func(v value) { u.While = r.list(v, func(v value) string { return r.oneOf(v, states) }) },
-		"ttl":         func(v value) { u.TTL = r.duration(v) },
-		"on_conflict": func(v value) { u.OnConflict = r.oneOf(v, task.Conflicts) },
-	})
+		"on_conflict": r.words(&u.OnConflict, task.Conflicts),
+	}))
 	return u
 }
 
@@ -295,30 +264,25 @@ func (r *reader) signal(v value) *task.Signal {
 		s.Name = r.name(v, "signal")
 		return &s
 	}
-	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", setters{
-		"name":       func(v value) { s.Name = r.name(v, "signal") },
-		"timeout":    func(v value) { s.Timeout = r.duration(v) },
-		"on_timeout": func(v value) { s.OnTimeout = r.oneOf(v, task.SignalPolicies) },
-	})
+	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", r.fields(&s, setters{
+		"name":       r.named(&s.Name, "signal"),
+		"on_timeout": r.words(&s.OnTimeout, task.SignalPolicies),
+	}))
 	return &s
 }
 
 func (r *reader) place(v value) (p task.Place) {
-	r.object(v, "a mapping such as {nodes: [node-1]}", setters{
-		"mode":        func(v value) { p.Mode = r.oneOf(v, task.PlaceModes) },
-		"nodes":       func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
-		"each":        func(v value) { p.Each = r.flag(v) },
-		"labels":      func(v value) { p.Labels = r.selector(v) },
-		"avoid":       func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
-		"count":       func(v value) { p.Count = r.atLeastOne(v) },
-		"spread":      func(v value) { p.Spread = r.line(v) },
-		"late":        func(v value) { p.Late = r.oneOf(v, task.Lates) },
-		"sticky":      func(v value) { p.Sticky = r.line(v) },
-		"prefer":      func(v value) { p.Prefer = r.preferences(v) },
-		"prefer_wait": func(v value) { p.PreferWait = r.duration(v) },
-		"no_node":     func(v value) { p.NoNode = r.oneOf(v, task.NoNodes) },
-		"queue":       func(v value) { p.Queue = r.name(v, "queue") },
-	})
+	r.object(v, "a mapping such as {nodes: [node-1]}", r.fields(&p, setters{
+		"mode":    r.words(&p.Mode, task.PlaceModes),
+		"nodes":   func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"avoid":   func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"count":   into(&p.Count, r.atLeastOne),
+		"spread":  into(&p.Spread, r.line),
+		"late":    r.words(&p.Late, task.Lates),
+		"sticky":  into(&p.Sticky, r.line),
+		"no_node": r.words(&p.NoNode, task.NoNodes),
+		"queue":   r.named(&p.Queue, "queue"),
+	}))
 	return p
 }
 
@@ -328,23 +292,16 @@ func (r *reader) schedule(v value) *task.Schedule {
 		s.Cron = r.line(v)
 		return &s
 	}
-	r.object(v, "a cron expression or a mapping such as {cron: \"30 4 * * *\"}", setters{
-		"cron":           func(v value) { s.Cron = r.line(v) },
-		"every":          func(v value) { s.Every = r.duration(v) },
-		"at":             func(v value) { s.At = r.line(v) },
-		"timezone":       func(v value) { s.Timezone = r.line(v) },
-		"start":          func(v value) { s.Start = r.line(v) },
-		"end":            func(v value) { s.End = r.line(v) },
-		"catchup":        func(v value) { s.CatchUp = r.oneOf(v, task.CatchUps) },
-		"catchup_window": func(v value) { s.CatchUpWindow = r.duration(v) },
-		"overlap":        func(v value) { s.Overlap = r.oneOf(v, task.Overlaps) },
-		"depth":          func(v value) { s.Depth = r.whole(v) },
-		"jitter":         func(v value) { s.Jitter = r.duration(v) },
-		"spread":         func(v value) { s.Spread = r.duration(v) },
-		"dst":            func(v value) { s.DST = r.oneOf(v, task.DSTs) },
-		"calendar":       func(v value) { s.Calendar = r.list(v, r.line) },
-		"pause_after":    func(v value) { s.PauseAfter = r.whole(v) },
-	})
+	r.object(v, "a cron expression or a mapping such as {cron: \"30 4 * * *\"}", r.fields(&s, setters{
+		"cron":     into(&s.Cron, r.line),
+		"at":       into(&s.At, r.line),
+		"timezone": into(&s.Timezone, r.line),
+		"start":    into(&s.Start, r.line),
+		"end":      into(&s.End, r.line),
+		"catchup":  r.words(&s.CatchUp, task.CatchUps),
+		"overlap":  r.words(&s.Overlap, task.Overlaps),
+		"dst":      r.words(&s.DST, task.DSTs),
+	}))
 	return &s
 }
 
@@ -425,6 +382,8 @@ func (r *reader) list(v value, item func(value) string) []string {
 	}
 	return all
 }
+
+func (r *reader) lineList(v value) []string { return r.list(v, r.line) }
 
 func (r *reader) texts(v value) map[string]string {
 	if v.kind != mapping {

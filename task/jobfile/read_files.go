@@ -8,11 +8,10 @@ func (r *reader) files(v value) *task.Files {
 		f.Bundle = r.line(v)
 		return &f
 	}
-	r.object(v, "the name of a bundle, a folder or a mapping such as {bundle: app}", setters{
-		"bundle": func(v value) { f.Bundle = r.line(v) },
-		"to":     func(v value) { f.To = r.text(v) },
-		"mode":   func(v value) { f.Mode = r.oneOf(v, task.FilesModes) },
-	})
+	r.object(v, "the name of a bundle, a folder or a mapping such as {bundle: app}", r.fields(&f, setters{
+		"bundle": into(&f.Bundle, r.line),
+		"mode":   r.words(&f.Mode, task.FilesModes),
+	}))
 	return &f
 }
 
@@ -30,9 +29,9 @@ func (r *reader) artifacts(v value) *task.Artifacts {
 		a.Paths = r.lines(v)
 		return &a
 	}
-	r.object(v, "patterns or a mapping such as {paths: [out/**], when: always}", setters{
-		"paths": func(v value) { a.Paths = r.lines(v) },
-		"when":  func(v value) { a.When = r.oneOf(v, task.ArtifactsWhen) },
-	})
+	r.object(v, "patterns or a mapping such as {paths: [out/**], when: always}", r.fields(&a, setters{
+		"paths": into(&a.Paths, r.lines),
+		"when":  r.words(&a.When, task.ArtifactsWhen),
+	}))
 	return &a
 }

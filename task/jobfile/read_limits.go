@@ -8,22 +8,13 @@ import (
 
 func (r *reader) concurrency(v value) task.Concurrencies {
 	return few(r, v, "a mapping such as {max: 5}, or a list of such", func(c *task.Concurrency) setters {
-		return setters{
-			"max":      func(v value) { c.Max = r.whole(v) },
-			"key":      func(v value) { c.Key = r.text(v) },
-			"on_limit": func(v value) { c.OnLimit = r.oneOf(v, task.OnLimits) },
-		}
+		return r.fields(c, setters{"on_limit": r.words(&c.OnLimit, task.OnLimits)})
 	})
 }
 
 func (r *reader) rate(v value) task.Rates {
 	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *task.Rate) setters {
-		return setters{
-			"limit": func(v value) { t.Limit = r.whole(v) },
-			"per":   func(v value) { t.Per = r.duration(v) },
-			"burst": func(v value) { t.Burst = r.whole(v) },
-			"key":   func(v value) { t.Key = r.text(v) },
-		}
+		return r.fields(t, nil)
 	})
 }
 

@@ -9,31 +9,15 @@ import (
 	"millrace/task"
 )
 
-// spec are the fields of a job that say what runs and under which rules.
+// spec are those fields of a spec of which the type does not tell how they are read.
 func (r *reader) spec(s *task.Spec) setters {
 	return setters{
-		"run":           func(v value) { s.Run = r.run(v) },
-		"handler":       func(v value) { s.Handler = r.name(v, "handler") },
-		"timeout":       func(v value) { s.Timeout = r.timeout(v) },
-		"retry":         func(v value) { s.Retry = r.retry(v) },
-		"breaker":       func(v value) { s.Breaker = r.breaker(v) },
-		"window":        func(v value) { s.Window = r.name(v, ofCalendar) },
-		"place":         func(v value) { s.Place = r.place(v) },
-		"slots":         func(v value) { s.Slots = r.atLeastOne(v) },
-		"files":         func(v value) { s.Files = r.files(v) },
-		"setup":         func(v value) { s.Setup = r.lines(v) },
-		"artifacts":     func(v value) { s.Artifacts = r.artifacts(v) },
-		"resources":     func(v value) { s.Resources = r.resources(v) },
-		"keep":          func(v value) { s.Keep = r.keep(v) },
-		"signal":        func(v value) { s.Signal = r.signal(v) },
-		"on_disconnect": func(v value) { s.OnDisconnect = r.oneOf(v, task.Disconnects) },
-		"on_restart":    func(v value) { s.OnRestart = r.oneOf(v, task.Restarts) },
-		"concurrency":   func(v value) { s.Concurrency = r.concurrency(v) },
-		"rate":          func(v value) { s.Rate = r.rate(v) },
-		"unique":        func(v value) { s.Unique = r.unique(v) },
-		"each":          func(v value) { s.Each = r.each(v) },
-		"steps":         func(v value) { s.Steps = r.steps(v) },
-		"on":            func(v value) { s.On = r.handlers(v) },
+		"handler":       r.named(&s.Handler, "handler"),
+		"window":        r.named(&s.Window, ofCalendar),
+		"slots":         into(&s.Slots, r.atLeastOne),
+		"setup":         into(&s.Setup, r.lines),
+		"on_disconnect": r.words(&s.OnDisconnect, task.Disconnects),
+		"on_restart":    r.words(&s.OnRestart, task.Restarts),
 	}
 }
 
@@ -56,17 +40,14 @@ func (r *reader) steps(v value) []task.Step {
 
 // step reads a step, or a handler, which is one without a name.
 func (r *reader) step(v value) (s task.Step) {
-	fields := r.spec(&s.Spec)
-	for _, name := range []string{"steps", "on", "unique", "breaker"} {
-		delete(fields, name)
-	}
-	maps.Copy(fields, setters{
-		"name":   func(v value) { s.Name = r.name(v, "step") },
-		"needs":  func(v value) { s.Needs = r.stepNeeds(v) },
-		"rule":   func(v value) { s.Rule = r.oneOf(v, task.NeedRules) },
-		"params": func(v value) { s.Params = r.params(v) },
-		"queue":  func(v value) { s.Queue = r.name(v, "queue") },
+	special := r.spec(&s.Spec)
+	maps.Copy(special, setters{
+		"name":  r.named(&s.Name, "step"),
+		"rule":  r.words(&s.Rule, task.NeedRules),
+		"queue": r.named(&s.Queue, "queue"),
 	})
+	fields := r.fields(&s, special)
+	maps.DeleteFunc(fields, func(name string, _ func(value)) bool { return ofJobs[name] })
 	r.object(v, "a step such as {name: build, run: make}", fields)
 	return s
 }
@@ -86,50 +67,47 @@ func (r *reader) stepNeeds(v value) []task.StepNeed {
 			needs[i].Step = r.name(at, "step")
 			continue
 		}
-		r.object(at, "the name of a step, or a mapping such as {step: test, when: end}", setters{
-			"step": func(v value) { needs[i].Step = r.name(v, "step") },
-			"when": func(v value) { needs[i].When = r.oneOf(v, task.Whens) },
-		})
+		r.object(at, "the name of a step, or a mapping such as {step: test, when: end}", r.fields(&needs[i], setters{
+			"step": r.named(&needs[i].Step, "step"),
+			"when": r.words(&needs[i].When, task.Whens),
+		}))
 	}
 	return needs
 }
 
 func (r *reader) each(v value) *task.Each {
 	var e task.Each
-	values := func(v value) (all []json.RawMessage) {
-		if v.kind != list || len(v.items) == 0 {
-			r.want(v, "a list of values that is not empty")
-			return nil
-		}
-		for i, n := range v.items {
-			all = append(all, r.appendJSON(nil, value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}))
-		}
-		return all
-	}
 	if v.kind == list {
-		e.Values = values(v)
+		e.Values = r.values(v)
 		return &e
 	}
-	r.object(v, "a list of values, or a mapping such as {param: files}", setters{
-		"values": func(v value) { e.Values = values(v) },
-		"param":  func(v value) { e.Param = r.line(v) },
-		"result": func(v value) { e.Result = r.name(v, "step") },
-	})
+	r.object(v, "a list of values, or a mapping such as {param: files}", r.fields(&e, setters{
+		"param":  into(&e.Param, r.line),
+		"result": r.named(&e.Result, "step"),
+	}))
 	return &e
+}
+
+func (r *reader) values(v value) (all []json.RawMessage) {
+	if v.kind != list || len(v.items) == 0 {
+		r.want(v, "a list of values that is not empty")
+		return nil
+	}
+	for i, n := range v.items {
+		all = append(all, r.appendJSON(nil, value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}))
+	}
+	return all
 }
 
 func (r *reader) handlers(v value) *task.Handlers {
 	var h task.Handlers
-	one := func(to **task.Step) func(value) {
-		return func(v value) {
-			step := r.step(v)
-			*to = &step
-		}
-	}
-	r.object(v, "a mapping such as {failure: {run: ./alert.sh}}", setters{
-		"success": one(&h.Success), "failure": one(&h.Failure), "cancel": one(&h.Cancel), "exit": one(&h.Exit),
-	})
+	r.object(v, "a mapping such as {failure: {run: ./alert.sh}}", r.fields(&h, nil))
 	return &h
+}
+
+func (r *reader) handler(v value) *task.Step {
+	step := r.step(v)
+	return &step
 }
 
 // inStep is the path of a step or handler, and what follows of it.

@@ -3,22 +3,12 @@ package jobfile
 import "millrace/task"
 
 func (r *reader) resources(v value) (t task.Resources) {
-	r.object(v, "a mapping such as {memory: 512MiB}", setters{
-		"memory":    func(v value) { t.Memory = r.size(v) },
-		"cpu":       func(v value) { t.CPU = r.number(v) },
-		"pids":      func(v value) { t.PIDs = r.whole(v) },
-		"file_size": func(v value) { t.FileSize = r.size(v) },
-		"output":    func(v value) { t.Output = r.size(v) },
-	})
+	r.object(v, "a mapping such as {memory: 512MiB}", r.fields(&t, nil))
 	return t
 }
 
 func (r *reader) keep(v value) (k task.Keep) {
-	r.object(v, "a mapping such as {done: 24h, failed: 720h}", setters{
-		"done":   func(v value) { k.Done = r.duration(v) },
-		"failed": func(v value) { k.Failed = r.duration(v) },
-		"logs":   func(v value) { k.Logs = r.duration(v) },
-	})
+	r.object(v, "a mapping such as {done: 24h, failed: 720h}", r.fields(&k, nil))
 	return k
 }
 

@@ -29,12 +29,6 @@ func (r *reader) yes(v value) bool {
 
 func (r *reader) breaker(v value) *task.Breaker {
 	var b task.Breaker
-	r.object(v, "a mapping such as {failures: 5, within: 1m}", setters{
-		"failures":  func(v value) { b.Failures = r.whole(v) },
-		"within":    func(v value) { b.Within = r.duration(v) },
-		"cooldown":  func(v value) { b.Cooldown = r.duration(v) },
-		"half_open": func(v value) { b.HalfOpen = r.whole(v) },
-		"on_open":   func(v value) { b.OnOpen = r.oneOf(v, task.OnOpens) },
-	})
+	r.object(v, "a mapping such as {failures: 5, within: 1m}", r.fields(&b, setters{"on_open": r.words(&b.OnOpen, task.OnOpens)}))
 	return &b
 }

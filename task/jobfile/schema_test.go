@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -39,8 +40,8 @@ func schemaFields(t *testing.T) map[string][]string {
 		"place":   props(top["place"].(object)),
 
 		"keep":      props(top["keep"].(object)),
-		"files":     props(form(top["files"], 1)),
-		"artifacts": props(form(top["artifacts"], 1)),
+		"files":     props(oneForm(top["files"], 1)),
+		"artifacts": props(oneForm(top["artifacts"], 1)),
 		"schedule":  props(top["schedule"].(object)["oneOf"].([]any)[1].(object)),
 	} {
 		all[path] = slices.Sorted(maps.Keys(p))
@@ -48,8 +49,8 @@ func schemaFields(t *testing.T) map[string][]string {
 	return all
 }
 
-// form is one of the forms that a field can have.
-func form(field any, n int) object { return field.(object)["oneOf"].([]any)[n].(object) }
+// oneForm is one of the forms that a field can have.
+func oneForm(field any, n int) object { return field.(object)["oneOf"].([]any)[n].(object) }
 
 // jobFields returns the JSON names of a struct's fields, embedded ones included.
 func jobFields(s reflect.Type) (names []string) {
@@ -63,8 +64,7 @@ func jobFields(s reflect.Type) (names []string) {
 	return names
 }
 
-// TestFieldsAgree holds the four lists of fields together: the one of task.Job,
-// the schema's, the one that messages use and the parser's.
+// TestFieldsAgree holds the lists of fields together: the type's, which the parser goes by, and the schema's.
 func TestFieldsAgree(t *testing.T) {
 	schema := schemaFields(t)
 	for path, s := range map[string]reflect.Type{
@@ -114,6 +114,25 @@ func TestFieldsAgree(t *testing.T) {
 				t.Errorf("%s leads to %s, which does not exist", name, at)
 			}
 		}
+	}
+}
+
+// A field is read by its type: one that is added needs no more than to stand there.
+func TestFieldsAreReadByType(t *testing.T) {
+	var got struct {
+		task.Timeout
+		Size  task.Size         `json:"size"`
+		Lines []string          `json:"lines"`
+		Yes   bool              `json:"yes"`
+		Texts map[string]string `json:"texts"`
+	}
+	r := &reader{report: &report{}, where: map[string]position{}}
+	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\n"}, r.report)
+	r.object(value{node: root}, "", r.fields(&got, nil))
+	want := got
+	want.Run, want.Size, want.Lines, want.Yes, want.Texts = task.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
+	if err := r.err(); err != nil || !reflect.DeepEqual(got, want) || got.Run == 0 {
+		t.Errorf("read are %+v, %v", got, err)
 	}
 }
 

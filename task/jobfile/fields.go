@@ -1,0 +1,139 @@
+package jobfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"millrace/internal/form"
+	"millrace/task"
+)
+
+// A field of a job stands in its type, in package task: what it is called says its tag there, and how it is read mostly
+// its type. What is said of a field here beside that is what its type does not tell: which words it may be, or of what
+// it is the name.
+
+// fields are how the fields of a struct are read, each by its type but for those that are special.
+func (r *reader) fields(of any, special setters) setters {
+	v := reflect.ValueOf(of).Elem()
+	all := setters{}
+	for _, f := range form.Fields(v.Type()) {
+		if all[f.Name] = special[f.Name]; all[f.Name] == nil {
+			all[f.Name] = r.setter(v.FieldByIndex(f.Index).Addr().Interface())
+		}
+	}
+	for name := range special {
+		if all[name] == nil {
+			panic(fmt.Sprintf("jobfile: %s has no field %s", v.Type(), name))
+		}
+	}
+	return all
+}
+
+// into has a value read by a function for its type.
+func into[T any](to *T, read func(value) T) func(value) { return func(v value) { *to = read(v) } }
+
+// setter reads what a field points to by its type.
+func (r *reader) setter(of any) func(value) {
+	switch to := of.(type) {
+	case *string:
+		return into(to, r.text)
+	case *bool:
+		return into(to, r.yes)
+	case *int:
+		return into(to, r.whole)
+	case *float64:
+		return into(to, r.number)
+	case *task.Duration:
+		return into(to, r.duration)
+	case *task.Size:
+		return into(to, r.size)
+	case *[]string:
+		return into(to, r.lineList)
+	case *map[string]string:
+		return into(to, r.texts)
+	case *map[string]json.RawMessage:
+		return into(to, r.params)
+	case *map[string]task.Secret:
+		return into(to, r.secrets)
+	case *task.Selector:
+		return into(to, r.selector)
+	case *[]task.Preference:
+		return into(to, r.preferences)
+	case *[]task.Step:
+		return into(to, r.steps)
+	case *[]task.StepNeed:
+		return into(to, r.stepNeeds)
+	case *[]json.RawMessage:
+		return into(to, r.values)
+	case **task.Step:
+		return into(to, r.handler)
+	case **task.Handlers:
+		return into(to, r.handlers)
+	case **task.Each:
+		return into(to, r.each)
+	case **task.Run:
+		return into(to, r.run)
+	case **task.Files:
+		return into(to, r.files)
+	case **task.Artifacts:
+		return into(to, r.artifacts)
+	case **task.Signal:
+		return into(to, r.signal)
+	case **task.Breaker:
+		return into(to, r.breaker)
+	case **task.Schedule:
+		return into(to, r.schedule)
+	case *task.Timeout:
+		return into(to, r.timeout)
+	case *task.Retry:
+		return into(to, r.retry)
+	case *task.Place:
+		return into(to, r.place)
+	case *task.Resources:
+		return into(to, r.resources)
+	case *task.Keep:
+		return into(to, r.keep)
+	case *task.Unique:
+		return into(to, r.unique)
+	case *task.Concurrencies:
+		return into(to, r.concurrency)
+	case *task.Rates:
+		return into(to, r.rate)
+	}
+	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
+}
+
+// words reads one of several, and named the name of something.
+func (r *reader) words(to *string, words []string) func(value) {
+	return func(v value) { *to = r.oneOf(v, words) }
+}
+
+func (r *reader) named(to *string, what string) func(value) {
+	return func(v value) { *to = r.name(v, what) }
+}
+
+// vocabulary are the fields of a job file by the object that holds them, in the
+// order in which messages list them.
+var vocabulary = func() map[string][]string {
+	all := map[string][]string{}
+	for path, of := range map[string]reflect.Type{
+		"": reflect.TypeFor[task.Job](), "run": reflect.TypeFor[task.Run](), "timeout": reflect.TypeFor[task.Timeout](), "retry": reflect.TypeFor[task.Retry](),
+		"signal": reflect.TypeFor[task.Signal](), "breaker": reflect.TypeFor[task.Breaker](),
+		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
+		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
+		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),
+		"concurrency": reflect.TypeFor[task.Concurrency](), "rate": reflect.TypeFor[task.Rate](), "unique": reflect.TypeFor[task.Unique](),
+		"keep": reflect.TypeFor[task.Keep](), "resources": reflect.TypeFor[task.Resources](),
+	} {
+		for _, f := range form.Fields(of) {
+			if path != "steps" || !ofJobs[f.Name] {
+				all[path] = append(all[path], f.Name)
+			}
+		}
+	}
+	return all
+}()
+
+// ofJobs are the fields of a spec that a step does not have.
+var ofJobs = map[string]bool{"steps": true, "on": true, "unique": true, "breaker": true}
