@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// What a scheduler has admitted and not offered another one offers, and not each of them.
+func TestOneOffersWhatWasAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCrowd(t, 3, &peers{})
+		w.log.setMute(true)
+		var ids []task.ID
+		for n := range 30 {
+			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
+		}
+		pass(time.Second)
+		w.log.setMute(false)
+		pass(offerAgain + 2*patience)
+		for _, id := range ids {
+			if offers, _ := w.offersOf(t, id); offers != 1 {
+				t.Errorf("task %s has %d offers, want one", id, offers)
+			}
+		}
+	})
+}
+
+// Of three schedulers one sees to a tick on which nobody has decided, and the others after it.
+func TestTicksAreSeenToInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := time.Now()
+		waits := map[time.Duration]int{}
+		for _, name := range []string{"one", "two", "three"} {
+			of := newTurns(name)
+			of.join(true)
+			w := newTickWatch(time.Now, of)
+			heap.Push(&w.due, &watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
+			for now := due; ; now = now.Add(tickLook) {
+				for _, other := range []string{"one", "two", "three"} {
+					of.hear(other, true)
+				}
+				if len(w.late(now)) > 0 {
+					waits[now.Sub(due)]++
+					break
+				}
+			}
+		}
+		for n := range 3 {
+			if at := tickPatience + time.Duration(n)*patience; waits[at] != 1 {
+				t.Errorf("%d see to it after %v, want one: %v", waits[at], at, waits)
+			}
+		}
+	})
+}
+
+// Of an offer that is dead every scheduler hears. One deals with it, and the others ask for nothing.
+func TestOneBuriesAnOffer(t *testing.T) {
+	for killed := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTestWorld(t)
+			w.join(t, "n1")
+			met := &peers{}
+			var heard []func(uint64)
+			var asked []*buried
+			var stops []func()
+			for i := range 3 {
+				d := &buried{deliveries: deliveries{testWorld: w, heard: make(chan func(uint64), 1)}}
+				s := New(w.Memory, w, w, Config{Settings: settings, Deliveries: d, Peers: met})
+				s.turns.name = fmt.Sprint("scheduler-", i)
+				ctx, stop := context.WithCancel(t.Context())
+				go func() { _ = s.Run(ctx) }() // it returns nil
+				w.tell(t, s)
+				heard, asked, stops = append(heard, <-d.heard), append(asked, d), append(stops, stop)
+			}
+			pass(2 * patience)
+			for i := range killed {
+				stops[i]()
+			}
+			synctest.Wait()
+			var ids []task.ID
+			for range 12 {
+				synctest.Wait()
+				ids = append(ids, w.submit(t, task.Spec{}))
+				seq, err := w.Last(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, dead := range heard[killed:] {
+					dead(seq)
+				}
+				if killed == 0 {
+					pass(10 * time.Millisecond)
+				}
+			}
+			pass(time.Duration(killed)*patience + patience/2)
+			for _, id := range ids {
+				w.wants(t, "a task whose offer is dead", id, task.Abnormal, task.ReasonPoison)
+			}
+			pass(3 * patience)
+			n := 0
+			for _, d := range asked {
+				n += int(d.asked.Load())
+			}
+			if n != len(ids) {
+				t.Errorf("with %d killed they read %d offers, want %d", killed, n, len(ids))
+			}
+		})
+	}
+}
+
+// buried counts how often it is asked for an offer.
+type buried struct {
+	deliveries
+	asked atomic.Int32
+}
+
+func (b *buried) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	b.asked.Add(1)
+	<-time.After(time.Millisecond) // until all have heard of it
+	return b.deliveries.Message(ctx, seq)
+}
