@@ -76,7 +76,7 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 }
 
 // eventually waits for something that must come.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

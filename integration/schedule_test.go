@@ -111,22 +111,16 @@ func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.R
 	if err := store.ArmSchedule(t.Context(), name, stored.Revision, schedule.Tick{At: tick, Due: tick}, true); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(patience)
-	for {
-		r, err := store.LastFire(t.Context(), name)
-		if err != nil {
+	var r events.Record
+	eventually(t, name+" fires", func() bool {
+		if r, err = store.LastFire(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if f, ok := r.Fact.Event.(task.ScheduleFired); ok && f.Tick.Equal(tick) {
-			r.Stored = tick // as if the server had been in time
-			return r
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("%s has not fired", name)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		f, ok := r.Fact.Event.(task.ScheduleFired)
+		return ok && f.Tick.Equal(tick)
+	})
+	r.Stored = tick // as if the server had been in time
+	return r
 }
 
 // Wherever a scheduler is killed between a fire, its task and the next timer, another one does the
