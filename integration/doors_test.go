@@ -25,6 +25,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // What becomes of a task that is asked for.
@@ -420,7 +421,7 @@ func (c *cell) state(id task.ID) string {
 	}
 	all := []task.Task{t}
 	if t.State == task.Running {
-		children, err := c.client.ChildTasks(c.Context(), &t)
+		children, err := view.Children(c.Context(), c.client.View(), &t)
 		if err != nil || len(children) == 0 || len(children) != len(t.Children.Names) {
 			c.Errorf("its children are %v, %v", children, err)
 		}
@@ -460,15 +461,15 @@ func open(t *testing.T) *ground {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	view, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
+	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended, answers := make(chan error, 2), make(chan struct{})
-	go func() { ended <- (&projections.Projector{Log: store, Store: view}).Run(ctx) }()
+	go func() { ended <- (&projections.Projector{Log: store, Store: model}).Run(ctx) }()
 	go func() {
-		ended <- (&api.Service{Conn: nc, Client: client.New(store, ""), View: view, Version: "0.0.0", Ready: func() { close(answers) }}).Run(ctx)
+		ended <- (&api.Service{Conn: nc, Client: client.New(store, ""), Model: model, Version: "0.0.0", Ready: func() { close(answers) }}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -477,7 +478,7 @@ func open(t *testing.T) *ground {
 				t.Error(err)
 			}
 		}
-		if err := view.Close(); err != nil {
+		if err := model.Close(); err != nil {
 			t.Error(err)
 		}
 	})
