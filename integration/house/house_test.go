@@ -105,7 +105,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 
 		{"a birth at the desk", "desk", "a.go", `import "millrace/task"; var _ = task.Births`, ""},
 		{"a second door", "scheduler", "a.go", `import "millrace/task"; var _ = task.Births`, "only the desk makes births"},
-		{"a birth that is tried", "client", "a.go", `import "millrace/task"; var _ = task.Birth`, ""},
+		{"a birth that is tried", "view", "a.go", `import "millrace/task"; var _ = task.Birth`, ""},
 
 		{"a clock in task", "task", "a.go", `import "time"; var _ = time.Now`, "time is an argument"},
 		{"a clock by another name", "node", "a.go", `import clock "time"; var _ = clock.Since`, "time is an argument"},

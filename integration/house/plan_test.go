@@ -253,7 +253,7 @@ func (p *pkg) refuses(f *file, path string) string {
 // trials are the packages beside the desk that make a birth, and what becomes of it there: no task.
 var trials = map[string]string{
 	"task/schedule":      "a definition is refused of which none could be made",
-	"client":             "a plan says what a job's task would be",
+	"view":               "a plan says what a job's task would be",
 	"verify":             "children are held against what they should have been",
 	"cmd/millrace/bench": "many are placed at once, to measure what the log takes",
 }
