@@ -11,7 +11,7 @@ const maxBreakers = 500
 // breakers counts what happens to the breakers of jobs. Guarded by the fold's mutex.
 type breakers struct {
 	jobs      map[string]*breakerCount
-	postponed uint64
+	postponed map[string]uint64 // by the rule that said so
 }
 
 type breakerCount struct {
@@ -24,8 +24,12 @@ func (b *breakers) step(r *events.Record, counts bool) {
 	if r.Err != nil {
 		return
 	}
-	if r.Fact.Type == events.TaskPostponed && counts {
-		b.postponed++
+	if e, ok := r.Fact.Event.(task.Postponed); ok && counts {
+		rule := Other
+		if _, known := b.postponed[e.Reason]; known {
+			rule = e.Reason
+		}
+		b.postponed[rule]++
 	}
 	if r.Kind != events.KindBreaker {
 		return
@@ -59,5 +63,7 @@ func (b *breakers) collect(emit Emit) {
 		emit(BreakerState, state, nil, job)
 		emit(BreakerOpened, float64(c.opened), nil, job)
 	}
-	emit(TasksPostponed, float64(b.postponed), nil)
+	for rule, n := range b.postponed {
+		emit(TasksPostponed, float64(n), nil, rule)
+	}
 }

@@ -62,7 +62,7 @@ var (
 	ResultsLate      = family(Counter, "millrace_results_late_total", "Results that came after their attempt had been taken over; kept as evidence only.")
 	BreakerState     = family(Gauge, "millrace_breaker_state", "How the breaker of a job stands: 0 closed, 1 half open, 2 open; of those that have changed since the process started.", "breaker")
 	BreakerOpened    = family(Counter, "millrace_breaker_opened_total", "Times that the breaker of a job opened.", "breaker")
-	TasksPostponed   = family(Counter, "millrace_tasks_postponed_total", "Times that a task which would have started was held back by its job's breaker or window.")
+	TasksPostponed   = family(Counter, "millrace_tasks_postponed_total", "Times that a task which would have started was held back by a rule, such as its job's breaker or window.", "rule")
 	NodeConnections  = family(Counter, "millrace_node_connections_total", "Times that a node came: started anew, or came back after it had been away.", "node", "kind")
 	NodeOffline      = family(Counter, "millrace_node_offline_total", "Times that a node went: said goodbye, fell silent, or was started anew without either.", "node", "reason")
 	NodeSession      = family(Distribution, "millrace_node_session_seconds", "How long nodes stayed online each time.")

@@ -63,7 +63,7 @@ func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *F
 	f := &Fold{
 		names: names, nodes: newNodes(known), counted: after,
 		queues: map[string]*queue{}, shared: map[string]*queue{},
-		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons),
+		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons), breakers: breakers{postponed: zeros(append(task.Postponing(), Other))},
 		facts: map[events.Type]*uint64{}, schedules: newSchedules(), expired: newHistogram(waitBounds),
 	}
 	for _, t := range events.Types {

@@ -66,7 +66,7 @@ func (t *Task) due(e *Due, r Recorded) {
 
 // waited is why the task waits and goes on to, as a code and in words, once it is offered.
 func (t *Task) waited() (reason, message string) {
-	if t.Reason == ReasonBreaker || t.Reason == ReasonWindow { // which was why it waited, and does not now
+	if _, postponed := postponing(t.Reason); postponed { // which was why it waited, and does not now
 		return "", ""
 	}
 	return t.Reason, t.Message

@@ -90,8 +90,8 @@ func owes(t Task, around Surroundings, s Settings) Duty {
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
 	case Scheduled:
 		what := "the timer offers it when it is due"
-		if t.Reason == ReasonWindow {
-			what = "the timer offers it when its window opens"
+		if r, postponed := postponing(t.Reason); postponed {
+			what = r.Then
 		}
 		return Duty{Who: "server", What: what, By: t.Due.Add(s.timer()),
 			Else: "the scheduler offers it"}

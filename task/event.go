@@ -227,7 +227,7 @@ type Reassigned struct {
 // Postponed says that a task which waits is to wait until a time. Its offer is stale
 // from then on, and another is placed at that time.
 type Postponed struct {
-	// Reason is breaker or window; Detail says it in words.
+	// Reason is the rule that says so ([Rule.Name]); Detail says it in words.
 	Reason string    `json:"reason,omitzero"`
 	Detail string    `json:"detail,omitzero"`
 	Due    time.Time `json:"due,omitzero"`

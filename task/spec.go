@@ -179,16 +179,8 @@ func (t Timeout) Grace() time.Duration {
 // Validate refuses what cannot be run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
 	return JoinFaults(
-		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.Place.validate(), s.validateSlots(),
-		s.Concurrency.validate(), s.Rate.validate(), s.Unique.validate(), s.Breaker.validate(), s.Signal.validate(),
-		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate(), s.validateWindow())
-}
-
-func (s *Spec) validateWindow() error {
-	if s.Window == "" {
-		return nil
-	}
-	return Under("window: ", ValidName("calendar", s.Window))
+		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.Signal.validate(),
+		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
 }
 
 // validateWork refuses a spec that does not run one thing.

@@ -326,15 +326,18 @@ func (s *Spec) validateParent() error {
 		return errors.New("steps and run or handler are both set; a job has one of them")
 	}
 	var all error
-	for _, f := range []struct {
+	type field struct {
 		name string
 		set  bool
-	}{
-		{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}, {"breaker", s.Breaker != nil}, {"window", s.Window != ""}, {"place", isSet(&s.Place)},
-		{"slots", s.Slots != 0}, {"on_disconnect", s.OnDisconnect != ""}, {"on_restart", s.OnRestart != ""}, {"resources", s.Resources != Resources{}},
-		{"concurrency", len(s.Concurrency) > 0}, {"rate", len(s.Rate) > 0},
-		{"files", s.Files != nil}, {"setup", len(s.Setup) > 0}, {"artifacts", s.Artifacts != nil},
-	} {
+	}
+	fields := []field{{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}}
+	for i := range Rules {
+		fields = append(fields, field{Rules[i].Name, Rules[i].Has(s)})
+	}
+	for _, f := range append(fields,
+		field{"on_disconnect", s.OnDisconnect != ""}, field{"on_restart", s.OnRestart != ""}, field{"resources", s.Resources != Resources{}},
+		field{"files", s.Files != nil}, field{"setup", len(s.Setup) > 0}, field{"artifacts", s.Artifacts != nil},
+	) {
 		if f.set {
 			all = JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))
 		}

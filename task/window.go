@@ -6,6 +6,9 @@ import "time"
 // until its window opens as one with a due time does, by a timer, so nobody has to be up but the NATS server.
 // Package schedule has the calendars, and what they say to a task.
 
+// validWindow refuses the name of a calendar that can be none.
+func validWindow(field, name string) error { return Under(field+": ", ValidName("calendar", name)) }
+
 // Shut is why a birth is due when it is: its window was closed.
 type Shut struct {
 	// Calendar is the revision of the calendar that said so, and From the time from which on it was asked.

@@ -60,14 +60,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Throttled:
 		s.throttled(v, k, &e, r)
 	case task.Postponed:
-		switch by(r).Rule {
-		case task.RuleBreaker:
-			s.heldBack(v, k, r)
-		case task.RuleWindow:
-			s.shutOut(v, k, r)
-		default:
-			s.unruled(v, r)
-		}
+		s.ruledOut(v, k, r)
 	case task.Reassigned:
 		s.leftTo(v, k, r)
 	case task.CancelRequested:
@@ -88,6 +81,21 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 			s.ofNeeds(v, k, r)
 		}
 	}
+}
+
+// postponers decide again that a rule of task.Rules has postponed a task.
+var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
+	task.RuleBreaker: (*story).heldBack,
+	task.RuleWindow:  (*story).shutOut,
+}
+
+// ruledOut decides again that a task was postponed, by the rule that the fact names.
+func (s *story) ruledOut(v *Verifier, k *task.Task, r *events.Record) {
+	if again := postponers[by(r).Rule]; again != nil {
+		again(s, v, k, r)
+		return
+	}
+	s.unruled(v, r)
 }
 
 // by is what a decision was made by, zero if it names nothing.

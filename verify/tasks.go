@@ -70,21 +70,16 @@ type timeouts struct {
 	list  []*task.Spec
 }
 
-// specKey tells specs apart by these parts. Nearly all have no place.
+// specKey tells specs apart by these parts. Nearly all have no rules.
 type specKey struct {
 	timeout task.Timeout
-	slots   int
-	place   string
 	parent  bool
 	retry   retryKey
-	breaker task.Breaker
 	signal  task.Signal
 	restart string
 	handler string
 	command bool
-	window  string
-
-	limits string
+	rules   string
 }
 
 // retryKey is a [task.Retry] as a part of a key.
@@ -105,26 +100,23 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, slots: spec.Slots, retry: retryKeyOf(&spec.Retry), restart: spec.OnRestart, handler: spec.Handler, command: spec.Run != nil,
-		parent: len(spec.Steps) > 0 || spec.Each != nil, window: spec.Window}
-	if spec.Breaker != nil {
-		key.breaker = *spec.Breaker
-	}
+	key := specKey{timeout: spec.Timeout, retry: retryKeyOf(&spec.Retry), restart: spec.OnRestart, handler: spec.Handler, command: spec.Run != nil,
+		parent: len(spec.Steps) > 0 || spec.Each != nil}
 	if spec.Signal != nil {
 		key.signal = *spec.Signal
 	}
-	if spec.Placed() {
-		place, _ := json.Marshal(spec.Place) // it came from JSON
-		key.place = string(place)
-	}
-	if spec.Limited() {
-		limits, _ := json.Marshal([]any{spec.Concurrency, spec.Rate})
-		key.limits = string(limits)
+	ruled := spec.Ruled()
+	if ruled != nil {
+		rules, _ := json.Marshal(ruled) // it came from JSON
+		key.rules = string(rules)
 	}
 	n, ok := w.index[key]
 	if !ok {
-		thin := &task.Spec{Timeout: spec.Timeout, Slots: spec.Slots, Place: spec.Place, Concurrency: spec.Concurrency, Rate: spec.Rate,
-			Retry: spec.Retry, OnRestart: spec.OnRestart, Handler: spec.Handler, Breaker: spec.Breaker, Signal: spec.Signal, Window: spec.Window}
+		thin := ruled
+		if thin == nil {
+			thin = &task.Spec{}
+		}
+		thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
 		if spec.Run != nil {
 			thin.Run = &task.Run{} // what it runs decides nothing
 		}

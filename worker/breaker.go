@@ -30,6 +30,14 @@ const circuitFresh = 250 * time.Millisecond
 // admissions is how often one claim tries to write to a breaker to which others write, too.
 const admissions = 10
 
+// breaker holds a task back while the breaker of its job is open.
+func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err error) {
+	if t := q.task; q.waits() && t.Spec != nil && t.Spec.Breaker != nil {
+		a.command, err = p.admit(ctx, t)
+	}
+	return a, err
+}
+
 // admit asks the breaker of a task's job whether it may start here, as a trial
 // maybe. The command says what becomes of it if not; nil if it may.
 func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error) {

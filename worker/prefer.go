@@ -29,6 +29,15 @@ func prefers(o *events.Offer) bool {
 	return ok && e.Spec != nil && e.Spec.Place.Prefers()
 }
 
+// handOver leaves a task to a node that is better.
+func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err error) {
+	hand, memory, better := p.handsOver(ctx, q.task)
+	if q.memory = memory; better && q.task.Turn == q.claim.After {
+		a.command = hand
+	}
+	return a, nil
+}
+
 // handsOver tells to whom the task is left, if it is. The memory is what is to be remembered when
 // it starts here instead; its name is "" for nothing.
 func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory task.Ran, ok bool) {

@@ -77,35 +77,20 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		}
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Reference: reference, Rate: o.Rate}
-	throttled := t.Throttles(claim)
-	unable := p.Runs != nil && !p.Runs(t.Spec)
-	if unable && t.Live() { // whose lease ran out; once that attempt counts as lost, the task can be passed on
-		return false, o.Rest(restFor(o.Deliveries))
-	}
-	if !throttled && t.Yields(string(p.Node), o.Deliveries) {
-		return false, o.Return()
-	}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels, claim.At = p.Labels()
 	}
-	var command task.Command
-	var memory task.Ran
-	if t.Turn == after && t.Waiting() && t.Spec != nil && t.Spec.Window != "" {
-		var err error
-		if command, claim.Closes, err = p.shut(ctx, t); err != nil {
-			return false, err
-		}
+	q := &question{task: t, claim: &claim, deliveries: o.Deliveries}
+	said, err := p.ask(ctx, q)
+	switch {
+	case err != nil:
+		return false, err
+	case said.rest:
+		return false, o.Rest(restFor(o.Deliveries))
+	case said.back:
+		return false, o.Return()
 	}
-	if !throttled && command == nil { // else nothing comes of it that there would be to ask for
-		var err error
-		if command, memory, err = p.instead(ctx, t, after, unable); err != nil {
-			return false, err
-		}
-	}
-	if command == nil {
-		command = claim
-	}
-	event, err := p.Recorder.Move(ctx, t, command)
+	event, err := p.Recorder.Move(ctx, t, said.command)
 	if errors.Is(err, task.ErrLeased) || errors.Is(err, task.ErrStale) && p.running(t, o) {
 		event, err = p.takeOver(ctx, t, claim)
 	}
@@ -128,7 +113,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	case !started:
 		return false, p.done(ctx, t, o)
 	case t.Live() && t.Session == p.Session && t.Attempt == e.Attempt:
-		p.remember(ctx, memory)
+		p.remember(ctx, q.memory)
 		return true, nil
 	case t.Live():
 		// The offer may be the lease of whoever runs it now.
@@ -146,29 +131,6 @@ func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) erro
 		return nil
 	}
 	return p.Recorder.LoadInto(ctx, o.Fact.Task, t)
-}
-
-// instead is what is asked for in place of a claim under an offer made for a turn, if this node is unable to run the
-// task, if it is better left to another node or its breaker holds it back, else nil; and what is to be remembered of where it starts.
-func (p *Protocol) instead(ctx context.Context, t *task.Task, turn uint64, unable bool) (task.Command, task.Ran, error) {
-	if unable && t.Turn == turn {
-		if pass, ok := t.PassesOn(string(p.Node)); ok {
-			if p.Labels != nil {
-				_, pass.Self.At = p.Labels()
-			}
-			return pass, task.Ran{}, nil
-		}
-	}
-	hand, memory, better := p.handsOver(ctx, t)
-	switch {
-	case t.Turn != turn: // the offer is stale
-	case better:
-		return hand, memory, nil
-	case t.Spec != nil && t.Spec.Breaker != nil && t.Waiting():
-		hold, err := p.admit(ctx, t)
-		return hold, memory, err
-	}
-	return nil, memory, nil
 }
 
 // Report records how the attempt of t ended, makes durable what follows from

@@ -3,22 +3,25 @@ package worker
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"millrace/task"
 	"millrace/task/schedule"
 )
 
-// shut is what becomes of a task whose window is closed; nil if it may start, until the window closes.
-func (p *Protocol) shut(ctx context.Context, t *task.Task) (hold task.Command, closes time.Time, err error) {
+// window postpones a task whose window is closed. One that may start must do so before the window closes.
+func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error) {
+	t := q.task
+	if !q.waits() || t.Spec == nil || t.Spec.Window == "" {
+		return a, nil
+	}
 	is, err := p.definitions.Get(ctx, p.Recorder, task.DefOf(task.DefCalendar, t.Spec.Window))
 	if err != nil {
-		return nil, closes, fmt.Errorf("ask the calendar %s: %w", t.Spec.Window, err)
+		return a, fmt.Errorf("ask the calendar %s: %w", t.Spec.Window, err)
 	}
 	at := p.Recorder.Moment()
 	wait, closes := schedule.Window(t.Spec.Window, &is, at)
-	if wait == nil {
-		return nil, closes, nil
+	if q.claim.Closes = closes; wait != nil {
+		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: task.RuleWindow, At: at, Calendar: is.Revision}}
 	}
-	return task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: task.RuleWindow, At: at, Calendar: is.Revision}}, closes, nil
+	return a, nil
 }

@@ -1,0 +1,120 @@
+package task
+
+import "slices"
+
+// Question is what a rule answers. Its kind says where it is answered.
+type Question string
+
+// The four questions.
+const (
+	// Condition asks what must have happened before a task may start: it opens once per turn, and has no places.
+	Condition Question = "condition"
+	// Quota asks whether there is a place: the [Limiter] gives places out, or a breaker's trials.
+	Quota Question = "quota"
+	// Valve asks whether what waits in a queue flows now: whoever fetches offers goes by it.
+	Valve Question = "valve"
+	// Choice asks who takes a task: it is answered where an offer is accepted.
+	Choice Question = "choice"
+)
+
+// Rule is a field of a job by which a task may be kept from starting. What it says is a function in a file of its own;
+// who offers, claims, explains, counts and verifies tasks knows the rules from this table. What a birth waits for
+// besides, its needs and its signal, are holds.
+type Rule struct {
+	// Name is the field in a job file. If the rule postpones tasks it is their reason as well ([Postponed.Reason]), the rule
+	// that the decision names ([By.Rule]), and the rule of the metric.
+	Name     string
+	Question Question
+	// Has tells whether a spec has the rule, and Check refuses a spec whose rule cannot be.
+	Has   func(*Spec) bool
+	Check func(*Spec) error
+	// Copy takes the rule over from one spec to another.
+	Copy func(to, from *Spec)
+	// Then says what the timer does for a task that the rule has postponed; "" if it postpones none.
+	Then string
+}
+
+// Rules are all of them, in the order in which faults are listed.
+var Rules = []Rule{
+	{
+		Name: ReasonBreaker, Question: Quota, Then: "the timer offers it when it is due",
+		Has:   func(s *Spec) bool { return s.Breaker != nil },
+		Check: func(s *Spec) error { return s.Breaker.validate() },
+		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
+	},
+	{
+		Name: ReasonWindow, Question: Condition, Then: "the timer offers it when its window opens",
+		Has:   func(s *Spec) bool { return s.Window != "" },
+		Check: func(s *Spec) error { return validWindow("window", s.Window) },
+		Copy:  func(to, from *Spec) { to.Window = from.Window },
+	},
+	{
+		Name: "place", Question: Choice,
+		Has:   func(s *Spec) bool { return isSet(&s.Place) },
+		Check: func(s *Spec) error { return s.Place.validate() },
+		Copy:  func(to, from *Spec) { to.Place = from.Place },
+	},
+	{
+		Name: "slots", Question: Choice,
+		Has:   func(s *Spec) bool { return s.Slots != 0 },
+		Check: (*Spec).validateSlots,
+		Copy:  func(to, from *Spec) { to.Slots = from.Slots },
+	},
+	{
+		Name: "concurrency", Question: Quota,
+		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
+		Check: func(s *Spec) error { return s.Concurrency.validate() },
+		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
+	},
+	{
+		Name: "rate", Question: Quota,
+		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
+		Check: func(s *Spec) error { return s.Rate.validate() },
+		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
+	},
+}
+
+// postponing is the rule of a name, if it postpones tasks.
+func postponing(name string) (*Rule, bool) {
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name && r.Then != "" })
+	if i < 0 {
+		return nil, false
+	}
+	return &Rules[i], true
+}
+
+// Postponing are the names of the rules that postpone tasks.
+func Postponing() []string {
+	var names []string
+	for i := range Rules {
+		if Rules[i].Then != "" {
+			names = append(names, Rules[i].Name)
+		}
+	}
+	return names
+}
+
+// Ruled is what of a spec its rules go by, and nothing else; nil if it has none.
+func (s *Spec) Ruled() *Spec {
+	var is *Spec
+	for i := range Rules {
+		if r := &Rules[i]; r.Has(s) {
+			if is == nil {
+				is = &Spec{}
+			}
+			r.Copy(is, s)
+		}
+	}
+	return is
+}
+
+// validateRules refuses rules that cannot be.
+func (s *Spec) validateRules() error {
+	var all error
+	for i := range Rules {
+		if r := &Rules[i]; r.Has(s) {
+			all = JoinFaults(all, r.Check(s))
+		}
+	}
+	return all
+}

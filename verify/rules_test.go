@@ -1,0 +1,22 @@
+package verify
+
+import (
+	"slices"
+	"testing"
+
+	"millrace/task"
+)
+
+// What a rule postpones is decided again.
+func TestEachRuleIsDecidedAgain(t *testing.T) {
+	for _, name := range task.Postponing() {
+		if postponers[name] == nil {
+			t.Errorf("nobody decides again what the rule %s postpones", name)
+		}
+	}
+	for name := range postponers {
+		if !slices.Contains(task.Postponing(), name) {
+			t.Errorf("%s is decided again, and no rule of that name postpones anything", name)
+		}
+	}
+}

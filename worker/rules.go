@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"context"
+
+	"millrace/task"
+)
+
+// question is what the rules are asked about: may this node start the task of an offer?
+type question struct {
+	task  *task.Task
+	claim *task.Claim // as far as it goes; a rule may add to it what the claim has to hold
+	// deliveries is how often the offer was handed out.
+	deliveries int
+	// memory is what is to be remembered of where the task starts, if it does.
+	memory task.Ran
+}
+
+// waits tells whether the task waits under the offer; else the offer is stale, or the lease of an attempt.
+func (q *question) waits() bool { return q.task.Turn == q.claim.After && q.task.Waiting() }
+
+// answer is what becomes of an offer. The zero value leaves that to the next rule.
+type answer struct {
+	command task.Command // is asked for
+	back    bool         // the offer goes back at once, for somebody else
+	rest    bool         // it goes back, and rests
+}
+
+// rules are asked in this order when an offer is accepted; the first that has an answer decides, and if none has, the
+// task is claimed. Each stands in a file of its own; what it says is a pure function of package task or below it.
+var rules = []func(*Protocol, context.Context, *question) (answer, error){
+	(*Protocol).window,
+	(*Protocol).throttle,
+	(*Protocol).yield,
+	(*Protocol).means,
+	(*Protocol).handOver,
+	(*Protocol).breaker,
+}
+
+// ask asks the rules.
+func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
+	for _, rule := range rules {
+		if a, err := rule(p, ctx, q); err != nil || a != (answer{}) {
+			return a, err
+		}
+	}
+	return answer{command: *q.claim}, nil
+}
+
+// throttle leaves a task to the rate of its queue: its claim puts it back, so no other rule has to be asked.
+func (p *Protocol) throttle(_ context.Context, q *question) (a answer, err error) {
+	if q.task.Throttles(*q.claim) {
+		a.command = *q.claim
+	}
+	return a, nil
+}
+
+// means passes a task on that this node is unable to run.
+func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
+	t := q.task
+	if p.Runs == nil || p.Runs(t.Spec) {
+		return a, nil
+	}
+	if a.rest = t.Live(); a.rest || t.Turn != q.claim.After { // once an attempt whose lease ran out counts as lost, the task can be passed on
+		return a, nil
+	}
+	if pass, ok := t.PassesOn(string(p.Node)); ok {
+		if p.Labels != nil {
+			_, pass.Self.At = p.Labels()
+		}
+		a.command = pass
+	}
+	return a, nil
+}
+
+// yield gives an offer back for the sake of the nodes that the task names before this one.
+func (p *Protocol) yield(_ context.Context, q *question) (answer, error) {
+	return answer{back: q.task.Yields(string(p.Node), q.deliveries)}, nil
+}
