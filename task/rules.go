@@ -30,6 +30,8 @@ type Rule struct {
 	Check func(*Spec) error
 	// Copy takes the rule over from one spec to another.
 	Copy func(to, from *Spec)
+	// Keyed says that keys of the rule are filled in from what a task is given.
+	Keyed bool
 	// Then says what the timer does for a task that the rule has postponed; "" if it postpones none.
 	Then string
 }
@@ -61,13 +63,13 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Slots = from.Slots },
 	},
 	{
-		Name: "concurrency", Question: Quota,
+		Name: "concurrency", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
 		Check: func(s *Spec) error { return s.Concurrency.validate() },
 		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
 	},
 	{
-		Name: "rate", Question: Quota,
+		Name: "rate", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
 		Check: func(s *Spec) error { return s.Rate.validate() },
 		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
@@ -103,6 +105,17 @@ func (s *Spec) Ruled() *Spec {
 				is = &Spec{}
 			}
 			r.Copy(is, s)
+		}
+	}
+	return is
+}
+
+// Unkeyed is the spec without the rules that depend on what a task is given.
+func (s *Spec) Unkeyed() Spec {
+	is := *s
+	for i := range Rules {
+		if Rules[i].Keyed {
+			Rules[i].Copy(&is, &Spec{})
 		}
 	}
 	return is

@@ -31,6 +31,9 @@ func TestRules(t *testing.T) {
 			if is := with.Ruled(); !reflect.DeepEqual(is, with) {
 				t.Errorf("of %+v it takes over %+v", with, is)
 			}
+			if is := with.Unkeyed(); r.Has(&is) == r.Keyed {
+				t.Errorf("without what has keys %+v is %+v", with, is)
+			}
 			with.Steps = []Step{{}}
 			if err := with.Validate(); err == nil || !strings.Contains(err.Error(), r.Name+" is for what runs") {
 				t.Errorf("a job with steps that has it is refused with %v", err)

@@ -96,7 +96,7 @@ func newborn(job task.Job, s task.Submission, now time.Time) (task.Task, error) 
 		return task.Task{}, wrong{err}
 	}
 	// What it is to be given when it is submitted decides about its limits, not its place.
-	job.Concurrency, job.Rate, job.Unique = nil, nil, task.Unique{}
+	job.Spec, job.Unique = job.Unkeyed(), task.Unique{}
 	if strings.Contains(job.Place.Sticky, "{") {
 		job.Place.Sticky = "" // nor is it known whose task it will be
 	}
