@@ -29,7 +29,7 @@ type By struct {
 	// At is the time by which it was decided, where that is not the fact's own; by [RuleWatch] the tick whose fire has not come.
 	At time.Time `json:"at,omitzero"`
 	// Ends are, for each task that is needed, or has claimed the key before, or was open by the ledger of a schedule, in
-	// their order, the last message that was known of it; 0 where nothing was.
+	// their order, the last message that was known of it; 0 where nothing was. By [RulePerNode] they are the attempts that ran on the node.
 	Ends []uint64 `json:"ends,omitempty"`
 	// Unique is when others are in the way of a claim of a unique key; nil for the default.
 	Unique *Unique `json:"unique,omitempty"`
@@ -54,7 +54,8 @@ type By struct {
 	Drawn float64 `json:"drawn,omitempty"`
 	// Final says that the task itself said that no other attempt can mend it.
 	Final bool `json:"final,omitempty"`
-	// Since is since when who decided has seen nobody who would take the work; zero if that did not count.
+	// Since is since when who decided has seen nobody who would take the work; zero if that did not count. By
+	// [RulePerNode] it is when the last one comes again that the node has postponed, if the task waits for that.
 	Since time.Time `json:"since,omitzero"`
 	// Bounds are the settings of who decided; nil if they did not count.
 	Bounds *Bounds `json:"bounds,omitempty"`
@@ -72,6 +73,8 @@ const (
 	RuleBreaker = "breaker"
 	// RuleWindow: the window of the task (schedule.Window).
 	RuleWindow = "window"
+	// RulePerNode: the node runs as many tasks as the task lets run on one ([Crowd]).
+	RulePerNode = "per_node"
 	// RulePrefer: other nodes are better ([Task.HandsOver]).
 	RulePrefer = "prefer"
 	// RuleMeans: a node that cannot run the task leaves it to those that can ([Task.PassesOn]).

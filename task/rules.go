@@ -57,6 +57,12 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Place = from.Place },
 	},
 	{
+		Name: ReasonPerNode, Question: Choice, Keyed: true, Then: "the timer offers it again, to any node that has a place for it",
+		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
+		Check: func(s *Spec) error { return s.PerNode.validate() },
+		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
+	},
+	{
 		Name: "slots", Question: Choice,
 		Has:   func(s *Spec) bool { return s.Slots != 0 },
 		Check: (*Spec).validateSlots,

@@ -27,6 +27,8 @@ type Spec struct {
 	Window string `json:"window,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
+	// PerNode bounds how many of its tasks run on one node at a time. Default: no bound but the slots.
+	PerNode PerNodes `json:"per_node,omitzero"`
 	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
 	Slots int `json:"slots,omitempty"`
 	// Signal is a word from outside that has to come before the task may run; nil for none.

@@ -95,5 +95,6 @@ const (
 	ReasonUnplaced = "unplaceable" // no node can ever run it
 	ReasonBreaker  = "breaker"     // its job's breaker is open
 	ReasonWindow   = "window"      // its window is closed
+	ReasonPerNode  = "per_node"    // the node that was offered it runs as many of its kind as it may
 	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs
 )

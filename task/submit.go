@@ -48,7 +48,8 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
-	// Concurrency, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	// PerNode, Concurrency, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	PerNode     PerNodes      `json:"per_node,omitzero"`
 	Concurrency Concurrencies `json:"concurrency,omitzero"`
 	Rate        Rates         `json:"rate,omitzero"`
 	Unique      *Unique       `json:"unique,omitempty"`
@@ -176,6 +177,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.Counters(); err != nil {
 		return e, err
 	}
+	if _, err := e.OnNode(); err != nil {
+		return e, err
+	}
 	if _, err := e.UniqueKey(); err != nil {
 		return e, err
 	}
@@ -220,6 +224,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Rate != nil {
 		spec.Rate = s.Rate
 	}
+	if s.PerNode != nil {
+		spec.PerNode = s.PerNode
+	}
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
 	}
@@ -230,7 +237,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Slots = s.Slots
 	}
 	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
-		s.Concurrency != nil || s.Rate != nil || s.Unique != nil
+		s.PerNode != nil || s.Concurrency != nil || s.Rate != nil || s.Unique != nil
 }
 
 // with returns the place with what is set in another one put in the stead of its own.

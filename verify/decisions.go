@@ -87,6 +87,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
 	task.RuleBreaker: (*story).heldBack,
 	task.RuleWindow:  (*story).shutOut,
+	task.RulePerNode: (*story).crowdedOut,
 }
 
 // ruledOut decides again that a task was postponed, by the rule that the fact names.

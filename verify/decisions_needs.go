@@ -24,11 +24,13 @@ type kin struct {
 	tail, earlier []uint64
 	// said is how the end of its parent tells that it failed; zero if that is not asked.
 	said said
+	// onNode are the bounds on how many of its kind run on one node.
+	onNode limited
 }
 
 // none tells whether nothing has to be kept.
 func (k *kin) none() bool {
-	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{}
+	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0
 }
 
 // said is a text of which the length and the digest are kept.

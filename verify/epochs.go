@@ -26,11 +26,11 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	} else {
 		s.claimed(v, e, r)
 	}
-	v.leave(s.openOn, s.open, false, s.id)
+	v.leave(s, s.open, false)
 	v.vacate(s, s.open)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
-	s.openOn, s.held = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}, nanoseconds(r.Stored)
-	v.enter(s.openOn, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
+	s.openOn, s.held = sessionKey{node: v.tasks.words.number(e.Node), session: v.tasks.words.number(e.Session)}, nanoseconds(r.Stored)
+	v.enter(s, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
 	v.occupy(s, r.Seq)
 }
 
@@ -112,7 +112,7 @@ func (s *story) stopped(v *Verifier, r *events.Record, epoch uint64, own bool) {
 	if a := s.attemptAt(epoch); a != nil {
 		a.own = own
 	}
-	v.leave(s.openOn, epoch, own, s.id)
+	v.leave(s, epoch, own)
 	v.vacate(s, epoch)
 	s.open, s.cut = 0, false
 }
@@ -159,7 +159,7 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 		} else {
 			s.found(v, ExitSeen, []uint64{s.open, r.Seq}, "cancelled by the word of epoch %d while epoch %d ran: nobody has seen the end of that one", e.Epoch, s.open)
 		}
-		v.leave(s.openOn, s.open, false, s.id)
+		v.leave(s, s.open, false)
 		v.vacate(s, s.open)
 	case e.Epoch != 0:
 		if v.checked[CauseFirst]++; !s.asked && !s.cut {
@@ -181,10 +181,10 @@ func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 		}
 		return
 	}
-	v.leave(s.openOn, e.Epoch, false, s.id)
+	v.leave(s, e.Epoch, false)
 	s.held = nanoseconds(r.Stored)
-	s.openOn = sessionKey{v.tasks.words.number(e.Node), v.tasks.words.number(e.Session)}
-	v.enter(s.openOn, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
+	s.openOn = sessionKey{node: v.tasks.words.number(e.Node), session: v.tasks.words.number(e.Session)}
+	v.enter(s, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
 }
 
 // Bounds of what the log can say about a lease. Heartbeats are not in it.

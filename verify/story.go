@@ -179,7 +179,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		}
 	case task.GivenUp:
 		if s.lives(v, r) {
-			v.leave(s.openOn, s.open, false, s.id)
+			v.leave(s, s.open, false)
 			v.vacate(s, s.open)
 			s.over(r)
 		}
@@ -235,6 +235,9 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	s.born = true
 	if len(s.limit) == 0 {
 		s.limit = v.tasks.limited(&e.Work)
+	}
+	if len(s.kin.onNode) == 0 {
+		s.kin.onNode = v.tasks.boundOnNode(&e.Work)
 	}
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
 	if e.Spec.Parental() {

@@ -79,6 +79,7 @@ type Verifier struct {
 	back     map[node.ID]time.Time    // when the session of a node that had counted as gone was heard again
 	ended    map[sessionKey]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
 	sessions map[sessionKey]*session
+	began    map[sessionKey][]uint64 // the latest epochs of a counter on a node, in all of its sessions
 	uses     map[uint32]use
 	admitted admissions
 	ticks    map[tick]*ticked
@@ -115,7 +116,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, refusals: map[task.ID]refusal{}, held: map[uint32]int{}, freed: map[uint32][]uint64{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
@@ -225,7 +226,7 @@ func (v *Verifier) node(r *events.Record) {
 		v.back[n.ID] = r.Stored
 	}
 	if session != "" && n.Before.Session == session && n.Session != session {
-		v.ended[sessionKey{v.tasks.words.number(string(n.ID)), v.tasks.words.number(session)}] = n.Before.Gone
+		v.ended[sessionKey{node: v.tasks.words.number(string(n.ID)), session: v.tasks.words.number(session)}] = n.Before.Gone
 	}
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
 		v.register(string(n.ID), n.Session, e.Slots)

@@ -35,14 +35,26 @@ type Protocol struct {
 	Chance func() float64
 
 	circuits    circuits
+	places      places
 	definitions events.Definitions
 }
 
 // Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
 // node's under the epoch in it. Otherwise there was nothing to run: the offer is settled and
 // acknowledged, or rests for as long as another attempt holds its lease. After an error the offer
-// comes again when its lease has run out.
+// comes again when its lease has run out. When the attempt has ended on this node, [Protocol.Vacate] must be called.
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
+	var q question
+	mine, err := p.claim(ctx, o, t, &q)
+	if mine {
+		p.places.occupy(t)
+	} else {
+		p.places.vacate(o.Fact.Task, q.taken, 0)
+	}
+	return mine, err
+}
+
+func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (bool, error) {
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
 	var reference *task.Due
@@ -80,7 +92,7 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels, claim.At = p.Labels()
 	}
-	q := &question{task: t, claim: &claim, deliveries: o.Deliveries}
+	*q = question{task: t, claim: &claim, deliveries: o.Deliveries}
 	said, err := p.ask(ctx, q)
 	switch {
 	case err != nil:

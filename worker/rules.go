@@ -14,6 +14,8 @@ type question struct {
 	deliveries int
 	// memory is what is to be remembered of where the task starts, if it does.
 	memory task.Ran
+	// taken are the places that the claim has taken on this node.
+	taken []task.Counter
 }
 
 // waits tells whether the task waits under the offer; else the offer is stale, or the lease of an attempt.
@@ -34,6 +36,7 @@ var rules = []func(*Protocol, context.Context, *question) (answer, error){
 	(*Protocol).yield,
 	(*Protocol).means,
 	(*Protocol).handOver,
+	(*Protocol).perNode,
 	(*Protocol).breaker,
 }
 

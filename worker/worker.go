@@ -214,6 +214,7 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 
 // see sees an attempt through to its end.
 func (w *Worker) see(a *Attempt) {
+	defer w.protocol.Vacate(&a.Task)
 	var outcome Outcome
 	if err := a.resume(a.context); err != nil && a.Left() == nil {
 		// No fault of the task, so it costs none of its attempts.
@@ -291,6 +292,9 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 		} else {
 			a.context, a.release = context.WithTimeoutCause(a.context, rest, ErrTimeout)
 		}
+	}
+	if left != nil {
+		w.protocol.Occupy(t)
 	}
 	w.leases.add(a)
 	if ctx.Err() != nil { // all were stopped before this one could be found

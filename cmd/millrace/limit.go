@@ -16,6 +16,7 @@ import (
 // limitFlags are the limits that `millrace run` was told.
 type limitFlags struct {
 	concurrency []string
+	perNode     []string
 	rate        []string
 	burst       int
 	key         string
@@ -26,9 +27,10 @@ type limitFlags struct {
 func (f *limitFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.concurrency, "concurrency", nil, "at most so many under way at once, of the job or with the same key: `number[:KEY]` (repeat it)")
+	fs.StringArrayVar(&f.perNode, "per-node", nil, "at most so many running on one node, of the job or with the same key: `number[:KEY]` (repeat it)")
 	fs.StringArrayVar(&f.rate, "rate", nil, "at most so many starts in a time, of the job or with the same key, `number/time[:KEY]`: 10/1m (repeat it)")
 	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
-	fs.StringVar(&f.key, "key", "", "split each --concurrency and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
+	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
 }
@@ -41,16 +43,22 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 		return fmt.Errorf("--on-limit says what happens if --concurrency has no place; give that, too")
 	case given("burst") && !given("rate"):
 		return fmt.Errorf("--burst belongs to --rate; give that, too")
-	case given("key") && !given("concurrency") && !given("rate"):
-		return fmt.Errorf("--key splits --concurrency or --rate; give one of them, too")
+	case given("key") && !given("concurrency") && !given("per-node") && !given("rate"):
+		return fmt.Errorf("--key splits --concurrency, --per-node or --rate; give one of them, too")
 	}
 	for _, text := range f.concurrency {
-		number, key := f.keyed(text)
-		most, err := strconv.Atoi(number)
-		if err != nil || most < 1 {
-			return fmt.Errorf("--concurrency is %q, want a number, perhaps with a key: 5 or 1:{params.customer}", text)
+		most, key, err := f.most("concurrency", text)
+		if err != nil {
+			return err
 		}
 		s.Concurrency = append(s.Concurrency, task.Concurrency{Max: most, Key: key, OnLimit: f.onLimit})
+	}
+	for _, text := range f.perNode {
+		most, key, err := f.most("per-node", text)
+		if err != nil {
+			return err
+		}
+		s.PerNode = append(s.PerNode, task.PerNode{Max: most, Key: key})
 	}
 	for _, text := range f.rate {
 		rate, key := f.keyed(text)
@@ -65,6 +73,15 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 		s.Unique = &task.Unique{Key: f.unique}
 	}
 	return nil
+}
+
+// most reads a number of tasks and its key.
+func (f *limitFlags) most(flag, text string) (n int, key string, err error) {
+	number, key := f.keyed(text)
+	if n, err = strconv.Atoi(number); err != nil || n < 1 {
+		return n, key, fmt.Errorf("--%s is %q, want a number, perhaps with a key: 5 or 1:{params.customer}", flag, text)
+	}
+	return n, key, nil
 }
 
 // parseRate reads a number of starts, and the time for that after a /.

@@ -41,6 +41,7 @@ func (w *workerProcess) takeUp(ctx context.Context) {
 				l.run.beaten = asked // the session that fell silent is not this one
 			}
 			w.h.endRun(l.run)
+			w.places.Occupy(&t)
 			l.task, l.run.task, l.run.actor = t, t, w.actor
 			stop = w.work(ctx, l.run, &offer)
 		}

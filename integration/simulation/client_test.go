@@ -182,6 +182,12 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.variant.windowed && h.policies.IntN(2) == 0 {
 		s.Spec.Window = minutes
 	}
+	if h.variant.roomy {
+		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "work", nil, "" // what outlives a process is played where it runs one at a time
+		if h.policies.IntN(4) > 0 {
+			s.Spec.PerNode = task.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
+		}
+	}
 	if h.rng.IntN(4) == 0 {
 		s.Delay = upTo(15)
 	}

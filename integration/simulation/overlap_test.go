@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
@@ -24,7 +25,10 @@ type run struct {
 	// beaten is when its worker sent the last heartbeat that was stored.
 	beaten time.Time
 	// lazy is one that keeps no rule, as a process does that nobody watches.
-	lazy bool
+	lazy  bool
+	offer *events.Offer
+	// told is whether its process has said how it ended, while another attempt of it went on.
+	told bool
 	// outlives is whether it goes on when its actor is dead.
 	outlives bool
 }

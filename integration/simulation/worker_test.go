@@ -29,7 +29,7 @@ type protocol interface {
 	Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error
 }
 
-// workerProcess is one life of a node with one slot: the steps of package worker,
+// workerProcess is one life of a node, with one slot or several: the steps of package worker,
 // without its goroutines and timers.
 type workerProcess struct {
 	*actor
@@ -44,7 +44,10 @@ type workerProcess struct {
 	beats     int // how many were sent
 	stored    int // the latest that was stored
 	leaving   bool
-	runs      *run      // the attempt that runs, or reports; nil for none
+	runs      *run   // the attempt that runs, or reports; nil for none
+	beside    []*run // those that run besides, in roomy histories
+	places    *worker.Protocol
+	offers    events.Offers
 	has       *leftover // the attempt that runs, if it outlives the process
 }
 
@@ -61,7 +64,7 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 			Recorder: w.rec, Node: id, Session: session, Labels: func() (map[string]string, uint64) { return w.self().Selectable(), 0 },
 			Accounts: &events.Accounts{Log: w.port, Beats: w.port, Lease: ackWait},
 		}
-		w.protocol = honest
+		w.protocol, w.places = honest, honest
 		if h.variant.protocol != nil {
 			w.protocol = h.variant.protocol(honest)
 		}
@@ -85,7 +88,11 @@ type replacement struct {
 
 // self is what the node says of itself.
 func (w *workerProcess) self() *node.Node {
-	return &node.Node{ID: w.node, State: node.Ready, Profile: node.Profile{Slots: 1, Queues: queues}}
+	slots := 1
+	if w.h.variant.roomy {
+		slots = roomyRuns
+	}
+	return &node.Node{ID: w.node, State: node.Ready, Profile: node.Profile{Slots: slots, Queues: queues}}
 }
 
 // choose has the node pull from the routes of selectors that it matches, as it finds them at this moment.
@@ -119,6 +126,7 @@ func (w *workerProcess) run() {
 	if err != nil {
 		panic(err) // a log in memory always has them
 	}
+	w.offers = offers
 	for w.beaten.IsZero() && !w.leaving { // a session that is not online is over, to the others
 		if w.keepBeating(); w.beaten.IsZero() {
 			w.turn("is not online", w.h.in(time.Second/2))
@@ -129,18 +137,8 @@ func (w *workerProcess) run() {
 	}
 	for !w.leaving {
 		w.keepBeating()
-		w.choose(ctx, offers)
-		var offer *events.Offer
-		if time.Since(w.beaten) < stopAfter { // else nothing that it runs would be safe
-			offer = w.port.pull(offers.(*events.MemoryOffers))
-		}
-		switch {
-		case offer == nil:
+		if !w.take(ctx) {
 			w.turn("idles", w.h.in(time.Second/2))
-		case w.leaving || w.h.chance(w.h.weather.stop):
-			_ = offer.Return()
-		default:
-			w.serve(ctx, offer)
 		}
 		if w.mortal && w.h.chance(w.h.weather.stop/2) && !w.h.calm {
 			w.leave(ctx)
@@ -150,6 +148,45 @@ func (w *workerProcess) run() {
 		w.dead = true
 		w.gone()
 	}
+}
+
+// take takes an offer and does what it asks for. It returns false if there is none.
+func (w *workerProcess) take(ctx context.Context) bool {
+	w.choose(ctx, w.offers)
+	var offer *events.Offer
+	if time.Since(w.beaten) < stopAfter { // else nothing that it runs would be safe
+		offer = w.port.pull(w.offers.(*events.MemoryOffers))
+	}
+	switch {
+	case offer == nil:
+		return false
+	case w.leaving || w.h.chance(w.h.weather.stop):
+		_ = offer.Return()
+	default:
+		w.serve(ctx, offer)
+	}
+	return true
+}
+
+// roomyRuns is how many attempts run on a node at once at most, where several do.
+const roomyRuns = 4
+
+// takeBeside takes an offer beside the attempt that runs, which stands still meanwhile.
+func (w *workerProcess) takeBeside(ctx context.Context) {
+	r := w.runs
+	w.beside = append(w.beside, r)
+	w.take(ctx)
+	w.beside, w.runs = w.beside[:len(w.beside)-1], r
+}
+
+// heard are the attempts that the next heartbeat names.
+func (w *workerProcess) heard(at time.Time) (named []*run) {
+	for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
+		if r != nil && !r.told && !r.lazy && at.Sub(r.began) >= nameAfter {
+			named = append(named, r)
+		}
+	}
+	return named
 }
 
 func (w *workerProcess) leave(ctx context.Context) {
@@ -183,11 +220,11 @@ func (w *workerProcess) keepBeating() {
 func (w *workerProcess) beat() {
 	asked := time.Now()
 	h := node.Heartbeat{Session: w.session, At: w.now()}
-	named := w.runs != nil && !w.runs.lazy && asked.Sub(w.runs.began) >= nameAfter
-	claimed := named // as the worker believes
-	named = named && !w.h.variant.nameless
-	if named {
-		h.Runs = []uint64{w.runs.task.Epoch}
+	named := w.heard(asked) // as the worker believes
+	for _, r := range named {
+		if !w.h.variant.nameless {
+			h.Runs = append(h.Runs, r.task.Epoch)
+		}
 	}
 	w.beats++
 	err := w.port.beat(w.node, h, &w.stored, w.beats)
@@ -202,15 +239,18 @@ func (w *workerProcess) beat() {
 	if err != nil {
 		return
 	}
-	if claimed {
-		w.runs.confirm(asked)
+	for _, r := range named {
+		r.confirm(asked)
 	}
 	switch _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); {
 	case errors.Is(err, node.ErrSuperseded):
 		w.leaving, w.succeeded = true, true
 	case err == nil:
-		if w.beaten = asked; w.runs != nil && asked.Before(w.runs.stops()) {
-			w.runs.beaten = asked
+		w.beaten = asked
+		for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
+			if r != nil && asked.Before(r.stops()) {
+				r.beaten = asked
+			}
 		}
 	}
 }
@@ -222,7 +262,7 @@ func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	if err != nil || !mine {
 		return
 	}
-	r := &run{task: t, actor: w.actor, began: received, confirmed: received, beaten: w.beaten, lazy: w.h.chance(w.h.weather.lazy) && !w.h.calm, outlives: t.Spec.Adopts()}
+	r := &run{task: t, offer: offer, actor: w.actor, began: received, confirmed: received, beaten: w.beaten, lazy: w.h.chance(w.h.weather.lazy) && !w.h.calm, outlives: t.Spec.Adopts()}
 	if t.Spec.Adopts() {
 		w.has = &leftover{task: t, offer: offer, run: r}
 	}
@@ -234,12 +274,20 @@ func (w *workerProcess) conclude(ctx context.Context, r *run, offer *events.Offe
 	if errors.Is(stop, errLeft) {
 		return
 	}
+	if !r.told {
+		w.tell(ctx, r, offer, stop)
+	}
+	w.runs, w.has = nil, nil
+}
+
+// tell says how an attempt ended of which nothing is left then.
+func (w *workerProcess) tell(ctx context.Context, r *run, offer *events.Offer, stop error) {
 	if stop != nil && w.h.rng.IntN(2) == 0 {
 		w.turn("stops", w.h.in(time.Second))
 	}
 	w.h.endRun(r)
 	w.report(ctx, r.task, offer, w.command(r.task, stop))
-	w.runs, w.has = nil, nil
+	w.places.Vacate(&r.task)
 }
 
 // fatal is the handler that takes its process down.
@@ -248,6 +296,7 @@ const fatal = "fatal"
 // work runs an attempt. It returns why it was stopped, nil if it came to its end.
 func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) error {
 	w.runs = r
+	w.crowded(r)
 	if !r.lazy && !time.Now().Before(r.stops()) {
 		return worker.ErrLeaseLost // the answer to the claim came too late
 	}
@@ -259,13 +308,19 @@ func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) e
 			w.die()
 		}
 		now := time.Now()
-		if run := r.task.Spec.Timeout.Run.Std(); run > 0 && w.now().After(r.task.StartedAt.Add(run)) {
+		if w.tooLong(r) {
 			return worker.ErrTimeout
 		}
+		w.watchBeside(ctx)
 		if !r.lazy && !now.Before(r.stops()) {
 			return worker.ErrLeaseLost
 		}
 		w.keepBeating()
+		if w.h.variant.roomy && len(w.beside)+1 < roomyRuns && !w.leaving && w.h.rng.IntN(2) == 0 {
+			if w.takeBeside(ctx); r.told {
+				return nil
+			}
+		}
 		if w.leaving || w.mortal && !w.h.calm && w.h.chance(w.h.weather.stop) {
 			w.leaving = true
 			if w.has != nil {
@@ -285,6 +340,52 @@ func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) e
 		}
 	}
 	return nil
+}
+
+func (w *workerProcess) tooLong(r *run) bool {
+	run := r.task.Spec.Timeout.Run.Std()
+	return run > 0 && w.now().After(r.task.StartedAt.Add(run))
+}
+
+// watchBeside stops those of the attempts that run besides which have to stop.
+func (w *workerProcess) watchBeside(ctx context.Context) {
+	for _, r := range w.beside {
+		var stop error
+		switch {
+		case r.told || r.lazy:
+		case w.tooLong(r):
+			stop = worker.ErrTimeout
+		default:
+			stop = w.look(ctx, r.task)
+		}
+		if stop != nil {
+			r.told = true
+			w.tell(ctx, r, r.offer, stop)
+		}
+	}
+}
+
+// crowded fails the history if more of a kind run in the process than one of them lets run on a node.
+func (w *workerProcess) crowded(r *run) {
+	counters, err := r.task.OnNode()
+	if err != nil {
+		panic(err) // such a task is refused at its birth
+	}
+	for _, c := range counters {
+		n, most := 1, c.Max
+		for _, other := range w.beside {
+			if other.told {
+				continue
+			}
+			others, _ := other.task.OnNode()
+			if i := slices.IndexFunc(others, func(o task.Counter) bool { return o.Name == c.Name }); i >= 0 {
+				n, most = n+1, max(most, others[i].Max)
+			}
+		}
+		if n > most {
+			w.h.fail(fmt.Errorf("node %s runs %d tasks under %s at once, and %d may", w.node, n, c.Name, most))
+		}
+	}
 }
 
 // look reads the task and tells whether its attempt has to stop.

@@ -32,7 +32,7 @@ var foreign = map[string][]string{
 	"foreach": {"each"}, "with_items": {"each"}, "matrix": {"each"}, "on.abort": {"on.cancel"}, "on.always": {"on.exit"},
 	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "retention": {"keep"},
 	"max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"},
-	"idempotency": {"unique.key"}, "idempotency_key": {"unique.key"},
+	"distinct_hosts": {"per_node"}, "max_per_node": {"per_node"}, "idempotency": {"unique.key"}, "idempotency_key": {"unique.key"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
 	"node": {"place.nodes"}, "node_ids": {"place.nodes"}, "worker": {"place.nodes"}, "hosts": {"place.nodes"},

@@ -36,3 +36,13 @@ func few[T any](r *reader, v value, what string, fields func(*T) setters) []T {
 	}
 	return all
 }
+
+// perNode reads a number for the usual case.
+func (r *reader) perNode(v value) task.PerNodes {
+	if v.kind == number {
+		return task.PerNodes{{Max: r.atLeastOne(v)}}
+	}
+	return few(r, v, "a number, a mapping such as {max: 1}, or a list of such", func(p *task.PerNode) setters {
+		return r.fields(p, nil)
+	})
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"millrace/internal/corpus"
 	"millrace/task"
 )
 
@@ -138,7 +139,7 @@ func TestFieldsAreReadByType(t *testing.T) {
 
 // TestAllFieldsAreRead makes sure that no field is accepted and then dropped.
 func TestAllFieldsAreRead(t *testing.T) {
-	data, err := os.ReadFile("testdata/corpus/jobfile/v1/all.yaml")
+	data, err := corpus.Latest("testdata/corpus/jobfile", 1, "all.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,64 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/verify"
+	"millrace/worker"
+)
+
+// Where nodes run several tasks at once, and most of these say how many of their kind may run on one, no node runs more, all come
+// to an end, whatever is killed or lost, and every refusal of a node is one that verify comes to as well.
+func TestSimulationOfNodesWithRoom(t *testing.T) {
+	var postponed atomic.Int64
+	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+		h := play(t, *firstFlag+seed, variant{roomy: true})
+		h.report(t)
+		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+			t.Errorf("seed %d of nodes with room: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
+		}
+		for i := range h.records {
+			r := &h.records[i]
+			if e, ok := r.Fact.Event.(task.Postponed); ok && r.Err == nil && r.Fact.Actor != stranger && e.Reason == task.ReasonPerNode {
+				postponed.Add(1)
+			}
+		}
+		return !t.Failed()
+	})
+	if *seedFlag < 0 && postponed.Load() == 0 {
+		t.Error("no history has a task for which a node had no place")
+	}
+}
+
+// A node that forgets what it runs is found out.
+func TestSimulationFindsCrowdedNodes(t *testing.T) {
+	found := false
+	each(100, func(seed uint64) bool {
+		h := play(t, seed, variant{roomy: true, protocol: func(p *worker.Protocol) protocol { return roomless{p} }})
+		if h.failure != nil && strings.Contains(h.failure.Error(), "at once, and") {
+			found = true
+		}
+		return !found
+	})
+	if !found {
+		t.Error("in 100 histories nobody has noticed")
+	}
+}
+
+// roomless gives the places of a task back as soon as it has claimed it.
+type roomless struct{ *worker.Protocol }
+
+func (p roomless) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
+	mine, err := p.Protocol.Claim(ctx, o, t)
+	if mine {
+		p.Vacate(t)
+	}
+	return mine, err
+}

@@ -1,0 +1,116 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The bounds per node of a task, as its keys are filled in.
+func TestOnNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		work Work
+		per  PerNodes
+		want string
+	}{
+		"none":                   {Work{Job: "mail"}, nil, "[]"},
+		"of the job":             {Work{Job: "mail"}, PerNodes{{Max: 2}}, "[job:mail 2]"},
+		"without a job":          {Work{Route: "images.5"}, PerNodes{{Max: 2}}, "[queue:images 2]"},
+		"by a key":               {Work{Job: "mail", Labels: map[string]string{"to": "acme"}}, PerNodes{{Max: 1, Key: "{labels.to}"}}, "[key:mail/acme 1]"},
+		"common to all jobs":     {Work{Job: "mail"}, PerNodes{{Max: 1, Key: "/gpu"}}, "[key:/gpu 1]"},
+		"two":                    {Work{Job: "mail"}, PerNodes{{Max: 2}, {Max: 1, Key: "a"}}, "[job:mail 2 key:mail/a 1]"},
+		"two that are the same":  {Work{Job: "mail"}, PerNodes{{Max: 3, Key: "a"}, {Max: 2, Key: "a"}}, "[key:mail/a 2]"},
+		"a label that is absent": {Work{Job: "mail"}, PerNodes{{Max: 1, Key: "{labels.to}"}}, `per_node.key: {labels.to}: the task has no label "to"`},
+	} {
+		c.work.Spec = &Spec{Handler: "h", PerNode: c.per}
+		counters, err := c.work.OnNode()
+		said := []string{}
+		for _, of := range counters {
+			said = append(said, fmt.Sprint(of.Name, " ", of.Max))
+		}
+		got := fmt.Sprint(said)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if of, err := (&Work{Job: "mail", Spec: &Spec{PerNode: PerNodes{{Max: 1}}, Each: &Each{}}}).OnNode(); err != nil || of != nil {
+		t.Errorf("a parent stands under %v, %v", of, err)
+	}
+}
+
+func TestPerNodeValidates(t *testing.T) {
+	for name, c := range map[string]struct {
+		per  PerNodes
+		want string
+	}{
+		"right":    {PerNodes{{Max: 1, Key: "{params.x}"}}, "<nil>"},
+		"none":     {PerNodes{{}}, "per_node.max is missing: how many may run on one node"},
+		"negative": {PerNodes{{Max: 1}, {Max: -1}}, "per_node[1].max is -1, want 1 or more"},
+		"a key":    {PerNodes{{Max: 1, Key: "{x}"}}, `per_node.key is "{x}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
+		"many":     {make(PerNodes, 9), "per_node has 9 entries, want at most 8"},
+	} {
+		if got := fmt.Sprint((&Spec{Handler: "h", PerNode: c.per}).Validate()); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// What finds no place on a node goes back a few times at once, and then comes again after what waits already.
+func TestCrowd(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	shared, own := Task{Work: Work{Route: "default.5"}}, Task{Work: Work{Route: "@n1.5"}}
+	for deliveries, want := range []bool{true, true, true, true, false, false} {
+		if got := shared.PassesBack(deliveries); got != want {
+			t.Errorf("at delivery %d an offer goes back: %v", deliveries, got)
+		}
+		if own.PassesBack(deliveries) {
+			t.Error("an offer on the node's own route goes back")
+		}
+	}
+	two := Counter{Name: "job:mail", Max: 2}
+	for n, want := range []bool{false, false, true, true} {
+		if got := two.Crowded(make([]uint64, n)); got != want {
+			t.Errorf("with %d of 2 there is no place: %v", n, got)
+		}
+	}
+	for last, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Second, 0: time.Second, 950 * time.Millisecond: time.Second, 5 * time.Second: 5050 * time.Millisecond, time.Hour: 10 * time.Minute,
+	} {
+		c := Crowd{Node: "n1", Counter: two, Epochs: []uint64{7, 8}, Last: noon.Add(last)}
+		p, by := c.Postpone(41, noon), c.By(noon)
+		if got := p.Due.Sub(noon); got != want {
+			t.Errorf("if the last one comes after %v, it comes after %v, want %v", last, got, want)
+		}
+		if p.After != 41 || p.Reason != ReasonPerNode || p.Detail != "node n1 has as many tasks under way of job mail as per_node allows: 2" {
+			t.Errorf("it is postponed by %+v", p)
+		}
+		if by.Since.IsZero() != (want == time.Second) || by.Rule != RulePerNode || by.Limit != "job:mail" || by.Self.Node != "n1" {
+			t.Errorf("that was decided by %+v", by)
+		}
+		if again := (&Crowd{Node: "n1", Counter: two, Epochs: by.Ends, Last: by.Since}).Postpone(41, noon); again != p {
+			t.Errorf("decided again it is %+v, and was %+v", again, p)
+		}
+	}
+}
+
+func TestPerNodeAsJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"max":2}`:                  `{"max":2}`,
+		`[{"max":2}]`:                `{"max":2}`,
+		`[{"max":2},{"max":1}]`:      `[{"max":2},{"max":1}]`,
+		`{}`:                         `[]`,
+		`{"max":1,"key":"{queue}/"}`: `{"max":1,"key":"{queue}/"}`,
+	} {
+		var p PerNodes
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(p); err != nil || string(got) != want {
+			t.Errorf("%s becomes %s, %v", text, got, err)
+		}
+	}
+}
