@@ -78,19 +78,22 @@ func (c *Client) DismissMessage(ctx context.Context, seq uint64, reason string) 
 	case r.Unreadable() == "":
 		return fmt.Errorf("dismiss message %d: %w", seq, ErrReadable)
 	}
-	f := c.rec.MessageFact(seq, task.MessageDismissed{Reason: reason})
-	for last := uint64(0); ; {
-		_, err := c.store.Append(ctx, f, last)
-		if !errors.Is(err, events.ErrConflict) && !(errors.Is(err, events.ErrUnknown) && ctx.Err() == nil) {
-			return err
-		}
-		// It is dismissed already, or what lies there is no fact either.
-		was, found, err := c.Dismissal(ctx, seq)
-		if found || err != nil {
-			return err
-		}
-		last = was.Seq
+	type dismissal struct {
+		events.Record
+		found bool
 	}
+	chain := events.Chain[dismissal, *events.Fact]{
+		Read: func(ctx context.Context, _ *events.Fact) (dismissal, uint64, bool, error) {
+			r, found, err := c.Dismissal(ctx, seq)
+			return dismissal{r, found}, r.Seq, false, err
+		},
+		Write: c.store.Append,
+	}
+	// Where it is dismissed already nothing has to be written, and what lies there may be no fact either.
+	_, err = chain.DecideFrom(ctx, dismissal{}, 0, func(is dismissal) (*events.Fact, bool, error) {
+		return c.rec.MessageFact(seq, task.MessageDismissed{Reason: reason}), !is.found, nil
+	})
+	return err
 }
 
 // Dismissal is what the log says of the dismissal of a message; the second

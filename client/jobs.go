@@ -2,8 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"millrace/events"
 	"millrace/jet"
@@ -58,13 +58,11 @@ func (c *Client) Breaker(ctx context.Context, job string) (task.Circuit, error) 
 // ResetBreaker closes the breaker of a job and returns how it stood before. One that is
 // closed stays as it is. What was held back starts at the time that it was held until.
 func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was task.Circuit, err error) {
-	for {
-		if was, err = c.rec.Circuit(ctx, job); err != nil || was.Closed() {
-			return was, err
+	was, _, err = c.rec.DoBreaker(ctx, job, func(is task.Circuit, _ time.Time) events.Verdict {
+		if is.Closed() {
+			return events.Verdict{}
 		}
-		_, err = c.rec.DoBreaker(ctx, job, was, c.rec.Moment(), task.BreakerClosed{Reason: reason}, nil)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
-			return was, err
-		}
-	}
+		return events.Verdict{Event: task.BreakerClosed{Reason: reason}}
+	})
+	return was, err
 }

@@ -34,10 +34,6 @@ func (c *Client) DeskStore() desk.Store { return deskStore{c} }
 
 type deskStore struct{ *Client }
 
-func (s deskStore) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
-	return s.store.PlaceOnce(ctx, f)
-}
-
 func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
 	return s.store.JobAt(ctx, name, revision)
 }

@@ -73,14 +73,10 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
 	var g errgroup.Group
 	g.SetLimit(settling)
-	d.Rec.Log.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
+	d.Rec.PlaceBirths(ctx, births, func(i int, seq uint64, err error) {
 		f := births[i]
-		birth := f.Event.(task.Submitted)
-		if errors.Is(err, events.ErrUnknown) && ctx.Err() == nil {
-			seq, err = d.Rec.Submit(ctx, f.Task, birth)
-		}
 		seqs[i], errs[i] = seq, err
-		if err == nil && !birth.Offers() {
+		if birth := f.Event.(task.Submitted); err == nil && !birth.Offers() {
 			g.Go(func() error {
 				errs[i] = d.Rec.SettleBirth(ctx, f, seq)
 				return nil

@@ -32,8 +32,6 @@ var ErrOther = task.ErrOther
 
 // Store is what a birth depends on beside the log.
 type Store interface {
-	// PlaceOnce places a birth. The error wraps [events.ErrConflict] if one lies on its subject already.
-	PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error)
 	// JobAt returns a revision of a job, the present one for 0.
 	JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error)
 	// PinFiles returns files as the version that they stand for now, which is kept from being removed
@@ -206,16 +204,7 @@ func (d *Desk) bear(ctx context.Context, n *Newborn) (uint64, error) {
 	if key, err := n.Birth.UniqueKey(); err != nil || key != "" || !n.ID.Derived() || n.Birth.OnChain() {
 		return d.Rec.Submit(ctx, n.ID, *n.Birth)
 	}
-	// A scheduler that is as fast makes the same birth, and in the same place.
-	f := d.Rec.Fact(n.ID, *n.Birth)
-	seq, err := d.Store.PlaceOnce(ctx, f)
-	if errors.Is(err, events.ErrConflict) {
-		return 0, errors.Join(d.Rec.Unborn(ctx, n.ID), ctx.Err())
-	}
-	if err != nil {
-		return 0, err
-	}
-	return seq, d.Rec.SettleBirth(ctx, f, seq)
+	return d.Rec.SubmitOnce(ctx, n.ID, *n.Birth) // a scheduler that is as fast makes the same birth
 }
 
 // Same tells whether a submission asks for what the task does that exists under its id already: nil

@@ -24,15 +24,18 @@ type store struct {
 
 var errNoJob, errNoFiles = errors.New("no job"), errors.New("no files")
 
-func (s store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
-	records, err := s.Task(ctx, f.Task)
-	if err == nil && events.Born(records) >= 0 {
-		err = events.ErrConflict
+func (s store) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq := uint64(0)
+		records, err := s.Task(ctx, f.Task)
+		if err == nil && events.Born(records) >= 0 {
+			err = events.ErrConflict
+		}
+		if err == nil {
+			seq, err = s.Place(ctx, f)
+		}
+		done(i, seq, err)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return s.Place(ctx, f)
 }
 
 func (s store) JobAt(_ context.Context, name string, _ uint64) (task.Job, uint64, error) {

@@ -38,6 +38,27 @@ func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted
 	return r.submit(ctx, id, e, true)
 }
 
+// SubmitOnce is [Recorder.Submit] under an id that follows from what makes the task, for a birth that is an offer or held and
+// has no unique key: whoever else makes the task places the same birth, and in the same place. Of these one is recorded; the
+// others get an [*Exists], or the sequence 0 where something lies that is no birth.
+func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
+	f := r.Fact(id, e)
+	d, err := r.first(ctx, f, func(ctx context.Context, f *Fact, _ uint64) (seq uint64, err error) {
+		r.Log.PlaceFirst(ctx, []*Fact{f}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+		return seq, err
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("task %s: %w", id, err)
+	case d.Done():
+		return d.End, r.SettleBirth(ctx, f, d.End)
+	}
+	if i := Born(d.Is); i >= 0 {
+		return 0, &Exists{id, d.Is[i]}
+	}
+	return 0, ctx.Err()
+}
+
 // Unborn returns an [*Exists] if there is such a task.
 func (r *Recorder) Unborn(ctx context.Context, id task.ID) error {
 	records, err := r.Log.Task(ctx, id)
@@ -72,20 +93,27 @@ func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, cha
 // bear records a birth as the first message of the task's chain. The error is an [*Exists] if there is another.
 func (r *Recorder) bear(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
-	var records []Record
-	seq, err := r.record(ctx, f, 0, func() (head uint64, found bool, err error) {
-		records, err = r.Log.Task(ctx, id)
-		return headOf(records), holds(records, f.ID), err
-	})
-	switch {
-	case errors.Is(err, errMoved):
-		return 0, exists(id, records)
-	case err != nil:
-		return 0, err
-	case seq == 0: // the answer was lost
-		return seqOf(records, f.ID), nil
+	d, err := r.first(ctx, f, r.Log.Append)
+	if d.Outcome == Lost {
+		return 0, exists(id, d.Is)
 	}
-	return seq, nil
+	return d.End, err
+}
+
+// first writes a birth where there may be none.
+func (r *Recorder) first(ctx context.Context, f *Fact, write func(context.Context, *Fact, uint64) (uint64, error)) (Decided[[]Record, *Fact], error) {
+	chain := Chain[[]Record, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) ([]Record, uint64, bool, error) {
+			records, err := r.Log.Task(ctx, f.Task)
+			return records, headOf(records), holds(records, wrote), err
+		},
+		Write: write, Once: true,
+	}
+	d, err := chain.DecideFrom(ctx, nil, 0, func([]Record) (*Fact, bool, error) { return f, true, nil })
+	if d.Outcome == Found {
+		d.End = seqOf(d.Is, f.ID)
+	}
+	return d, err
 }
 
 // exists is the error that a task is there; what is on its chain without a birth is a stranger's.
@@ -139,6 +167,17 @@ func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recor
 		return fmt.Errorf("task %s is recorded, and its offer is to be placed by the sweep: %w", id, err)
 	}
 	return nil
+}
+
+// PlaceBirths places births that are no chain's, far faster than one by one; [Recorder.SettleBirth] must follow. Each outcome
+// goes to done, by index and in order.
+func (r *Recorder) PlaceBirths(ctx context.Context, births []*Fact, done func(i int, seq uint64, err error)) {
+	r.Log.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
+		if errors.Is(err, ErrUnknown) && ctx.Err() == nil {
+			seq, err = r.place(ctx, births[i])
+		}
+		done(i, seq, err)
+	})
 }
 
 // place places a birth or an offer, again after a lost answer: twice is harmless.

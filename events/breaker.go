@@ -10,27 +10,69 @@ import (
 
 // Circuit reads how the breaker of a job stands. One of which there is no fact is closed.
 func (r *Recorder) Circuit(ctx context.Context, job string) (task.Circuit, error) {
-	last, found, err := r.Log.Breaker(ctx, job)
-	if err != nil {
-		return task.Circuit{}, fmt.Errorf("read the breaker of job %s: %w", job, err)
-	}
-	if !found {
-		return task.Circuit{State: task.CircuitClosed}, nil
-	}
-	return last.Circuit(task.Circuit{}), nil
+	c, _, err := r.readCircuit(ctx, job)
+	return c, err
 }
 
-// DoBreaker records what happened to the breaker of a job if it still stands as it
-// was, and returns how it stands then. At is the [Recorder.Moment] by which that was decided, and by is what it was
-// decided by; nil for the word of a person. If it does not, the error wraps
-// [ErrConflict]; one that wraps [ErrUnknown] leaves it open. Read it then, and judge again.
-func (r *Recorder) DoBreaker(ctx context.Context, job string, was task.Circuit, at time.Time, e task.BreakerEvent, by *task.By) (task.Circuit, error) {
-	f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(e), Job: job, Actor: r.Actor, By: by, Event: e}
-	seq, err := r.Log.Append(ctx, f, was.Head)
+// readCircuit is [Recorder.Circuit], and the id of the last fact.
+func (r *Recorder) readCircuit(ctx context.Context, job string) (task.Circuit, string, error) {
+	last, found, err := r.Log.Breaker(ctx, job)
 	if err != nil {
-		return was, fmt.Errorf("record %s: %w", f.Type, err)
+		return task.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
 	}
-	return task.EvolveCircuit(was, seq, at, e), nil
+	if !found {
+		return task.Circuit{State: task.CircuitClosed}, "", nil
+	}
+	return last.Circuit(task.Circuit{}), last.Fact.ID, nil
+}
+
+// Verdict is what is to happen to a breaker: nothing if Event is nil. By is what it was decided by; nil for the word of a person.
+type Verdict struct {
+	Event task.BreakerEvent
+	By    *task.By
+}
+
+// DoBreaker has judge say what is to happen to the breaker of a job, as it stands in the log and at the moment given, and
+// records that. It returns how the breaker stood when it was judged last, and how it stands then.
+func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is task.Circuit, at time.Time) Verdict) (was, is task.Circuit, err error) {
+	is, err = r.Circuit(ctx, job)
+	if err != nil {
+		return is, is, err
+	}
+	d, err := r.onCircuit(ctx, job, is, false, func(c task.Circuit, at time.Time) Verdict {
+		was = c
+		return judge(c, at)
+	})
+	return was, d.Is, err
+}
+
+// DoBreakerFrom is [Recorder.DoBreaker] for a breaker of which is known how it stands. If that is not so any more
+// nothing is recorded, and done is false.
+func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was task.Circuit, judge func(is task.Circuit, at time.Time) Verdict) (is task.Circuit, done bool, err error) {
+	d, err := r.onCircuit(ctx, job, was, true, judge)
+	return d.Is, d.Done(), err
+}
+
+func (r *Recorder) onCircuit(ctx context.Context, job string, was task.Circuit, once bool, judge func(task.Circuit, time.Time) Verdict) (Decided[task.Circuit, *Fact], error) {
+	chain := Chain[task.Circuit, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (task.Circuit, uint64, bool, error) {
+			c, last, err := r.readCircuit(ctx, job)
+			return c, c.Head, wrote != nil && last == wrote.ID, err
+		},
+		Write: r.Log.Append, Once: once,
+	}
+	d, err := chain.DecideFrom(ctx, was, was.Head, func(c task.Circuit) (*Fact, bool, error) {
+		at := r.Moment()
+		v := judge(c, at)
+		if v.Event == nil {
+			return nil, false, nil
+		}
+		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(v.Event), Job: job, Actor: r.Actor, By: v.By, Event: v.Event}, true, nil
+	})
+	if d.Outcome == Recorded {
+		d.Is = task.EvolveCircuit(d.Is, d.End, d.Wrote.At, d.Wrote.Event.(task.BreakerEvent))
+	}
+	return d, recording(d.Wrote, err)
 }
 
 // Circuit adds the record to what is known of the breaker that it is about.

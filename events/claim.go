@@ -164,23 +164,18 @@ func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last u
 func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
-	seq, err := r.record(ctx, claim, last, func() (uint64, bool, error) {
-		now, _, err := r.Log.Claimed(ctx, key)
-		return now.Seq, now.Fact.ID == claim.ID, err
-	})
-	switch {
-	case errors.Is(err, errMoved):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("record %s: %w", claim.Type, err)
-	case seq > 0:
-		return seq, nil
+	chain := Chain[Record, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (Record, uint64, bool, error) {
+			now, _, err := r.Log.Claimed(ctx, key)
+			return now, now.Seq, now.Fact.ID == wrote.ID, err
+		},
+		Write: r.Log.Append, Once: true,
 	}
-	now, _, err := r.Log.Claimed(ctx, key) // the answer was lost
-	if err != nil || now.Fact.ID != claim.ID {
-		return 0, err
+	d, err := chain.DecideFrom(ctx, Record{}, last, func(Record) (*Fact, bool, error) { return claim, true, nil })
+	if err != nil || d.Outcome == Lost {
+		return 0, recording(claim, err)
 	}
-	return now.Seq, nil
+	return d.End, nil
 }
 
 // claim records something under a unique key and returns its sequence. The error is a [*Taken] if
@@ -207,22 +202,42 @@ func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 		if taken, err := r.taken(ctx, u, next.Before); err != nil || taken != nil {
 			return 0, errors.Join(err, asError(taken))
 		}
-		at, err := u.place(seq)
-		for errors.Is(err, ErrUnknown) && ctx.Err() == nil {
-			at, err = u.place(seq)
-		}
-		if !errors.Is(err, ErrConflict) {
-			return at, err
-		}
-		// Somebody has claimed it since. An answer may have been lost before that.
-		records, err := r.Log.Task(ctx, u.id)
-		if err == nil {
-			at, err = u.placed(records)
-		}
-		if err != nil || at > 0 {
+		at, done, err := r.underClaim(ctx, u, seq)
+		if done || err != nil {
 			return at, err
 		}
 	}
+}
+
+// underClaim places a record under a claim, which is that of its own; false if somebody has claimed the key since.
+func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (at uint64, done bool, err error) {
+	type placed struct {
+		at    uint64
+		never error // why it never will be placed
+	}
+	chain := Chain[placed, *underKey]{
+		Read: func(ctx context.Context, u *underKey) (is placed, end uint64, _ bool, err error) {
+			last, _, err := r.Log.Claimed(ctx, u.key) // first: behind another claim nothing is placed under this one
+			if err != nil {
+				return is, 0, false, err
+			}
+			records, err := r.Log.Task(ctx, u.id)
+			if err == nil {
+				is.at, is.never = u.placed(records)
+			}
+			return is, last.Seq, is != placed{}, err
+		},
+		Write: func(_ context.Context, u *underKey, claim uint64) (uint64, error) { return u.place(claim) },
+		Once:  true,
+	}
+	d, err := chain.DecideFrom(ctx, placed{}, claim, func(placed) (*underKey, bool, error) { return u, true, nil })
+	switch {
+	case d.Outcome == Found:
+		return d.Is.at, true, d.Is.never
+	case d.Outcome == Recorded:
+		return d.End, true, nil
+	}
+	return 0, false, err
 }
 
 // asError is not nil only if there is something in it.

@@ -64,8 +64,8 @@ type Placer interface {
 	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
 	// in order, from the caller's goroutine.
 	PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
-	// PlaceFirst is PlaceAll for tasks that have no offer on their route yet. If one has, its fact is not
-	// recorded and the error wraps [ErrConflict].
+	// PlaceFirst is PlaceAll for tasks that have no offer on their route yet, or, if they are born to wait, no such birth. If
+	// one has, its fact is not recorded and the error wraps [ErrConflict].
 	PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
 }
 

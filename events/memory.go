@@ -223,11 +223,17 @@ func (m *Memory) placeFirst(f *Fact) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
-	if e, ok := f.Event.(task.Queued); ok {
-		for _, seq := range m.tasks[f.Task] {
-			if r := &m.records[seq-1]; r.Kind == KindOffer && routeOf(r) == e.Route {
-				return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
-			}
+	at, held := task.Route(""), false
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		at, held = e.Route, !e.Offers()
+	case task.Queued:
+		at = e.Route
+	}
+	for _, seq := range m.tasks[f.Task] {
+		r := &m.records[seq-1]
+		if held && r.Kind == KindHold || !held && r.Kind == KindOffer && routeOf(r) == at {
+			return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
 		}
 	}
 	return m.place(f, raw)

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"millrace/task"
@@ -10,47 +9,43 @@ import (
 
 // LoadQueue reads what operators have said about a queue; nothing is no error.
 func (r *Recorder) LoadQueue(ctx context.Context, name string) (task.Queue, error) {
-	q, _, err := r.readQueue(ctx, name, "")
-	if err != nil {
-		return q, fmt.Errorf("read queue %s: %w", name, err)
-	}
-	return q, nil
+	q, _, err := r.readQueue(ctx, name, nil)
+	return q, err
 }
 
 // DoQueue is [Recorder.Do] for a queue, which it reads from the log first.
 func (r *Recorder) DoQueue(ctx context.Context, name string, c task.QueueCommand) (task.Queue, task.QueueEvent, error) {
-	q, err := r.LoadQueue(ctx, name)
-	if err != nil {
-		return q, nil, err
+	chain := Chain[task.Queue, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (task.Queue, uint64, bool, error) {
+			q, mine, err := r.readQueue(ctx, name, wrote)
+			return q, q.Head, mine, err
+		},
+		Write: r.Log.Append,
 	}
-	for {
-		event, err := task.DecideQueue(q, c, r.Now())
-		if err != nil || event == nil {
-			return q, nil, err
-		}
+	var event task.QueueEvent
+	d, err := chain.Decide(ctx, func(q task.Queue) (*Fact, bool, error) {
 		at := r.Moment()
-		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Queue: name, Actor: r.Actor, Event: event}
-		var now task.Queue
-		seq, err := r.record(ctx, f, q.Head, func() (head uint64, found bool, err error) {
-			now, found, err = r.readQueue(ctx, name, f.ID)
-			return now.Head, found, err
-		})
-		switch {
-		case errors.Is(err, errMoved):
-			q = now
-		case err != nil:
-			return q, nil, fmt.Errorf("record %s: %w", f.Type, err)
-		case seq == 0:
-			return now, event, nil
-		default:
-			return task.EvolveQueue(q, seq, f.At, f.Actor, event), event, nil
+		var err error
+		if event, err = task.DecideQueue(q, c, at); err != nil || event == nil {
+			return nil, false, err
 		}
+		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Queue: name, Actor: r.Actor, Event: event}, true, nil
+	})
+	switch {
+	case err != nil:
+		return d.Is, nil, recording(d.Wrote, err)
+	case d.Outcome == Recorded:
+		d.Is = task.EvolveQueue(d.Is, d.End, d.Wrote.At, d.Wrote.Actor, event)
 	}
+	return d.Is, event, nil
 }
 
-// readQueue reads a queue. The second result tells whether a fact with this id is
+// readQueue reads a queue. The second result tells whether a fact is
 // among what was said of it.
-func (r *Recorder) readQueue(ctx context.Context, name, fact string) (task.Queue, bool, error) {
+func (r *Recorder) readQueue(ctx context.Context, name string, wrote *Fact) (task.Queue, bool, error) {
 	records, err := r.Log.Queue(ctx, name)
-	return FoldQueue(name, records), holds(records, fact), err
+	if err != nil {
+		err = fmt.Errorf("read queue %s: %w", name, err)
+	}
+	return FoldQueue(name, records), holds(records, wrote), err
 }

@@ -63,15 +63,22 @@ func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
 	return f, true, nil
 }
 
+// PlaceAdmitted places the offers of tasks that are admitted. One that is not placed, or of which that is not known, is
+// missed then.
+func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
+	var failed []error
+	r.Log.PlaceAll(ctx, offers, func(_ int, _ uint64, err error) {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	})
+	return errors.Join(failed...)
+}
+
 // PlaceFreed places what Freed has made, and calls done for each, with its number. One whose task has an offer already is let go
 // by that; if it is no good the read model tells.
 func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
-	r.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, err error) {
-		if errors.Is(err, ErrConflict) {
-			err = nil
-		}
-		done(i, err)
-	})
+	r.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
 }
 
 // MessageFact makes a fact of an event of a message that nobody can read.
@@ -89,12 +96,12 @@ func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
 
 // LoadInto is [Recorder.Load] in place: t becomes the task.
 func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error {
-	known, err := r.read(ctx, id, "", t)
+	records, err := r.read(ctx, id, t)
 	switch {
 	case err != nil:
 		*t = task.Task{}
 		return fmt.Errorf("read task %s: %w", id, err)
-	case !known:
+	case len(records) == 0:
 		return fmt.Errorf("task %s: %w", id, task.ErrUnknown)
 	}
 	return nil
@@ -125,35 +132,49 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 			return r.reopenUnique(ctx, t, again, key)
 		}
 	}
-	for {
-		at, was := r.Moment(), t.Owed()
-		event, err := t.Decide(c, at)
-		if err != nil || event == nil {
-			return nil, err
+	var was task.Owed
+	var event task.Event
+	chain := Chain[*task.Task, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (*task.Task, uint64, bool, error) {
+			now := new(task.Task)
+			records, err := r.read(ctx, t.ID, now)
+			return now, now.Head, holds(records, wrote), err
+		},
+		Write: r.Log.Append,
+	}
+	d, err := chain.DecideFrom(ctx, t, t.Head, func(t *task.Task) (*Fact, bool, error) {
+		at := r.Moment()
+		var err error
+		if event, err = t.Decide(c, at); err != nil || event == nil {
+			return nil, false, err
 		}
+		was = t.Owed()
 		f := r.factAt(at, t.ID, event) // of the moment by which it was decided, so that it can be again
 		f.By = t.DecidedBy(c, event)
-		var now *task.Task // which is read only if the answer was lost or somebody else was faster
-		seq, err := r.record(ctx, f, t.Head, func() (head uint64, found bool, err error) {
-			now = new(task.Task)
-			found, err = r.read(ctx, t.ID, f.ID, now)
-			return now.Head, found, err
-		})
-		switch {
-		case errors.Is(err, errMoved):
-			*t = *now
-		case err != nil:
-			return nil, fmt.Errorf("record %s: %w", f.Type, err)
-		case seq == 0:
-			*t = *now
-			r.tidy(ctx, was, t, event)
-			return event, nil
-		default:
-			t.Apply(task.Recorded{Seq: seq, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
-			r.tidy(ctx, was, t, event)
-			return event, nil
-		}
+		return f, true, nil
+	})
+	if d.Is != t {
+		*t = *d.Is
 	}
+	switch {
+	case err != nil:
+		return nil, recording(d.Wrote, err)
+	case d.Outcome == Held:
+		return nil, nil
+	case d.Outcome == Recorded:
+		f := d.Wrote
+		t.Apply(task.Recorded{Seq: d.End, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
+	}
+	r.tidy(ctx, was, t, event)
+	return event, nil
+}
+
+// recording says what was to be recorded when an error came; nil if that was not yet known.
+func recording(f *Fact, err error) error {
+	if f == nil || err == nil {
+		return err
+	}
+	return fmt.Errorf("record %s: %w", f.Type, err)
 }
 
 // tidy does what spares others a wait or a message after an event. Its failure is no error.
@@ -166,56 +187,23 @@ func (r *Recorder) tidy(ctx context.Context, was task.Owed, t *task.Task, e task
 	}
 }
 
-// errMoved: somebody else has moved the chain, so the fact is not recorded and never will be.
-var errMoved = errors.New("the chain was moved by somebody else")
-
-// record appends f at head until it is known what became of it. It returns its
-// sequence, or 0 if f was found where a lost answer had left it. To find out it
-// calls read, which returns the head of the chain and whether f is part of it.
-func (r *Recorder) record(ctx context.Context, f *Fact, head uint64, read func() (uint64, bool, error)) (uint64, error) {
-	for {
-		seq, err := r.Log.Append(ctx, f, head)
-		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrConflict) {
-			return seq, err
-		}
-		now, found, readErr := read()
-		switch {
-		case readErr != nil && errors.Is(err, ErrUnknown):
-			return 0, fmt.Errorf("%w; reading the chain: %w", err, readErr)
-		case readErr != nil:
-			return 0, readErr
-		case found:
-			return 0, nil
-		case now != head:
-			return 0, errMoved
-		case ctx.Err() != nil:
-			return 0, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-		}
-		// The chain stands where it stood. An earlier write of f may still be on
-		// its way, so it has to be the same fact again: one of the two will fail.
-	}
-}
-
-// read makes t the task as the log has it. If fact is "", the result tells whether there is
-// such a task, else whether it holds a fact with this id.
-func (r *Recorder) read(ctx context.Context, id task.ID, fact string, t *task.Task) (bool, error) {
+// read makes t the task as the log has it, and returns its history.
+func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record, error) {
 	*t = task.Task{ID: id}
 	records, err := r.Log.Task(ctx, id)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for i := range records {
 		t.Apply(records[i].Task())
 	}
 	t.Head = headOf(records) // an offer can be wrong about a chain; the whole of it cannot
-	return holds(records, fact), nil
+	return records, nil
 }
 
-func holds(records []Record, fact string) bool {
-	if fact == "" {
-		return len(records) > 0
-	}
-	return slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == fact })
+// holds tells whether a fact is among the records; nil is none.
+func holds(records []Record, f *Fact) bool {
+	return f != nil && slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == f.ID })
 }
 
 // Stop is what a command leaves on a task that is refused, or stopped, together with an admission.
@@ -247,9 +235,9 @@ func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop,
 
 // Admit records an admission by the limits of some scopes that was decided at a moment, one fact for each, behind
 // what follows for tasks that it refuses, if last are the sequences of the scopes' latest ones and the tasks have not
-// gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope; the error wraps
-// [ErrConflict] if somebody else's came first, and [ErrUnknown] if it is open whether it is recorded.
-func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, seen uint64, stops []*Stop) (uint64, error) {
+// gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope. It is tried once: done is
+// false if somebody else's came first, or if it is open whether it is recorded.
+func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, seen uint64, stops []*Stop) (first uint64, done bool, err error) {
 	facts, heads := make([]*Fact, 0, len(stops)+len(scopes)), make([]uint64, 0, len(stops)+len(scopes))
 	for _, s := range stops {
 		facts, heads = append(facts, s.fact), append(heads, s.task.Head)
@@ -260,18 +248,19 @@ func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope,
 		facts, heads = append(facts, f), append(heads, last[i])
 	}
 	if len(facts) == 1 {
-		return r.Log.Append(ctx, facts[0], heads[0])
+		first, err = r.Log.Append(ctx, facts[0], heads[0])
+	} else {
+		first, err = r.Log.AppendAll(ctx, facts, heads)
 	}
-	first, err := r.Log.AppendAll(ctx, facts, heads)
-	if err != nil {
-		return 0, err
+	if done, err = tried(err); !done {
+		return 0, false, err
 	}
 	for i, s := range stops {
 		f, event := s.fact, s.fact.Event.(task.Event)
 		s.task.Apply(task.Recorded{Seq: first + uint64(i), Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
 		r.tidy(ctx, s.was, s.task, event)
 	}
-	return first + uint64(len(stops)), nil
+	return first + uint64(len(stops)), true, nil
 }
 
 // Settle makes durable what must follow from the task's state: the offer of its
@@ -318,7 +307,7 @@ func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) 
 
 // UpdateNode reads what has become of a node since it was as given.
 func (r *Recorder) UpdateNode(ctx context.Context, n node.Node) (node.Node, error) {
-	now, _, err := r.readNode(ctx, n, "")
+	now, _, err := r.readNode(ctx, n, nil)
 	if err != nil {
 		return n, fmt.Errorf("read node %s: %w", n.ID, err)
 	}
@@ -333,42 +322,44 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 // DoNodeFrom is [Recorder.DoNode] for a node of which something is known
 // already: it reads only what has become of it since.
 func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) (node.Node, node.Event, error) {
-	n, err := r.UpdateNode(ctx, n)
-	if err != nil {
-		return n, nil, err
+	known := n
+	chain := Chain[node.Node, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (node.Node, uint64, bool, error) {
+			now, found, err := r.readNode(ctx, known, wrote)
+			if err != nil && wrote == nil {
+				err = fmt.Errorf("read node %s: %w", n.ID, err)
+			}
+			known = now
+			return now, now.Head, found, err
+		},
+		Write: r.Log.Append,
 	}
-	for {
-		event, err := node.Decide(n, c)
-		if err != nil || event == nil {
-			return n, nil, err
+	var event node.Event
+	d, err := chain.Decide(ctx, func(n node.Node) (*Fact, bool, error) {
+		var err error
+		if event, err = node.Decide(n, c); err != nil || event == nil {
+			return nil, false, err
 		}
 		at := r.Moment()
-		f := &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, By: node.DecidedBy(c), Event: event}
-		var now node.Node
-		seq, err := r.record(ctx, f, n.Head, func() (head uint64, found bool, err error) {
-			now, found, err = r.readNode(ctx, n, f.ID)
-			return now.Head, found, err
-		})
-		if errors.Is(err, errMoved) {
-			n = now
-			continue
-		}
-		if err != nil {
-			return n, nil, fmt.Errorf("record %s: %w", f.Type, err)
-		}
-		if r.Hints != nil {
-			_ = r.Hints.Hint(n.ID, "")
-		}
-		if seq == 0 {
-			return now, event, nil
-		}
-		return node.Evolve(n, node.Recorded{Seq: seq, At: f.At, Actor: f.Actor, Event: event}), event, nil
+		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, By: node.DecidedBy(c), Event: event}, true, nil
+	})
+	switch {
+	case err != nil:
+		return d.Is, nil, recording(d.Wrote, err)
+	case d.Outcome == Held:
+		return d.Is, nil, nil
 	}
+	if r.Hints != nil {
+		_ = r.Hints.Hint(n.ID, "")
+	}
+	if d.Outcome == Recorded {
+		d.Is = node.Evolve(d.Is, node.Recorded{Seq: d.End, At: d.Wrote.At, Actor: d.Wrote.Actor, Event: event})
+	}
+	return d.Is, event, nil
 }
 
-// readNode brings a node up to date. The second result tells whether a fact with
-// this id is among what is new.
-func (r *Recorder) readNode(ctx context.Context, n node.Node, fact string) (node.Node, bool, error) {
+// readNode brings a node up to date. The second result tells whether a fact is among what is new.
+func (r *Recorder) readNode(ctx context.Context, n node.Node, wrote *Fact) (node.Node, bool, error) {
 	records, err := r.Log.NodeAfter(ctx, n.ID, n.Head)
 	if err != nil {
 		return n, false, err
@@ -376,5 +367,5 @@ func (r *Recorder) readNode(ctx context.Context, n node.Node, fact string) (node
 	for i := range records {
 		n = node.Evolve(n, records[i].Node())
 	}
-	return n, holds(records, fact), nil
+	return n, holds(records, wrote), nil
 }

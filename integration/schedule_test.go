@@ -69,9 +69,15 @@ func (m mortal) Append(ctx context.Context, f *events.Fact, last uint64) (seq ui
 	return seq, err
 }
 
-func (m mortal) PlaceOnce(ctx context.Context, f *events.Fact) (seq uint64, err error) {
-	err = m.write(func() (err error) { seq, err = m.Store.PlaceOnce(ctx, f); return err })
-	return seq, err
+func (m mortal) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		var seq uint64
+		err := m.write(func() (err error) {
+			m.Store.PlaceFirst(ctx, []*events.Fact{f}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+			return err
+		})
+		done(i, seq, err)
+	}
 }
 
 func (m mortal) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {

@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -218,21 +219,26 @@ func (k *copyKeeper) restore(ctx context.Context, key task.Def) error {
 	return nil
 }
 
-// write is [Store.writeCopy], and false if somebody else has written the key meanwhile: the next look sees what.
+// write makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence last. It is
+// false if somebody else has written the key meanwhile: the next look sees what.
 func (k *copyKeeper) write(ctx context.Context, key task.Def, last uint64, d *task.Definition) (bool, error) {
-	err := k.s.writeCopy(ctx, key, last, d)
-	if errors.Is(err, events.ErrUnknown) { // or the bucket was made anew, and counts from 1 again
-		var c copied
-		if c, err = k.s.copyOf(ctx, key); err == nil && c.Revision != d.Revision {
-			err = events.ErrConflict
-		}
+	chain := events.Chain[copied, *nats.Msg]{
+		Read: func(ctx context.Context, _ *nats.Msg) (copied, uint64, bool, error) { // the bucket may have been made anew, and count from 1 again
+			c, err := k.s.copyOf(ctx, key)
+			return c, c.seq, c.Revision == d.Revision && bytes.Equal(c.Text, d.Text), err
+		},
+		Write: k.s.say, Once: true,
 	}
-	if errors.Is(err, events.ErrConflict) {
+	is, err := chain.DecideFrom(ctx, copied{}, last, func(copied) (*nats.Msg, bool, error) { return copyMessage(key, d), true, nil })
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("copy to the key %s: %w", key, err)
+	case !is.Done():
 		k.bucket = bucketState{}
 		return false, nil
 	}
 	k.wrote++
-	return err == nil, err
+	return true, nil
 }
 
 // tell records what was set back, unless somebody has told of other copies less than a minute ago.
@@ -249,31 +255,31 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 		return nil // later
 	}
 	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.CopiesRestored, Actor: events.PartServer, Event: k.untold}
-	_, err = k.s.Append(ctx, f, last.Seq)
-	switch {
-	case err == nil:
+	chain := events.Chain[events.Record, *events.Fact]{
+		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
+			r, _, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+			return r, r.Seq, r.Fact.ID == wrote.ID, err
+		},
+		Write: k.s.Append, Once: true,
+	}
+	d, err := chain.DecideFrom(ctx, last, last.Seq, func(events.Record) (*events.Fact, bool, error) { return f, true, nil })
+	if err != nil {
+		return fmt.Errorf("tell of copies: %w", err)
+	}
+	if d.Done() { // else another server has; its turn was first
 		k.told(k.untold)
 		k.untold = task.CopiesRestored{}
-	case errors.Is(err, events.ErrConflict): // another server has; its turn was first
-	default:
-		return fmt.Errorf("tell of copies: %w", err)
 	}
 	return nil
 }
 
-// writeCopy makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence
-// last. Else the error wraps [events.ErrConflict].
-func (s *Store) writeCopy(ctx context.Context, key task.Def, last uint64, d *task.Definition) error {
-	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{
-		revisionHeader: {strconv.FormatUint(d.Revision, 10)}, expectedHeader: {strconv.FormatUint(last, 10)},
-	}}
+// copyMessage is the message that makes a key the copy of a definition.
+func copyMessage(key task.Def, d *task.Definition) *nats.Msg {
+	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{revisionHeader: {strconv.FormatUint(d.Revision, 10)}}}
 	if !d.Exists() {
 		m.Header[kvOperationHeader] = []string{"DEL"}
 	}
-	if _, err := s.publish(ctx, m); err != nil {
-		return fmt.Errorf("copy to the key %s: %w", key, err)
-	}
-	return nil
+	return m
 }
 
 // copyOf reads a copy from the leader.

@@ -144,35 +144,35 @@ func (s *Store) definitionAt(ctx context.Context, def task.Def, revision uint64)
 // decided upon anew; else the error wraps [ErrChanged].
 func (s *Store) amend(ctx context.Context, def task.Def, actor string, again bool,
 	change func(was *defined, now time.Time) (task.DefinitionEvent, error)) (is defined, changed bool, err error) {
-	var mine, before string
-	for try := 0; ; try++ {
-		was, head, err := s.latest(ctx, def)
-		if err != nil {
-			return was, false, err
-		}
-		if mine != "" && head == mine {
-			return was, true, nil // the answer was lost
-		}
-		now := s.Now().UTC()
-		event, err := change(&was, now)
-		if err != nil || event == nil {
-			return was, false, err
-		}
-		if try > 0 && !again && head != before {
-			return was, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", def.Kind(), def.Name(), ErrChanged, was.Actor, was.Changed.Format(time.RFC3339), was.Revision)
-		}
-		f := &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Def: def, Event: event}
-		seq, err := s.Append(ctx, f, was.Head)
-		switch {
-		case err == nil:
-			is.Def, is.Definition = def, task.EvolveDefinition(was.Definition, seq, now, actor, event)
-			return is, true, nil
-		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown) && ctx.Err() == nil:
-			mine, before = f.ID, head // the chain tells what became of it
-		default:
-			return was, false, err
-		}
+	chain := events.Chain[defined, *events.Fact]{
+		Read: func(ctx context.Context, wrote *events.Fact) (defined, uint64, bool, error) {
+			was, fact, err := s.latest(ctx, def)
+			return was, was.Head, wrote != nil && fact == wrote.ID, err
+		},
+		Write: s.Append, Once: !again,
 	}
+	var event task.DefinitionEvent
+	d, err := chain.Decide(ctx, func(was defined) (*events.Fact, bool, error) {
+		now := s.Now().UTC()
+		var err error
+		if event, err = change(&was, now); err != nil || event == nil {
+			return nil, false, err
+		}
+		return &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Def: def, Event: event}, true, nil
+	})
+	is = d.Is
+	switch {
+	case err != nil:
+		return is, false, err
+	case d.Outcome == events.Recorded:
+		is.Definition = task.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
+	case d.Outcome == events.Lost: // to another change, or to the same one
+		if event, err := change(&is, s.Now().UTC()); err != nil || event == nil {
+			return is, false, err
+		}
+		return is, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", def.Kind(), def.Name(), ErrChanged, is.Actor, is.Changed.Format(time.RFC3339), is.Revision)
+	}
+	return is, d.Done(), nil
 }
 
 // remove removes a definition on behalf of actor.

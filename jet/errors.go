@@ -44,7 +44,7 @@ func (e *serverError) Error() string {
 // Is makes [errors.Is] find the log's own words in the server's codes. Of a cluster, a server that has just come to
 // lead the others may know of no stream for a moment, whatever streams there are.
 func (e *serverError) Is(target error) bool {
-	return target == events.ErrConflict && e.ErrCode == codeWrongSequence ||
+	return target == events.ErrConflict && (e.ErrCode == codeWrongSequence || e.ErrCode == codeWriteInFlight) ||
 		target == events.ErrNoStream && e.ErrCode == codeNoSuchStream
 }
 

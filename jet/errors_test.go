@@ -16,6 +16,7 @@ func TestWordsForTheServersCodes(t *testing.T) {
 		passes bool
 	}{
 		{codeWrongSequence, events.ErrConflict, false},
+		{codeWriteInFlight, events.ErrConflict, false},
 		{codeNoSuchStream, events.ErrNoStream, true}, // a new leader of a cluster says that of any stream
 		{codeNoLeader, nil, true},
 		{codeNoMessage, nil, false},

@@ -322,11 +322,18 @@ func (s *Store) Commit(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	err = s.putFile(ctx, &nats.Msg{Subject: versionPrefix + string(v.Digest), Data: body, Header: nats.Header{expectedHeader: {"0"}}})
-	if err == nil || errors.Is(err, events.ErrConflict) {
-		return nil
+	chain := s.said(FilesStream, versionPrefix+string(v.Digest))
+	chain.Once = true
+	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
+		return s.patientlySend(ctx, m, putPatience)
 	}
-	return fmt.Errorf("store version %s: %w", v.Digest.Short(), err)
+	_, err = chain.DecideFrom(ctx, nil, 0, func(*storedMessage) (*nats.Msg, bool, error) {
+		return &nats.Msg{Subject: versionPrefix + string(v.Digest), Data: body, Header: nats.Header{expectedHeader: {"0"}}}, true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("store version %s: %w", v.Digest.Short(), filesTrouble(err))
+	}
+	return nil
 }
 
 // Version implements [tree.Store].

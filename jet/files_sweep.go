@@ -266,18 +266,20 @@ func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
 	if holdsUp(last, math.MaxUint64, age) {
 		return nil, ErrSweeping
 	}
-	m := &nats.Msg{Subject: sweepSubject, Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}, expectedHeader: {strconv.FormatUint(last, 10)}}}
-	seq, err := s.pub.publish(ctx, m)
-	if errors.Is(err, events.ErrConflict) || says(err, codeWriteInFlight) {
-		return nil, ErrSweeping
-	}
+	m := &nats.Msg{Subject: sweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
+	chain := s.said(FilesStream, sweepSubject)
+	chain.Once = true
+	d, err := chain.DecideFrom(ctx, nil, last, func(*storedMessage) (*nats.Msg, bool, error) { return m, true, nil })
 	if err != nil {
 		return nil, err
+	}
+	if !d.Done() {
+		return nil, ErrSweeping
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
-		_ = s.removeFile(ctx, seq) // else it goes by itself
+		_ = s.removeFile(ctx, d.End) // else it goes by itself
 	}, nil
 }
 

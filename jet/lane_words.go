@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"millrace/events"
 	"millrace/task"
 )
 
@@ -69,53 +68,58 @@ func laneAt(subject string) (l task.Lane, ok bool) {
 
 // laneWord reads the word of a lane from the leader.
 func (s *Store) laneWord(ctx context.Context, l task.Lane) (w laneWord, err error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": laneSubject(l)})
-	if err != nil || !found {
-		return w, err
+	m, _, _, err := s.said(StateStream, laneSubject(l)).Read(ctx, nil)
+	return laneWordIn(m), err
+}
+
+// laneWordIn is the word that a message says.
+func laneWordIn(m *storedMessage) (w laneWord) {
+	if m == nil {
+		return w
 	}
 	if json.Unmarshal(m.Data, &w) != nil {
 		w = laneWord{} // somebody else's: it begins with the log
 	}
 	w.seq, w.at = m.Seq, m.Time
-	return w, nil
+	return w
 }
 
-// sayLane replaces the word of a lane as it was read. If it is not that any more, the error wraps [events.ErrConflict].
-func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (laneWord, error) {
+// message is the message that says a word of a lane.
+func (w *laneWord) message(l task.Lane) (*nats.Msg, error) {
 	body, err := json.Marshal(w)
-	if err != nil {
-		return w, err
-	}
-	m := &nats.Msg{Subject: laneSubject(l), Data: body, Header: nats.Header{expectedHeader: {strconv.FormatUint(w.seq, 10)}}}
-	w.seq, err = s.pub.publish(ctx, m)
-	if says(err, codeWriteInFlight) || says(err, codeSameInFlight) {
-		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
-	}
-	return w, err
+	return &nats.Msg{Subject: laneSubject(l), Data: body}, err
+}
+
+// sayLane replaces the word of a lane as it was read. If it is not that any more, done is false.
+func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWord, done bool, err error) {
+	chain := s.said(StateStream, laneSubject(l))
+	chain.Once = true
+	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*storedMessage) (*nats.Msg, bool, error) {
+		m, err := w.message(l)
+		return m, true, err
+	})
+	w.seq = d.End
+	return w, d.Done(), err
 }
 
 // useLane says that a lane is used, up to a time.
 func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error {
-	for {
-		w, err := s.laneWord(ctx, l)
-		if err == nil && w.seq > 0 && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
-			return nil
+	_, err := s.said(StateStream, laneSubject(l)).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+		w := laneWordIn(there)
+		if there != nil && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
+			return nil, false, nil
 		}
-		if err == nil {
-			w.Closed = false
-			if until.After(w.Until) {
-				w.Until = until
-			}
-			_, err = s.sayLane(ctx, l, w)
+		w.Closed = false
+		if until.After(w.Until) {
+			w.Until = until
 		}
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() == nil && (errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrUnknown)):
-			continue // somebody else has said it, or we have
-		}
+		m, err := w.message(l)
+		return m, true, err
+	})
+	if err != nil {
 		return fmt.Errorf("say that lane %s is used: %w", laneConsumer(l), err)
 	}
+	return nil
 }
 
 // wordsAtOnce is of how many queues the words are asked for at once. The server answers with 1024 messages at most.
@@ -183,7 +187,7 @@ func (s *Store) tellLanes(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if _, err := s.sayLane(ctx, l, laneWord{}); err != nil && !errors.Is(err, events.ErrConflict) {
+		if _, _, err := s.sayLane(ctx, l, laneWord{}); err != nil {
 			return fmt.Errorf("say which lanes are used: %w", err)
 		}
 		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
@@ -226,12 +230,9 @@ func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (cl
 	}
 	// All that it has handed out is done with, and what it has not comes later.
 	w.From, w.Until, w.Closed = max(info.Delivered.Stream+1, info.Config.OptStartSeq), time.Time{}, true
-	mine, err := s.sayLane(ctx, l, w)
-	if err != nil {
-		if errors.Is(err, events.ErrConflict) {
-			err = nil // it is used
-		}
-		return false, err
+	mine, done, err := s.sayLane(ctx, l, w)
+	if !done || err != nil {
+		return false, err // it is used
 	}
 	return true, s.removeLane(ctx, l, mine)
 }

@@ -33,9 +33,6 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}
 	seq, err := s.pub.publish(ctx, m)
-	if says(err, codeWriteInFlight) { // a write of another process
-		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
-	}
 	switch {
 	case errors.Is(err, events.ErrConflict):
 		s.beats.Delete(id)

@@ -94,33 +94,6 @@ func (s *Store) readSince(ctx context.Context, subject string, since time.Time) 
 	return s.readSubject(ctx, subject, first.Seq-1)
 }
 
-// PlaceOnce is [Store.Place] for a birth of which the id was not drawn: if anything
-// lies on its subject already, the error wraps [events.ErrConflict] and nothing is recorded.
-func (s *Store) PlaceOnce(ctx context.Context, f *events.Fact) (uint64, error) {
-	if err := s.declareOf(ctx, f); err != nil {
-		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
-	}
-	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
-		return 0, err
-	}
-	m, err := placement(f)
-	if err != nil {
-		return 0, err
-	}
-	defer m.free()
-	m.expect(0)
-	for {
-		seq, err := s.publish(ctx, &m.Msg)
-		switch {
-		case err == nil:
-			return seq, nil
-		case errors.Is(err, events.ErrUnknown) && ctx.Err() == nil: // again; if it is there, the next answer says so
-		default:
-			return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
-		}
-	}
-}
-
 // Of the consumer of fires, which all schedulers share: a fire that nobody has dealt
 // with in fireWait goes to another one.
 const (

@@ -67,81 +67,59 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 		return err
 	}
 	d.From, d.At = last+1, s.Now().UTC()
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		said, err := s.sayDeclaration(ctx, d)
+	chain := s.said(StateStream, selectorPrefix+route[1:])
+	read := chain.Read
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
+		if there, end, mine, err = read(ctx, wrote); err == nil && there == nil {
+			end, err = s.roomForSelector(ctx)
+		}
+		return there, end, mine, err
+	}
+	_, err = chain.Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+		m := &nats.Msg{Subject: selectorPrefix + route[1:], Header: nats.Header{}}
+		var is task.Declaration
 		switch {
-		case said:
-			s.declared.note(route)
-			return nil
-		case !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil:
-			return fmt.Errorf("declare what %s stands for: %w", route, err)
+		case there == nil:
+			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, selectorPrefix+"*")
+		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // somebody else's
+		case s.Now().Sub(is.At) < declareTouch:
+			return nil, false, nil
+		default:
+			d.From = is.From
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause): // somebody else has said it, or something else, or we have
-		}
-	}
-}
-
-// sayDeclaration stores a declaration unless it is there. Where somebody else was faster, the error wraps [events.ErrConflict].
-func (s *Store) sayDeclaration(ctx context.Context, d task.Declaration) (said bool, err error) {
-	subject := selectorPrefix + d.Route()[1:]
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": subject})
+		m.Data, err = json.Marshal(d)
+		return m, true, err
+	})
 	if err != nil {
-		return false, err
+		return fmt.Errorf("declare what %s stands for: %w", route, err)
 	}
-	header := nats.Header{}
-	var is task.Declaration
-	switch {
-	case !found:
-		err = s.roomForSelector(ctx, header)
-	case json.Unmarshal(m.Data, &is) != nil || is.Route() != d.Route(): // somebody else's
-		header.Set(expectedHeader, strconv.FormatUint(m.Seq, 10))
-	case s.Now().Sub(is.At) < declareTouch:
-		return true, nil
-	default:
-		d.From = is.From
-		header.Set(expectedHeader, strconv.FormatUint(m.Seq, 10))
-	}
-	if err != nil {
-		return false, err
-	}
-	body, err := json.Marshal(d)
-	if err != nil {
-		return false, err
-	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: subject, Data: body, Header: header})
-	if says(err, codeWriteInFlight) || says(err, codeSameInFlight) {
-		err = fmt.Errorf("%w: %w", events.ErrConflict, err)
-	}
-	return err == nil, err
+	s.declared.note(route)
+	return nil
 }
 
 // roomForSelector lets one more be declared if that is not too many, provided that nobody declares anything meanwhile: all
-// that are declared are one chain for this, so any number of writers stay within the bound.
-func (s *Store) roomForSelector(ctx context.Context, header nats.Header) error {
+// that are declared are one chain for this, of which it returns the end, so any number of writers stay within the bound.
+func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
 	last, _, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": selectorPrefix + "*"})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	stream, err := s.js.Stream(ctx, StateStream)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(selectorPrefix+"*"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	most, err := strconv.Atoi(info.Config.Metadata[metaSelectors])
 	if err != nil {
 		most = defaultSelectors
 	}
 	if len(info.State.Subjects) >= most {
-		return fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
+		return 0, fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
 	}
-	header.Set(expectedHeader, strconv.FormatUint(last.Seq, 10))
-	header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, selectorPrefix+"*")
-	return nil
+	return last.Seq, nil
 }
 
 // ErrManySelectors refuses a task whose labels nobody has asked for yet, while as many kinds of nodes are asked for as may be.

@@ -3,7 +3,6 @@ package jet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"millrace/events"
 	"millrace/task"
 )
 
@@ -53,33 +51,25 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		before, seq, err := s.checkpoint(ctx, c.Task)
-		if err == nil && seq > 0 && !c.Follows(&before) {
-			return fmt.Errorf("checkpoint of task %s: %w", c.Task, task.ErrFenced)
-		}
-		if err == nil {
-			m := &nats.Msg{Subject: checkpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}
-			m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
-			_, err = s.pub.publish(ctx, m)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
-		case errors.Is(err, events.ErrConflict), errors.Is(err, events.ErrUnknown), errors.Is(err, events.ErrNoStream),
-			says(err, codeWriteInFlight), says(err, codeSameInFlight):
-			// Somebody else was faster, the answer was lost, or a server process is about to make the
-			// stream again; the same one once more does no harm.
-		default:
-			return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+	chain := s.said(StateStream, checkpointPrefix+string(c.Task))
+	read := chain.Read
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
+		_, err = s.patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
+			there, end, mine, err = read(ctx, wrote)
+			return 0, err
+		})
+		return there, end, mine, err
 	}
+	_, err = chain.Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+		if before := checkpointIn(there, c.Task); there != nil && !c.Follows(&before) {
+			return nil, false, task.ErrFenced
+		}
+		return &nats.Msg{Subject: checkpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}, true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
+	}
+	return nil
 }
 
 // Checkpoint returns the latest checkpoint of a task: the word of the stream's
@@ -88,7 +78,8 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 // While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
 func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		c, _, err := s.checkpoint(ctx, id)
+		there, _, _, err := s.said(StateStream, checkpointPrefix+string(id)).Read(ctx, nil)
+		c := checkpointIn(there, id)
 		switch {
 		case err == nil:
 			return c, nil
@@ -103,15 +94,12 @@ func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, er
 	}
 }
 
-func (s *Store) checkpoint(ctx context.Context, id task.ID) (c task.Checkpoint, seq uint64, err error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": checkpointPrefix + string(id)})
-	if err != nil || !found {
-		return c, 0, err
+// checkpointIn is the checkpoint that a message is; none if it is none of ours, and then the next one takes its place.
+func checkpointIn(m *storedMessage, id task.ID) (c task.Checkpoint) {
+	if m == nil || json.Unmarshal(m.Data, &c) != nil || c.Task != id {
+		return task.Checkpoint{}
 	}
-	if json.Unmarshal(m.Data, &c) != nil || c.Task != id {
-		return task.Checkpoint{}, m.Seq, nil // none of ours: the next one takes its place
-	}
-	return c, m.Seq, nil
+	return c
 }
 
 // Live returns how a task stood when its program last said so; its epoch is 0 if

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -145,24 +144,10 @@ func atTime(due time.Time) string { return "@at " + due.UTC().Format(time.RFC333
 // setTimer stores a timer. If its subject has one, replaces decides whether it gives way. An unknown outcome is
 // tried again: one timer is left however often it is set.
 func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *storedMessage) bool) error {
-	for last := uint64(0); ; {
-		m.Header[expectedHeader] = []string{strconv.FormatUint(last, 10)}
-		_, err := s.patient(ctx, func() (uint64, error) { return s.pub.publish(ctx, m) }) // not in a group, which is the log's
-		if err == nil || ctx.Err() != nil || !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
-			return err
-		}
-		there, found, err := s.leaderGetFrom(ctx, TimerStream, map[string]any{"last_by_subj": m.Subject})
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			last = 0
-		case !replaces(&there):
-			return nil
-		default:
-			last = there.Seq
-		}
-	}
+	_, err := s.said(TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *storedMessage) (*nats.Msg, bool, error) {
+		return m, there == nil || replaces(there), nil
+	})
+	return err
 }
 
 // readTimer is the timer that a message is, if it is one that fires as it says and where it says.

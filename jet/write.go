@@ -178,7 +178,7 @@ func (s *Store) patient(ctx context.Context, write func() (uint64, error)) (uint
 	pause := time.Millisecond
 	for {
 		seq, err := write()
-		if err == nil || !(says(err, codeWriteInFlight) || errors.Is(err, events.ErrNoStream)) {
+		if err == nil || !(says(err, codeWriteInFlight) || says(err, codeSameInFlight) || errors.Is(err, events.ErrNoStream)) {
 			return seq, err
 		}
 		select {

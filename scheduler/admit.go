@@ -515,24 +515,21 @@ func (a *admitter) settle(p *sent) {
 // somebody else's came first or the answer was lost: catchUp must follow.
 func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
-	first := uint64(0)
+	first, done := uint64(0), err == nil
 	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
-		first, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.seen, stops)
+		first, done, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.seen, stops)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case p.by != a.known:
-	case err == nil:
+	case done:
 		a.recorded(p, first)
 	default:
 		a.known.Undo(&p.Decision)
 		a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
 	}
-	if errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrUnknown) {
-		return false, nil
-	}
-	return err == nil, err
+	return done, err
 }
 
 // stops are the ends of those for which there is no place and that do not wait, and the requests to stop of those that
@@ -632,13 +629,7 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 			facts = append(facts, a.rec.Fact(t.ID, task.AdmittedOffer(t, g.Rated)))
 		}
 	}
-	var failed []error
-	a.rec.Log.PlaceAll(ctx, facts, func(_ int, _ uint64, err error) {
-		if err != nil {
-			failed = append(failed, err) // it is missed, then
-		}
-	})
-	return errors.Join(failed...)
+	return a.rec.PlaceAdmitted(ctx, facts)
 }
 
 // offerMissed places the offers of those that were admitted and not offered, by whomever.

@@ -110,13 +110,24 @@ func (b *breakers) learn(job string, c task.Circuit) {
 	}
 }
 
-// judge returns what follows now, nil for nothing, on which state of the breaker, and by what.
-func (b *breakers) judge(job string, now time.Time) (task.Circuit, task.BreakerEvent, task.By) {
+// known is how a breaker stands, as far as is known here.
+func (b *breakers) known(job string) task.Circuit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.jobs[job].circuit
+}
+
+// judge says what follows now for a breaker as it is known to stand, and by what: nothing if another scheduler goes first.
+func (b *breakers) judge(job string, is task.Circuit, now time.Time) events.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
 	policy := g.policy
-	return g.circuit, g.policy.Judge(g.circuit, &g.outcomes, now), task.By{Seen: b.seen, Policy: &policy}
+	event := policy.Judge(is, &g.outcomes, now)
+	if event == nil || !b.left.mine(job) {
+		return events.Verdict{}
+	}
+	return events.Verdict{Event: event, By: &task.By{Seen: b.seen, Policy: &policy}}
 }
 
 // JudgeBreakers looks once whether a breaker is to change its state, and records
@@ -135,18 +146,12 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
-		at := s.rec.Moment()
-		c, event, by := b.judge(job, at)
-		if event == nil || !b.left.mine(job) {
-			continue
-		}
-		is, err := s.rec.DoBreaker(ctx, job, c, at, event, &by)
-		switch {
-		case err == nil:
+		judge := func(is task.Circuit, at time.Time) events.Verdict { return b.judge(job, is, at) }
+		is, done, err := s.rec.DoBreakerFrom(ctx, job, b.known(job), judge)
+		if done {
 			s.log.Warn(is.Reason, "job", job, "breaker", string(is.State))
-		case !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown):
-			errs = append(errs, err)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -303,25 +303,36 @@ func (t *ticker) observe(ctx context.Context, at time.Time) (task.Ledger, []uint
 	return schedule.Heed(ledger, known, at.Sub(t.last.Fact.At)), ends, nil
 }
 
-// record appends a decision where the one before was the latest, as one of the moment at which it was looked what is
-// owed. If it was not, that is read and the result is false.
+// record is [ticker.decideTick] for what is decided already. It is false if another decision came first, and then that is known.
 func (t *ticker) record(ctx context.Context, e task.ScheduleEvent, l look) (bool, error) {
-	f := &events.Fact{ID: t.s.rec.NewID(l.at), At: l.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &l.by, Event: e}
-	seq, err := t.s.rec.Log.Append(ctx, f, t.last.Seq)
-	if err == nil {
-		t.last = events.Record{Seq: seq, Stored: t.s.rec.Now(), Kind: events.KindTick, Fact: *f}
+	return t.decideTick(ctx, l, true, func() (task.ScheduleEvent, error) { return e, nil })
+}
+
+// decideTick appends what decide makes of the latest decision, nil for nothing, as one of the moment at which it was looked
+// what is owed. If another decision came first, that is asked again, or, with once, nobody is. It tells whether something
+// was recorded.
+func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func() (task.ScheduleEvent, error)) (bool, error) {
+	chain := events.Chain[events.Record, *events.Fact]{
+		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
+			last, err := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
+			return last, last.Seq, last.Fact.ID == wrote.ID, err
+		},
+		Write: t.s.rec.Log.Append, Once: once,
+	}
+	d, err := chain.DecideFrom(ctx, t.last, t.last.Seq, func(last events.Record) (*events.Fact, bool, error) {
+		t.last = last
+		e, err := decide()
+		if err != nil || e == nil {
+			return nil, false, err
+		}
+		return &events.Fact{ID: t.s.rec.NewID(l.at), At: l.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &l.by, Event: e}, true, nil
+	})
+	t.last = d.Is
+	if d.Outcome == events.Recorded {
+		t.last = events.Record{Seq: d.End, Stored: t.s.rec.Now(), Kind: events.KindTick, Fact: *d.Wrote}
 		t.s.ticks.decided(&t.last)
-		return true, nil
 	}
-	if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) {
-		return false, err
-	}
-	last, readErr := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
-	if readErr != nil {
-		return false, errors.Join(err, readErr)
-	}
-	t.last = last
-	return last.Fact.ID == f.ID, nil
+	return d.Done(), err
 }
 
 // follow does what follows from a decision. Doing it twice is harmless.
@@ -375,16 +386,14 @@ func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 
 // leaveOut records that a tick which was to get a task gets none.
 func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, why string) error {
-	for {
+	l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
+	_, err := t.decideTick(ctx, l, false, func() (task.ScheduleEvent, error) {
 		if left, ok := t.last.Fact.Event.(task.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
-			return nil
+			return nil, nil
 		}
-		l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
-		done, err := t.record(ctx, t.plan.Leave(t.ledger(), e.Tick, t.stored.Revision, reason, why), l)
-		if done || err != nil {
-			return err
-		}
-	}
+		return t.plan.Leave(t.ledger(), e.Tick, t.stored.Revision, reason, why), nil
+	})
+	return err
 }
 
 // refusal is why a tick gets no task, as a reason of [task.ScheduleSkipped]; "" if err is nothing of the kind.

@@ -278,7 +278,14 @@ func (s *stage) Decisions(_ context.Context, name string, _ time.Time) ([]events
 	return nil, nil
 }
 
-func (s *stage) PlaceOnce(_ context.Context, f *events.Fact) (uint64, error) {
+func (s *stage) PlaceFirst(_ context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+	for i, f := range facts {
+		seq, err := s.placeFirst(f)
+		done(i, seq, err)
+	}
+}
+
+func (s *stage) placeFirst(f *events.Fact) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, there := s.born[f.Task]; there {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -27,9 +26,6 @@ type circuitAt struct {
 // without a look. So long a task may start after its job's breaker has opened.
 const circuitFresh = 250 * time.Millisecond
 
-// admissions is how often one claim tries to write to a breaker to which others write, too.
-const admissions = 10
-
 // breaker holds a task back while the breaker of its job is open.
 func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err error) {
 	if t := q.task; q.waits() && t.Spec != nil && t.Spec.Breaker != nil {
@@ -45,54 +41,55 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	if p.Chance != nil {
 		chance = p.Chance()
 	}
-	c, err := p.circuit(ctx, t.Job, false)
-	for try := 0; err == nil; try++ {
-		at := p.Recorder.Moment()
-		a := b.Admit(c, *t, at, chance)
-		switch {
-		case a.Event == nil && a.Hold == nil:
-			return nil, nil
-		case a.Event == nil:
-			return task.Judged{Command: a.Hold, By: task.By{Rule: task.RuleBreaker, At: at, Circuit: c.Head, Drawn: chance}}, nil
-		}
-		// Nothing is written on a guess: what was remembered may be old.
-		if try == 0 {
-			c, err = p.circuit(ctx, t.Job, true)
-			continue
-		}
-		var is task.Circuit
-		is, err = p.Recorder.DoBreaker(ctx, t.Job, c, at, a.Event, &task.By{Policy: b})
-		switch {
-		case err == nil && a.Trial:
-			return nil, nil
-		case err == nil:
-			c = is
-		case try < admissions && (errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrUnknown)):
-			c, err = p.circuit(ctx, t.Job, true)
-		}
+	var a task.Admission
+	var at time.Time
+	ask := func(c task.Circuit, now time.Time) events.Verdict {
+		a, at = b.Admit(c, *t, now, chance), now
+		return events.Verdict{Event: a.Event, By: &task.By{Policy: b}}
 	}
-	return nil, fmt.Errorf("ask the breaker of job %s: %w", t.Job, err)
+	is, err := p.circuit(ctx, t.Job)
+	if err == nil {
+		ask(is, p.Recorder.Moment())
+	}
+	for err == nil && a.Event != nil {
+		// Nothing is written on a guess: what was remembered may be old, so the log is asked.
+		if is, _, err = p.Recorder.DoBreaker(ctx, t.Job, ask); err == nil && a.Trial {
+			return nil, nil
+		}
+		p.circuits.learn(t.Job, is, p.Recorder.Now())
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask the breaker of job %s: %w", t.Job, err)
+	case a.Hold == nil:
+		return nil, nil
+	}
+	return task.Judged{Command: a.Hold, By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
-// circuit is how a job's breaker stands, read from the log if asked anew or if it has been a while.
-func (p *Protocol) circuit(ctx context.Context, job string, anew bool) (task.Circuit, error) {
+// circuit is how a job's breaker stands, read from the log if it has been a while.
+func (p *Protocol) circuit(ctx context.Context, job string) (task.Circuit, error) {
 	now := p.Recorder.Now()
 	s := &p.circuits
 	s.mu.Lock()
 	c, ok := s.known[job]
 	s.mu.Unlock()
-	if ok && !anew && now.Sub(c.at) < circuitFresh {
+	if ok && now.Sub(c.at) < circuitFresh {
 		return c.Circuit, nil
 	}
 	is, err := p.Recorder.Circuit(ctx, job)
-	if err != nil {
-		return is, err
+	if err == nil {
+		s.learn(job, is, now)
 	}
+	return is, err
+}
+
+// learn remembers how a breaker stood at a moment.
+func (s *circuits) learn(job string, is task.Circuit, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
 		s.known = map[string]circuitAt{}
 	}
-	s.known[job] = circuitAt{is, now}
-	return is, nil
+	s.known[job] = circuitAt{is, at}
 }

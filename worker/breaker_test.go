@@ -39,13 +39,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		pass(time.Second)
 		<-running
 
-		c, err := w.rec.Circuit(w.Context(), "j")
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, err = w.rec.DoBreaker(w.Context(), "j", c, w.rec.Moment(), task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)}, nil); err != nil {
-			w.Fatal(err)
-		}
+		w.happens("j", task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)})
 		var ids []task.ID
 		for range 20 {
 			ids = append(ids, submit())
@@ -64,25 +58,29 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		if n := len(running); n != 3 {
 			w.Errorf("%d tasks started as trials, want 3", n)
 		}
-		if c, err = w.rec.Circuit(w.Context(), "j"); err != nil || c.State != task.CircuitHalfOpen || c.Left != 0 {
+		if c, err := w.rec.Circuit(w.Context(), "j"); err != nil || c.State != task.CircuitHalfOpen || c.Left != 0 {
 			w.Errorf("the breaker is %+v, %v", c, err)
 		}
-		if _, err = w.rec.DoBreaker(w.Context(), "j", c, w.rec.Moment(), task.BreakerClosed{Reason: "the trials finished"}, nil); err != nil {
-			w.Fatal(err)
-		}
+		w.happens("j", task.BreakerClosed{Reason: "the trials finished"})
 		for _, id := range ids {
 			w.wantState(w.ended(id), task.Finished, "")
 		}
 	})
 }
 
+// happens records what happens to the breaker of a job.
+func (w *world) happens(job string, e task.BreakerEvent) {
+	w.Helper()
+	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(task.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // With on_open: fail what would start ends.
 func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
-		if _, err := w.rec.DoBreaker(w.Context(), "j", task.Circuit{}, w.rec.Moment(), task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)}, nil); err != nil {
-			w.Fatal(err)
-		}
+		w.happens("j", task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
 		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h", Breaker: &task.Breaker{Failures: 1, OnOpen: task.OnOpenFail}}}
 		birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
 		if err != nil {

@@ -225,21 +225,29 @@ func (p *presence) attend(ctx context.Context) error {
 // may have found the node silent in between.
 func (p *presence) beat(ctx context.Context) error {
 	w := p.w
-	asked, err := w.beat(ctx)
-	if errors.Is(err, events.ErrConflict) { // whose node it is, the log says
-		if p.node, err = w.protocol.Recorder.UpdateNode(ctx, p.node); err == nil {
-			_, err = node.Decide(p.node, node.Beat{Session: w.protocol.Session})
-		}
-		if err == nil {
+	var asked time.Time
+	// A process is refused whose last heartbeat has run out, or that was succeeded: whose node it is, the log says.
+	chain := events.Chain[node.Node, node.Beat]{
+		Read: func(ctx context.Context, _ node.Beat) (node.Node, uint64, bool, error) {
+			n, err := w.protocol.Recorder.UpdateNode(ctx, p.node)
+			return n, n.Head, false, err
+		},
+		Write: func(ctx context.Context, _ node.Beat, _ uint64) (_ uint64, err error) {
 			asked, err = w.beat(ctx)
-		}
+			return 0, err
+		},
 	}
+	beat := node.Beat{Session: w.protocol.Session, Connection: p.connection, Reason: p.reason}
+	d, err := chain.DecideFrom(ctx, p.node, p.node.Head, func(n node.Node) (node.Beat, bool, error) {
+		_, err := node.Decide(n, beat)
+		return beat, true, err
+	})
+	p.node = d.Is
 	if err != nil {
 		return err
 	}
 	p.beaten = asked
-	n, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Beat{Session: w.protocol.Session, Connection: p.connection, Reason: p.reason})
-	p.node = n
+	p.node, _, err = w.protocol.Recorder.DoNodeFrom(ctx, p.node, beat)
 	if err == nil { // as long as the log says otherwise, nothing that begins here would be safe
 		w.lives(asked)
 	}

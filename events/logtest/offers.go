@@ -334,7 +334,7 @@ func manyWorkers(s *suite) {
 	}
 }
 
-// A first offer is refused where the task has one already, and only there.
+// A first offer or birth is refused where the task has one already, and only there.
 func firstOffers(s *suite) {
 	held, elsewhere := s.task(), s.task()
 	w := work("default")
@@ -368,6 +368,17 @@ func firstOffers(s *suite) {
 		s.Errorf("a first offer after one that is over: %v, want ErrConflict", errs[0])
 	}
 	s.nothing(offers, s.o.AckWait/4)
+
+	for name, birth := range map[string]task.Submitted{"offered": {Work: work("born")}, "due later": {Work: work("born"), Due: now().Add(time.Hour)}} {
+		id := s.task()
+		born := func() *events.Fact { return s.fact(id, birth) }
+		if _, errs = place(born()); errs[0] != nil {
+			s.Fatalf("a first birth, %s: %v", name, errs[0])
+		}
+		if _, errs = place(born()); !errors.Is(errs[0], events.ErrConflict) {
+			s.Errorf("a second first birth, %s: %v, want ErrConflict", name, errs[0])
+		}
+	}
 }
 
 // A place that is opened after a rate was set knows of it.

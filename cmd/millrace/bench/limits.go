@@ -87,7 +87,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 			facts[i] = rec.Fact(task.ID(events.NewID(b.store.Now())), e)
 		}
 		var failed error
-		b.store.PlaceAll(ctx, facts, func(_ int, _ uint64, err error) {
+		rec.PlaceBirths(ctx, facts, func(_ int, _ uint64, err error) {
 			if err != nil {
 				failed = err
 			}

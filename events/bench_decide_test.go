@@ -1,0 +1,44 @@
+package events
+
+import (
+	"testing"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// BenchmarkMove is a birth, a claim and a result, and nobody gets in their way.
+func BenchmarkMove(b *testing.B) {
+	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
+	birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: task.QueueRoute("default", 5)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		now := time.Now()
+		id := task.ID(NewID(now))
+		seq, err := r.Submit(b.Context(), id, birth)
+		if err != nil {
+			b.Fatal(err)
+		}
+		t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: seq, At: now, Event: birth})
+		if _, err := r.Move(b.Context(), &t, task.Claim{Node: "n", Session: "s", Offer: seq}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := r.Move(b.Context(), &t, task.Finish{Epoch: t.Epoch}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDoNode is a node of which one session follows the other.
+func BenchmarkDoNode(b *testing.B) {
+	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
+	n := node.Node{ID: "n"}
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if n, _, err = r.DoNodeFrom(b.Context(), n, node.Register{Session: NewID(time.Now())}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
