@@ -27,7 +27,6 @@ import (
 // withJobs is a log for a scheduler of schedules that name jobs.
 type withJobs struct {
 	*jet.Store
-	births desk.Store
 }
 
 func (s withJobs) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
@@ -35,8 +34,11 @@ func (s withJobs) JobToRun(ctx context.Context, name string) (task.Job, uint64, 
 	return j, revision, noTask(err)
 }
 
-func (s withJobs) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
-	pinned, err := s.births.PinFiles(ctx, f)
+// births is what the births of ticks depend on.
+type births struct{ desk.Store }
+
+func (b births) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+	pinned, err := b.Store.PinFiles(ctx, f)
 	return pinned, noTask(err)
 }
 
@@ -46,10 +48,6 @@ func noTask(err error) error {
 		err = fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
 	}
 	return err
-}
-
-func (s withJobs) Waiting(ctx context.Context, queue string, most int) (int, error) {
-	return s.births.Waiting(ctx, queue, most)
 }
 
 func drawn() task.ID { return task.ID(events.NewID(time.Now())) }
@@ -271,7 +269,7 @@ func TestStrangerUnderATicksID(t *testing.T) {
 		t.Fatal(err)
 	}
 	fire := fired(t, store, "backup", tick)
-	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store, c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store}, Ticks: store, Births: births{c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
 	if err := s.Fired(t.Context(), &fire, false); err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,7 @@ func (c *cell) hourly(run func(name string) made) func() made {
 // fire has a scheduler find that a tick's time has come.
 func (c *cell) fire(name string, tick time.Time) made {
 	fire := fired(c, c.on.store, name, tick)
-	s := scheduler.New(c.on.store, nil, nil, scheduler.Config{Schedules: withJobs{c.on.store, c.client.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(c.on.store, nil, nil, scheduler.Config{Schedules: withJobs{c.on.store}, Ticks: c.on.store, Births: births{c.client.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
 	if err := s.Fired(c.Context(), &fire, false); err != nil {
 		return made{err: err}
 	}

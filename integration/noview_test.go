@@ -41,9 +41,3 @@ func (noBeats) WatchBeats(ctx context.Context, _ func(node.ID), _ func()) error 
 	<-ctx.Done()
 	return nil
 }
-
-func (noView) Timed(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }
-func (noView) TimedCount(context.Context) (int, error)                { return 0, nil }
-func (noView) Coming(context.Context, time.Time, time.Time) ([]task.ID, error) {
-	return nil, nil
-}

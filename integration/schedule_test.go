@@ -104,7 +104,7 @@ func livesFor(store *jet.Store, n int64, lost bool) mortal {
 }
 
 func schedulerOn(m mortal) *scheduler.Scheduler {
-	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Log: slog.New(slog.DiscardHandler)})
+	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Ticks: m, Births: m, Log: slog.New(slog.DiscardHandler)})
 }
 
 // fire writes a fire into the log as the server does, and returns it.
@@ -269,7 +269,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	running := make(chan error, 1)
 	m := livesFor(store, 1<<40, false)
-	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Ticks: m, Births: m, Log: slog.New(slog.DiscardHandler)})
 	go func() { running <- s.Run(ctx) }()
 	defer func() { stop(); <-running }()
 

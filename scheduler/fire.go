@@ -12,11 +12,9 @@ import (
 	"millrace/task/schedule"
 )
 
-// Schedules is what a scheduler needs to make tasks of the ticks of schedules. Beyond
-// it, decisions are appended to the log like any other fact.
+// Schedules is what a scheduler needs to know of schedules and the jobs that they name. Decisions on their ticks are appended
+// to the log like any other fact.
 type Schedules interface {
-	// Fires hands out the fires of timers, each to one scheduler until it is acknowledged.
-	Fires(ctx context.Context) (events.Offers, error)
 	// Schedules returns all definitions, and the errors of those that cannot be read.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
 	// ScheduleChanges and JobChanges are what was changed after a sequence and before the call, in
@@ -25,24 +23,28 @@ type Schedules interface {
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [ErrNoTask] if there is none that can be run.
 	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
-	// LastDecision and LastFire return the latest record of a schedule's, of sequence 0 if there is none.
+	// PauseSchedule keeps a schedule from firing.
+	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
+	// LastDecision returns the latest decision on a schedule's ticks, of sequence 0 if there is none.
 	LastDecision(ctx context.Context, name string) (events.Record, error)
-	LastFire(ctx context.Context, name string) (events.Record, error)
 	// LastDecisions are those of many schedules, and may be out of date.
 	LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error)
 	// Decisions returns those that the log took from a time on.
 	Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error)
-	// Store is what the births of ticks depend on. Where no task can be made of what is named, its
-	// errors wrap [ErrNoTask].
-	desk.Store
+}
+
+// Ticks keeps the timers of schedules.
+type Ticks interface {
+	// Fires hands out the fires of timers, each to one scheduler until it is acknowledged.
+	Fires(ctx context.Context) (events.Offers, error)
+	// LastFire returns the latest fire of a schedule, of sequence 0 if there is none.
+	LastFire(ctx context.Context, name string) (events.Record, error)
 	// ArmSchedule sets the timer of a tick; without replace, one that is there stays.
 	ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error
 	// ArmedSchedules are those that have a timer.
 	ArmedSchedules(ctx context.Context) (map[string]bool, error)
 	// TimedBy are the revisions by which the timers of some were set; it may be out of date.
 	TimedBy(ctx context.Context, names []string) (map[string]uint64, error)
-	// PauseSchedule keeps a schedule from firing.
-	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
 	// Time is what the log's clock shows.
 	Time(ctx context.Context) (time.Time, error)
 }
@@ -129,7 +131,7 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 		return nil, nil
 	}
 	return func(ctx context.Context) error {
-		return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *next, false)
+		return t.s.cfg.Ticks.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *next, false)
 	}, nil
 }
 
@@ -184,7 +186,7 @@ func (t *ticker) arm(ctx context.Context, after time.Time, replace bool) error {
 	if !ok {
 		return nil
 	}
-	return t.s.cfg.Schedules.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, replace)
+	return t.s.cfg.Ticks.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, replace)
 }
 
 // clockSlack is by how much clocks of servers may differ: what follows from a tick was stored

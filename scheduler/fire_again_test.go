@@ -62,7 +62,7 @@ func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 func (s *stage) ticks(t *testing.T, rng *rand.Rand, when task.Schedule) {
 	both := []*Scheduler{}
 	for range 2 {
-		both = append(both, New(s, nil, nil, Config{Schedules: s, Now: s.now}))
+		both = append(both, New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now}))
 	}
 	start := s.now().Add(time.Minute).Truncate(time.Minute)
 	when.Every, when.Start, when.PauseAfter = task.Duration(10*time.Second), start.Format(time.RFC3339), 3

@@ -15,7 +15,7 @@ func BenchmarkFired(b *testing.B) {
 	s := bareStage(0)
 	tick := s.now().Add(time.Hour).Truncate(time.Second)
 	s.define("s", "", tick, false)
-	one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+	one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 	b.ReportAllocs()
 	var began, ended syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)

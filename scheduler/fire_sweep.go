@@ -152,7 +152,7 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 // asks no more.
 func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint64, error) {
 	w := &s.scheduleSweep
-	there, err := s.cfg.Schedules.ArmedSchedules(ctx)
+	there, err := s.cfg.Ticks.ArmedSchedules(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint6
 			ask = append(ask, p.Name)
 		}
 	}
-	timed, err := s.cfg.Schedules.TimedBy(ctx, ask)
+	timed, err := s.cfg.Ticks.TimedBy(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 	if err != nil || t == nil {
 		return err
 	}
-	fire, err := s.cfg.Schedules.LastFire(ctx, name)
+	fire, err := s.cfg.Ticks.LastFire(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -209,7 +209,7 @@ func (f *firing) watch(ctx context.Context) {
 
 // seed notes what the log holds at the start: its time, and the latest decisions.
 func (f *firing) seed(ctx context.Context) error {
-	now, err := f.s.cfg.Schedules.Time(ctx)
+	now, err := f.s.cfg.Ticks.Time(ctx)
 	if err != nil {
 		return err
 	}

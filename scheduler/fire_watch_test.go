@@ -32,7 +32,7 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 				s := newStage(t, c.ahead)
 				tick := s.now().Add(10 * time.Second)
 				s.define("s", "", tick, false)
-				one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+				one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- one.fire(ctx) }()

@@ -75,7 +75,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 	var fires events.Offers
 	for pause := time.Second; ; {
 		var err error
-		if fires, err = s.cfg.Schedules.Fires(ctx); err == nil {
+		if fires, err = s.cfg.Ticks.Fires(ctx); err == nil {
 			break
 		}
 		s.log.Warn("fires of schedules cannot be had now; trying again", "error", err)
@@ -232,7 +232,7 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 		return
 	}
 	// Their ticks may have been due long ago, of which fires do not tell.
-	if now, err := s.cfg.Schedules.Time(ctx); err == nil {
+	if now, err := s.cfg.Ticks.Time(ctx); err == nil {
 		f.clock.Hear(now, time.Now())
 	}
 }

@@ -347,7 +347,7 @@ func (s *stage) play(t *testing.T, do func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+	one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 	go func() { ended <- one.fire(ctx) }()
 	do()
 	stop()
@@ -480,7 +480,7 @@ func TestTimersBetweenTwoFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 0)
-		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+		one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 		start := s.now()
 		s.define("often", "", start, false)
 		s.define("never", "", start, false)
@@ -503,7 +503,7 @@ func TestTimerOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 0)
-		one := New(s, nil, nil, Config{Schedules: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
+		one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 		start := s.now()
 		s.define("s", "", start, false)
 		far := schedule.Tick{At: start.Add(99 * time.Hour), Due: start.Add(99 * time.Hour)}

@@ -40,7 +40,6 @@ type Model interface {
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
 	Busy(ctx context.Context, route string) (bool, error)
-	TimerModel
 }
 
 // Config sets the scheduler's pace. Zero fields mean the default.
@@ -64,8 +63,11 @@ type Config struct {
 	Lanes Lanes
 	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
 	Idle time.Duration
-	// Schedules are those whose ticks it makes tasks of. Default: none.
+	// Schedules are those whose ticks it makes tasks of, Ticks their timers, and Births what the births of these tasks depend
+	// on: where no task can be made of what a schedule names, its errors wrap [ErrNoTask]. Default: none.
 	Schedules Schedules
+	Ticks     Ticks
+	Births    desk.Store
 	// Limits is the read model that knows which tasks stand under limits. Default: none is
 	// asked, and nobody admits such tasks.
 	Limits LimitModel
@@ -80,6 +82,9 @@ type Config struct {
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
+	// Timed is the read model that knows which tasks wait for timers. Default: none is asked, and nobody sets those that are
+	// missing.
+	Timed TimerModel
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
 	// Now is the time by which deadlines have passed. Default: that of the log, if it has a method Now as
@@ -188,7 +193,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	if cfg.Schedules != nil {
 		s.reactors = append(s.reactors, s.ticks)
 	}
-	s.desk = &desk.Desk{Store: cfg.Schedules, Rec: s.rec}
+	s.desk = &desk.Desk{Store: cfg.Births, Rec: s.rec}
 	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
 	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
 	if cfg.Limits != nil {

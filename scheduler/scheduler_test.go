@@ -294,7 +294,7 @@ func (w *testWorld) runWith(t *testing.T, n int, met Peers) []*Scheduler {
 	t.Cleanup(func() { stop(); synctest.Wait() })
 	all := make([]*Scheduler, n)
 	for i := range all {
-		all[i] = New(w.Memory, w, w, Config{Settings: settings, Peers: met})
+		all[i] = New(w.Memory, w, w, Config{Settings: settings, Peers: met, Timed: w})
 		go func() { _ = all[i].Run(ctx) }() // it returns nil
 	}
 	return all

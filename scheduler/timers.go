@@ -45,7 +45,7 @@ type timerSweep struct {
 // others have: some of these in each sweep, and many while there are too few timers, for then somebody has removed
 // them, or their stream was made anew.
 func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
-	if !s.turns.first("timers") {
+	if s.cfg.Timed == nil || !s.turns.first("timers") {
 		return nil
 	}
 	w := &s.timerSweep
@@ -53,7 +53,7 @@ func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
 	if from.IsZero() || from.Before(now) {
 		from = now
 	}
-	ids, err := s.view.Coming(ctx, from, until)
+	ids, err := s.cfg.Timed.Coming(ctx, from, until)
 	if err == nil {
 		err = s.rearmAll(ctx, ids, now)
 	}
@@ -68,7 +68,7 @@ func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
 func (s *Scheduler) lookRound(ctx context.Context, now time.Time) error {
 	w := &s.timerSweep
 	if !w.round {
-		tasks, err := s.view.TimedCount(ctx)
+		tasks, err := s.cfg.Timed.TimedCount(ctx)
 		if err != nil || tasks == 0 {
 			w.few = 0
 			return err
@@ -89,7 +89,7 @@ func (s *Scheduler) lookRound(ctx context.Context, now time.Time) error {
 		parts = timersPerSweep / timersAtOnce
 	}
 	for range parts {
-		ids, err := s.view.Timed(ctx, w.after, timersAtOnce)
+		ids, err := s.cfg.Timed.Timed(ctx, w.after, timersAtOnce)
 		if err == nil {
 			err = s.rearmAll(ctx, ids, now)
 		}

@@ -278,7 +278,7 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	if err != nil {
 		return nil, err
 	}
-	offer := &events.Offer{Record: events.Record{Seq: l.Task.Offer}, Lease: w.store.Resume(l.Lease)}
+	offer := &events.Offer{Record: events.Record{Seq: l.Task.Offer}, Lease: w.leaser.Resume(l.Lease)}
 	offer.Fact.Task = l.Task.ID
 	confirmed := l.Until.Add(-w.ackWait * 2 / 3)
 	var why error
@@ -420,7 +420,7 @@ func (o *Output) Memo() OutputMemo {
 // Resume goes on from a memo. It finds out what is stored of what was said after that: when
 // it is said again, it is not stored again.
 func (a *Attempt) Resume(ctx context.Context, m OutputMemo) error {
-	told, err := a.worker.store.Told(ctx, a.Task.ID, a.Task.Epoch)
+	told, err := a.worker.outputs.Told(ctx, a.Task.ID, a.Task.Epoch)
 	if err != nil {
 		return err
 	}

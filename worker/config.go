@@ -16,24 +16,40 @@ import (
 	"millrace/task"
 )
 
-// Store is what a worker needs of the place where Millrace keeps its state.
-// Package jet has the one for NATS JetStream.
+// Store is the place where Millrace keeps its state, whole, as a program hands it to a worker: package jet has the one for
+// NATS JetStream. Each part of the worker holds what it calls of it.
 type Store interface {
 	events.Log
-	// AckWait is how long a lease lasts after the log last heard of it.
-	AckWait() time.Duration
-	// Heartbeats keeps those of nodes.
 	events.Heartbeats
+	events.Hinter
+	events.Declarer
+	Nodes
+	Leaser
+	Standings
+	Outputs
+}
+
+// Nodes is how nodes hear of each other, and of their tasks.
+type Nodes interface {
 	// Alive lists the heartbeats that have not run out. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-	// Hinter tells other nodes, and OnHint calls look when something may have happened to a task of this one, or
-	// to the node itself, with "" as the task.
-	events.Hinter
+	// OnHint calls look when something may have happened to a task of this node ([events.Hinter]), or to the node itself, with
+	// "" as the task.
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
 	// OnPing answers whoever asks the node's process for itself.
 	OnPing(id node.ID, answer func() node.Pong) (stop func(), err error)
-	// Declared and OnDeclared say what the routes of selectors stand for.
-	events.Declarer
+}
+
+// Leaser has the leases of offers.
+type Leaser interface {
+	// AckWait is how long a lease lasts after the log last heard of it.
+	AckWait() time.Duration
+	// Resume returns the lease that has said this of itself ([events.Lasting]).
+	Resume(lease string) events.Lease
+}
+
+// Standings keeps of tasks what is no fact: the latest word in place of the one before.
+type Standings interface {
 	// Ran returns where a task started last of those that share a name; its node is "" if
 	// nobody knows. SaveRan stores it in place of what was known.
 	Ran(ctx context.Context, name string) (task.Ran, error)
@@ -45,8 +61,10 @@ type Store interface {
 	SaveCheckpoint(ctx context.Context, c task.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
 	Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error)
-	// Resume returns the lease that has said this of itself ([events.Lasting]).
-	Resume(lease string) events.Lease
+}
+
+// Outputs stores what tasks print and produce.
+type Outputs interface {
 	// Told says what is stored of what an attempt has printed and produced.
 	Told(ctx context.Context, id task.ID, epoch uint64) (task.Told, error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.

@@ -42,9 +42,9 @@ func (w *Worker) keep(ctx context.Context, e entry) (again bool, err error) {
 	defer cancel()
 	switch {
 	case e.Lines != nil:
-		err = w.store.Print(ctx, *e.Lines)
+		err = w.outputs.Print(ctx, *e.Lines)
 	case e.Records != nil:
-		err = w.store.Keep(ctx, *e.Records)
+		err = w.outputs.Keep(ctx, *e.Records)
 	}
 	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrUnknown)), err
 }

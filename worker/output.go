@@ -354,7 +354,7 @@ func (o *Output) print(l task.Lines) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Lines: &l})
 	}
-	return o.worker.store.Print(o.ctx, l)
+	return o.worker.outputs.Print(o.ctx, l)
 }
 
 // keep stores records, or spools them. flushing is held.
@@ -362,7 +362,7 @@ func (o *Output) keep(r task.Records) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Records: &r})
 	}
-	return o.worker.store.Keep(o.ctx, r)
+	return o.worker.outputs.Keep(o.ctx, r)
 }
 
 func split[T any](all []T, n int) [][]T {

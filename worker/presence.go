@@ -71,7 +71,7 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // who may not ask gets no answer
 	defer cancel()
-	pulse, err := p.w.store.Pulse(ctx, p.w.cfg.Node)
+	pulse, err := p.w.beats.Pulse(ctx, p.w.cfg.Node)
 	switch {
 	case err != nil:
 		return time.Time{}
@@ -87,7 +87,7 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
 	declared := make(chan task.Declaration, heardAtOnce)
-	stopDeclared, err := w.store.OnDeclared(func(d task.Declaration) {
+	stopDeclared, err := w.selectors.OnDeclared(func(d task.Declaration) {
 		select {
 		case declared <- d:
 		default: // the look at all of them finds it
@@ -331,7 +331,7 @@ func (p *presence) leave() {
 		return // the heartbeat is the other one's
 	}
 	if err == nil {
-		err = w.store.Forget(ctx, w.cfg.Node)
+		err = w.beats.Forget(ctx, w.cfg.Node)
 	}
 	if err != nil {
 		w.log.Warn("could not say goodbye; the heartbeat runs out by itself", "error", err)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 )
 
@@ -63,14 +64,14 @@ func (c *counts) extended(err error) {
 	c.extensions.Add(1)
 }
 
-// countedBeats is a store whose heartbeats are counted.
+// countedBeats counts the heartbeats that are stored.
 type countedBeats struct {
-	Store
+	events.Heartbeats
 	counts *counts
 }
 
 func (s countedBeats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
-	err := s.Store.Beat(ctx, id, h, ttl)
+	err := s.Heartbeats.Beat(ctx, id, h, ttl)
 	if err != nil {
 		s.counts.beatsLost.Add(1)
 		return err

@@ -19,8 +19,16 @@ import (
 
 // Worker is one node. Create it with [New], add handlers, then Run it once.
 type Worker struct {
-	cfg      Config
-	store    Store
+	cfg Config
+	// Of the store, what its parts call.
+	offerer   events.Offerer
+	beats     events.Heartbeats
+	selectors events.Declarer
+	nodes     Nodes
+	leaser    Leaser
+	standings Standings
+	outputs   Outputs
+
 	ackWait  time.Duration
 	handlers handlers
 	protocol *Protocol
@@ -54,7 +62,7 @@ func New(store Store, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, store: store, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
+		cfg: cfg, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
 			Recorder: &events.Recorder{Log: store, Hints: store, Now: cfg.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
@@ -62,7 +70,8 @@ func New(store Store, cfg Config) (*Worker, error) {
 		},
 	}
 	w.protocol.Chance = rand.Float64
-	w.store = countedBeats{store, &w.counts}
+	w.offerer, w.beats, w.selectors, w.nodes = store, countedBeats{store, &w.counts}, store, store
+	w.leaser, w.standings, w.outputs = store, store, store
 	w.protocol.Labels = func() (map[string]string, uint64) { by := w.labels.Load(); return by.labels, by.at }
 	w.labels.Store(&chosenBy{})
 	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
@@ -84,18 +93,18 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // says why if it had to end by itself: another process has registered as the
 // same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
-	offers, err := w.store.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
+	offers, err := w.offerer.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer offers.Close()
 	offers.Weigh(w.cfg.Weights)
-	stopHints, err := w.store.OnHint(w.cfg.Node, w.hint)
+	stopHints, err := w.nodes.OnHint(w.cfg.Node, w.hint)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer stopHints()
-	stopPongs, err := w.store.OnPing(w.cfg.Node, w.pong)
+	stopPongs, err := w.nodes.OnPing(w.cfg.Node, w.pong)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

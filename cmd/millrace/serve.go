@@ -119,7 +119,8 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
 	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
 	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Schedules: scheduled{deciding, client.New(deciding, events.PartScheduler).DeskStore()}, Selectors: deciding,
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
+		Schedules: scheduled{deciding}, Ticks: deciding, Births: births{client.New(deciding, events.PartScheduler).DeskStore()}, Timed: view,
 		Lanes: deciding, Idle: p.settings.LaneIdle,
 		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Log: p.log}
 	var beats scheduler.Heartbeats = deciding

@@ -12,25 +12,20 @@ import (
 	"millrace/task"
 )
 
-// scheduled is the log as the scheduler wants it for schedules.
-type scheduled struct {
-	*jet.Store
-	births desk.Store
-}
+// births is what the births of ticks depend on.
+type births struct{ desk.Store }
 
 // PinFiles pins the files of the task of a tick.
-func (s scheduled) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
-	pinned, err := s.births.PinFiles(ctx, f)
+func (b births) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+	pinned, err := b.Store.PinFiles(ctx, f)
 	if errors.Is(err, jet.ErrNoBundle) || errors.Is(err, tree.ErrNoVersion) {
 		err = fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
 	}
 	return pinned, err
 }
 
-// Waiting counts what waits in the queue of a tick.
-func (s scheduled) Waiting(ctx context.Context, queue string, most int) (int, error) {
-	return s.births.Waiting(ctx, queue, most)
-}
+// scheduled is the log as the scheduler wants it for schedules.
+type scheduled struct{ *jet.Store }
 
 // JobToRun returns the job that a tick is about.
 func (s scheduled) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {

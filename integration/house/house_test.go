@@ -79,6 +79,13 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a test of the suite", "jet", "a_test.go", `import "millrace/events/logtest"; var _ = logtest.Run`, ""},
 		{"a test of everything", "integration", "a_test.go", `import "millrace/jet"; var _ jet.Store`, ""},
 
+		{"a port", "worker", "a.go", `type Port interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11() }`, ""},
+		{"a wide port", "worker", "a.go", `type Port interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11(); M12() }`, "worker.Port has 13 methods"},
+		{"a port of ports", "worker", "a.go", `type In interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11() }; type Port interface{ In; error }`, "worker.Port has 13 methods"},
+		{"a whole", "worker", "a.go", `type In interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11() }; type Store interface{ In; error }`, ""},
+		{"a whole with a method", "worker", "a.go", `type Store interface{ M() }`, "a whole is the sum of its ports"},
+		{"a wide one in a test", "worker", "a_test.go", `type Port interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11(); M12() }`, ""},
+
 		{"NATS in jet", "jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
 		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
 		{"JetStream in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},

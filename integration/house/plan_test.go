@@ -2,6 +2,7 @@ package house
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -174,6 +175,66 @@ type file struct {
 	goroutines int
 	// skips are calls that skip a test.
 	skips []string
+	// ports are the interfaces that it declares.
+	ports []port
+}
+
+// port is an interface: how many methods it declares itself, and the interfaces that it embeds, as "events.Reader".
+type port struct {
+	name    string
+	methods int
+	embeds  []string
+}
+
+// widest is how many methods a port may have: a loop declares what it calls, and no more.
+const widest = 12
+
+// wholes are the interfaces that are wider: sums of ports without a method of their own, by which one thing is handed to
+// those who hold the parts.
+var wholes = map[string]string{
+	"events.Log":   "what a log can do, as the suite tests it",
+	"worker.Store": "what a program hands to a worker, each part of which holds what it calls",
+}
+
+// width counts the methods of a port with those that it embeds; what is not of this module counts as one.
+func (p *port) width(all map[string]port) int {
+	n := p.methods
+	for _, name := range p.embeds {
+		if in, ok := all[name]; ok {
+			n += in.width(all)
+		} else {
+			n++
+		}
+	}
+	return n
+}
+
+// checkPorts lists the ports that are too wide.
+func checkPorts(pkgs []pkg) []string {
+	var found []string
+	all := map[string]port{}
+	for _, p := range pkgs {
+		for _, f := range p.files {
+			for _, in := range f.ports {
+				for i, name := range in.embeds {
+					if !strings.Contains(name, ".") {
+						in.embeds[i] = path.Base(p.path) + "." + name
+					}
+				}
+				all[path.Base(p.path)+"."+in.name] = in
+			}
+		}
+	}
+	for name, in := range all {
+		switch n := in.width(all); {
+		case wholes[name] == "" && n > widest:
+			found = append(found, fmt.Sprintf("%s has %d methods: a port has at most %d", name, n, widest))
+		case wholes[name] != "" && in.methods > 0:
+			found = append(found, fmt.Sprintf("%s declares %d methods: a whole is the sum of its ports", name, in.methods))
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 type use struct{ from, name string }
@@ -214,7 +275,7 @@ func violations(pkgs []pkg) []string {
 			p.checkCalls(f, say)
 		}
 	}
-	return found
+	return append(found, checkPorts(pkgs)...)
 }
 
 func (p *pkg) mayImport(inside string, test bool) bool {

@@ -82,6 +82,10 @@ func readFile(name string, source []byte) (file, error) {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			f.goroutines++
+		case *ast.TypeSpec:
+			if in, ok := n.Type.(*ast.InterfaceType); ok && !f.test {
+				f.ports = append(f.ports, readPort(n.Name.Name, in))
+			}
 		case *ast.SelectorExpr:
 			of, ok := n.X.(*ast.Ident)
 			if !ok {
@@ -96,6 +100,24 @@ func readFile(name string, source []byte) (file, error) {
 		return true
 	})
 	return f, nil
+}
+
+// readPort reads an interface.
+func readPort(name string, in *ast.InterfaceType) port {
+	p := port{name: name}
+	for _, m := range in.Methods.List {
+		switch of := m.Type.(type) {
+		case *ast.FuncType:
+			p.methods += len(m.Names)
+		case *ast.Ident:
+			p.embeds = append(p.embeds, of.Name)
+		case *ast.SelectorExpr:
+			if from, ok := of.X.(*ast.Ident); ok {
+				p.embeds = append(p.embeds, from.Name+"."+of.Sel.Name)
+			}
+		}
+	}
+	return p
 }
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)

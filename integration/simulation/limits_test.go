@@ -94,7 +94,7 @@ type ratedUse struct {
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
 		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
-		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
+		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
 			if h.variant.crowded {

@@ -21,7 +21,8 @@ var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Sla
 func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
-			s := scheduler.New(h.log(a), &view{h: h, actor: a, fold: newFold()}, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Now: a.now})
+			v := &view{h: h, actor: a, fold: newFold()}
+			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Now: a.now})
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))
@@ -70,7 +71,10 @@ type view struct {
 	fold  fold
 }
 
-var _ scheduler.Model = (*view)(nil)
+var (
+	_ scheduler.Model      = (*view)(nil)
+	_ scheduler.TimerModel = (*view)(nil)
+)
 
 // ask stops the actor and then catches up, perhaps not wholly.
 func (v *view) ask(op string) error {

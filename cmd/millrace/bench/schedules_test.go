@@ -4,25 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"millrace/desk"
 	"millrace/jet"
 	"millrace/scheduler"
 	"millrace/task"
 )
 
 // ticking is a log for a scheduler of schedules that name no jobs.
-type ticking struct {
-	*jet.Store
-	births desk.Store
-}
-
-func (t ticking) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
-	return t.births.PinFiles(ctx, f)
-}
-
-func (t ticking) Waiting(ctx context.Context, queue string, most int) (int, error) {
-	return t.births.Waiting(ctx, queue, most)
-}
+type ticking struct{ *jet.Store }
 
 func (ticking) JobToRun(context.Context, string) (task.Job, uint64, error) {
 	return task.Job{}, 0, scheduler.ErrNoTask
