@@ -30,20 +30,12 @@ func (s *Store) PutCalendar(ctx context.Context, c schedule.Calendar, actor stri
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}
-	is, changed, err := s.amend(ctx, task.DefOf(task.DefCalendar, c.Name), actor, false, func(was *defined, now time.Time) (task.DefinitionEvent, error) {
-		if was.Says(text) {
-			return nil, nil
-		}
+	return s.put(ctx, task.DefOf(task.DefCalendar, c.Name), text, actor, func(now time.Time) error {
 		if _, ever := hours.Opens(now); !ever {
-			return nil, schedule.ErrNeverOpen
+			return schedule.ErrNeverOpen
 		}
-		next, err := was.Next(text)
-		return task.DefinitionApplied{Edition: next}, err
+		return nil
 	})
-	if err != nil {
-		return 0, false, fmt.Errorf("store calendar %s: %w", c.Name, err)
-	}
-	return is.Revision, changed, nil
 }
 
 // Calendar returns a calendar. Any replica answers, so it may be out of date. The error wraps [ErrNoCalendar] if there is none.

@@ -175,6 +175,27 @@ func (s *Store) amend(ctx context.Context, def task.Def, actor string, again boo
 	return is, d.Done(), nil
 }
 
+// put stores a definition on behalf of actor and returns its revision. An equal one is left as it is; if refuse is not nil it
+// may refuse another. The error wraps [ErrChanged] if somebody else has stored another one at the same moment.
+func (s *Store) put(ctx context.Context, def task.Def, text []byte, actor string, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (task.DefinitionEvent, error) {
+		if was.Says(text) {
+			return nil, nil
+		}
+		if refuse != nil {
+			if err := refuse(now); err != nil {
+				return nil, err
+			}
+		}
+		next, err := was.Next(text)
+		return task.DefinitionApplied{Edition: next}, err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store %s %s: %w", def.Kind(), def.Name(), err)
+	}
+	return is.Revision, changed, nil
+}
+
 // remove removes a definition on behalf of actor.
 func (s *Store) remove(ctx context.Context, def task.Def, actor string) error {
 	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {

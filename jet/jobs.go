@@ -47,17 +47,7 @@ func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision 
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	is, changed, err := s.amend(ctx, task.DefOf(task.DefJob, j.Name), actor, false, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
-		if was.Says(text) {
-			return nil, nil
-		}
-		next, err := was.Next(text)
-		return task.DefinitionApplied{Edition: next}, err
-	})
-	if err != nil {
-		return 0, false, fmt.Errorf("store job %s: %w", j.Name, err)
-	}
-	return is.Revision, changed, nil
+	return s.put(ctx, task.DefOf(task.DefJob, j.Name), text, actor, nil)
 }
 
 // Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.

@@ -31,62 +31,13 @@ func (a *app) calendarCommand() *cobra.Command {
 }
 
 func (a *app) calendarApply() *cobra.Command {
-	var o output
-	var files []string
-	c := &cobra.Command{
-		Use: "apply FILE|DIR|-...", Aliases: []string{"put", "set"},
-		Short: "Store the calendars of files, or of all files in a folder",
-		Long: `Stores the calendars of files; of a folder, those of every .yaml, .yml and .json file in it;
-with "-", those that come in by stdin. Nothing is stored if anything is wrong with any file.`,
-		Args:                  cobra.ArbitraryArgs,
-		DisableFlagsInUseLine: true,
-	}
-	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
-	o.flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := readFiles(a, c, append(files, args...), jobfile.ParseCalendars, "calendar", hint("docs/calendars.md says what a calendar may hold"), func(is *schedule.Calendar) string { return is.Name })
-		if err != nil {
-			return err
-		}
-		cl, err := a.connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		type applied struct {
-			Name     string `json:"name"`
-			Revision uint64 `json:"revision"`
-			Changed  bool   `json:"changed"`
-			File     string `json:"file"`
-		}
-		done := []applied{}
-		for _, f := range read {
-			for _, is := range f.all {
-				asking, cancel := a.asking(c.Context())
-				revision, changed, err := cl.ApplyCalendar(asking, is)
-				cancel()
-				if err != nil {
-					return err
-				}
-				done = append(done, applied{is.Name, revision, changed, f.name})
-				if o.json() {
-					continue
-				}
-				what := "unchanged"
-				if changed {
-					what = "stored"
-				}
-				if _, err := fmt.Fprintf(a.out, "calendar %s %s (revision %d)\n", is.Name, what, revision); err != nil {
-					return err
-				}
-			}
-		}
-		if o.json() {
-			return a.writeJSON(done)
-		}
-		return nil
-	}
-	return c
+	name := func(is *schedule.Calendar) string { return is.Name }
+	return applying(a, &applied[schedule.Calendar]{
+		what: "calendar", use: "apply FILE|DIR|-...", name: name, store: (*client.Client).ApplyCalendar,
+		read: func(c *cobra.Command, paths []string) ([]fileOf[schedule.Calendar], error) {
+			return readFiles(a, c, paths, jobfile.ParseCalendars, "calendar", hint("docs/calendars.md says what a calendar may hold"), name)
+		},
+	})
 }
 
 // calendarRow is a calendar and how it stands.

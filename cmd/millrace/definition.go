@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/view"
+)
+
+// What the commands of all kinds of definitions share: apply, history and rm.
+
+// applied is a kind of definitions that are stored as files have them.
+type applied[D any] struct {
+	what, use string
+	read      func(c *cobra.Command, paths []string) ([]fileOf[D], error)
+	name      func(*D) string
+	store     func(*client.Client, context.Context, D) (revision uint64, changed bool, err error)
+	// before and after are done with all of them and with each; nil for nothing.
+	before func(*cobra.Command, *client.Client, []fileOf[D]) error
+	after  func(context.Context, *client.Client, *D)
+}
+
+// applying is the command that stores definitions.
+func applying[D any](a *app, k *applied[D]) *cobra.Command {
+	var o output
+	var files []string
+	c := &cobra.Command{
+		Use: k.use, Aliases: []string{"put", "set"},
+		Short: "Store the " + k.what + "s of files, or of all files in a folder",
+		Long: `Stores the ` + k.what + `s of files; of a folder, those of every .yaml, .yml and .json file in it;
+with "-", those that come in by stdin. Nothing is stored if anything is wrong with any file.`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
+	o.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		read, err := k.read(c, append(files, args...))
+		if err != nil {
+			return err
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if k.before != nil {
+			if err := k.before(c, cl, read); err != nil {
+				return err
+			}
+		}
+		type row struct {
+			Name     string `json:"name"`
+			Revision uint64 `json:"revision"`
+			Changed  bool   `json:"changed"`
+			File     string `json:"file"`
+		}
+		done := []row{}
+		for _, f := range read {
+			for i := range f.all {
+				is := &f.all[i]
+				asking, cancel := a.asking(c.Context())
+				revision, changed, err := k.store(cl, asking, *is)
+				cancel()
+				if err != nil {
+					return err
+				}
+				if k.after != nil {
+					k.after(c.Context(), cl, is)
+				}
+				done = append(done, row{k.name(is), revision, changed, f.name})
+				if o.json() {
+					continue
+				}
+				what := "unchanged"
+				if changed {
+					what = "stored"
+				}
+				if _, err := fmt.Fprintf(a.out, "%s %s %s (revision %d)\n", k.what, k.name(is), what, revision); err != nil {
+					return err
+				}
+			}
+		}
+		if o.json() {
+			return a.writeJSON(done)
+		}
+		return nil
+	}
+	return c
+}
+
+// definitionFacts are the changes of a definition of a kind.
+func definitionFacts(ctx context.Context, cl *client.Client, kind, name string) ([]events.Record, error) {
+	return view.All(ctx, cl.View(), view.Definition(task.DefOf(kind, name)))
+}
+
+// history is the command that lists the changes of a definition.
+func (a *app) history(what string, none error, complete completer) *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "history NAME", Aliases: []string{"log"},
+		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
+		Args:  takes(1, 1, what), ValidArgsFunction: complete,
+	}
+	o.flags(c)
+	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		changes, err := definitionFacts(ctx, cl, what, args[0])
+		switch {
+		case err != nil:
+			return err
+		case len(changes) == 0:
+			return &jet.Absent{Kind: none, Name: args[0]}
+		case o.json():
+			return a.writeJSON(showFacts(changes))
+		}
+		t := table{header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, foot: []string{plural(len(changes), "change")}}
+		for i := range changes {
+			r, revision := &changes[i], ""
+			if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
+				revision = fmt.Sprint(is.Revision)
+			}
+			t.add(plain(revision), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)))
+		}
+		return a.print(t)
+	})
+	return c
+}
+
+// changesShown is how many changes of a job are worth a line when it is shown.
+const changesShown = 5
+
+// changeLines are the last changes of a job as comments in its file, the latest first.
+func changeLines(changes []events.Record) string {
+	var b strings.Builder
+	for i := len(changes) - 1; i >= max(0, len(changes)-changesShown); i-- {
+		r := &changes[i]
+		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(factTime(r)), factType(r), printable(cmp.Or(actor(r), "somebody")), printable(factDetails(r)))
+	}
+	return b.String()
+}
+
+// removal is the command that removes definitions.
+func (a *app) removal(what, short string, complete completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
+		Short: short,
+		Args:  takes(1, -1, what), ValidArgsFunction: complete,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !yes {
+			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), what), strings.Join(args, ", "))); err != nil {
+				return err
+			}
+		}
+		cl, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		for _, name := range args {
+			asking, cancel := a.asking(c.Context())
+			err := remove(cl, asking, name)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(a.out, "%s %s removed\n", what, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// confirm asks a person; where none is, it refuses.
+func (a *app) confirm(c *cobra.Command, question string) error {
+	if !terminal(a.in) {
+		return misuse(c, "nobody is there to be asked %q; --yes answers it", question)
+	}
+	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is a no
+	if strings.HasPrefix(strings.ToLower(answer), "y") {
+		return nil
+	}
+	return &fault{code: exitRefused, err: errors.New("nothing was done")}
+}
