@@ -86,6 +86,12 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a whole with a method", "worker", "a.go", `type Store interface{ M() }`, "a whole is the sum of its ports"},
 		{"a wide one in a test", "worker", "a_test.go", `type Port interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11(); M12() }`, ""},
 
+		{"a conflict in a loop", "scheduler", "a.go", `import "millrace/events"; var _ = events.ErrConflict`, "decide on an events.Chain"},
+		{"a conflict in the adapter", "jet", "errors.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
+		{"a conflict in a test", "scheduler", "a_test.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
+		{"an offer from a loop", "scheduler", "a.go", `func f() { s.rec.Log.PlaceAll() }`, "only a Recorder places"},
+		{"an offer by the recorder", "events", "a.go", `func f() { r.Log.Place() }`, ""},
+
 		{"NATS in jet", "jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
 		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
 		{"JetStream in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},

@@ -175,6 +175,8 @@ type file struct {
 	goroutines int
 	// skips are calls that skip a test.
 	skips []string
+	// places are calls of a log's methods of [placing].
+	places []string
 	// ports are the interfaces that it declares.
 	ports []port
 }
@@ -248,6 +250,15 @@ func (f *file) takes(from string, names ...string) []string {
 	}
 	return found
 }
+
+// conflicted are the files beside events that know of a conflict; all others decide on an [events.Chain].
+var conflicted = map[string]string{
+	"jet/errors.go":   "finds it in the server's codes",
+	"jet/presence.go": "forgets which heartbeat its next one follows",
+}
+
+// placing are the methods of a log by which a task is offered, now or in time.
+var placing = []string{"Place", "PlaceAll", "PlaceFirst", "PlaceClaimed", "Arm", "Disarm"}
 
 // violations lists what breaks a rule, each with the place and the reason.
 func violations(pkgs []pkg) []string {
@@ -329,6 +340,12 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 			say(f, "%s: a test that does not run is not a test", s)
 		}
 		return
+	}
+	if len(f.takes(module+"events", "ErrConflict")) > 0 && conflicted[p.path+"/"+f.name] == "" && p.path != "events/logtest" {
+		say(f, "knows of a conflict: decide on an events.Chain")
+	}
+	if len(f.places) > 0 && p.path != "events/logtest" && p.path != "events" {
+		say(f, "%v: only a Recorder places and arms", f.places)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
 	if len(starts) > 0 && p.path != "worker/process" && p.path != "cmd/millrace/bench" {

@@ -87,6 +87,9 @@ func readFile(name string, source []byte) (file, error) {
 				f.ports = append(f.ports, readPort(n.Name.Name, in))
 			}
 		case *ast.SelectorExpr:
+			if log, ok := n.X.(*ast.SelectorExpr); ok && log.Sel.Name == "Log" && slices.Contains(placing, n.Sel.Name) {
+				f.places = append(f.places, "Log."+n.Sel.Name)
+			}
 			of, ok := n.X.(*ast.Ident)
 			if !ok {
 				break
