@@ -13,6 +13,8 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/node"
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -79,34 +81,66 @@ func (a *app) momentFlag(at *string, run func(*cobra.Command, []string) error) f
 	}
 }
 
-// thing is the log as it was at a moment, for questions about single things.
-func (a *app) thing(ctx context.Context, c *client.Client, m view.Moment) (*view.World, view.Point, error) {
-	p, err := a.readTo(ctx, c, m, func(*events.Record) {})
-	if err != nil {
-		return nil, p, err
-	}
-	w, err := c.Past(ctx, view.Unfolded(p))
-	return w, p, err
-}
-
-// world is everything as it was at a moment.
-func (a *app) world(ctx context.Context, c *client.Client, m view.Moment) (*view.World, view.Point, error) {
-	memory := view.NewMemory()
-	p, err := a.readTo(ctx, c, m, memory.Add)
-	if err != nil {
-		return nil, p, err
-	}
-	w, err := c.Past(ctx, memory)
-	return w, p, err
+// sight is what a command looks at: the present, or a moment of the past.
+type sight struct {
+	view view.View
+	now  func() time.Time // by which it is judged
+	past *shownPoint      // nil in the present
 }
 
 // shownPoint is a moment of the past in JSON.
 type shownPoint struct {
 	Seq    uint64    `json:"seq"`
 	Stored time.Time `json:"stored"`
+	// NotRecorded names what is shown of the present besides, and the log does not tell.
+	NotRecorded []string `json:"not_recorded,omitempty"`
 }
 
-// pastLine says under a table of what moment it is.
-func pastLine(p view.Point, now time.Time) string {
-	return fmt.Sprintf("as it was at sequence %d, %s; heartbeats, progress and checkpoints of then are not recorded", p.Seq, moment(p.At, now))
+// How much of the past a command asks for.
+const (
+	single = false // things by their names
+	whole  = true  // lists and counts as well
+)
+
+// sight is the present if at is "", else the moment that it names; lacks is what the log does not tell of that.
+func (a *app) sight(ctx context.Context, c *client.Client, at string, all bool, lacks ...string) (sight, error) {
+	m, err := parseMoment(at, a.now())
+	if err != nil || at == "" {
+		return sight{view: c.View(), now: a.now}, err
+	}
+	memory := view.NewMemory()
+	each := memory.Add
+	if !all {
+		each = func(*events.Record) {}
+	}
+	p, err := a.readTo(ctx, c, m, each)
+	if err != nil {
+		return sight{}, err
+	}
+	var model view.Model = memory
+	if !all {
+		model = view.Unfolded(p)
+	}
+	past, err := c.Past(ctx, model)
+	return sight{past, func() time.Time { return p.At }, &shownPoint{p.Seq, p.At, lacks}}, err
+}
+
+// unknown says of a thing that is not there at which moment it is not.
+func (s *sight) unknown(err error) error {
+	if s.past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown)) {
+		return fmt.Errorf("as of sequence %d: %w", s.past.Seq, err)
+	}
+	return err
+}
+
+// mark says under a table of what moment of the past it is, to who looks now.
+func (s *sight) mark(t *table, now time.Time) {
+	if s.past == nil {
+		return
+	}
+	text := fmt.Sprintf("as it was at sequence %d, %s", s.past.Seq, moment(s.past.Stored, now))
+	if len(s.past.NotRecorded) > 0 {
+		text += "; not recorded: " + strings.Join(s.past.NotRecorded, ", ")
+	}
+	t.foot = append(t.foot, text)
 }

@@ -16,7 +16,6 @@ import (
 
 	"millrace/client"
 	"millrace/task"
-	"millrace/view"
 )
 
 // listFlags are what `millrace task ls` was told.
@@ -194,23 +193,16 @@ const (
 
 // list prints one page after the other, of the present or of the past.
 func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
-	if f.at == "" {
-		return a.listFrom(ctx, c, f, c.List, a.now)
-	}
-	m, err := parseMoment(f.at, a.now())
+	s, err := a.sight(ctx, c, f.at, whole, "heartbeats", "progress", "checkpoints")
 	if err != nil {
 		return err
 	}
-	past, point, err := a.world(ctx, c, m)
-	if err != nil {
-		return err
+	look := c.List
+	if s.past != nil {
+		look = func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+			return client.PageOf(ctx, s.view, client.FilterOf(&r), r.Counts)
+		}
 	}
-	return a.listFrom(ctx, c, f, func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
-		return client.PageOf(ctx, past, client.FilterOf(&r), r.Counts)
-	}, func() time.Time { return point.At })
-}
-
-func (a *app) listFrom(ctx context.Context, c *client.Client, f *listFlags, look func(context.Context, client.ListRequest) (client.ListPage, error), now func() time.Time) error {
 	r, patience := f.request, a.conn.timeout
 	if f.consistent == lastWrite {
 		asking, cancel := a.asking(ctx)
@@ -234,7 +226,7 @@ func (a *app) listFrom(ctx context.Context, c *client.Client, f *listFlags, look
 		case err != nil:
 			return err
 		case page.Seq != r.NewerThan || r.NewerThan == 0:
-			if err := a.printPage(&page, f, now()); err != nil {
+			if err := a.printPage(&page, f, &s); err != nil {
 				return err
 			}
 		}
@@ -249,7 +241,7 @@ func (a *app) listFrom(ctx context.Context, c *client.Client, f *listFlags, look
 	}
 }
 
-func (a *app) printPage(page *client.ListPage, f *listFlags, now time.Time) error {
+func (a *app) printPage(page *client.ListPage, f *listFlags, s *sight) error {
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}
@@ -257,7 +249,10 @@ func (a *app) printPage(page *client.ListPage, f *listFlags, now time.Time) erro
 	case f.json() && f.watch:
 		return a.writeLine(page)
 	case f.json():
-		return a.writeJSON(page)
+		return a.writeJSON(struct {
+			*client.ListPage
+			At *shownPoint `json:"at,omitempty"`
+		}{page, s.past})
 	case f.names:
 		for _, t := range page.Tasks {
 			if _, err := fmt.Fprintln(a.out, t.ID); err != nil {
@@ -269,10 +264,8 @@ func (a *app) printPage(page *client.ListPage, f *listFlags, now time.Time) erro
 	if f.watch {
 		a.repaint()
 	}
-	t := taskTable(page, now)
-	if f.at != "" {
-		t.foot = append(t.foot, pastLine(view.Point{Seq: page.Seq, At: now}, a.now()))
-	}
+	t := taskTable(page, s.now())
+	s.mark(&t, a.now())
 	return a.print(t)
 }
 

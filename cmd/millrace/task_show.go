@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,50 +30,37 @@ func (a *app) taskShow() *cobra.Command {
 	atFlag(c.Flags(), &at)
 	o.flags(c)
 	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		if at == "" {
-			return a.showTask(ctx, cl, cl.View(), nil, id, &o)
-		}
-		m, err := parseMoment(at, a.now())
+		s, err := a.sight(ctx, cl, at, single, "heartbeats", "progress", "checkpoints")
 		if err != nil {
 			return err
 		}
-		past, point, err := a.thing(ctx, cl, m)
-		if err != nil {
-			return err
-		}
-		if err = a.showTask(ctx, cl, past, &point, id, &o); errors.Is(err, task.ErrUnknown) {
-			err = fmt.Errorf("as of sequence %d: %w", point.Seq, err)
-		}
-		return err
+		return s.unknown(a.showTask(ctx, cl, s, id, &o))
 	}))
 	return c
 }
 
-// showTask prints a task of a view, which is of the present or of a point in the past.
-func (a *app) showTask(ctx context.Context, cl *client.Client, v view.View, past *view.Point, id task.ID, o *output) error {
+// showTask prints a task of the present or of the past.
+func (a *app) showTask(ctx context.Context, cl *client.Client, s sight, id task.ID, o *output) error {
 	asking, cancel := a.asking(ctx)
 	defer cancel()
-	records, err := view.All(asking, v, view.Task(id))
+	records, err := view.All(asking, s.view, view.Task(id))
 	if err != nil {
 		return err
 	}
 	t, late := events.FoldTask(id, records), lateWords(records)
-	parts, err := view.ReadParts(asking, v, &t)
+	parts, err := view.ReadParts(asking, s.view, &t)
 	if err != nil {
 		return err
 	}
 	var live *task.Live
 	var checkpoint *task.Checkpoint
 	var doubt *node.Doubt
-	var at *shownPoint
-	now := a.now()
-	if past == nil {
+	now := s.now()
+	if s.past == nil {
 		live, checkpoint = standing(asking, cl, &t)
 		if doubt, err = a.doubt(asking, cl, &t); err != nil {
 			return err
 		}
-	} else {
-		now, at = past.At, &shownPoint{past.Seq, past.At}
 	}
 	if o.json() {
 		return a.writeJSON(struct {
@@ -86,15 +72,16 @@ func (a *app) showTask(ctx context.Context, cl *client.Client, v view.View, past
 			Attempts   []task.Try       `json:"attempts,omitempty"`
 			Evidence   []lateWord       `json:"evidence,omitempty"`
 			At         *shownPoint      `json:"at,omitempty"`
-		}{t, parts, doubt, live, checkpoint, tries(records), late, at})
+		}{t, parts, doubt, live, checkpoint, tries(records), late, s.past})
 	}
 	if live != nil && !t.Live() {
 		live.Phase = "" // it is over
 	}
 	out := taskDetails(&t, now)
-	if past != nil {
-		out.foot = []string{pastLine(*past, a.now())}
+	if s.past != nil {
+		out.foot = nil
 	}
+	s.mark(&out, a.now())
 	suspectField(&out, doubt)
 	partFields(&out, "so far", parts)
 	standingFields(&out, live, checkpoint, now)

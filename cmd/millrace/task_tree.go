@@ -29,12 +29,14 @@ type leaf struct {
 	// Needs are those that it waits for; their names are those of steps beside it.
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
+	// At is the moment of the past of a whole tree.
+	At *shownPoint `json:"at,omitempty"`
 }
 
 func (a *app) taskTree() *cobra.Command {
 	var o output
 	var dot, watch bool
-	var step string
+	var step, at string
 	c := &cobra.Command{
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
@@ -43,6 +45,7 @@ job) and what each of them needs. --dot prints the graph for Graphviz, with stat
 --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
+  millrace task tree ID --at -10m
   millrace task tree ID --dot | dot -Tsvg -o graph.svg
   millrace task retry $(millrace task tree ID --step build)`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
@@ -52,24 +55,36 @@ list is named by its path, such as sum/0.`,
 	c.Flags().StringVar(&step, "id", "", "the same as --step")
 	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
 	watchFlag(c, &watch)
+	atFlag(c.Flags(), &at)
 	o.flags(c)
+	c.MarkFlagsMutuallyExclusive("at", "watch")
 	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := a.sight(ctx, cl, at, single)
+		if err != nil {
+			return err
+		}
+		read := func(ctx context.Context) (leaf, error) {
+			b, err := view.Tree(ctx, s.view, id)
+			root := leafOf(&b, s.now())
+			root.At = s.past
+			return root, s.unknown(err)
+		}
 		if !dot && step == "" {
 			return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
-				b, err := view.Tree(ctx, cl.View(), id)
-				root := leafOf(&b, a.now())
-				return frame{table: root.table(), json: root, over: root.State.Terminal()}, err
+				root, err := read(ctx)
+				t := root.table()
+				s.mark(&t, a.now())
+				return frame{table: t, json: root, over: root.State.Terminal()}, err
 			})
 		}
 		asking, cancel := a.asking(ctx)
 		defer cancel()
-		b, err := view.Tree(asking, cl.View(), id)
+		root, err := read(asking)
 		if err != nil {
 			return err
 		}
-		root := leafOf(&b, a.now())
 		if step != "" {
 			found := root.find(strings.Split(step, "/"))
 			if found == nil {
@@ -81,7 +96,7 @@ list is named by its path, such as sum/0.`,
 		}
 		_, err = fmt.Fprint(a.out, root.dot())
 		return err
-	})
+	}))
 	return c
 }
 

@@ -21,10 +21,13 @@ type explanation struct {
 	Facts []shownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
+	// At is the moment of the past at which it was so.
+	At *shownPoint `json:"at,omitempty"`
 }
 
 func (a *app) taskWhy() *cobra.Command {
 	var o output
+	var at string
 	c := &cobra.Command{
 		Use:   "why ID",
 		Short: "Say why a task is where it is, and who must act next",
@@ -32,44 +35,56 @@ func (a *app) taskWhy() *cobra.Command {
 happens otherwise, with the facts that decided it.
 
 The start deadline is taken from the settings of this command ("millrace config"),
-the rest from the log and, if one answers, from a millrace server.`,
+the rest from the log and, if one answers, from a millrace server.
+
+With --at it says why the task was where it was then, and what was to come next: all that from
+the log, which does not tell whose heartbeat had stopped, nor where a task stood before its limits.`,
+		Example: `  millrace task why ID
+  millrace task why ID --at -10m`,
 		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
 	}
+	atFlag(c.Flags(), &at)
 	o.flags(c)
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.asking(ctx)
-		defer cancel()
-		e, err := a.explain(asking, cl, id)
+	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := a.sight(ctx, cl, at, whole, "heartbeats", "pauses of consumers", "standing before limits")
 		if err != nil {
 			return err
+		}
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		e, err := a.explain(asking, cl, &s, id)
+		if err != nil {
+			return s.unknown(err)
 		}
 		if o.json() {
 			return a.writeJSON(e)
 		}
-		return a.print(whyTable(e, a.now()))
-	})
+		t := whyTable(e, s.now())
+		s.mark(&t, a.now())
+		return a.print(t)
+	}))
 	return c
 }
 
-func (a *app) explain(ctx context.Context, c *client.Client, id task.ID) (*explanation, error) {
+func (a *app) explain(ctx context.Context, c *client.Client, s *sight, id task.ID) (*explanation, error) {
 	profile := profileProd
 	if a.dev {
 		profile = profileDev
 	}
-	s, _, err := a.loadSettings(nil, profile)
+	settings, _, err := a.loadSettings(nil, profile)
 	if err != nil {
 		return nil, err
 	}
-	rules := s.Task()
+	rules := settings.Task()
 	rules.AckWait = c.Store().AckWait() // what holds, whatever the settings say by now
-	e, err := view.Why(ctx, c.View(), id, view.Rules{Task: rules, Node: node.Settings{TTL: s.NodeTTL}, Now: a.now(), Holders: namedHolders})
+	e, err := view.Why(ctx, s.view, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.now(), Holders: namedHolders})
 	if err != nil {
 		return nil, err
 	}
 	if e.Limits != nil {
-		e.What = limitDuty(&e.Folded, e.Limits, a.now())
+		e.What = limitDuty(&e.Folded, e.Limits, s.now())
 	}
-	return &explanation{*e, showFacts(e.Decisive), e.Folded.Seq}, nil
+	return &explanation{*e, showFacts(e.Decisive), e.Folded.Seq, s.past}, nil
 }
 
 // whyTable says it in words.

@@ -74,7 +74,7 @@ func (a *app) stillRunning(ctx context.Context, c *client.Client, err error, ids
 		asking, cancel := a.asking(context.WithoutCancel(ctx))
 		defer cancel()
 		why := what
-		if e, err := a.explain(asking, c, ids[0]); err == nil {
+		if e, err := a.explain(asking, c, &sight{view: c.View(), now: a.now}, ids[0]); err == nil {
 			why = what + ": " + unended(e, a.now())
 		}
 		return &fault{code: exitTimeout, err: fmt.Errorf("timed out waiting; %s", why),
