@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"time"
 
 	"millrace/client"
 	"millrace/node"
@@ -19,48 +18,18 @@ func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return nil, err
 	}
+	if !r.Bare {
+		return client.NodesOf(ctx, s.view(), s.now(), s.Nodes)
+	}
 	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return nil, err
 	}
-	nodes, seq, now := all.Nodes, all.Point.Seq, s.now()
-	if r.Bare {
-		page := client.NodePage{Nodes: make([]client.NodeView, len(nodes)), Seq: seq}
-		for i := range nodes {
-			page.Nodes[i] = client.ViewNode(nodes[i], now, s.Nodes)
-		}
-		return page, nil
-	}
-	beats, err := s.view().Beats(ctx)
-	if err != nil {
-		return nil, err
-	}
-	page := client.NodePage{Nodes: make([]client.NodeView, 0, len(nodes)), Seq: seq}
-	for _, n := range nodes {
-		running, err := s.runs(ctx, n.ID)
-		if err != nil {
-			return nil, err
-		}
-		v := client.ViewNode(n, now, s.Nodes)
-		v.Runs(running)
-		v.LastBeat = lastBeat(beats, n)
-		v.Silent = n.Silent(v.LastBeat, now, s.Nodes)
-		page.Nodes = append(page.Nodes, v)
+	page := client.NodePage{Nodes: make([]client.NodeView, len(all.Nodes)), Seq: all.Point.Seq}
+	for i, n := range all.Nodes {
+		page.Nodes[i] = client.ViewNode(n, s.now(), s.Nodes)
 	}
 	return page, nil
-}
-
-// runs is how many tasks a node runs, as far as the log knows.
-func (s *Service) runs(ctx context.Context, id node.ID) (int, error) {
-	c, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}}})
-	return c.All(), err
-}
-
-func lastBeat(beats map[node.ID]node.Heartbeat, n node.Node) time.Time {
-	if h := beats[n.ID]; h.Session == n.Session {
-		return h.At
-	}
-	return time.Time{}
 }
 
 // nodeRequest names a node, and says what is to become of it.
@@ -83,7 +52,7 @@ func readNode(body []byte) (nodeRequest, error) {
 
 func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, error) {
 	v := client.ViewNode(n, s.now(), s.Nodes)
-	running, err := s.runs(ctx, n.ID)
+	running, err := client.RunsOn(ctx, s.view(), n.ID)
 	if err != nil {
 		return v, err
 	}

@@ -65,6 +65,43 @@ func ViewNode(n node.Node, now time.Time, s node.Settings) NodeView {
 	}
 }
 
+// RunsOn is how many tasks a node runs, as far as the log knows.
+func RunsOn(ctx context.Context, v view.View, id node.ID) (int, error) {
+	c, err := v.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}}})
+	return c.All(), err
+}
+
+// NodesOf is the nodes of a view as they are shown at a time; their heartbeats only if it is the present.
+func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings) (NodePage, error) {
+	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
+	if err != nil {
+		return NodePage{}, err
+	}
+	p, present := v.(view.Present)
+	var beats map[node.ID]node.Heartbeat
+	if present {
+		if beats, err = p.Beats(ctx); err != nil {
+			return NodePage{}, err
+		}
+	}
+	page := NodePage{Nodes: make([]NodeView, 0, len(all.Nodes)), Seq: all.Point.Seq}
+	for _, n := range all.Nodes {
+		running, err := RunsOn(ctx, v, n.ID)
+		if err != nil {
+			return page, err
+		}
+		shown := ViewNode(n, now, s)
+		if shown.Runs(running); present {
+			if h := beats[n.ID]; h.Session == n.Session {
+				shown.LastBeat = h.At
+			}
+			shown.Silent = n.Silent(shown.LastBeat, now, s)
+		}
+		page.Nodes = append(page.Nodes, shown)
+	}
+	return page, nil
+}
+
 // Node reads a node from the log. The error wraps [node.ErrUnknown] if nobody has
 // ever registered under this name.
 func (c *Client) Node(ctx context.Context, id node.ID) (node.Node, error) {

@@ -201,8 +201,8 @@ func TestNodeTables(t *testing.T) {
 	d.Runs(0)
 	a.Version = "v0.3.1-0.20261122101500-ff0781f2b3c4"
 	nodes := client.NodePage{Nodes: []client.NodeView{a, b, c, d}, Seq: 9}
-	golden(t, "node_ls", nodeTable(&nodes, now), 0, false)
-	golden(t, "node_ls_80", nodeTable(&nodes, now), 80, false)
+	golden(t, "node_ls", nodeTable(&nodes, presentAt(now)), 0, false)
+	golden(t, "node_ls_80", nodeTable(&nodes, presentAt(now)), 80, false)
 	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
 	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
 	golden(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
@@ -253,3 +253,6 @@ func TestScheduleTable(t *testing.T) {
 	golden(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
 	golden(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
 }
+
+// presentAt is the present at a time.
+func presentAt(now time.Time) *sight { return &sight{now: func() time.Time { return now }} }

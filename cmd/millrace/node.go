@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
+	"millrace/view"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
@@ -30,12 +31,26 @@ func (a *app) nodeCommand() *cobra.Command {
 func (a *app) nodeList() *cobra.Command {
 	var o output
 	var names, watch bool
+	var at string
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	watchFlag(c, &watch)
+	atFlag(c.Flags(), &at)
 	o.flags(c)
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.MarkFlagsMutuallyExclusive("at", "watch")
+	c.RunE = a.momentFlag(&at, a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := a.sight(ctx, cl, at, whole, notBeating)
+		if err != nil {
+			return err
+		}
+		rules, err := a.nodeRules()
+		if err != nil {
+			return err
+		}
 		look := func(ctx context.Context) (client.NodePage, error) {
+			if s.past != nil {
+				return client.NodesOf(ctx, s.view, s.now(), rules)
+			}
 			page, err := cl.Nodes(ctx, client.NodeListRequest{})
 			if page.Nodes == nil {
 				page.Nodes = []client.NodeView{}
@@ -53,14 +68,23 @@ func (a *app) nodeList() *cobra.Command {
 		}
 		return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
 			page, err := look(ctx)
-			return frame{table: nodeTable(&page, a.now()), json: page}, err
+			t := nodeTable(&page, &s)
+			s.mark(&t, a.now())
+			return frame{table: t, json: struct {
+				client.NodePage
+				At *shownPoint `json:"at,omitempty"`
+			}{page, s.past}}, err
 		})
-	})
+	}))
 	return c
 }
 
+// notBeating is what the log does not tell of a node.
+const notBeating = "heartbeats"
+
 // nodeTable lays the nodes out.
-func nodeTable(page *client.NodePage, now time.Time) table {
+func nodeTable(page *client.NodePage, s *sight) table {
+	now := s.now()
 	t := table{
 		header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
 		spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
@@ -68,7 +92,10 @@ func nodeTable(page *client.NodePage, now time.Time) table {
 	for i := range page.Nodes {
 		n := &page.Nodes[i]
 		beat := "none"
-		if !n.LastBeat.IsZero() {
+		switch {
+		case s.past != nil:
+			beat = "not recorded"
+		case !n.LastBeat.IsZero():
 			beat = age(n.LastBeat, now) + " ago"
 		}
 		mean := ""
@@ -124,46 +151,69 @@ func (a *app) nodeRules() (node.Settings, error) {
 
 func (a *app) nodeShow() *cobra.Command {
 	var o output
+	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Print all that is known of a node, from the log",
 		Args:  takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
 	}
+	atFlag(c.Flags(), &at)
 	o.flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.asking(ctx)
-		defer cancel()
-		records, err := a.nodeFacts(asking, cl, id)
+	c.RunE = a.momentFlag(&at, a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		s, err := a.sight(ctx, cl, at, whole, notBeating)
 		if err != nil {
 			return err
+		}
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		records, err := nodeFacts(asking, s.view, id)
+		if err != nil {
+			return s.unknown(err)
 		}
 		rules, err := a.nodeRules()
 		if err != nil {
 			return err
 		}
-		v := client.ViewNode(events.FoldNode(id, records), a.now(), rules)
-		// How busy it is only a server knows.
-		page, err := cl.Nodes(asking, client.NodeListRequest{AtLeast: v.Head})
-		if err != nil && !errors.Is(err, jet.ErrNoService) {
+		v := client.ViewNode(events.FoldNode(id, records), s.now(), rules)
+		if err := busy(asking, cl, &s, &v); err != nil {
 			return err
 		}
-		for _, n := range page.Nodes {
-			if n.ID == id {
-				v.Runs(n.Running)
-				v.LastBeat, v.Silent = n.LastBeat, n.Silent
-			}
-		}
 		if o.json() {
-			return a.writeJSON(v)
+			return a.writeJSON(struct {
+				client.NodeView
+				At *shownPoint `json:"at,omitempty"`
+			}{v, s.past})
 		}
-		return a.print(nodeDetails(&v, records, a.now()))
-	})
+		t := nodeDetails(&v, records, s.now())
+		s.mark(&t, a.now())
+		return a.print(t)
+	}))
 	return c
 }
 
+// busy adds how busy a node is, and in the present when it last beat: of that only a server knows.
+func busy(ctx context.Context, cl *client.Client, s *sight, v *client.NodeView) error {
+	if s.past != nil {
+		running, err := client.RunsOn(ctx, s.view, v.ID)
+		v.Runs(running)
+		return err
+	}
+	page, err := cl.Nodes(ctx, client.NodeListRequest{AtLeast: v.Head})
+	if err != nil && !errors.Is(err, jet.ErrNoService) {
+		return err
+	}
+	for _, n := range page.Nodes {
+		if n.ID == v.ID {
+			v.Runs(n.Running)
+			v.LastBeat, v.Silent = n.LastBeat, n.Silent
+		}
+	}
+	return nil
+}
+
 // nodeFacts reads the facts of a node, of which there must be some.
-func (a *app) nodeFacts(ctx context.Context, cl *client.Client, id node.ID) ([]events.Record, error) {
-	records, err := cl.Store().Node(ctx, id)
+func nodeFacts(ctx context.Context, v view.View, id node.ID) ([]events.Record, error) {
+	records, err := view.All(ctx, v, view.Node(id))
 	if err == nil && len(records) == 0 {
 		err = fmt.Errorf("node %q: %w", id, node.ErrUnknown)
 	}
@@ -224,7 +274,7 @@ func (a *app) nodeEvents() *cobra.Command {
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
 		asking, cancel := a.asking(ctx)
 		defer cancel()
-		records, err := a.nodeFacts(asking, cl, id)
+		records, err := nodeFacts(asking, cl.View(), id)
 		if err != nil {
 			return err
 		}

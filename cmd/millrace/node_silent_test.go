@@ -17,7 +17,7 @@ func TestASilentNodeIsNotReady(t *testing.T) {
 		{Node: node.Node{ID: "quiet", State: node.Ready}, LastBeat: now.Add(-36 * time.Second), Silent: true},
 		{Node: node.Node{ID: "well", State: node.Ready}, LastBeat: now.Add(-time.Second)},
 	}}
-	for _, row := range nodeTable(&page, now).rows {
+	for _, row := range nodeTable(&page, presentAt(now)).rows {
 		want := map[string]string{"quiet": "silent", "well": "ready"}[row[0].text]
 		if row[1].text != want {
 			t.Errorf("node %s is listed as %s, want %s", row[0].text, row[1].text, want)
