@@ -18,10 +18,10 @@ import (
 	"millrace/view"
 )
 
+const atUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; reads the log up to there"
+
 // atFlag adds --at.
-func atFlag(fs *pflag.FlagSet, at *string) {
-	fs.StringVar(at, "at", "", "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; reads the log up to there")
-}
+func atFlag(fs *pflag.FlagSet, at *string) { fs.StringVar(at, "at", "", atUsage) }
 
 // parseMoment reads the value of --at; "" is the end of the log.
 func parseMoment(text string, now time.Time) (m view.Moment, err error) {
@@ -74,11 +74,21 @@ func (a *app) readTo(ctx context.Context, c *client.Client, m view.Moment, each 
 // momentFlag refuses a --at that is none, before anything is asked.
 func (a *app) momentFlag(at *string, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		if _, err := parseMoment(*at, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := a.moments(c, *at); err != nil {
+			return err
 		}
 		return run(c, args)
 	}
+}
+
+// moments refuses those that are none.
+func (a *app) moments(c *cobra.Command, at ...string) error {
+	for _, text := range at {
+		if _, err := parseMoment(text, a.now()); err != nil {
+			return misuse(c, "%w", err)
+		}
+	}
+	return nil
 }
 
 // sight is what a command looks at: the present, or a moment of the past.

@@ -61,6 +61,8 @@ const exitCodesPage = `Every command of millrace ends with one of these codes:
 Of several tasks, the first one that did not finish decides. Ctrl-C while
 waiting ends with 130; the task goes on.
 
+"task diff" ends as diff does: 0 without a difference, 1 with one, 2 if that cannot be said.
+
 "verify" ends as a monitoring plug-in does:
 
   0    OK: every promise that was checked is kept

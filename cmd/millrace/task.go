@@ -25,7 +25,7 @@ end of it, if a millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	c.AddCommand(a.taskList(), a.taskShow(), a.taskTree(), a.taskWhy(), a.taskLogs(), a.taskEvents(), a.taskData(), a.taskArtifacts(),
+	c.AddCommand(a.taskList(), a.taskShow(), a.taskTree(), a.taskWhy(), a.taskDiff(), a.taskLogs(), a.taskEvents(), a.taskData(), a.taskArtifacts(),
 		a.taskAttempts(), a.taskCancel(), a.taskRetry(), a.taskCopy(), a.taskEdit(), a.taskRelease(), a.taskSignal(), a.taskWait())
 	return c
 }
