@@ -88,6 +88,8 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		return f.store.Queue(ctx, ref.ID)
 	case view.Definitions:
 		return f.store.DefinitionFacts(ctx, task.Def(ref.ID))
+	case view.Breakers:
+		return f.store.BreakerFacts(ctx, ref.ID)
 	}
 	return nil, nil
 }

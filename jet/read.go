@@ -93,6 +93,14 @@ func (s *Store) Breaker(ctx context.Context, job string) (events.Record, bool, e
 	return s.leaderGet(ctx, map[string]any{"last_by_subj": breakPrefix + job})
 }
 
+// BreakerFacts reads what happened to the breaker of a job, in the order of the log.
+func (s *Store) BreakerFacts(ctx context.Context, job string) ([]events.Record, error) {
+	if err := task.ValidName("job", job); err != nil {
+		return nil, err
+	}
+	return s.readSubject(ctx, breakPrefix+job, 0)
+}
+
 // Last implements [events.Reader]. A message that was removed since, such as a
 // timer, does not count: nobody will ever see it.
 func (s *Store) Last(ctx context.Context) (uint64, error) {

@@ -76,6 +76,8 @@ func fieldsOf(item Item) (map[string]json.RawMessage, error) {
 		thing = item.Node
 	case item.Queue != nil:
 		thing = item.Queue
+	case item.Breaker != nil:
+		thing = item.Breaker
 	default:
 		thing = item.Definition
 	}

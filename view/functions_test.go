@@ -209,6 +209,7 @@ func TestTree(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	s, a, b := tale(t)
+	opened := s.add(events.KindBreaker, events.Fact{Job: "crawl", Event: task.BreakerOpened{Reason: "too often"}})
 	changed := func(changes []Change, err error) map[string]string {
 		if err != nil {
 			t.Error(err)
@@ -232,6 +233,8 @@ func TestDiff(t *testing.T) {
 		{"a birth", 3, 4, Task(a), "labels.of", ` "acme"`, 99},
 		{"neither is there", 2, 3, Task(a), "state", "", 0},
 		{"a node", 11, 12, Node("n1"), "state", `"ready" "offline"`, 99},
+		{"a breaker", opened - 1, opened, Breaker("crawl"), "state", `"closed" "open"`, 99},
+		{"another breaker", opened - 1, opened, Breaker("bulk"), "state", "", 0},
 		{"a queue", 6, 7, Queue("bulk"), "paused.reason", ` "too loud"`, 99},
 	} {
 		all := changed(Diff(t.Context(), s.at(c.from), s.at(c.to), c.ref))

@@ -18,7 +18,7 @@ type View interface {
 	// List returns a page of things of one kind. The error wraps [ErrQuery] if the query is wrong.
 	List(ctx context.Context, q Query) (Page, error)
 	// Get returns one thing. The error wraps [task.ErrUnknown] or [node.ErrUnknown] if there is no such
-	// task or node; a queue or definition of which the log says nothing is as its name alone makes it.
+	// task or node; a queue, definition or breaker of which the log says nothing is as its name alone makes it.
 	Get(ctx context.Context, ref Ref) (Item, error)
 	// Records calls each with the facts about one thing within a range, in the order of the log; the error of
 	// each ends that and is returned. That there are none is no error.
@@ -60,9 +60,10 @@ const (
 	Queues
 	Definitions
 	Messages // those in the log that nobody can read
+	Breakers // by their jobs
 )
 
-var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message"}
+var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message", Breakers: "breaker of job"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k > 0 {
@@ -89,6 +90,9 @@ func Queue(name string) Ref { return Ref{Queues, name} }
 // Definition names a definition.
 func Definition(def task.Def) Ref { return Ref{Definitions, string(def)} }
 
+// Breaker names the breaker of a job.
+func Breaker(job string) Ref { return Ref{Breakers, job} }
+
 func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 
 // RefOf names the thing that a record is about; zero if it is about nothing that can be asked for.
@@ -111,6 +115,10 @@ func RefOf(r *events.Record) Ref {
 		if f.Def != "" {
 			return Definition(f.Def)
 		}
+	case events.KindBreaker:
+		if f.Job != "" {
+			return Breaker(f.Job)
+		}
 	}
 	return Ref{}
 }
@@ -121,6 +129,7 @@ type Item struct {
 	Node       *node.Node
 	Queue      *task.Queue
 	Definition *task.Definition
+	Breaker    *task.Circuit
 }
 
 // Fold adds up the facts about one thing, in the order of the log.
@@ -138,6 +147,12 @@ func Fold(ref Ref, records []events.Record) Item {
 	case Definitions:
 		d := events.FoldDefinition(records)
 		return Item{Definition: &d}
+	case Breakers:
+		c := task.Circuit{State: task.CircuitClosed}
+		for i := range records {
+			c = records[i].Circuit(c)
+		}
+		return Item{Breaker: &c}
 	}
 	return Item{}
 }

@@ -13,6 +13,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
@@ -137,7 +138,7 @@ func (a *app) sight(ctx context.Context, c *client.Client, at string, all bool, 
 
 // unknown says of a thing that is not there at which moment it is not.
 func (s *sight) unknown(err error) error {
-	if s.past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown)) {
+	if s.past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, jet.ErrNoJob)) {
 		return fmt.Errorf("as of sequence %d: %w", s.past.Seq, err)
 	}
 	return err
@@ -145,12 +146,16 @@ func (s *sight) unknown(err error) error {
 
 // mark says under a table of what moment of the past it is, to who looks now.
 func (s *sight) mark(t *table, now time.Time) {
-	if s.past == nil {
-		return
+	if s.past != nil {
+		t.foot = append(t.foot, s.words(now))
 	}
+}
+
+// words name the moment of the past to who looks now.
+func (s *sight) words(now time.Time) string {
 	text := fmt.Sprintf("as it was at sequence %d, %s", s.past.Seq, moment(s.past.Stored, now))
 	if len(s.past.NotRecorded) > 0 {
 		text += "; not recorded: " + strings.Join(s.past.NotRecorded, ", ")
 	}
-	t.foot = append(t.foot, text)
+	return text
 }

@@ -125,7 +125,7 @@ func (a *app) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changes, err := definitionFacts(ctx, cl, task.DefCalendar, args[0])
+		changes, err := definitionFacts(ctx, cl.View(), task.DefCalendar, args[0])
 		if err != nil {
 			return err
 		}

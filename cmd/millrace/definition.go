@@ -100,8 +100,8 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 }
 
 // definitionFacts are the changes of a definition of a kind.
-func definitionFacts(ctx context.Context, cl *client.Client, kind, name string) ([]events.Record, error) {
-	return view.All(ctx, cl.View(), view.Definition(task.DefOf(kind, name)))
+func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
+	return view.All(ctx, v, view.Definition(task.DefOf(kind, name)))
 }
 
 // history is the command that lists the changes of a definition.
@@ -114,7 +114,7 @@ func (a *app) history(what string, none error, complete completer) *cobra.Comman
 	}
 	o.flags(c)
 	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		changes, err := definitionFacts(ctx, cl, what, args[0])
+		changes, err := definitionFacts(ctx, cl.View(), what, args[0])
 		switch {
 		case err != nil:
 			return err

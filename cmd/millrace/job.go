@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/jobfile"
@@ -88,23 +89,38 @@ func jobTable(rows []client.JobRow, now time.Time) table {
 func (a *app) jobShow() *cobra.Command {
 	var o output
 	var revision uint64
+	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
 		Short: "Print a job, in the form that apply reads, and who changed it last",
 		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
 	}
 	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
+	atFlag(c.Flags(), &at)
 	o.flags(c, "yaml", "json")
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		j, err := cl.JobAt(ctx, args[0], revision)
+	c.MarkFlagsMutuallyExclusive("at", "revision")
+	c.RunE = a.momentFlag(&at, a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := a.sight(ctx, cl, at, single)
 		if err != nil {
 			return err
 		}
-		changes, err := definitionFacts(ctx, cl, task.DefJob, args[0])
+		asking, cancel := a.asking(ctx)
+		defer cancel()
+		changes, err := definitionFacts(asking, s.view, task.DefJob, args[0])
 		if err != nil {
 			return err
 		}
-		breaker, err := jobCircuit(ctx, cl, &j.Job)
+		if s.past != nil {
+			then := events.FoldDefinition(changes)
+			if revision = then.Revision; !then.Exists() {
+				return s.unknown(&jet.Absent{Kind: jet.ErrNoJob, Name: args[0]})
+			}
+		}
+		j, err := cl.JobAt(asking, args[0], revision)
+		if err != nil {
+			return err
+		}
+		breaker, err := jobCircuit(asking, s.view, &j.Job)
 		if err != nil {
 			return err
 		}
@@ -113,15 +129,20 @@ func (a *app) jobShow() *cobra.Command {
 				jet.StoredJob
 				Changes []shownFact   `json:"changes"`
 				Circuit *task.Circuit `json:"circuit,omitempty"`
-			}{j, showFacts(changes), breaker})
+				At      *shownPoint   `json:"at,omitempty"`
+			}{j, showFacts(changes), breaker, s.past})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n%s%s", j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
+		then := ""
+		if s.past != nil {
+			then = "# " + s.words(a.now()) + "\n"
+		}
+		_, err = fmt.Fprintf(a.out, "%s# revision %d, stored %s\n%s%s", then, j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
-	})
+	}))
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/view"
 )
 
 // jobBreaker shows and resets the breakers of jobs.
@@ -76,12 +77,12 @@ at the time until which they were held. Failures from before do not count any mo
 }
 
 // jobCircuit is how the breaker of a job stands; nil if the job has none.
-func jobCircuit(ctx context.Context, cl *client.Client, j *task.Job) (*task.Circuit, error) {
+func jobCircuit(ctx context.Context, v view.View, j *task.Job) (*task.Circuit, error) {
 	if j.Breaker == nil {
 		return nil, nil
 	}
-	c, err := cl.Breaker(ctx, j.Name)
-	return &c, err
+	item, err := v.Get(ctx, view.Breaker(j.Name))
+	return item.Breaker, err
 }
 
 // circuitLine is that as a comment in the job's file.

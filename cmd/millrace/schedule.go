@@ -371,7 +371,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
 			return err
 		}
-		changes, err := definitionFacts(asking, cl, task.DefSchedule, args[0])
+		changes, err := definitionFacts(asking, cl.View(), task.DefSchedule, args[0])
 		if err != nil {
 			return err
 		}
