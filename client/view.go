@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"millrace/events"
 	"millrace/jet"
@@ -30,6 +31,25 @@ func (c *Client) View() Present { return c.ViewOf(service{c}) }
 // ViewOf is [Client.View] with lists and counts from this read model.
 func (c *Client) ViewOf(m view.Model) Present {
 	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
+}
+
+// PointAt is the place in the log that a moment chooses; false if the log begins later.
+func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error) {
+	if m == (view.Moment{}) {
+		m.Seq = math.MaxUint64
+	}
+	last, err := c.store.Last(ctx)
+	if err != nil {
+		return view.Point{}, false, err
+	}
+	var r events.Record
+	var found bool
+	if m.Seq > 0 {
+		r, found, err = c.store.LastUpTo(ctx, min(m.Seq, last))
+	} else {
+		r, found, err = c.store.LastAt(ctx, m.At)
+	}
+	return view.Point{Seq: r.Seq, At: r.Stored}, found, err
 }
 
 // Past is the past of which a model has folded the log's first records, and no more.

@@ -111,6 +111,49 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 	return last.Seq, nil
 }
 
+// LastAt is the last message before the first one that the log took after a time; false if the log begins later.
+func (s *Store) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
+	// Any replica may answer. What one that is behind takes for the end is not, so the leader says where that is.
+	later, err := s.batchGet(ctx, LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	if err != nil {
+		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
+	}
+	if len(later) > 0 {
+		seq, err := sequenceOf(later[0])
+		if err != nil {
+			return events.Record{}, false, err
+		}
+		return s.LastUpTo(ctx, seq-1)
+	}
+	last, err := s.Last(ctx)
+	for err == nil && last > 0 {
+		r, found, failed := s.LastUpTo(ctx, last)
+		if !found || failed != nil || !r.Stored.After(at) {
+			return r, found, failed
+		}
+		last = r.Seq - 1
+	}
+	return events.Record{}, false, err
+}
+
+// LastUpTo is the last message of the log up to a sequence; false if the log begins later.
+func (s *Store) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	if seq == 0 {
+		return events.Record{}, false, nil
+	}
+	r, found, err := s.Message(ctx, seq)
+	if found || err != nil {
+		return r, found, err
+	}
+	begin, found, err := s.leaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": ">"})
+	for seq--; found && err == nil && seq >= begin.Seq; seq-- { // few are removed
+		if r, there, err := s.Message(ctx, seq); there || err != nil {
+			return r, there, err
+		}
+	}
+	return events.Record{}, false, err
+}
+
 // End is the sequence of the last message that the log took, also of one that was removed since.
 func (s *Store) End(ctx context.Context) (uint64, error) {
 	log, err := s.js.Stream(ctx, LogStream)

@@ -19,7 +19,7 @@ import (
 	"millrace/view"
 )
 
-const atUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; reads the log up to there"
+const atUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01"
 
 // atFlag adds --at.
 func atFlag(fs *pflag.FlagSet, at *string) { fs.StringVar(at, "at", "", atUsage) }
@@ -41,35 +41,24 @@ func parseMoment(text string, now time.Time) (m view.Moment, err error) {
 	return m, nil
 }
 
-// errThere ends the reading of a log at a moment.
-var errThere = errors.New("the moment is reached")
-
-// readTo hands on the records of the log up to a moment and returns where that is.
-func (a *app) readTo(ctx context.Context, c *client.Client, m view.Moment, each func(*events.Record)) (p view.Point, err error) {
+// pointAt is the place in the log of a moment.
+func (a *app) pointAt(ctx context.Context, c *client.Client, m view.Moment) (view.Point, error) {
+	ctx, cancel := a.asking(ctx)
+	defer cancel()
 	if m.Seq > 0 {
 		last, err := c.Last(ctx)
 		if err == nil && m.Seq > last {
 			err = &fault{code: exitNotFound, err: fmt.Errorf("--at: there is no sequence %d yet: the log ends at %d", m.Seq, last)}
 		}
 		if err != nil {
-			return p, err
+			return view.Point{}, err
 		}
 	}
-	err = a.span(ctx, c, 1, m.Seq, func(r *events.Record) error {
-		if m.Before(r) {
-			return errThere
-		}
-		p = view.Point{Seq: r.Seq, At: r.Stored}
-		each(r)
-		return nil
-	})
-	switch {
-	case err != nil && !errors.Is(err, errThere):
-		return p, err
-	case p.Seq == 0:
-		return p, &fault{code: exitNotFound, err: errors.New("--at: the log begins later")}
+	p, found, err := c.PointAt(ctx, m)
+	if err == nil && !found {
+		err = &fault{code: exitNotFound, err: errors.New("--at: the log begins later")}
 	}
-	return p, nil
+	return p, err
 }
 
 // momentFlag refuses a --at that is none, before anything is asked.
@@ -119,18 +108,21 @@ func (a *app) sight(ctx context.Context, c *client.Client, at string, all bool, 
 	if err != nil || at == "" {
 		return sight{view: c.View(), now: a.now}, err
 	}
-	memory := view.NewMemory()
-	each := memory.Add
-	if !all {
-		each = func(*events.Record) {}
-	}
-	p, err := a.readTo(ctx, c, m, each)
+	p, err := a.pointAt(ctx, c, m)
 	if err != nil {
 		return sight{}, err
 	}
-	var model view.Model = memory
-	if !all {
-		model = view.Unfolded(p)
+	var model view.Model = view.Unfolded(p)
+	if all {
+		memory := view.NewMemory()
+		err := a.span(ctx, c, 1, p.Seq, func(r *events.Record) error {
+			memory.Add(r)
+			return nil
+		})
+		if err != nil {
+			return sight{}, err
+		}
+		model = memory
 	}
 	past, err := c.Past(ctx, model)
 	return sight{past, func() time.Time { return p.At }, &shownPoint{p.Seq, p.At, lacks}}, err

@@ -39,15 +39,15 @@ func TestSimulationOfNodesWithRoom(t *testing.T) {
 
 // A node that forgets what it runs is found out.
 func TestSimulationFindsCrowdedNodes(t *testing.T) {
-	found := false
+	var found atomic.Bool
 	each(100, func(seed uint64) bool {
 		h := play(t, seed, variant{roomy: true, protocol: func(p *worker.Protocol) protocol { return roomless{p} }})
 		if h.failure != nil && strings.Contains(h.failure.Error(), "at once, and") {
-			found = true
+			found.Store(true)
 		}
-		return !found
+		return !found.Load()
 	})
-	if !found {
+	if !found.Load() {
 		t.Error("in 100 histories nobody has noticed")
 	}
 }
