@@ -36,7 +36,7 @@ type holder struct {
 // perNode passes a task on for which this node has no place, and else takes places for it.
 func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err error) {
 	t := q.task
-	if t.Spec == nil || len(t.Spec.PerNode) == 0 || t.State.Terminal() {
+	if t.Spec == nil || len(t.Spec.PerNode) == 0 || t.State.Terminal() || q.taken != nil {
 		return a, nil
 	}
 	counters, err := t.OnNode()

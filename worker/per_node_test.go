@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
@@ -76,4 +77,53 @@ func TestPerNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that has no place for a task does not take it over either, though the offer looks as if it waited.
+func TestCrowdedNodesTakeNothingOver(t *testing.T) {
+	inBubble(t, func(w *world) {
+		spec := task.Spec{Place: task.Place{Nodes: []string{"a"}}, PerNode: task.PerNodes{{Max: 1, Key: "/k"}}}
+		lost, runs := w.submit(spec), w.submit(spec)
+		offers, _ := w.log.Offers(w.Context(), []string{task.NodeQueue("a")})
+		try := offers.(*events.MemoryOffers).Try
+		protocol := func(session string) *worker.Protocol {
+			return &worker.Protocol{Recorder: w.rec, Node: "a", Session: session, Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
+		}
+		claim := func(p *worker.Protocol, o *events.Offer, want task.ID) (k task.Task, mine bool) {
+			t.Helper()
+			if o == nil || o.Fact.Task != want {
+				t.Fatalf("the offer is %+v, want one of %s", o, want)
+			}
+			mine, err := p.Claim(w.Context(), o, &k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k, mine
+		}
+		if _, mine := claim(protocol("before"), try(), lost); !mine {
+			t.Fatal("not claimed")
+		}
+		p := protocol("s")
+		k, mine := claim(p, try(), runs)
+		if !mine {
+			t.Fatal("not claimed")
+		}
+		pass(time.Minute) // the leases run out, and the server has lost its count of deliveries
+		again := try()
+		again.Deliveries = 1
+		if is, mine := claim(p, again, lost); mine {
+			t.Errorf("the node runs two, one of which it has taken over: %+v", is)
+		}
+		p.Vacate(&k)
+		for pass(time.Minute); ; {
+			o := try()
+			if o.Fact.Task != lost {
+				continue
+			}
+			if is, mine := claim(p, o, lost); !mine || is.Losses != 1 {
+				t.Errorf("where there is a place it is not taken over: %+v, %v", is, mine)
+			}
+			return
+		}
+	})
 }

@@ -93,18 +93,9 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		claim.Labels, claim.At = p.Labels()
 	}
 	*q = question{task: t, claim: &claim, deliveries: o.Deliveries}
-	said, err := p.ask(ctx, q)
-	switch {
-	case err != nil:
-		return false, err
-	case said.rest:
-		return false, o.Rest(restFor(o.Deliveries))
-	case said.back:
-		return false, o.Return()
-	}
-	event, err := p.Recorder.Move(ctx, t, said.command)
-	if errors.Is(err, task.ErrLeased) || errors.Is(err, task.ErrStale) && p.running(t, o) {
-		event, err = p.takeOver(ctx, t, claim)
+	event, back, err := p.move(ctx, o, q)
+	if back != nil {
+		return false, back()
 	}
 	if leased, ok := errors.AsType[*task.Leased](err); ok {
 		return false, p.rest(o, leased.For)
@@ -134,6 +125,35 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	// The answer to the claim was lost with the connection, and by the time that was back
 	// the attempt had been given up.
 	return false, p.done(ctx, t, o)
+}
+
+// move claims the task, or has become of it what a rule says. Back, if it is set, gives the offer back instead.
+func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (event task.Event, back func() error, err error) {
+	for {
+		said, err := p.ask(ctx, q)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case said.rest:
+			return nil, func() error { return o.Rest(restFor(o.Deliveries)) }, nil
+		case said.back:
+			return nil, o.Return, nil
+		}
+		command := said.command
+		if command == nil {
+			command = *q.claim
+		}
+		event, err = p.Recorder.Move(ctx, q.task, command)
+		switch {
+		case !errors.Is(err, task.ErrLeased) && !(errors.Is(err, task.ErrStale) && p.running(q.task, o)):
+			return event, nil, err
+		case said.command == nil:
+			event, err = p.takeOver(ctx, q.task, *q.claim)
+			return event, nil, err
+		}
+		// What the rule spoke of waited, as far as the offer said, and an attempt runs under it. So the rules are asked
+		// whether this node may take that over.
+	}
 }
 
 // load reads the task of an offer, unless that has been done.

@@ -40,14 +40,18 @@ var rules = []func(*Protocol, context.Context, *question) (answer, error){
 	(*Protocol).breaker,
 }
 
-// ask asks the rules.
+// ask asks the rules. Of a task that runs, whose lease may have ended, they say only whether this node may have it.
 func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
 	for _, rule := range rules {
-		if a, err := rule(p, ctx, q); err != nil || a != (answer{}) {
+		a, err := rule(p, ctx, q)
+		if q.task.Live() {
+			a.command = nil
+		}
+		if err != nil || a != (answer{}) {
 			return a, err
 		}
 	}
-	return answer{command: *q.claim}, nil
+	return answer{}, nil
 }
 
 // throttle leaves a task to the rate of its queue: its claim puts it back, so no other rule has to be asked.
