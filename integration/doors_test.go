@@ -20,7 +20,6 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
-	"millrace/jet/embed"
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
@@ -446,21 +445,7 @@ func (c *cell) state(id task.ID) string {
 // open opens a log with files and a calendar, and a service.
 func open(t *testing.T) *ground {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
+	nc, store := openServed(t)
 	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/client"
 	"millrace/events"
 	"millrace/jet"
@@ -23,6 +25,13 @@ import (
 
 // openLog opens a log on a server of its own, in this process.
 func openLog(t testing.TB) *jet.Store {
+	t.Helper()
+	_, store := openServed(t)
+	return store
+}
+
+// openServed is openLog, with the connection to that server.
+func openServed(t testing.TB) (*nats.Conn, *jet.Store) {
 	t.Helper()
 	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -39,7 +48,7 @@ func openLog(t testing.TB) *jet.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return store
+	return nc, store
 }
 
 // mortal is a log that is cut off after so many writes, before or after the last of them is
