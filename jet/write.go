@@ -213,11 +213,15 @@ func cloneHeader(h nats.Header) nats.Header {
 type message struct {
 	nats.Msg
 	typ, last []string
+	// Msg has one of these headers: filling a map for each message costs more than all else of it.
+	plain, expecting nats.Header
 }
 
 var messages = sync.Pool{New: func() any {
 	m := &message{typ: []string{""}, last: []string{""}}
-	m.Header = nats.Header{events.TypeHeader: m.typ}
+	m.plain = nats.Header{events.TypeHeader: m.typ}
+	m.expecting = nats.Header{events.TypeHeader: m.typ, expectedHeader: m.last}
+	m.Header = m.plain
 	return m
 }}
 
@@ -237,7 +241,7 @@ func newMessage(subject string, f *events.Fact) (*message, error) {
 // the subject's last message.
 func (m *message) expect(last uint64) {
 	m.last[0] = strconv.FormatUint(last, 10)
-	m.Header[expectedHeader] = m.last
+	m.Header = m.expecting
 }
 
 // detach returns a copy that outlives free.
@@ -246,7 +250,6 @@ func (m *message) detach() *nats.Msg {
 }
 
 func (m *message) free() {
-	delete(m.Header, expectedHeader)
-	m.Subject, m.Reply = "", ""
+	m.Header, m.Subject, m.Reply = m.plain, "", ""
 	messages.Put(m)
 }

@@ -10,6 +10,7 @@ package logclock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,13 +36,18 @@ const (
 type Clock struct {
 	own func() time.Time
 
-	mu   sync.Mutex
-	base time.Time // guarded by mu; what the time was at heard, zero before that
-	seen time.Time // guarded by mu; what the machine's clock showed then
-	// heard and tried are readings of the monotonic clock. Guarded by mu.
-	heard, tried time.Time
+	mu    sync.Mutex              // held to change state
+	state atomic.Pointer[reading] // what Now and Renew read for each fact, without a lock
 
 	renewing sync.Mutex // held while Renew asks
+}
+
+// reading is what a clock knows. It is never changed, but replaced.
+type reading struct {
+	base time.Time // what the time was at heard, zero before that
+	seen time.Time // what the machine's clock showed then
+	// heard and tried are readings of the monotonic clock.
+	heard, tried time.Time
 }
 
 // New returns a clock of a machine whose own clock is own; nil means [time.Now].
@@ -49,32 +55,40 @@ func New(own func() time.Time) *Clock {
 	if own == nil {
 		own = time.Now
 	}
-	return &Clock{own: own}
+	c := &Clock{own: own}
+	c.state.Store(new(reading))
+	return c
+}
+
+// change replaces what the clock knows.
+func (c *Clock) change(by func(*reading)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := *c.state.Load()
+	by(&next)
+	c.state.Store(&next)
 }
 
 // Now is the time, without a reading of the monotonic clock.
 func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.base.IsZero() {
+	is := c.state.Load()
+	if is.base.IsZero() {
 		return c.own().Round(0)
 	}
-	return c.base.Add(time.Since(c.heard)).Round(0)
+	return is.base.Add(time.Since(is.heard)).Round(0)
 }
 
 // Hear tells the clock what time the log had, at some moment between asked and
 // answered, which are readings of [time.Now]. It returns by how much the machine's
 // clock is ahead of the log's, 0 if it agrees with it.
 func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.heard, c.seen = time.Now(), c.own().Round(0)
-	theirs := log.Add(c.heard.Sub(answered) + answered.Sub(asked)/2).Round(0)
-	if ahead = c.seen.Sub(theirs); ahead.Abs() <= Tolerance+answered.Sub(asked)/2 {
-		c.base = c.seen
-		return 0
-	}
-	c.base = theirs
+	c.change(func(is *reading) {
+		is.heard, is.seen = time.Now(), c.own().Round(0)
+		is.base = log.Add(is.heard.Sub(answered) + answered.Sub(asked)/2).Round(0)
+		if ahead = is.seen.Sub(is.base); ahead.Abs() <= Tolerance+answered.Sub(asked)/2 {
+			is.base, ahead = is.seen, 0
+		}
+	})
 	return ahead
 }
 
@@ -102,25 +116,21 @@ func (c *Clock) Renew(ask func() (time.Time, error)) {
 	if !c.old() {
 		return // it was asked meanwhile
 	}
-	c.mu.Lock()
-	c.tried = time.Now()
-	c.mu.Unlock()
+	c.change(func(is *reading) { is.tried = time.Now() })
 	_, _ = c.Ask(context.Background(), func(context.Context) (time.Time, error) { return ask() }) // time goes on as it did
 }
 
 // old tells whether the log is to be asked again.
 func (c *Clock) old() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if !c.tried.IsZero() && now.Sub(c.tried) < askAgain && c.tried.After(c.heard) {
+	is, now := c.state.Load(), time.Now()
+	if !is.tried.IsZero() && now.Sub(is.tried) < askAgain && is.tried.After(is.heard) {
 		return false
 	}
-	if c.base.IsZero() {
+	if is.base.IsZero() {
 		return true
 	}
-	passed := now.Sub(c.heard)
-	return passed > keptFor || (c.own().Round(0).Sub(c.seen)-passed).Abs() > Apart
+	passed := now.Sub(is.heard)
+	return passed > keptFor || (c.own().Round(0).Sub(is.seen)-passed).Abs() > Apart
 }
 
 // Follow asks again and again until ctx ends. It calls differs when the machine's clock begins

@@ -410,8 +410,9 @@ func (o *Output) ReadingTo(at int64) {
 func (o *Output) Memo() OutputMemo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	l := o.standing()
 	return OutputMemo{
-		Lines: o.printed, Records: o.place.next, Taken: o.taken, Bytes: o.records, Live: o.live.Live, Noted: o.live.noted,
+		Lines: o.printed, Records: o.place.next, Taken: o.taken, Bytes: o.records, Live: l.Live, Noted: l.noted,
 		// What is held back for the end is lost with this process; the next one begins to hold back anew.
 		Cut: o.cut.lines + int64(len(o.tail.left())), Dropped: o.cut.bytes + o.tail.bytes,
 	}
@@ -429,7 +430,8 @@ func (a *Attempt) Resume(ctx context.Context, m OutputMemo) error {
 	defer o.mu.Unlock()
 	o.printed = max(m.Lines, told.Lines)
 	o.taken, o.cut, o.records = m.Taken, cut{m.Cut, m.Dropped}, m.Bytes
-	o.live.Live, o.live.noted = m.Live, m.Noted
+	l := o.standing()
+	l.Live, l.noted = m.Live, m.Noted
 	o.place.upto, o.place.next, o.place.records = told.Upto, m.Records, told.Records
 	o.kept = max(m.Records, told.Records)
 	return nil
@@ -447,7 +449,7 @@ func (o *Output) Then(stored func(error)) {
 // Leave stores what was added so far, waits for that, and says nothing more.
 func (o *Output) Leave() {
 	o.mu.Lock()
-	if o.live.timer != nil {
+	if o.live != nil && o.live.timer != nil {
 		o.live.timer.Stop()
 	}
 	o.mu.Unlock()

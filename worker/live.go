@@ -24,7 +24,14 @@ type standing struct {
 	saved   time.Time // when it was last stored
 	begun   time.Time // when the program was ready, a reading of [time.Now]
 	timer   *time.Timer
-	beat    time.Time // when a message of the protocol last came
+}
+
+// standing is what the attempt says of itself; most never do. mu is held.
+func (o *Output) standing() *standing {
+	if o.live == nil {
+		o.live = new(standing)
+	}
+	return o.live
 }
 
 // Status says what the task is at, in words and as a share of the whole from 0
@@ -90,7 +97,7 @@ func (o *Output) Heartbeat() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.heard = time.Now()
-	o.live.beat = o.heard
+	o.beat = o.heard
 }
 
 // Log adds an entry with a level, such as "warn", and fields, a JSON object or nil.
@@ -104,13 +111,16 @@ func (o *Output) Log(level, message string, fields []byte) {
 func (o *Output) lastBeat() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.live.beat
+	return o.beat
 }
 
 // ReadyAt is when the program began its work, if it said so: a reading of [time.Now].
 func (o *Output) ReadyAt() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.live == nil {
+		return time.Time{}
+	}
 	return o.live.begun
 }
 
@@ -118,10 +128,10 @@ func (o *Output) ReadyAt() time.Time {
 func (o *Output) stand(change func(*standing)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := &o.live
+	l := o.standing()
 	change(l)
 	o.heard = time.Now()
-	l.beat, l.changed = o.heard, true
+	o.beat, l.changed = o.heard, true
 	if l.timer == nil {
 		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
 	}
@@ -132,7 +142,7 @@ func (o *Output) saveLive() {
 	o.saving.Lock() // so that an older one is never stored after a newer one
 	defer o.saving.Unlock()
 	o.mu.Lock()
-	l := &o.live
+	l := o.standing()
 	if l.timer != nil {
 		l.timer.Stop()
 		l.timer = nil

@@ -53,7 +53,8 @@ type Output struct {
 	timer   *time.Timer       // guarded by mu; nil if nothing waits
 	err     error             // guarded by mu; items that could not be stored
 	heard   time.Time         // guarded by mu; when the attempt last said anything
-	live    standing          // guarded by mu
+	beat    time.Time         // guarded by mu; when a message of the protocol last came
+	live    *standing         // guarded by mu; nil before the attempt has one
 	allowed allowed           // how much of the lines is kept
 	taken   int64             // guarded by mu; bytes of lines so far that were kept as they came
 	tail    tail              // guarded by mu; the last of those beyond
@@ -194,7 +195,7 @@ func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error 
 		o.stored = append(o.stored, stored)
 	}
 	o.heard = time.Now()
-	o.live.beat = o.heard
+	o.beat = o.heard
 	for _, item := range items {
 		o.size += len(item)
 	}
@@ -394,7 +395,7 @@ func (o *Output) failure() error {
 // attempt cannot count as a success.
 func (o *Output) close() error {
 	o.mu.Lock()
-	said := o.live.changed || o.live.timer != nil
+	said := o.live != nil && (o.live.changed || o.live.timer != nil)
 	silent := !said && o.printed == 0 && len(o.tail.left()) == 0 && o.cut == (cut{}) && o.kept == 0 && len(o.items) == 0 && len(o.stored) == 0
 	o.mu.Unlock()
 	if silent {

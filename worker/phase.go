@@ -7,7 +7,7 @@ import "time"
 func (o *Output) Phase(phase string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := &o.live
+	l := o.standing()
 	if l.Phase == phase {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"millrace/events"
 	"millrace/node"
@@ -39,13 +40,21 @@ type Protocol struct {
 	definitions events.Definitions
 }
 
+// Each task takes one of each, and they are large: so they are used again.
+var (
+	questions = sync.Pool{New: func() any { return new(question) }}
+	reported  = sync.Pool{New: func() any { return new(task.Task) }}
+)
+
 // Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
 // node's under the epoch in it. Otherwise there was nothing to run: the offer is settled and
 // acknowledged, or rests for as long as another attempt holds its lease. After an error the offer
 // comes again when its lease has run out. When the attempt has ended on this node, [Protocol.Vacate] must be called.
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
-	var q question
-	mine, err := p.claim(ctx, o, t, &q)
+	q := questions.Get().(*question)
+	defer questions.Put(q)
+	*q = question{}
+	mine, err := p.claim(ctx, o, t, q)
 	if mine {
 		p.places.occupy(t)
 	} else {
@@ -92,7 +101,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels, claim.At = p.Labels()
 	}
-	*q = question{task: t, claim: &claim, deliveries: o.Deliveries}
+	*q = question{task: t, claim: claim, deliveries: o.Deliveries}
 	event, back, err := p.move(ctx, o, q)
 	if back != nil {
 		return false, back()
@@ -141,14 +150,14 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (even
 		}
 		command := said.command
 		if command == nil {
-			command = *q.claim
+			command = q.claim
 		}
 		event, err = p.Recorder.Move(ctx, q.task, command)
 		switch {
 		case !errors.Is(err, task.ErrLeased) && !(errors.Is(err, task.ErrStale) && p.running(q.task, o)):
 			return event, nil, err
 		case said.command == nil:
-			event, err = p.takeOver(ctx, q.task, *q.claim)
+			event, err = p.takeOver(ctx, q.task, q.claim)
 			return event, nil, err
 		}
 		// What the rule spoke of waited, as far as the offer said, and an attempt runs under it. So the rules are asked
@@ -171,8 +180,10 @@ func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) erro
 // [task.ErrFenced]; the offer is then somebody else's to acknowledge. After any other error the
 // outcome is open, and Report may be called again.
 func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
-	now := *t // if the outcome is open, it is asked again as it was
-	_, err := p.Recorder.Move(ctx, &now, c)
+	now := reported.Get().(*task.Task)
+	defer reported.Put(now)
+	*now = *t // if the outcome is open, it is asked again as it was
+	_, err := p.Recorder.Move(ctx, now, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
 		told, readErr := p.told(ctx, t)
@@ -180,12 +191,12 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 			return fmt.Errorf("read task %s: %w", t.ID, readErr) // without ErrFenced, so that it is asked again
 		}
 		if !told {
-			return errors.Join(err, p.late(ctx, t, &now, c))
+			return errors.Join(err, p.late(ctx, t, now, c))
 		}
 	case err != nil:
 		return err
 	}
-	return p.done(ctx, &now, o)
+	return p.done(ctx, now, o)
 }
 
 // told tells whether the end of t's attempt is in the log by its own word: an

@@ -9,7 +9,7 @@ import (
 // question is what the rules are asked about: may this node start the task of an offer?
 type question struct {
 	task  *task.Task
-	claim *task.Claim // as far as it goes; a rule may add to it what the claim has to hold
+	claim task.Claim // as far as it goes; a rule may add to it what the claim has to hold
 	// deliveries is how often the offer was handed out.
 	deliveries int
 	// memory is what is to be remembered of where the task starts, if it does.
@@ -56,8 +56,8 @@ func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
 
 // throttle leaves a task to the rate of its queue: its claim puts it back, so no other rule has to be asked.
 func (p *Protocol) throttle(_ context.Context, q *question) (a answer, err error) {
-	if q.task.Throttles(*q.claim) {
-		a.command = *q.claim
+	if q.task.Throttles(q.claim) {
+		a.command = q.claim
 	}
 	return a, nil
 }

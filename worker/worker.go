@@ -273,7 +273,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 // begin makes a claimed task, or one that an earlier process has left, an attempt that runs.
 func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
 	t := &a.Task
-	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, live: standing{beat: received}, allowed: w.allows(t)}
+	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, beat: received, allowed: w.allows(t)}
 	a.Output = &a.output
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: *t}
@@ -289,7 +289,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	a.context, a.stop = context.WithCancelCause(w.lasting)
 	if left != nil {
 		a.Output.heard = time.Now()
-		a.Output.live.beat = a.Output.heard
+		a.Output.beat = a.Output.heard
 	}
 	a.watchSilence()
 	if until := t.RunUntil(); !until.IsZero() {

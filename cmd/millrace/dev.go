@@ -64,7 +64,7 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 		return err
 	}
 	defer server.Stop()
-	p := a.newParts(ctx, dialEmbedded(server, log), s, log)
+	p := a.newParts(ctx, dialEmbedded(server, log), s, slowly, log)
 	defer p.close()
 	p.own = server
 	if err := p.listen(role); err != nil {

@@ -48,6 +48,9 @@ type pace struct {
 var (
 	// slowly is for a process that stays, so that a short burst takes little memory.
 	slowly = pace{16, math.MaxUint64}
+	// briskly is for one whose heap is small whatever it does: a worker that is given work has it at once, and what it may
+	// leave about is little memory.
+	briskly = pace{1, 32 << 20}
 	// atOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
 	// collecting does.
 	atOnce = pace{1, 512 << 20}

@@ -54,11 +54,11 @@ type parts struct {
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 
-func (a *app) newParts(ctx context.Context, d dial, s Settings, log *slog.Logger) *parts {
+func (a *app) newParts(ctx context.Context, d dial, s Settings, garbage pace, log *slog.Logger) *parts {
 	forgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
-	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), slowly) })
+	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), garbage) })
 	return p
 }
 

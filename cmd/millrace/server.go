@@ -61,7 +61,7 @@ func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s Sett
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would do it too
-	p := a.newParts(ctx, a.dialTo(t), s, a.processLogger())
+	p := a.newParts(ctx, a.dialTo(t), s, slowly, a.processLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
 		return err

@@ -94,7 +94,7 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		if !t.Chosen() && s.Profile == profileProd {
 			return whichServer(t)
 		}
-		p := a.newParts(c.Context(), a.dialTo(t), s, a.processLogger())
+		p := a.newParts(c.Context(), a.dialTo(t), s, briskly, a.processLogger())
 		defer p.close()
 		if err := p.listen("worker"); err != nil {
 			return err

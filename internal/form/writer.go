@@ -43,41 +43,53 @@ func (w *Writer) Fail(err error) {
 	}
 }
 
-// Key begins a field whose value Text or another method appends.
+// Key begins a field of any name, whose value a method appends.
 func (w *Writer) Key(name string) *Writer {
-	if w.b[len(w.b)-1] != '{' {
-		w.b = append(w.b, ',')
-	}
-	w.b = append(AppendString(w.b, name), ':')
+	w.b = append(AppendString(w.next(), name), ':')
 	w.field = name
 	return w
+}
+
+// ours begins a field whose name stands in the code, and needs no escapes.
+func (w *Writer) ours(name string) *Writer {
+	w.b = append(append(append(w.next(), '"'), name...), '"', ':')
+	w.field = name
+	return w
+}
+
+// next is the text, and a comma unless the field is the first.
+func (w *Writer) next() []byte {
+	if w.b[len(w.b)-1] != '{' {
+		return append(w.b, ',')
+	}
+	return w.b
 }
 
 // Given appends a value that is JSON already.
 func (w *Writer) Given(v []byte) { w.b = append(w.b, v...) }
 
-// Text appends a field, unless it is empty.
+// Text appends a field, unless it is empty. Its name is one that needs no escapes, as with Number and Time.
 func (w *Writer) Text(name, v string) {
 	if v != "" {
-		w.Key(name).b = AppendString(w.b, v)
+		w.ours(name).b = AppendString(w.b, v)
 	}
 }
 
 // Number appends a field, unless it is 0.
 func (w *Writer) Number(name string, v uint64) {
 	if v != 0 {
-		w.Key(name).b = strconv.AppendUint(w.b, v, 10)
+		w.ours(name).b = strconv.AppendUint(w.b, v, 10)
 	}
 }
 
 // Time appends a field, unless there is no time.
 func (w *Writer) Time(name string, v time.Time) {
 	if !v.IsZero() {
-		w.Key(name).instant(v)
+		w.ours(name).instant(v)
 	}
 }
 
-// Raw appends a field that is JSON already, unless it is empty; it must be valid.
+// Raw appends a field of any name that is JSON already, unless it is empty; it must be valid.
 func (w *Writer) Raw(name string, v json.RawMessage) {
 	if len(v) > 0 {
 		w.Key(name).raw(v)
@@ -120,14 +132,14 @@ func (w *Writer) json(v any) {
 // typed; what is no UTF-8 is replaced, as encoding/json does.
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
 			if !utf8.ValidString(s) {
 				s = string([]rune(s)) // each wrong byte becomes a sign of its own
 			}
-			break
+			return AppendExact(b, s)
 		}
 	}
-	return AppendExact(b, s)
+	return append(append(append(b, '"'), s...), '"') // nearly always
 }
 
 // AppendExact is AppendString for what only we read: every byte stays, UTF-8 or not.
