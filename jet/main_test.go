@@ -134,7 +134,8 @@ func openStore(t testing.TB, nc *nats.Conn, layout Layout) *Store {
 	if layout.AckWait == 0 {
 		layout.AckWait = testAckWait
 	}
-	s, err := Open(within(t), nc, layout)
+	// As a process does when it starts: three servers on a busy machine may elect for longer than the default.
+	s, err := Open(within(t), nc, layout, WithPatience(Patience{For: patience}))
 	if err != nil {
 		t.Fatal(err)
 	}
