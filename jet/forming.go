@@ -46,6 +46,9 @@ func majority(c *jetstream.ClusterInfo) error {
 		return nil
 	}
 	up, all := 1, 1+len(c.Replicas)
+	if c.Leader == "" { // then all servers are named as replicas
+		up, all = 0, len(c.Replicas)
+	}
 	for _, r := range c.Replicas {
 		if !r.Offline {
 			up++

@@ -30,6 +30,7 @@ type presence struct {
 	beaten        time.Time // when the last heartbeat was stored
 	silent        bool      // it does not beat, because nothing can be fetched
 	told          bool      // Ready was called
+	vain          int       // how often in a row the node could not be looked after
 	routes        routes
 }
 
@@ -45,10 +46,23 @@ func (p *presence) register(ctx context.Context) error {
 	}
 	p.node = n
 	if err = p.attend(ctx); later(err) {
-		w.log.Warn("heartbeat not stored; trying again", "error", err)
+		p.tried(err)
 		return nil
 	}
 	return err
+}
+
+// tried notes whether the node could be looked after, and says so once: a leader may take many tries to be found.
+func (p *presence) tried(err error) {
+	switch {
+	case err != nil:
+		if p.vain++; p.vain == 1 {
+			p.w.log.Warn("heartbeat not stored; trying again until it is", "error", err)
+		}
+	case p.vain > 0:
+		p.w.log.Info("heartbeats are stored again", "tries", p.vain)
+		p.vain = 0
+	}
 }
 
 // later tells whether what failed may go well a moment later: a leader is elected, or an answer was lost.
@@ -130,8 +144,8 @@ func (p *presence) live(ctx context.Context) error {
 			if err := p.register(ctx); err != nil && ctx.Err() == nil {
 				w.log.Warn("not registered yet; trying again", "error", err)
 			}
-		case err != nil && ctx.Err() == nil:
-			w.log.Warn("heartbeat not stored; trying again", "error", err)
+		case ctx.Err() == nil:
+			p.tried(err)
 		}
 		soon.Reset(p.next())
 	}
@@ -148,13 +162,20 @@ func (p *presence) broke(b events.Break) {
 	p.w.log.Info("proving anew that work reaches this node", "reason", b.Reason)
 }
 
-// proveAgain is how long after a proof in vain the next one begins.
-const proveAgain = time.Second
+const (
+	// proveAgain is how long after a proof in vain the next one begins.
+	proveAgain = time.Second
+	// attendAgain is the first pause after a heartbeat in vain; each is twice as long as the one before, up to proveAgain.
+	attendAgain = 20 * time.Millisecond
+)
 
 // next is how long the node may be left alone, beside its heartbeats.
 func (p *presence) next() time.Duration {
 	now := p.w.cfg.Now()
 	wait := p.w.safety.beat
+	if p.vain > 0 { // nothing else is done before that has gone well
+		return min(attendAgain<<min(p.vain-1, 10), proveAgain, wait)
+	}
 	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
 	if p.node.Link == node.Online && p.node.Quarantine == nil {
 		until(now.Add(proveAgain))

@@ -1,9 +1,12 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,6 +163,32 @@ func TestFirstHeartbeatInVain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While a leader is elected the worker does not ask as fast as it can, whatever else it has to do, and says once what it waits for.
+func TestHeartbeatsInVain(t *testing.T) {
+	inBubble(t, func(w *world) {
+		cfg := quick
+		var said bytes.Buffer
+		cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
+		a := w.start(cfg, nil)
+		pass(5 * time.Second)
+		tries := 0
+		set(a.store, &a.beating, func() error { tries++; return events.ErrNoStream })
+		a.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		pass(30 * time.Second)
+		set(a.store, &a.beating, nil)
+		pass(2 * time.Second)
+		if tries < 20 || tries > 100 {
+			w.Errorf("it tried %d times in 30s", tries)
+		}
+		if n := w.node("a"); n.State != node.Ready {
+			w.Errorf("with a leader it is %s", n.State)
+		}
+		if n, again := strings.Count(said.String(), "heartbeat not stored"), strings.Count(said.String(), "heartbeats are stored again"); n != 1 || again != 1 {
+			w.Errorf("it said %d times that it tries again, and %d times that it succeeded:\n%s", n, again, &said)
+		}
+	})
 }
 
 // What cannot fetch does not beat.
