@@ -70,7 +70,7 @@ func (c *Client) knownNodes(ctx context.Context, atLeast uint64) (nodes []node.N
 		return nil, 0, false, err
 	}
 	for id := range alive {
-		records, err := c.store.Node(ctx, id)
+		records, err := c.store.Node(ctx, id, 0)
 		if err != nil {
 			return nil, 0, false, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/desk"
 	"millrace/events"
+	"millrace/files/tree"
 	"millrace/task"
 )
 
@@ -33,6 +34,15 @@ type Receipt struct {
 func (c *Client) DeskStore() desk.Store { return deskStore{c} }
 
 type deskStore struct{ *Client }
+
+// PinFiles is [Client.PinFiles], whose error wraps [task.ErrNoTask] if the files are not there.
+func (s deskStore) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+	pinned, err := s.Client.PinFiles(ctx, f)
+	if errors.Is(err, tree.ErrNoVersion) {
+		err = task.NoTask(err)
+	}
+	return pinned, err
+}
 
 func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
 	return s.store.JobAt(ctx, name, revision)

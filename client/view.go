@@ -100,7 +100,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		if err := id.Validate(); err != nil {
 			return nil, err
 		}
-		return f.store.Node(ctx, id)
+		return f.store.Node(ctx, id, 0)
 	case view.Queues:
 		if err := task.ValidName("queue", ref.ID); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)

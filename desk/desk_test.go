@@ -24,7 +24,11 @@ type store struct {
 
 var errNoJob, errNoFiles = errors.New("no job"), errors.New("no files")
 
-func (s store) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (s store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
+	if !first {
+		s.Memory.PlaceAll(ctx, facts, first, done)
+		return
+	}
 	for i, f := range facts {
 		seq := uint64(0)
 		records, err := s.Task(ctx, f.Task)

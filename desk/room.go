@@ -107,7 +107,7 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, found, err := d.Rec.Log.Claimed(ctx, task.RoomKey(queue))
+		last, found, err := d.Rec.LastClaim(ctx, task.RoomKey(queue))
 		if err != nil || !found {
 			return 0, err
 		}

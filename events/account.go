@@ -85,7 +85,7 @@ func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 	if !ok {
 		n.ID = id
 	}
-	records, err := a.Log.NodeAfter(ctx, id, n.Head)
+	records, err := a.Log.Node(ctx, id, n.Head)
 	if err != nil {
 		return n, err
 	}
@@ -106,7 +106,7 @@ func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 // succeeded is the node as it was when the next session had taken the place of one; as it is now if
 // that is not in the log.
 func (a *Accounts) succeeded(ctx context.Context, now node.Node, session string) (node.Node, error) {
-	records, err := a.Log.Node(ctx, now.ID)
+	records, err := a.Log.Node(ctx, now.ID, 0)
 	n := node.Node{ID: now.ID}
 	for i := range records {
 		n = node.Evolve(n, stored(&records[i]))

@@ -44,7 +44,7 @@ func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted
 func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
 	d, err := r.first(ctx, f, func(ctx context.Context, f *Fact, _ uint64) (seq uint64, err error) {
-		r.Log.PlaceFirst(ctx, []*Fact{f}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+		r.Log.PlaceAll(ctx, []*Fact{f}, true, func(_ int, at uint64, failed error) { seq, err = at, failed })
 		return seq, err
 	})
 	switch {
@@ -172,7 +172,7 @@ func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recor
 // PlaceBirths places births that are no chain's, far faster than one by one; [Recorder.SettleBirth] must follow. Each outcome
 // goes to done, by index and in order.
 func (r *Recorder) PlaceBirths(ctx context.Context, births []*Fact, done func(i int, seq uint64, err error)) {
-	r.Log.PlaceAll(ctx, births, func(i int, seq uint64, err error) {
+	r.Log.PlaceAll(ctx, births, false, func(i int, seq uint64, err error) {
 		if errors.Is(err, ErrUnknown) && ctx.Err() == nil {
 			seq, err = r.place(ctx, births[i])
 		}

@@ -16,7 +16,12 @@ func (r *Recorder) Circuit(ctx context.Context, job string) (task.Circuit, error
 
 // readCircuit is [Recorder.Circuit], and the id of the last fact.
 func (r *Recorder) readCircuit(ctx context.Context, job string) (task.Circuit, string, error) {
-	last, found, err := r.Log.Breaker(ctx, job)
+	err := task.ValidName("job", job)
+	var last Record
+	var found bool
+	if err == nil {
+		last, found, err = r.Log.Latest(ctx, Fact{Job: job})
+	}
 	if err != nil {
 		return task.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
 	}

@@ -81,10 +81,7 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 				birth, under = r.Fact(id, e), claim
 				mine[birth.ID] = true
 			}
-			if !chain {
-				return r.Log.PlaceClaimed(ctx, birth, key, claim)
-			}
-			if at, err := r.Log.AppendClaimed(ctx, birth, key, claim); err != nil {
+			if at, err := r.Log.PlaceClaimed(ctx, birth, key, claim, chain); err != nil || !chain {
 				return at, err
 			}
 			return look() // somebody may have been first under another key
@@ -115,7 +112,7 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 			if _, err := task.Decide(FoldTask(t.ID, records), c, r.Now()); err != nil {
 				return 0, err
 			}
-			return r.Log.AppendClaimed(ctx, f, key, claim)
+			return r.Log.PlaceClaimed(ctx, f, key, claim, true)
 		},
 	})
 	if err != nil {
@@ -141,7 +138,7 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	if err != nil || key == "" {
 		return err
 	}
-	last, found, err := r.Log.Claimed(ctx, key)
+	last, found, err := r.LastClaim(ctx, key)
 	if err != nil || !found {
 		return err
 	}
@@ -151,6 +148,11 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	}
 	taken, err := r.taken(ctx, &underKey{id: id, key: key, unique: &e.Spec.Unique}, append([]task.ID{claim.Holder}, claim.Before...))
 	return errors.Join(err, asError(taken))
+}
+
+// LastClaim returns the last claim of a unique key; false if there is none.
+func (r *Recorder) LastClaim(ctx context.Context, key string) (Record, bool, error) {
+	return r.Log.Latest(ctx, Fact{Key: key})
 }
 
 // Claim records that a task is about to come under a key, if last is the sequence of the key's last
@@ -166,7 +168,7 @@ func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	chain := Chain[Record, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) (Record, uint64, bool, error) {
-			now, _, err := r.Log.Claimed(ctx, key)
+			now, _, err := r.LastClaim(ctx, key)
 			return now, now.Seq, now.Fact.ID == wrote.ID, err
 		},
 		Write: r.Log.Append, Once: true,
@@ -217,7 +219,7 @@ func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (a
 	}
 	chain := Chain[placed, *underKey]{
 		Read: func(ctx context.Context, u *underKey) (is placed, end uint64, _ bool, err error) {
-			last, _, err := r.Log.Claimed(ctx, u.key) // first: behind another claim nothing is placed under this one
+			last, _, err := r.LastClaim(ctx, u.key) // first: behind another claim nothing is placed under this one
 			if err != nil {
 				return is, 0, false, err
 			}
@@ -253,7 +255,7 @@ func asError(t *Taken) error {
 func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
-		last, found, err := r.Log.Claimed(ctx, u.key)
+		last, found, err := r.LastClaim(ctx, u.key)
 		if err != nil {
 			return next, nil, 0, err
 		}

@@ -112,7 +112,7 @@ func TestUniqueAgainRefused(t *testing.T) {
 			if _, err := r.Submit(t.Context(), holder, uniqueBirth("k")); err != nil {
 				t.Error(err)
 			}
-			claim, _, _ := mem.Claimed(t.Context(), "j/k")
+			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
 			f := r.Fact("", nil)
 			f.Type, f.Key, f.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: old, Before: []task.ID{holder}}
 			if _, err := mem.Append(t.Context(), f, claim.Seq); err != nil {

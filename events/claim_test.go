@@ -73,7 +73,7 @@ func TestUniqueCrash(t *testing.T) {
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("it took %v to find that the claim has no task", took)
 		}
-		if _, err := mem.PlaceClaimed(t.Context(), dead.Fact("01JNA000000000000000000001", uniqueBirth("k")), "j/k", seq); !errors.Is(err, events.ErrConflict) {
+		if _, err := mem.PlaceClaimed(t.Context(), dead.Fact("01JNA000000000000000000001", uniqueBirth("k")), "j/k", seq, false); !errors.Is(err, events.ErrConflict) {
 			t.Errorf("the late birth: %v, want ErrConflict", err)
 		}
 		var taken *events.Taken
@@ -91,9 +91,9 @@ func TestUniqueLooksAgain(t *testing.T) {
 		first, second := task.ID("01JNA000000000000000000001"), task.ID("01JNA000000000000000000002")
 		// The first one's birth comes when the second has given it up and is about to claim.
 		slow.before = func() {
-			claim, _, _ := mem.Claimed(t.Context(), "j/k")
+			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
 			if claim.Fact.Event.(task.KeyClaimed).Holder == first {
-				if _, err := mem.PlaceClaimed(t.Context(), submitter(mem).Fact(first, uniqueBirth("k")), "j/k", claim.Seq); err != nil {
+				if _, err := mem.PlaceClaimed(t.Context(), submitter(mem).Fact(first, uniqueBirth("k")), "j/k", claim.Seq, false); err != nil {
 					t.Error(err)
 				}
 			}

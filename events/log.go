@@ -24,16 +24,14 @@ var (
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )
 
-// Log is where all facts are, and the only truth. Implementations are safe for
-// concurrent use. logtest has the suite that each of them passes.
+// Log is where all facts are, and the only truth: what a [Recorder] calls of it. Whoever reads all of it holds a
+// [Follower], whoever runs tasks an [Offerer]. Implementations are safe for concurrent use. logtest has the suite that
+// each of them passes.
 type Log interface {
 	Appender
 	Placer
 	Timekeeper
 	Reader
-	Follower
-	Offerer
-	Keeper
 }
 
 // Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to those
@@ -62,11 +60,13 @@ type Placer interface {
 	// it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
 	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
-	// in order, from the caller's goroutine.
-	PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
-	// PlaceFirst is PlaceAll for tasks that have no offer on their route yet, or, if they are born to wait, no such birth. If
-	// one has, its fact is not recorded and the error wraps [ErrConflict].
-	PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error))
+	// in order, from the caller's goroutine. With first a fact is recorded only if its task has no offer on the route yet, or,
+	// if it is born to wait, no such birth; else the error wraps [ErrConflict].
+	PlaceAll(ctx context.Context, facts []*Fact, first bool, done func(i int, seq uint64, err error))
+	// PlaceClaimed records f only if the claim of a unique key with this sequence is still the key's last one. Else it
+	// records nothing and returns an error that wraps [ErrConflict]. A birth is placed; with chain, f lies on the chain of
+	// its task instead, wherever that stands: for a birth that belongs there, and for what means nothing unless the task has ended.
+	PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64, chain bool) (uint64, error)
 }
 
 // Timekeeper keeps the timers of tasks. They lie beside the log and can all be lost: what is to be armed
@@ -81,6 +81,10 @@ type Timekeeper interface {
 	// sequence given. That bound keeps a removal that comes late from taking
 	// the timer of the task's next life.
 	Disarm(ctx context.Context, id task.ID, before uint64) error
+}
+
+// Timers tells which tasks have timers.
+type Timers interface {
 	// Armed returns the timers of some tasks; those that have none are not there. A change of a moment ago may
 	// be missing.
 	Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error)
@@ -88,32 +92,31 @@ type Timekeeper interface {
 	Timers(ctx context.Context) (int, error)
 }
 
-// Reader reads one task or node. What it returns holds all that was recorded
+// Reader reads one task, node, queue or chain. What it returns holds all that was recorded
 // before the call.
 type Reader interface {
 	// Task returns the history of a task: its birth, its offers and its chain,
 	// in the order of the log; nothing if there is no such task.
 	Task(ctx context.Context, id task.ID) ([]Record, error)
-	// Node returns the chain of a node.
-	Node(ctx context.Context, id node.ID) ([]Record, error)
-	// NodeAfter returns what follows on the chain of a node after a sequence. It
-	// costs little if nothing does. The error wraps [node.ErrUnknown] if seq is not 0 and the node
+	// Node returns what follows on the chain of a node after a sequence, all of it after 0. It
+	// costs little if nothing does. The error wraps [node.ErrUnknown] if after is not 0 and the node
 	// has no chain at all: it was on a log that is no more.
-	NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error)
+	Node(ctx context.Context, id node.ID, after uint64) ([]Record, error)
 	// Queue returns what operators have said about a queue.
 	Queue(ctx context.Context, name string) ([]Record, error)
-	// Breaker returns the last fact about the breaker of a job; false if there is none.
-	Breaker(ctx context.Context, job string) (Record, bool, error)
+	// Latest returns the last fact on a chain, false if there is none. The chain is that of a fact about the same, of which
+	// nothing else has to be set: Fact{Key: key} is the chain of a unique key.
+	Latest(ctx context.Context, about Fact) (Record, bool, error)
 	// Definition returns what is defined under a name; of what never was, the zero value.
 	Definition(ctx context.Context, def task.Def) (task.Definition, error)
-	// Last is the sequence of the last message in the log, 0 if there is none.
-	Last(ctx context.Context) (uint64, error)
 }
 
 // Follower reads everything.
 type Follower interface {
 	// Follow reads the log from a sequence on, without end.
 	Follow(ctx context.Context, from uint64) (Feed, error)
+	// Last is the sequence of the last message in the log, 0 if there is none.
+	Last(ctx context.Context) (uint64, error)
 }
 
 // Feed is a place in the log that moves forward. It is for one goroutine.

@@ -81,7 +81,12 @@ func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 	}
 }
 
-var _ Log = (*Memory)(nil)
+var (
+	_ Log      = (*Memory)(nil)
+	_ Timers   = (*Memory)(nil)
+	_ Follower = (*Memory)(nil)
+	_ Offerer  = (*Memory)(nil)
+)
 
 // Append implements [Appender].
 func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, error) {
@@ -188,34 +193,22 @@ func (m *Memory) appendRaw(kind Kind, c chain, raw []byte) uint64 {
 }
 
 // Place implements [Placer].
-func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) {
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return 0, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tick()
-	return m.place(f, raw)
-}
+func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) { return m.write(f, m.place) }
 
 // PlaceAll implements [Placer].
-func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error)) {
+func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, first bool, done func(i int, seq uint64, err error)) {
+	place := m.place
+	if first {
+		place = m.placeFirst
+	}
 	for i, f := range facts {
-		seq, err := m.Place(ctx, f)
+		seq, err := m.write(f, place)
 		done(i, seq, err)
 	}
 }
 
-// PlaceFirst implements [Placer].
-func (m *Memory) PlaceFirst(ctx context.Context, facts []*Fact, done func(i int, seq uint64, err error)) {
-	for i, f := range facts {
-		seq, err := m.placeFirst(f)
-		done(i, seq, err)
-	}
-}
-
-func (m *Memory) placeFirst(f *Fact) (uint64, error) {
+// write encodes a fact and has it stored, with mu held.
+func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error)) (uint64, error) {
 	raw, err := Encode(nil, f)
 	if err != nil {
 		return 0, err
@@ -223,6 +216,10 @@ func (m *Memory) placeFirst(f *Fact) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
+	return store(f, raw)
+}
+
+func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 	at, held := task.Route(""), false
 	switch e := f.Event.(type) {
 	case task.Submitted:
@@ -252,51 +249,19 @@ func routeOf(r *Record) task.Route {
 	return ""
 }
 
-// Admitted implements [Keeper].
-func (m *Memory) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.heads[chain{scope: of}], nil
-}
-
-// Claimed implements [Keeper].
-func (m *Memory) Claimed(ctx context.Context, key string) (Record, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	head := m.heads[chain{key: key}]
-	if head == 0 {
-		return Record{}, false, nil
-	}
-	return m.records[head-1], true, nil
-}
-
-// PlaceClaimed implements [Keeper].
-func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
-	return m.underClaim(f, key, claim, func(raw []byte) (uint64, error) { return m.place(f, raw) })
-}
-
-// AppendClaimed implements [Keeper].
-func (m *Memory) AppendClaimed(ctx context.Context, f *Fact, key string, claim uint64) (uint64, error) {
-	return m.underClaim(f, key, claim, func(raw []byte) (uint64, error) {
+// PlaceClaimed implements [Placer].
+func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64, onChain bool) (uint64, error) {
+	return m.write(f, func(f *Fact, raw []byte) (uint64, error) {
+		if head := m.heads[chain{key: key}]; head != claim {
+			return 0, fmt.Errorf("record %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
+		}
+		if !onChain {
+			return m.place(f, raw)
+		}
 		c := chain{task: f.Task}
 		m.heads[c] = m.store(KindChain, c, raw)
 		return m.heads[c], nil
 	})
-}
-
-// underClaim writes a fact while a claim is the key's last; write is called with mu held.
-func (m *Memory) underClaim(f *Fact, key string, claim uint64, write func(raw []byte) (uint64, error)) (uint64, error) {
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return 0, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tick()
-	if head := m.heads[chain{key: key}]; head != claim {
-		return 0, fmt.Errorf("record %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
-	}
-	return write(raw)
 }
 
 func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
@@ -324,21 +289,14 @@ func (m *Memory) Task(ctx context.Context, id task.ID) ([]Record, error) {
 }
 
 // Node implements [Reader].
-func (m *Memory) Node(ctx context.Context, id node.ID) ([]Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pick(m.nodes[id]), nil
-}
-
-// NodeAfter implements [Reader].
-func (m *Memory) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]Record, error) {
+func (m *Memory) Node(ctx context.Context, id node.ID, after uint64) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
-	if len(seqs) == 0 && seq > 0 {
-		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, seq, node.ErrUnknown)
+	if len(seqs) == 0 && after > 0 {
+		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
 	}
-	from, found := slices.BinarySearch(seqs, seq)
+	from, found := slices.BinarySearch(seqs, after)
 	if found {
 		from++
 	}
@@ -372,18 +330,19 @@ func (m *Memory) Definition(ctx context.Context, def task.Def) (task.Definition,
 	return FoldDefinition(m.records[head-1 : head]), nil
 }
 
-// Breaker implements [Reader].
-func (m *Memory) Breaker(ctx context.Context, job string) (Record, bool, error) {
+// Latest implements [Reader].
+func (m *Memory) Latest(ctx context.Context, about Fact) (Record, bool, error) {
+	c, _ := chainOf(&about)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	head := m.heads[chain{job: job}]
+	head := m.heads[c]
 	if head == 0 {
 		return Record{}, false, nil
 	}
 	return m.records[head-1], true, nil
 }
 
-// Last implements [Reader].
+// Last implements [Follower].
 func (m *Memory) Last(ctx context.Context) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

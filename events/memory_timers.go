@@ -57,7 +57,7 @@ func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
 	return nil
 }
 
-// Armed implements [Timekeeper].
+// Armed implements [Timers].
 func (m *Memory) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *Memory) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due
 	return armed, nil
 }
 
-// Timers implements [Timekeeper].
+// Timers implements [Timers].
 func (m *Memory) Timers(ctx context.Context) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
 // missed then.
 func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 	var failed []error
-	r.Log.PlaceAll(ctx, offers, func(_ int, _ uint64, err error) {
+	r.Log.PlaceAll(ctx, offers, false, func(_ int, _ uint64, err error) {
 		if err != nil {
 			failed = append(failed, err)
 		}
@@ -78,7 +78,7 @@ func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 // PlaceFreed places what Freed has made, and calls done for each, with its number. One whose task has an offer already is let go
 // by that; if it is no good the read model tells.
 func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
-	r.Log.PlaceFirst(ctx, offers, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
+	r.Log.PlaceAll(ctx, offers, true, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
 }
 
 // MessageFact makes a fact of an event of a message that nobody can read.
@@ -360,7 +360,7 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 
 // readNode brings a node up to date. The second result tells whether a fact is among what is new.
 func (r *Recorder) readNode(ctx context.Context, n node.Node, wrote *Fact) (node.Node, bool, error) {
-	records, err := r.Log.NodeAfter(ctx, n.ID, n.Head)
+	records, err := r.Log.Node(ctx, n.ID, n.Head)
 	if err != nil {
 		return n, false, err
 	}

@@ -147,7 +147,7 @@ func (p *place) wantExpired(c *client.Client, id task.ID, timeout time.Duration)
 func (p *place) judgeTimes(c *client.Client, node node.ID) {
 	p.Helper()
 	all := p.readLog(c)
-	of, err := c.Store().Node(p.Context(), node)
+	of, err := c.Store().Node(p.Context(), node, 0)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	}
 	t.Cleanup(s.Close)
 	r := &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}
-	w, err := worker.New(s, worker.Config{Node: "n1", Slots: 2, Beat: 300 * time.Millisecond, NodeTTL: 30 * time.Second, Spool: t.TempDir()})
+	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{Node: "n1", Slots: 2, Beat: 300 * time.Millisecond, NodeTTL: 30 * time.Second, Spool: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/scheduler"
@@ -23,32 +22,6 @@ import (
 	"millrace/verify"
 	"millrace/worker"
 )
-
-// withJobs is a log for a scheduler of schedules that name jobs.
-type withJobs struct {
-	*jet.Store
-}
-
-func (s withJobs) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	j, revision, err := s.JobAt(ctx, name, 0)
-	return j, revision, noTask(err)
-}
-
-// births is what the births of ticks depend on.
-type births struct{ desk.Store }
-
-func (b births) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
-	pinned, err := b.Store.PinFiles(ctx, f)
-	return pinned, noTask(err)
-}
-
-// noTask has an error say that no task can be made of what is named and not there.
-func noTask(err error) error {
-	if errors.Is(err, jet.ErrNoJob) || errors.Is(err, jet.ErrNoBundle) {
-		err = fmt.Errorf("%w: %w", scheduler.ErrNoTask, err)
-	}
-	return err
-}
 
 func drawn() task.ID { return task.ID(events.NewID(time.Now())) }
 
@@ -119,7 +92,7 @@ func TestScheduleByHand(t *testing.T) {
 func TestOneIDOneTask(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
-	w, err := worker.New(store, worker.Config{Node: "n1", Queues: []string{"q0", "q1", "q2"}, Slots: 4})
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{Node: "n1", Queues: []string{"q0", "q1", "q2"}, Slots: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +242,7 @@ func TestStrangerUnderATicksID(t *testing.T) {
 		t.Fatal(err)
 	}
 	fire := fired(t, store, "backup", tick)
-	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: withJobs{store}, Ticks: store, Births: births{c.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: store, Ticks: store, Births: c.DeskStore(), Log: slog.New(slog.DiscardHandler)})
 	if err := s.Fired(t.Context(), &fire, false); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +302,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 	d := startDecider(t, store, filepath.Join(t.TempDir(), "view.db"), 0)
 	defer d.end(t)
 	c := client.New(store, "test")
-	w, err := worker.New(store, worker.Config{Node: "n1", Slots: 8, Submit: c.Spawn})
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{Node: "n1", Slots: 8, Submit: c.Spawn})
 	if err != nil {
 		t.Fatal(err)
 	}

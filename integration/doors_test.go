@@ -247,7 +247,7 @@ func (c *cell) hourly(run func(name string) made) func() made {
 // fire has a scheduler find that a tick's time has come.
 func (c *cell) fire(name string, tick time.Time) made {
 	fire := fired(c, c.on.store, name, tick)
-	s := scheduler.New(c.on.store, nil, nil, scheduler.Config{Schedules: withJobs{c.on.store}, Ticks: c.on.store, Births: births{c.client.DeskStore()}, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(c.on.store, nil, nil, scheduler.Config{Schedules: c.on.store, Ticks: c.on.store, Births: c.client.DeskStore(), Log: slog.New(slog.DiscardHandler)})
 	if err := s.Fired(c.Context(), &fire, false); err != nil {
 		return made{err: err}
 	}
@@ -310,6 +310,7 @@ var preconditions = []precondition{
 	}},
 	{name: "files are there", want: isMade, spec: task.Spec{Files: &task.Files{Bundle: "app"}}},
 	{name: "files are not there", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed"}}},
+	{name: "files are not there any more", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed@" + strings.Repeat("0", 64)}}},
 	{name: "a parameter is missing", want: isWrong, spec: task.Spec{Unique: task.Unique{Key: "{params.none}"}}},
 	{name: "the key is taken", want: isTaken, spec: task.Spec{Unique: task.Unique{Key: "k"}}, now: (*cell).holder},
 	{name: "the key is taken by who may have it", want: isJoined, now: (*cell).holder,

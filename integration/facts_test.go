@@ -83,7 +83,7 @@ func (p *place) node(c *client.Client, id node.ID) node.Node {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), patience)
 	defer cancel()
-	records, err := c.Store().Node(ctx, id)
+	records, err := c.Store().Node(ctx, id, 0)
 	if err != nil {
 		p.Fatal(err)
 	}

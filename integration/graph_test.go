@@ -83,7 +83,7 @@ func TestGraphOutlivesSchedulers(t *testing.T) {
 	}
 	store := openLog(t)
 
-	w, err := worker.New(store, worker.Config{Node: "n1", Queues: []string{"default"}, Slots: 64})
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{Node: "n1", Queues: []string{"default"}, Slots: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 // goProgram runs a worker of a Go program's own in this process, with handlers that do nothing, until the test ends.
 func (p *place) goProgram(name node.ID, handlers ...string) (stop func()) {
 	p.Helper()
-	w, err := worker.New(p.connect().Store(), worker.Config{
+	s := p.connect().Store()
+	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{
 		Node: name, Queues: []string{"default"}, Slots: 4, Beat: 500 * time.Millisecond, NodeTTL: 5 * time.Second, Spool: p.TempDir(),
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // nodeFacts are the types of a node's facts.
 func (p *place) nodeFacts(c *client.Client, id node.ID) []events.Type {
 	p.Helper()
-	records, err := c.Store().Node(p.Context(), id)
+	records, err := c.Store().Node(p.Context(), id, 0)
 	if err != nil {
 		p.Fatal(err)
 	}

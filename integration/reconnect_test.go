@@ -46,7 +46,7 @@ func TestReconnects(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	proceed, gone := make(chan struct{}), make(chan error, 2)
-	w, err := worker.New(store, worker.Config{
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
 		Node: "shaky", Slots: 2, Beat: time.Second, NodeTTL: 10 * time.Second, Flap: node.FlapPolicy{Limit: -1},
 	})
 	if err != nil {

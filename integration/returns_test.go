@@ -110,7 +110,7 @@ func newShaky(p *place, c *client.Client, id node.ID) *shaky {
 	}
 	p.Cleanup(store.Close)
 	ready := make(chan struct{})
-	w, err := worker.New(store, worker.Config{
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
 		Node: id, Slots: 2, Beat: 300 * time.Millisecond, NodeTTL: time.Second, Flap: node.FlapPolicy{Limit: -1},
 		Spool: p.path("spool"), Ready: func() { close(ready) },
 	})

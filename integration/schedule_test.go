@@ -78,11 +78,11 @@ func (m mortal) Append(ctx context.Context, f *events.Fact, last uint64) (seq ui
 	return seq, err
 }
 
-func (m mortal) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (m mortal) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	for i, f := range facts {
 		var seq uint64
 		err := m.write(func() (err error) {
-			m.Store.PlaceFirst(ctx, []*events.Fact{f}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+			m.Store.PlaceAll(ctx, []*events.Fact{f}, first, func(_ int, at uint64, failed error) { seq, err = at, failed })
 			return err
 		})
 		done(i, seq, err)
@@ -102,7 +102,7 @@ func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, t
 }
 
 func (m mortal) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	return task.Job{}, 0, scheduler.ErrNoTask
+	return task.Job{}, 0, task.ErrNoTask
 }
 
 // livesFor is a log for a scheduler that is killed at its n-th write.

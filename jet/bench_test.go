@@ -57,7 +57,7 @@ func placeAll(b *testing.B, s *Store, n int) {
 		for range min(n, atOnce) {
 			facts = append(facts, newFact(newTask(), submittedNoop))
 		}
-		s.PlaceAll(context.Background(), facts, func(_ int, _ uint64, err error) {
+		s.PlaceAll(context.Background(), facts, false, func(_ int, _ uint64, err error) {
 			if err != nil {
 				b.Error(err)
 			}

@@ -112,7 +112,7 @@ func TestJobChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j, err := s.LatestJob(ctx, "thumbnail"); err != nil || j.Revision != 1 || j.Name != "thumbnail" || j.Changed.IsZero() {
+	if j, revision, err := s.JobToRun(ctx, "thumbnail"); err != nil || revision != 1 || j.Name != "thumbnail" {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
 	if err := s.RemoveJob(ctx, "thumbnail", "ada"); err != nil {
@@ -122,7 +122,7 @@ func TestJobChanges(t *testing.T) {
 		t.Errorf("changed are %v, all %t, %v; want thumbnail", names, all, err)
 	}
 	for _, name := range []string{"thumbnail", "never"} {
-		if _, err := s.LatestJob(ctx, name); !errors.Is(err, ErrNoJob) {
+		if _, _, err := s.JobToRun(ctx, name); !errors.Is(err, ErrNoJob) || !errors.Is(err, task.ErrNoTask) {
 			t.Errorf("job %s: %v, want ErrNoJob", name, err)
 		}
 	}

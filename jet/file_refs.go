@@ -18,7 +18,7 @@ import (
 )
 
 // ErrNoBundle means that nothing was pushed under a name.
-var ErrNoBundle = errors.New("no bundle has this name")
+var ErrNoBundle = task.NoTask(errors.New("no bundle has this name"))
 
 // ErrBadBundle means that what the log has under a bundle's name points nowhere; somebody has published it by other means.
 var ErrBadBundle = errors.New("the stored name is not valid: push the bundle anew")

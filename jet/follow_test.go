@@ -101,7 +101,7 @@ func TestFeedOfALargeLog(t *testing.T) {
 	for i := range facts {
 		facts[i] = newFact(newTask(), submittedNoop)
 	}
-	s.PlaceAll(within(t), facts, func(i int, _ uint64, err error) {
+	s.PlaceAll(within(t), facts, false, func(i int, _ uint64, err error) {
 		if err != nil {
 			t.Errorf("fact %d: %v", i, err)
 		}

@@ -204,7 +204,7 @@ func TestGarbageInAFeed(t *testing.T) {
 		}
 	}
 	for _, id := range []node.ID{"x"} {
-		for _, r := range must(s.Node(within(t), id))(t) {
+		for _, r := range must(s.Node(within(t), id, 0))(t) {
 			if r.Err == nil || r.Kind != events.KindNode || r.Fact.Node != id {
 				t.Errorf("garbage of a node was read as %+v", r)
 			}

@@ -107,7 +107,7 @@ func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	for i := range facts {
 		facts[i] = newFact(newTask(), task.Submitted{Work: testWork("default")})
 	}
-	s.PlaceAll(within(t), facts, func(i int, _ uint64, err error) {
+	s.PlaceAll(within(t), facts, false, func(i int, _ uint64, err error) {
 		if !errors.Is(err, events.ErrUnknown) {
 			t.Errorf("fact %d: %v, want ErrUnknown", i, err)
 		}
@@ -176,7 +176,7 @@ func TestGroupRefusesOnlyWhatIsTooLarge(t *testing.T) {
 		}
 		facts[i] = newFact(newTask(), task.Submitted{Work: w})
 	}
-	s.PlaceAll(within(t), facts, func(i int, _ uint64, err error) {
+	s.PlaceAll(within(t), facts, false, func(i int, _ uint64, err error) {
 		if large := i == 7 || i == 9; large != errors.Is(err, events.ErrTooLarge) || !large && err != nil {
 			t.Errorf("fact %d: %v", i, err)
 		}
@@ -214,7 +214,7 @@ func TestPlaceAllEndsWithItsContext(t *testing.T) {
 	cancel()
 	v.hold()
 	outcomes := 0
-	s.PlaceAll(ctx, facts, func(_ int, _ uint64, err error) {
+	s.PlaceAll(ctx, facts, false, func(_ int, _ uint64, err error) {
 		outcomes++
 		if !errors.Is(err, events.ErrUnknown) || !errors.Is(err, context.Canceled) {
 			t.Errorf("PlaceAll: %v, want ErrUnknown and the error of the context", err)

@@ -11,11 +11,11 @@ import (
 )
 
 // ErrNoJob means that no job has this name.
-var ErrNoJob = errors.New("no such job")
+var ErrNoJob = task.NoTask(errors.New("no such job"))
 
 // ErrBadJob means that what the log has under a job's name is no job; somebody has published it
 // by other means.
-var ErrBadJob = errors.New("the stored job is not valid: apply it anew")
+var ErrBadJob = task.NoTask(errors.New("the stored job is not valid: apply it anew"))
 
 // jobOf reads the text of a job.
 func jobOf(name string, text []byte) (j task.Job, err error) {
@@ -56,10 +56,12 @@ func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
 	return storedJob(&d, err)
 }
 
-// LatestJob is [Store.Job] as the leader has it, which has all that was acknowledged.
-func (s *Store) LatestJob(ctx context.Context, name string) (StoredJob, error) {
+// JobToRun is [Store.JobAt] of the present one as the leader has it, which has all that was acknowledged. The error wraps
+// [task.ErrNoTask] if there is none that can be run.
+func (s *Store) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
 	d, _, err := s.latest(ctx, task.DefOf(task.DefJob, name))
-	return storedJob(&d, err)
+	j, err := storedJob(&d, err)
+	return j.Job, j.Revision, err
 }
 
 // StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,

@@ -85,7 +85,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	}
 	low := r.low()
 	if low == 0 {
-		records, err := s.Node(ctx, r.node)
+		records, err := s.Node(ctx, r.node, 0)
 		if err != nil {
 			return false, fmt.Errorf("route of node %s: %w", r.node, err)
 		}

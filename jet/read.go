@@ -62,22 +62,17 @@ func readError(subject string, err error) error {
 }
 
 // Node implements [events.Reader].
-func (s *Store) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
-	return s.readSubject(ctx, nodePrefix+string(id), 0)
-}
-
-// NodeAfter implements [events.Reader].
-func (s *Store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
+func (s *Store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
 	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": nodePrefix + string(id)})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", id, err)
-	case !found && seq > 0:
-		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, seq, node.ErrUnknown)
-	case !found || end.Seq <= seq:
+	case !found && after > 0:
+		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
+	case !found || end.Seq <= after:
 		return nil, nil
 	}
-	return s.readTo(ctx, nodePrefix+string(id), seq, end)
+	return s.readTo(ctx, nodePrefix+string(id), after, end)
 }
 
 // Queue implements [events.Reader].
@@ -85,12 +80,13 @@ func (s *Store) Queue(ctx context.Context, name string) ([]events.Record, error)
 	return s.readSubject(ctx, statePrefix+name, 0)
 }
 
-// Breaker implements [events.Reader].
-func (s *Store) Breaker(ctx context.Context, job string) (events.Record, bool, error) {
-	if err := task.ValidName("job", job); err != nil {
-		return events.Record{}, false, err
+// Latest implements [events.Reader].
+func (s *Store) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": chainSubject(&about)})
+	if err != nil {
+		return events.Record{}, false, fmt.Errorf("last fact about %s: %w", about.About(), err)
 	}
-	return s.leaderGet(ctx, map[string]any{"last_by_subj": breakPrefix + job})
+	return last, found, nil
 }
 
 // BreakerFacts reads what happened to the breaker of a job, in the order of the log.
@@ -101,7 +97,7 @@ func (s *Store) BreakerFacts(ctx context.Context, job string) ([]events.Record, 
 	return s.readSubject(ctx, breakPrefix+job, 0)
 }
 
-// Last implements [events.Reader]. A message that was removed since, such as a
+// Last implements [events.Follower]. A message that was removed since, such as a
 // timer, does not count: nobody will ever see it.
 func (s *Store) Last(ctx context.Context) (uint64, error) {
 	last, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": ">"})

@@ -115,7 +115,7 @@ func TestDenied(t *testing.T) {
 	denied(t, queuePrefix+"default.5."+string(id), func(ctx context.Context) error { _, err := c.Place(ctx, birth); return err })
 	var told error
 	denied(t, queuePrefix+"default.5."+string(id), func(ctx context.Context) error {
-		c.PlaceAll(ctx, []*events.Fact{birth}, func(_ int, _ uint64, err error) { told = err })
+		c.PlaceAll(ctx, []*events.Fact{birth}, false, func(_ int, _ uint64, err error) { told = err })
 		return told
 	})
 	// Calls of the client library end with the context of whoever makes them, who hears of it.

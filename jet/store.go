@@ -60,7 +60,12 @@ func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
 	return s
 }
 
-var _ events.Log = (*Store)(nil)
+var (
+	_ events.Log      = (*Store)(nil)
+	_ events.Timers   = (*Store)(nil)
+	_ events.Follower = (*Store)(nil)
+	_ events.Offerer  = (*Store)(nil)
+)
 
 // ErrNoJetStream means that the server has no JetStream, or not for this account.
 var ErrNoJetStream = errors.New("the NATS server has no JetStream for this account: start nats-server with -js, or enable JetStream for the account")

@@ -220,7 +220,7 @@ func (s *Store) purgeTimer(ctx context.Context, which ...jetstream.StreamPurgeOp
 	return done(s.timers.Purge(ctx, which...))
 }
 
-// Armed implements [events.Timekeeper].
+// Armed implements [events.Timers].
 func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	armed := make(map[task.ID]task.Due, len(ids))
 	for some := range slices.Chunk(ids, maxBatch) {
@@ -262,7 +262,7 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 	return nil
 }
 
-// Timers implements [events.Timekeeper]. Beside those of tasks it counts what has fired and is on its way to the log.
+// Timers implements [events.Timers]. Beside those of tasks it counts what has fired and is on its way to the log.
 func (s *Store) Timers(ctx context.Context) (int, error) {
 	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(cronPrefix+">"))
 	if err != nil {

@@ -55,23 +55,19 @@ func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint
 
 // Place implements [events.Placer].
 func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
-	return s.place(ctx, f, func(*message) {})
+	return s.place(ctx, f, false)
 }
 
-// place places a fact with the checks that check adds.
-func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message)) (uint64, error) {
-	if err := s.declareOf(ctx, f); err != nil {
-		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
-	}
-	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
-		return 0, err
-	}
-	m, err := placement(f)
+// place places a fact, with first only if its subject has none.
+func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, error) {
+	m, err := s.placement(ctx, f)
 	if err != nil {
 		return 0, err
 	}
 	defer m.free()
-	check(m)
+	if first {
+		m.expect(0)
+	}
 	seq, err := s.publish(ctx, &m.Msg)
 	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
@@ -80,19 +76,8 @@ func (s *Store) place(ctx context.Context, f *events.Fact, check func(*message))
 }
 
 // PlaceAll implements [events.Placer]: it does not wait for one answer before
-// it sends the next, as long as no more than placeWindow are on their way. Each fact's outcome goes to
-// done, by index and in order, from the caller's goroutine.
-func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
-	s.placeAll(ctx, facts, func(*message) {}, done)
-}
-
-// PlaceFirst implements [events.Placer], as PlaceAll does.
-func (s *Store) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
-	s.placeAll(ctx, facts, func(m *message) { m.expect(0) }, done)
-}
-
-// placeAll places facts with the checks that check adds.
-func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*message), done func(i int, seq uint64, err error)) {
+// it sends the next, as long as no more than placeWindow are on their way.
+func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	slots := make([]*slot, len(facts))
 	errs := make([]error, len(facts))
 	finish := func(i int) {
@@ -102,7 +87,7 @@ func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*
 		}
 		seq, err := s.pub.wait(ctx, slots[i])
 		if errors.Is(err, events.ErrNoStream) || says(err, codeWriteInFlight) {
-			seq, err = s.place(ctx, facts[i], check) // which waits until a stream answers
+			seq, err = s.place(ctx, facts[i], first) // which waits until a stream answers
 		}
 		done(i, seq, err)
 	}
@@ -110,7 +95,7 @@ func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*
 		if i >= placeWindow {
 			finish(i - placeWindow)
 		}
-		slots[i], errs[i] = s.sendPlacement(ctx, f, check)
+		slots[i], errs[i] = s.sendPlacement(ctx, f, first)
 	}
 	for i := max(len(facts)-placeWindow, 0); i < len(facts); i++ {
 		finish(i)
@@ -120,24 +105,35 @@ func (s *Store) placeAll(ctx context.Context, facts []*events.Fact, check func(*
 // placeWindow is how many placements are on their way at once.
 const placeWindow = 4096
 
-// sendPlacement sends an offer or a birth with the checks that check adds, without waiting; publisher.wait must follow.
-func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, check func(*message)) (*slot, error) {
-	if err := s.declareOf(ctx, f); err != nil {
-		return nil, err
-	}
-	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
-		return nil, err
-	}
-	m, err := placement(f)
+// sendPlacement is place without waiting; publisher.wait must follow.
+func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*slot, error) {
+	m, err := s.placement(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	defer m.free()
-	check(m)
+	if first {
+		m.expect(0)
+	}
 	if s.group != nil {
 		return s.group.send(m.detach())
 	}
 	return s.pub.send(&m.Msg)
+}
+
+// placement makes the message that places a birth or an offer, and what must be there before it lies on its route.
+func (s *Store) placement(ctx context.Context, f *events.Fact) (*message, error) {
+	if err := s.declareOf(ctx, f); err != nil {
+		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	}
+	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
+		return nil, err
+	}
+	subject, err := placeOf(f)
+	if err != nil {
+		return nil, err
+	}
+	return newMessage(subject, f)
 }
 
 // declareOf declares the route of a birth or offer before anything lies there.
@@ -151,20 +147,21 @@ func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
 	return nil
 }
 
-func placement(f *events.Fact) (*message, error) {
+// placeOf is the subject on which a birth or an offer lies.
+func placeOf(f *events.Fact) (string, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if e.OnChain() {
-			return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
+			return "", fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
 		}
 		if !e.Offers() {
-			return newMessage(holdPrefix+string(f.Task), f)
+			return holdPrefix + string(f.Task), nil
 		}
-		return newMessage(offerSubject(&e.Work, f.Task), f)
+		return offerSubject(&e.Work, f.Task), nil
 	case task.Queued:
-		return newMessage(offerSubject(&e.Work, f.Task), f)
+		return offerSubject(&e.Work, f.Task), nil
 	}
-	return nil, fmt.Errorf("place: %s is no offer", f.Type)
+	return "", fmt.Errorf("place: %s is no offer", f.Type)
 }
 
 // publish sends one message to the log, and again where the server says that nothing was

@@ -17,7 +17,7 @@ func TestPlaceAllBeyondItsWindow(t *testing.T) {
 	}
 	told := 0
 	var last uint64
-	s.PlaceAll(within(t), facts, func(i int, seq uint64, err error) {
+	s.PlaceAll(within(t), facts, false, func(i int, seq uint64, err error) {
 		if i != told || err != nil || seq <= last {
 			t.Errorf("fact %d told as number %d at %d after %d: %v", i, told, seq, last, err)
 		}

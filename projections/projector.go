@@ -39,13 +39,6 @@ const (
 // next batch is let go.
 const atRest = 10 * time.Second
 
-// Log is what a projector needs of the log.
-type Log interface {
-	events.Follower
-	// Last is the sequence of the last message in the log, 0 if there is none.
-	Last(ctx context.Context) (uint64, error)
-}
-
 // Observer is told what became part of the read model: once for each batch and
 // after it was written, so that each record is counted once, except that all
 // come again when the read model is made anew. It is called by the goroutine that folds, which waits for
@@ -56,7 +49,7 @@ type Observer interface {
 
 // Projector folds a log into a store. A store has one projector at a time.
 type Projector struct {
-	Log   Log
+	Log   events.Follower
 	Store *Store
 	// Logger is told what went wrong and was done again. Default: nobody is.
 	Logger *slog.Logger

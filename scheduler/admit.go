@@ -575,11 +575,11 @@ func (a *admitter) recorded(p *sent, first uint64) {
 func (a *admitter) catchUp(ctx context.Context, p *sent) error {
 	ends := make([]uint64, len(p.Scopes))
 	for i, of := range p.Scopes {
-		end, err := a.rec.Log.Admitted(ctx, of)
+		last, _, err := a.rec.Log.Latest(ctx, events.Fact{Scope: of})
 		if err != nil {
 			return err
 		}
-		ends[i] = end
+		ends[i] = last.Seq
 	}
 	if slices.Equal(ends, p.heads) {
 		return nil

@@ -635,9 +635,9 @@ func (f far) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64)
 	return f.Log.AppendAll(ctx, facts, last)
 }
 
-func (f far) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (f far) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	time.Sleep(f.there)
-	f.Log.PlaceAll(ctx, facts, done)
+	f.Log.PlaceAll(ctx, facts, first, done)
 }
 
 // admittedAfar is how long it takes until a backlog of tasks is offered that is spread over some limits, on a log whose answers take 4 ms.

@@ -136,7 +136,7 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 			if weight(second, "j") > weight(first, "j") {
 				first, second = second, first
 			}
-			cfg := Config{Settings: settings, Peers: &peers{}}
+			cfg := Config{Settings: settings, Peers: &peers{}, Last: w.Last}
 			w.watchFrom(1, cfg, second)
 			w.attempt(true)
 			w.attempt(true)

@@ -88,9 +88,9 @@ func (c *counted) Task(ctx context.Context, id task.ID) ([]events.Record, error)
 	return c.Memory.Task(ctx, id)
 }
 
-func (c *counted) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
+func (c *counted) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
 	c.read()
-	return c.Memory.Admitted(ctx, of)
+	return c.Memory.Latest(ctx, about)
 }
 
 func (c *counted) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
@@ -111,18 +111,14 @@ func (c *counted) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return seq, err
 }
 
-func (c *counted) PlaceAll(ctx context.Context, facts []*events.Fact, done func(int, uint64, error)) {
-	if c.muted() {
+func (c *counted) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(int, uint64, error)) {
+	if !first && c.muted() {
 		for i := range facts {
 			done(i, 0, errors.New("the scheduler dies"))
 		}
 		return
 	}
-	c.Memory.PlaceAll(ctx, facts, c.counting(done))
-}
-
-func (c *counted) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(int, uint64, error)) {
-	c.Memory.PlaceFirst(ctx, facts, c.counting(done))
+	c.Memory.PlaceAll(ctx, facts, first, c.counting(done))
 }
 
 func (c *counted) muted() bool {
@@ -187,7 +183,7 @@ func newCrowd(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
 	for _, name := range names {
 		v := newLimitView(c.Memory)
 		h := hearing{c, make(chan struct{})}
-		s := New(c.log, h, c, Config{Settings: settings, Limits: v, Peers: met})
+		s := New(c.log, h, c, Config{Settings: settings, Limits: v, Peers: met, Last: c.log.Last})
 		s.turns.name = name // so that the same one goes first each time
 		for _, cut := range cuts {
 			cut(s)

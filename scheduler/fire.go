@@ -21,7 +21,7 @@ type Schedules interface {
 	// order, and the sequence that this reaches; or all may have changed.
 	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
-	// JobToRun returns a job and its revision. The error wraps [ErrNoTask] if there is none that can be run.
+	// JobToRun returns a job and its revision. The error wraps [task.ErrNoTask] if there is none that can be run.
 	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
 	// PauseSchedule keeps a schedule from firing.
 	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
@@ -48,9 +48,6 @@ type Ticks interface {
 	// Time is what the log's clock shows.
 	Time(ctx context.Context) (time.Time, error)
 }
-
-// ErrNoTask means that no task can be made of a schedule's definition.
-var ErrNoTask = errors.New("no task can be made")
 
 // ticker is one schedule while something of it is dealt with.
 type ticker struct {
@@ -401,7 +398,7 @@ func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, 
 // refusal is why a tick gets no task, as a reason of [task.ScheduleSkipped]; "" if err is nothing of the kind.
 func refusal(err error) string {
 	switch {
-	case errors.Is(err, ErrNoTask), errors.Is(err, desk.ErrInvalid):
+	case errors.Is(err, task.ErrNoTask), errors.Is(err, desk.ErrInvalid):
 		return task.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
 		return task.SkipUnique

@@ -169,7 +169,7 @@ type jobNow struct {
 // jobsKept bounds how many are kept.
 const jobsKept = 50_000
 
-// get returns a job as it was at a time, which is a reading of [time.Now], or later. The error wraps [ErrNoTask] if
+// get returns a job as it was at a time, which is a reading of [time.Now], or later. The error wraps [task.ErrNoTask] if
 // there is none that can be run.
 func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
 	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {

@@ -229,7 +229,7 @@ func (s *stage) JobToRun(_ context.Context, name string) (task.Job, uint64, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs[name] == 0 {
-		return task.Job{}, 0, ErrNoTask
+		return task.Job{}, 0, task.ErrNoTask
 	}
 	return task.Job{Name: name, Spec: task.Spec{Handler: "x"}}, s.jobs[name], nil
 }
@@ -278,7 +278,7 @@ func (s *stage) Decisions(_ context.Context, name string, _ time.Time) ([]events
 	return nil, nil
 }
 
-func (s *stage) PlaceFirst(_ context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (s *stage) PlaceAll(_ context.Context, facts []*events.Fact, _ bool, done func(i int, seq uint64, err error)) {
 	for i, f := range facts {
 		seq, err := s.placeFirst(f)
 		done(i, seq, err)

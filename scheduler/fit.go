@@ -70,11 +70,11 @@ func (f *fitness) fit() bool {
 func (s *Scheduler) keepLevel(ctx context.Context) {
 	view, hurried := s.view.(Hurried)
 	for tick := time.NewTicker(patience); ; {
-		if !hurried || s.turns.joined() && s.turns.alone.Load() {
+		if !hurried || s.cfg.Last == nil || s.turns.joined() && s.turns.alone.Load() {
 			s.fitness.level()
 		} else {
 			waiting, cancel := context.WithTimeout(ctx, stuckAfter)
-			last, err := s.rec.Log.Last(waiting)
+			last, err := s.cfg.Last(waiting)
 			if err == nil {
 				err = view.Wait(waiting, last)
 			}

@@ -148,7 +148,7 @@ func TestSchedulersQuarantine(t *testing.T) {
 			if n := w.node(t, "n1"); n.State != node.Online {
 				t.Errorf("alone %v: it is %s when it has been calm", alone, n.State)
 			}
-			records, err := w.Node(t.Context(), "n1")
+			records, err := w.Node(t.Context(), "n1", 0)
 			if err != nil || len(records) != 1+14+2 {
 				t.Errorf("alone %v: %d facts, %v; want one of each step", alone, len(records), err)
 			}

@@ -31,11 +31,11 @@ func (w *hooked) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) 
 	return tasks, err
 }
 
-func (w *hooked) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(int, uint64, error)) {
-	if len(facts) > 0 {
+func (w *hooked) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(int, uint64, error)) {
+	if first && len(facts) > 0 {
 		once(&w.place)
 	}
-	w.Memory.PlaceFirst(ctx, facts, done)
+	w.Memory.PlaceAll(ctx, facts, first, done)
 }
 
 // start starts a scheduler of that world, which ends with the test's bubble.

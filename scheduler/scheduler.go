@@ -64,7 +64,7 @@ type Config struct {
 	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
 	Idle time.Duration
 	// Schedules are those whose ticks it makes tasks of, Ticks their timers, and Births what the births of these tasks depend
-	// on: where no task can be made of what a schedule names, its errors wrap [ErrNoTask]. Default: none.
+	// on: where no task can be made of what a schedule names, its errors wrap [task.ErrNoTask]. Default: none.
 	Schedules Schedules
 	Ticks     Ticks
 	Births    desk.Store
@@ -75,6 +75,9 @@ type Config struct {
 	Refusing int
 	// Peers are the other schedulers, of which one goes first with each thing. Default: there are none.
 	Peers Peers
+	// Last is the sequence of the last message in the log ([events.Follower]): one that has peers goes first only while its read
+	// model is level with that. Default: it is taken for level.
+	Last func(context.Context) (uint64, error)
 	// Hints reach nodes at once. Default: they find out by themselves.
 	Hints events.Hinter
 	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
@@ -82,9 +85,10 @@ type Config struct {
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
-	// Timed is the read model that knows which tasks wait for timers. Default: none is asked, and nobody sets those that are
-	// missing.
-	Timed TimerModel
+	// Timed is the read model that knows which tasks wait for timers, and Timers the log that says which have one. Default: none
+	// is asked, and nobody sets those that are missing.
+	Timed  TimerModel
+	Timers events.Timers
 	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
 	Routes Routes
 	// Now is the time by which deadlines have passed. Default: that of the log, if it has a method Now as
@@ -423,7 +427,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	around := w.Around(&t)
 	if id := w.Doubted(&t, around); id != "" {
 		// The world may be older than the task: a node that came back has claimed it since.
-		records, err := s.rec.Log.Node(ctx, id)
+		records, err := s.rec.Log.Node(ctx, id, 0)
 		if err != nil {
 			return fmt.Errorf("read node %s: %w", id, err)
 		}

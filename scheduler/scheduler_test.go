@@ -175,7 +175,7 @@ func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 		return nil, 0, err
 	}
 	for id := range w.beats() {
-		records, err := w.Node(ctx, id)
+		records, err := w.Node(ctx, id, 0)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -294,7 +294,7 @@ func (w *testWorld) runWith(t *testing.T, n int, met Peers) []*Scheduler {
 	t.Cleanup(func() { stop(); synctest.Wait() })
 	all := make([]*Scheduler, n)
 	for i := range all {
-		all[i] = New(w.Memory, w, w, Config{Settings: settings, Peers: met, Timed: w})
+		all[i] = New(w.Memory, w, w, Config{Settings: settings, Peers: met, Last: w.Last, Timed: w, Timers: w})
 		go func() { _ = all[i].Run(ctx) }() // it returns nil
 	}
 	return all

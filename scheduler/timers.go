@@ -45,7 +45,7 @@ type timerSweep struct {
 // others have: some of these in each sweep, and many while there are too few timers, for then somebody has removed
 // them, or their stream was made anew.
 func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
-	if s.cfg.Timed == nil || !s.turns.first("timers") {
+	if s.cfg.Timed == nil || s.cfg.Timers == nil || !s.turns.first("timers") {
 		return nil
 	}
 	w := &s.timerSweep
@@ -73,7 +73,7 @@ func (s *Scheduler) lookRound(ctx context.Context, now time.Time) error {
 			w.few = 0
 			return err
 		}
-		timers, err := s.rec.Log.Timers(ctx)
+		timers, err := s.cfg.Timers.Timers(ctx)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Scheduler) rearmAll(ctx context.Context, ids []task.ID, now time.Time) 
 		if err != nil {
 			return err
 		}
-		armed, err := s.rec.Log.Armed(ctx, some)
+		armed, err := s.cfg.Timers.Armed(ctx, some)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *Scheduler) rearmTask(ctx context.Context, id task.ID, now time.Time) er
 	if err != nil {
 		return err
 	}
-	armed, err := s.rec.Log.Armed(ctx, []task.ID{id})
+	armed, err := s.cfg.Timers.Armed(ctx, []task.ID{id})
 	if err != nil || !s.lacksTimer(&t, armed, now) {
 		return err
 	}

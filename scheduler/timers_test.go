@@ -118,7 +118,7 @@ func TestTimersOfALostLeaderAreNoRepair(t *testing.T) {
 		w.join(t, "n1")
 		patient := settings
 		patient.Timer = 15 * time.Second
-		s := New(w.Memory, w, w, Config{Settings: patient, Timed: w})
+		s := New(w.Memory, w, w, Config{Settings: patient, Timed: w, Timers: w})
 		sweep := func() {
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)

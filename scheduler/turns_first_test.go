@@ -74,7 +74,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 			var stops []func()
 			for i := range 3 {
 				d := &buried{deliveries: deliveries{testWorld: w, heard: make(chan func(uint64), 1)}}
-				s := New(w.Memory, w, w, Config{Settings: settings, Deliveries: d, Peers: met})
+				s := New(w.Memory, w, w, Config{Settings: settings, Deliveries: d, Peers: met, Last: w.Last})
 				s.turns.name = fmt.Sprint("scheduler-", i)
 				ctx, stop := context.WithCancel(t.Context())
 				go func() { _ = s.Run(ctx) }() // it returns nil

@@ -22,6 +22,16 @@ import (
 // ErrOther refuses a birth under an id that has a task which does something else.
 var ErrOther = errors.New("exists with another specification")
 
+// ErrNoTask means that no task can be made of what is named: it is not there, or cannot be read.
+var ErrNoTask = errors.New("no task can be made")
+
+// NoTask is an error of such a thing: it says what err says, and wraps both err and [ErrNoTask].
+func NoTask(err error) error { return noTask{err} }
+
+type noTask struct{ error }
+
+func (e noTask) Unwrap() []error { return []error{e.error, ErrNoTask} }
+
 // MaxRivals is how many other births of a task the fold remembers before a claim.
 const MaxRivals = 4
 

@@ -50,7 +50,7 @@ func TestClaimsAreDecidedAgain(t *testing.T) {
 		end(second)
 		end(third)
 		key, err := (&task.Work{Spec: &task.Spec{Unique: task.Unique{Key: "/k"}}}).UniqueKey()
-		last, _, _ := log.Claimed(t.Context(), key)
+		last, _, _ := log.Latest(t.Context(), events.Fact{Key: key})
 		if err != nil || last.Seq == 0 {
 			t.Fatal(err, last.Seq)
 		}

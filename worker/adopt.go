@@ -278,7 +278,7 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	if err != nil {
 		return nil, err
 	}
-	offer := &events.Offer{Record: events.Record{Seq: l.Task.Offer}, Lease: w.leaser.Resume(l.Lease)}
+	offer := &events.Offer{Record: events.Record{Seq: l.Task.Offer}, Lease: w.offers.Resume(l.Lease)}
 	offer.Fact.Task = l.Task.ID
 	confirmed := l.Until.Add(-w.ackWait * 2 / 3)
 	var why error

@@ -16,21 +16,29 @@ import (
 	"millrace/task"
 )
 
-// Store is the place where Millrace keeps its state, whole, as a program hands it to a worker: package jet has the one for
-// NATS JetStream. Each part of the worker holds what it calls of it.
-type Store interface {
-	events.Log
-	events.Heartbeats
-	events.Hinter
+// Ports are what a worker needs of the place where Millrace keeps its state. The store of package jet is each of them.
+type Ports struct {
+	// Log is where the worker claims and reports.
+	Log     events.Log
+	Offers  Offers
+	Nodes   Nodes
+	Outputs Outputs
+}
+
+// Offers are where the worker's tasks come from.
+type Offers interface {
+	events.Offerer
 	events.Declarer
-	Nodes
-	Leaser
-	Standings
-	Outputs
+	// AckWait is how long a lease lasts after the log last heard of it.
+	AckWait() time.Duration
+	// Resume returns the lease that has said this of itself ([events.Lasting]).
+	Resume(lease string) events.Lease
 }
 
 // Nodes is how nodes hear of each other, and of their tasks.
 type Nodes interface {
+	events.Heartbeats
+	events.Hinter
 	// Alive lists the heartbeats that have not run out. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	// OnHint calls look when something may have happened to a task of this node ([events.Hinter]), or to the node itself, with
@@ -40,20 +48,13 @@ type Nodes interface {
 	OnPing(id node.ID, answer func() node.Pong) (stop func(), err error)
 }
 
-// Leaser has the leases of offers.
-type Leaser interface {
-	// AckWait is how long a lease lasts after the log last heard of it.
-	AckWait() time.Duration
-	// Resume returns the lease that has said this of itself ([events.Lasting]).
-	Resume(lease string) events.Lease
-}
-
-// Standings keeps of tasks what is no fact: the latest word in place of the one before.
-type Standings interface {
-	// Ran returns where a task started last of those that share a name; its node is "" if
-	// nobody knows. SaveRan stores it in place of what was known.
-	Ran(ctx context.Context, name string) (task.Ran, error)
-	SaveRan(ctx context.Context, r task.Ran) error
+// Outputs keep what tasks print and produce, and how they stand: no facts.
+type Outputs interface {
+	// Told says what is stored of what an attempt has printed and produced.
+	Told(ctx context.Context, id task.ID, epoch uint64) (task.Told, error)
+	// Print and Keep store what a task prints and produces, and wait until it is stored.
+	Print(ctx context.Context, l task.Lines) error
+	Keep(ctx context.Context, r task.Records) error
 	// SaveLive stores how an attempt stands, in place of what was said before.
 	SaveLive(ctx context.Context, l task.Live) error
 	// SaveCheckpoint stores a checkpoint in place of the one before and waits until it is
@@ -61,15 +62,10 @@ type Standings interface {
 	SaveCheckpoint(ctx context.Context, c task.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
 	Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error)
-}
-
-// Outputs stores what tasks print and produce.
-type Outputs interface {
-	// Told says what is stored of what an attempt has printed and produced.
-	Told(ctx context.Context, id task.ID, epoch uint64) (task.Told, error)
-	// Print and Keep store what a task prints and produces, and wait until it is stored.
-	Print(ctx context.Context, l task.Lines) error
-	Keep(ctx context.Context, r task.Records) error
+	// Ran returns where a task started last of those that share a name; its node is "" if
+	// nobody knows. SaveRan stores it in place of what was known.
+	Ran(ctx context.Context, name string) (task.Ran, error)
+	SaveRan(ctx context.Context, r task.Ran) error
 }
 
 // Config says which work a worker takes. The zero value is a worker that serves
@@ -131,7 +127,7 @@ type Config struct {
 	// that others have written. How long something takes it measures by the monotonic
 	// clock, whatever Now says. A machine whose clock is wrong writes times at which
 	// others wait for ever, or not at all: package logclock keeps the log's time.
-	// Default: that of the store, if it has a method Now as package jet's has; else [time.Now].
+	// Default: that of the log, if it has a method Now as package jet's has; else [time.Now].
 	Now func() time.Time
 	// Version is the program's, to be shown.
 	Version string
@@ -178,9 +174,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// nowOf is the time by a store, if it keeps one; else the machine's.
-func nowOf(store Store) func() time.Time {
-	if s, ok := store.(interface{ Now() time.Time }); ok {
+// nowOf is the time by a log, if it keeps one; else the machine's.
+func nowOf(log events.Log) func() time.Time {
+	if s, ok := log.(interface{ Now() time.Time }); ok {
 		return s.Now
 	}
 	return time.Now

@@ -1,7 +1,7 @@
 // Package worker runs tasks: it pulls offers, claims them, runs what they
 // describe and reports how it ended.
 //
-//	w, err := worker.New(c.Store(), worker.Config{Queues: []string{"images"}})
+//	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{Queues: []string{"images"}})
 //	…
 //	w.Handle("resize", func(ctx context.Context, t task.Task) error { … })
 //	err = w.Run(ctx)

@@ -155,7 +155,7 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	w.watch(asked)
 	named, runs := w.leases.named(asked, w.safety)
 	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC(), Every: task.Duration(w.safety.beat), TTL: task.Duration(w.cfg.NodeTTL), Runs: runs}
-	if err := w.beats.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
+	if err := w.nodes.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err
 	}
 	// This process may have stood still since it asked: what was to stop meanwhile may run elsewhere.

@@ -165,7 +165,7 @@ func (o *Output) saveLive() {
 	}
 	ctx, cancel := context.WithTimeout(o.ctx, liveSaving)
 	defer cancel()
-	if err := o.worker.standings.SaveLive(ctx, now); err != nil {
+	if err := o.worker.outputs.SaveLive(ctx, now); err != nil {
 		o.worker.log.Debug("the standing of a task was not stored; the next one is", "error", err, "task", string(o.task))
 	}
 }
@@ -184,7 +184,7 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 	a.Output.Heartbeat()
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	return a.worker.standings.SaveCheckpoint(ctx, task.Checkpoint{
+	return a.worker.outputs.SaveCheckpoint(ctx, task.Checkpoint{
 		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: a.worker.cfg.Now(), Value: value,
 	})
 }
@@ -209,7 +209,7 @@ func (a *Attempt) resume(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	c, err := a.worker.standings.Checkpoint(ctx, a.Task.ID)
+	c, err := a.worker.outputs.Checkpoint(ctx, a.Task.ID)
 	if err != nil {
 		return err
 	}

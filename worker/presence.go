@@ -85,7 +85,7 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // who may not ask gets no answer
 	defer cancel()
-	pulse, err := p.w.beats.Pulse(ctx, p.w.cfg.Node)
+	pulse, err := p.w.nodes.Pulse(ctx, p.w.cfg.Node)
 	switch {
 	case err != nil:
 		return time.Time{}
@@ -101,7 +101,7 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
 	declared := make(chan task.Declaration, heardAtOnce)
-	stopDeclared, err := w.selectors.OnDeclared(func(d task.Declaration) {
+	stopDeclared, err := w.offers.OnDeclared(func(d task.Declaration) {
 		select {
 		case declared <- d:
 		default: // the look at all of them finds it
@@ -352,7 +352,7 @@ func (p *presence) leave() {
 		return // the heartbeat is the other one's
 	}
 	if err == nil {
-		err = w.beats.Forget(ctx, w.cfg.Node)
+		err = w.nodes.Forget(ctx, w.cfg.Node)
 	}
 	if err != nil {
 		w.log.Warn("could not say goodbye; the heartbeat runs out by itself", "error", err)

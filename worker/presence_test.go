@@ -28,7 +28,7 @@ func (w *world) node(id node.ID) node.Node {
 
 func (w *world) nodeFacts(id node.ID) []events.Type {
 	w.Helper()
-	records, err := w.log.Node(w.Context(), id)
+	records, err := w.log.Node(w.Context(), id, 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestFirstHeartbeatInVain(t *testing.T) {
 			inBubble(t, func(w *world) {
 				s := newStore(w.log)
 				set(s, &s.beating, func() error { return c.err })
-				k, err := worker.New(s, worker.Config{Node: "a", Slots: 1, Spool: w.TempDir()})
+				k, err := worker.New(s.ports(), worker.Config{Node: "a", Slots: 1, Spool: w.TempDir()})
 				if err != nil {
 					w.Fatal(err)
 				}

@@ -197,7 +197,7 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 	}
 	ctx, cancel := context.WithTimeout(open, roomFetch)
 	defer cancel()
-	offers, err := w.offerer.Offers(ctx, []string{routeOf(offer).Queue()})
+	offers, err := w.offers.Offers(ctx, []string{routeOf(offer).Queue()})
 	if err != nil {
 		w.log.Warn("there is room for a large task, and its route cannot be had", "error", err)
 		return nil

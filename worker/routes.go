@@ -85,7 +85,7 @@ func (p *presence) choose(ctx context.Context) {
 	labels := p.node.Selectable()
 	w.labels.Store(&chosenBy{labels, p.node.Head})
 	r.stale = false
-	declared, err := w.selectors.Declared(ctx)
+	declared, err := w.offers.Declared(ctx)
 	if err != nil {
 		r.stale = true
 		r.vain++

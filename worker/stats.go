@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"millrace/events"
 	"millrace/node"
 )
 
@@ -66,12 +65,12 @@ func (c *counts) extended(err error) {
 
 // countedBeats counts the heartbeats that are stored.
 type countedBeats struct {
-	events.Heartbeats
+	Nodes
 	counts *counts
 }
 
 func (s countedBeats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
-	err := s.Heartbeats.Beat(ctx, id, h, ttl)
+	err := s.Nodes.Beat(ctx, id, h, ttl)
 	if err != nil {
 		s.counts.beatsLost.Add(1)
 		return err

@@ -14,7 +14,7 @@ import (
 func TestStats(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := newStore(w.log)
-		k, err := worker.New(s, worker.Config{Node: "a", Slots: 2, Beat: 2 * time.Second, NodeTTL: 6 * time.Second, Grace: time.Hour})
+		k, err := worker.New(s.ports(), worker.Config{Node: "a", Slots: 2, Beat: 2 * time.Second, NodeTTL: 6 * time.Second, Grace: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestStats(t *testing.T) {
 func TestIdleWorkerFetchesAfterAnInterruption(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := newStore(w.log)
-		k, err := worker.New(s, worker.Config{Node: "a", Slots: 2, Beat: 2 * time.Second, NodeTTL: 6 * time.Second})
+		k, err := worker.New(s.ports(), worker.Config{Node: "a", Slots: 2, Beat: 2 * time.Second, NodeTTL: 6 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,8 @@ type printed struct {
 	facts int // how many facts the task had when the lines were stored
 }
 
-var _ worker.Store = (*store)(nil)
+// ports are those of a worker on a store.
+func (s *store) ports() worker.Ports { return worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s} }
 
 // tokens are the leases that were asked for their token, by that.
 var tokens sync.Map
@@ -120,11 +121,11 @@ func (s *store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return s.Memory.Task(ctx, id)
 }
 
-func (s *store) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
+func (s *store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	return s.Memory.NodeAfter(ctx, id, seq)
+	return s.Memory.Node(ctx, id, after)
 }
 
 func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {

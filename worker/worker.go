@@ -19,15 +19,10 @@ import (
 
 // Worker is one node. Create it with [New], add handlers, then Run it once.
 type Worker struct {
-	cfg Config
-	// Of the store, what its parts call.
-	offerer   events.Offerer
-	beats     events.Heartbeats
-	selectors events.Declarer
-	nodes     Nodes
-	leaser    Leaser
-	standings Standings
-	outputs   Outputs
+	cfg     Config
+	offers  Offers
+	nodes   Nodes
+	outputs Outputs
 
 	ackWait  time.Duration
 	handlers handlers
@@ -52,31 +47,31 @@ type Worker struct {
 	background sync.WaitGroup
 }
 
-// New returns a worker on a store. The error names the field of cfg that is wrong.
-func New(store Store, cfg Config) (*Worker, error) {
+// New returns a worker. The error names the field of cfg that is wrong.
+func New(on Ports, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Now == nil {
-		cfg.Now = nowOf(store)
+		cfg.Now = nowOf(on.Log)
 	}
-	if err := cfg.validate(store.AckWait()); err != nil {
+	ackWait := on.Offers.AckWait()
+	if err := cfg.validate(ackWait); err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, ackWait: store.AckWait(), handlers: handlers{}, gate: newGate(), log: cfg.Log,
+		cfg: cfg, offers: on.Offers, outputs: on.Outputs, ackWait: ackWait, handlers: handlers{}, gate: newGate(), log: cfg.Log,
 		protocol: &Protocol{
-			Recorder: &events.Recorder{Log: store, Hints: store, Now: cfg.Now, NewID: events.NewID},
+			Recorder: &events.Recorder{Log: on.Log, Hints: on.Nodes, Now: cfg.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
-			Accounts: &events.Accounts{Log: store, Beats: store, Lease: store.AckWait()},
+			Accounts: &events.Accounts{Log: on.Log, Beats: on.Nodes, Lease: ackWait},
 		},
 	}
 	w.protocol.Chance = rand.Float64
-	w.offerer, w.beats, w.selectors, w.nodes = store, countedBeats{store, &w.counts}, store, store
-	w.leaser, w.standings, w.outputs = store, store, store
+	w.nodes = countedBeats{on.Nodes, &w.counts}
 	w.protocol.Labels = func() (map[string]string, uint64) { by := w.labels.Load(); return by.labels, by.at }
 	w.labels.Store(&chosenBy{})
-	w.others = &others{log: w.protocol.Recorder, alive: store.Alive, self: cfg.Node}
+	w.others = &others{log: w.protocol.Recorder, alive: on.Nodes.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
-	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: store.Ran, Remember: store.SaveRan}
+	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.beatTurn, w.stored, w.poke = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.safety = safety{w.ackWait, cfg.NodeTTL, min(cfg.Beat, w.ackWait/3)}
@@ -93,7 +88,7 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // says why if it had to end by itself: another process has registered as the
 // same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
-	offers, err := w.offerer.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
+	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

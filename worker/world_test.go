@@ -71,7 +71,7 @@ func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.
 	if cfg.Spool == "" {
 		cfg.Spool = w.TempDir() // a node's own place is for the node, not for tests
 	}
-	k, err := worker.New(s, cfg)
+	k, err := worker.New(s.ports(), cfg)
 	if err != nil {
 		w.Fatal(err)
 	}

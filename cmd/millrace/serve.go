@@ -120,9 +120,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
-		Schedules: scheduled{deciding}, Ticks: deciding, Births: births{client.New(deciding, events.PartScheduler).DeskStore()}, Timed: view,
+		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
 		Lanes: deciding, Idle: p.settings.LaneIdle,
-		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Log: p.log}
+		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -216,7 +216,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return misuseOf(err)
 	}
-	w, err := worker.New(store, worker.Config{
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,

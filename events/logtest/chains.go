@@ -141,7 +141,7 @@ func namesakes(s *suite) {
 	}
 	s.append(s.fact(id, note("still the task")), ofTask)
 
-	records, err := s.log.Node(s.context(), name)
+	records, err := s.log.Node(s.context(), name, 0)
 	if err != nil || len(records) != 2 {
 		s.Fatalf("the node has %d records (%v), want 2", len(records), err)
 	}

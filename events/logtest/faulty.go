@@ -63,48 +63,27 @@ func (f *Faulty) Place(ctx context.Context, fact *events.Fact) (uint64, error) {
 }
 
 // PlaceAll implements [events.Placer].
-func (f *Faulty) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
-	for i, fact := range facts {
-		seq, err := f.Place(ctx, fact)
-		done(i, seq, err)
-	}
-}
-
-// PlaceFirst implements [events.Placer].
-func (f *Faulty) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (f *Faulty) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	for i, fact := range facts {
 		seq, err := f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (seq uint64, err error) {
-			f.Log.PlaceFirst(ctx, []*events.Fact{fact}, func(_ int, at uint64, failed error) { seq, err = at, failed })
+			f.Log.PlaceAll(ctx, []*events.Fact{fact}, first, func(_ int, at uint64, failed error) { seq, err = at, failed })
 			return seq, err
 		})
 		done(i, seq, err)
 	}
 }
 
-// PlaceClaimed implements [events.Keeper].
-func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64) (uint64, error) {
+// PlaceClaimed implements [events.Placer].
+func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
-		return f.Log.PlaceClaimed(ctx, fact, key, claim)
+		return f.Log.PlaceClaimed(ctx, fact, key, claim, chain)
 	})
 }
 
-// AppendClaimed implements [events.Keeper].
-func (f *Faulty) AppendClaimed(ctx context.Context, fact *events.Fact, key string, claim uint64) (uint64, error) {
-	return f.write(ctx, fact, func(ctx context.Context, fact *events.Fact) (uint64, error) {
-		return f.Log.AppendClaimed(ctx, fact, key, claim)
-	})
-}
-
-// Claimed implements [events.Keeper].
-func (f *Faulty) Claimed(ctx context.Context, key string) (events.Record, bool, error) {
+// Latest implements [events.Reader].
+func (f *Faulty) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
 	f.land()
-	return f.Log.Claimed(ctx, key)
-}
-
-// Admitted implements [events.Keeper].
-func (f *Faulty) Admitted(ctx context.Context, of task.Scope) (uint64, error) {
-	f.land()
-	return f.Log.Admitted(ctx, of)
+	return f.Log.Latest(ctx, about)
 }
 
 // Task implements [events.Reader].
@@ -114,15 +93,9 @@ func (f *Faulty) Task(ctx context.Context, id task.ID) ([]events.Record, error) 
 }
 
 // Node implements [events.Reader].
-func (f *Faulty) Node(ctx context.Context, id node.ID) ([]events.Record, error) {
+func (f *Faulty) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
 	f.land()
-	return f.Log.Node(ctx, id)
-}
-
-// NodeAfter implements [events.Reader].
-func (f *Faulty) NodeAfter(ctx context.Context, id node.ID, seq uint64) ([]events.Record, error) {
-	f.land()
-	return f.Log.NodeAfter(ctx, id, seq)
+	return f.Log.Node(ctx, id, after)
 }
 
 func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.Context, *events.Fact) (uint64, error)) (uint64, error) {

@@ -159,7 +159,7 @@ func TestNodeRecordsOnce(t *testing.T) {
 			}
 		}
 		log.Settle()
-		if records, err := log.Node(t.Context(), "n1"); err != nil || len(records) != len(commands) {
+		if records, err := log.Node(t.Context(), "n1", 0); err != nil || len(records) != len(commands) {
 			t.Errorf("the node has %d facts after %d commands (%v)", len(records), len(commands), err)
 		}
 	})

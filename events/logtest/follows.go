@@ -19,7 +19,7 @@ var followCases = []testCase{
 
 func (s *suite) follow(from uint64) events.Feed {
 	s.Helper()
-	feed, err := s.log.Follow(s.context(), from)
+	feed, err := s.all.Follow(s.context(), from)
 	if err != nil {
 		s.Fatalf("Follow(%d): %v", from, err)
 	}

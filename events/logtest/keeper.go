@@ -31,11 +31,11 @@ func (s *suite) granted(of task.Scope, id task.ID) *events.Fact {
 // admitted is where the chain of a scope ends.
 func (s *suite) admitted(of task.Scope) uint64 {
 	s.Helper()
-	last, err := s.log.Admitted(s.context(), of)
+	last, _, err := s.log.Latest(s.context(), events.Fact{Scope: of})
 	if err != nil {
-		s.Fatalf("Admitted of %s: %v", of, err)
+		s.Fatalf("Latest of %s: %v", of, err)
 	}
-	return last
+	return last.Seq
 }
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
@@ -46,7 +46,7 @@ func (s *suite) claim(key string, id task.ID) *events.Fact {
 
 func admissions(s *suite) {
 	if last := s.admitted("job.a"); last != 0 {
-		s.Fatalf("Admitted of an empty log: %d", last)
+		s.Fatalf("Latest of an empty log: %d", last)
 	}
 	a := s.append(s.granted("job.a", s.task()), 0)
 	if _, err := s.log.Append(s.context(), s.granted("job.a", s.task()), 0); !errors.Is(err, events.ErrConflict) {
@@ -56,10 +56,10 @@ func admissions(s *suite) {
 	b := s.append(f, a)
 	other := s.append(s.granted("job.b", s.task()), 0)
 	if last := s.admitted("job.a"); last != b {
-		s.Fatalf("Admitted: %d, want %d", last, b)
+		s.Fatalf("Latest: %d, want %d", last, b)
 	}
 	if last := s.admitted("job.b"); last != other {
-		s.Fatalf("Admitted of another scope: %d, want %d", last, other)
+		s.Fatalf("Latest of another scope: %d, want %d", last, other)
 	}
 	s.same(&s.from(b, 1)[0], events.KindLimit, b, f)
 }
@@ -67,7 +67,7 @@ func admissions(s *suite) {
 // from reads so many records from a sequence on.
 func (s *suite) from(seq uint64, n int) (records []events.Record) {
 	s.Helper()
-	feed, err := s.log.Follow(s.context(), seq)
+	feed, err := s.all.Follow(s.context(), seq)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -193,15 +193,15 @@ func raceOfSeveral(s *suite) {
 }
 
 func keyClaims(s *suite) {
-	if _, found, err := s.log.Claimed(s.context(), "shop/a b.*>"); err != nil || found {
-		s.Fatalf("Claimed of a new key: %v, %v", found, err)
+	if _, found, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"}); err != nil || found {
+		s.Fatalf("Latest of a new key: %v, %v", found, err)
 	}
 	f := s.claim("shop/a b.*>", s.task())
 	a := s.append(f, 0)
 	s.append(s.claim("shop/other", s.task()), 0)
-	last, found, err := s.log.Claimed(s.context(), "shop/a b.*>")
+	last, found, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"})
 	if err != nil || !found {
-		s.Fatalf("Claimed: %v, %v", found, err)
+		s.Fatalf("Latest: %v, %v", found, err)
 	}
 	s.same(&last, events.KindKey, a, f)
 	if _, err := s.log.Append(s.context(), s.claim("shop/a b.*>", s.task()), 0); !errors.Is(err, events.ErrConflict) {
@@ -214,7 +214,7 @@ func claimedBirths(s *suite) {
 	a := s.append(s.claim("k", first), 0)
 	b := s.append(s.claim("k", second), a)
 	for _, at := range []uint64{0, a, b + 7} {
-		if _, err := s.log.PlaceClaimed(s.context(), s.fact(first, task.Submitted{Work: work("default")}), "k", at); !errors.Is(err, events.ErrConflict) {
+		if _, err := s.log.PlaceClaimed(s.context(), s.fact(first, task.Submitted{Work: work("default")}), "k", at, false); !errors.Is(err, events.ErrConflict) {
 			s.Fatalf("a birth under claim %d: %v, want ErrConflict", at, err)
 		}
 	}
@@ -222,7 +222,7 @@ func claimedBirths(s *suite) {
 		s.Fatalf("the refused task has %d records", n)
 	}
 	f := s.fact(second, task.Submitted{Work: work("default")})
-	seq, err := s.log.PlaceClaimed(s.context(), f, "k", b)
+	seq, err := s.log.PlaceClaimed(s.context(), f, "k", b, false)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -240,12 +240,12 @@ func claimedChains(s *suite) {
 	a := s.append(s.claim("chain", id), 0)
 	b := s.append(s.claim("chain", id), a)
 	for _, at := range []uint64{0, a, b + 7} {
-		if _, err := s.log.AppendClaimed(s.context(), s.fact(id, task.Reopened{}), "chain", at); !errors.Is(err, events.ErrConflict) {
+		if _, err := s.log.PlaceClaimed(s.context(), s.fact(id, task.Reopened{}), "chain", at, true); !errors.Is(err, events.ErrConflict) {
 			s.Fatalf("under claim %d: %v, want ErrConflict", at, err)
 		}
 	}
 	f := s.fact(id, task.Reopened{Reason: "again"})
-	seq, err := s.log.AppendClaimed(s.context(), f, "chain", b)
+	seq, err := s.log.PlaceClaimed(s.context(), f, "chain", b, true)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func claimRace(s *suite) {
 		var wg sync.WaitGroup
 		var born, claimed atomic.Uint64
 		wg.Go(func() {
-			if seq, err := s.log.PlaceClaimed(s.context(), birth, key, a); err == nil {
+			if seq, err := s.log.PlaceClaimed(s.context(), birth, key, a, false); err == nil {
 				born.Store(seq)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ const patience = 20 * time.Second
 // timerError is by how much a timer may be late.
 const timerError = 2 * time.Second
 
-// Run holds a log against the contract of [events.Log]. Each case opens an
+// Run holds a log against the contract of [events.Log], and of [events.Timers], [events.Follower] and [events.Offerer], which it has to be as well. Each case opens an
 // empty log of its own; open should use t.Cleanup to close it.
 func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	var o Options
@@ -59,11 +60,22 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 			}
 			t.Run(c.name, func(t *testing.T) {
 				o.Around(t, func(t *testing.T) {
-					c.body(&suite{T: t, log: open(t), o: o})
+					log := open(t)
+					c.body(&suite{T: t, log: log, timers: is[events.Timers](t, log), all: is[events.Follower](t, log), offerer: is[events.Offerer](t, log), o: o})
 				})
 			})
 		}
 	}
+}
+
+// is a log by another of its ports.
+func is[Port any](t *testing.T, log events.Log) Port {
+	t.Helper()
+	p, ok := log.(Port)
+	if !ok {
+		t.Fatalf("the log is no %v", reflect.TypeFor[Port]())
+	}
+	return p
 }
 
 type testCase struct {
@@ -75,9 +87,12 @@ type testCase struct {
 // suite is one case under way.
 type suite struct {
 	*testing.T
-	log events.Log
-	o   Options
-	ids atomic.Uint64
+	log     events.Log
+	timers  events.Timers
+	all     events.Follower
+	offerer events.Offerer
+	o       Options
+	ids     atomic.Uint64
 }
 
 // id returns a new ULID; the same ones in each run.
@@ -155,7 +170,7 @@ func (s *suite) history(id task.ID) []events.Record {
 
 func (s *suite) offers(queues ...string) events.Offers {
 	s.Helper()
-	offers, err := s.log.Offers(s.context(), queues)
+	offers, err := s.offerer.Offers(s.context(), queues)
 	if err != nil {
 		s.Fatalf("Offers(%v): %v", queues, err)
 	}

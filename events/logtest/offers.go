@@ -100,7 +100,7 @@ func extended(s *suite) {
 func returned(s *suite) {
 	id := s.submit("default")
 	others := s.offers("default")
-	mine, err := s.log.Offers(s.context(), []string{"default"})
+	mine, err := s.offerer.Offers(s.context(), []string{"default"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func proof(s *suite) {
 		s.Error("there is a proof without a route of its own")
 	}
 	own := s.offers("default", node.ID("n1").Queue())
-	last, err := s.log.Last(s.context())
+	last, err := s.all.Last(s.context())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func firstOffers(s *suite) {
 	s.place(s.fact(elsewhere, task.Queued{Work: work("other"), Attempt: 1}))
 	offer := func(id task.ID) *events.Fact { return s.fact(id, task.Queued{Work: work("default"), Attempt: 1}) }
 	place := func(facts ...*events.Fact) (seqs []uint64, errs []error) {
-		s.log.PlaceFirst(s.context(), facts, func(i int, seq uint64, err error) {
+		s.log.PlaceAll(s.context(), facts, true, func(i int, seq uint64, err error) {
 			if i != len(seqs) {
 				s.Errorf("the outcome of fact %d came after %d others", i, len(seqs))
 			}
@@ -354,7 +354,7 @@ func firstOffers(s *suite) {
 	first := offer(held)
 	seqs, errs := place(first, offer(elsewhere))
 	if len(errs) != 2 || errors.Join(errs...) != nil {
-		s.Fatalf("PlaceFirst: %v, want two offers", errs)
+		s.Fatalf("PlaceAll of first ones: %v, want two offers", errs)
 	}
 	if _, errs = place(offer(held)); !errors.Is(errs[0], events.ErrConflict) {
 		s.Errorf("a second first offer: %v, want ErrConflict", errs[0])

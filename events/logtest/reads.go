@@ -86,7 +86,7 @@ func empty(s *suite) {
 	if records := s.history(s.task()); len(records) != 0 {
 		s.Errorf("a task that never was has %d records", len(records))
 	}
-	if records, err := s.log.Node(s.context(), "never-was"); err != nil || len(records) != 0 {
+	if records, err := s.log.Node(s.context(), "never-was", 0); err != nil || len(records) != 0 {
 		s.Errorf("a node that never was has %d records, error %v", len(records), err)
 	}
 	if err := s.log.Disarm(s.context(), s.task(), 1); err != nil {
@@ -97,7 +97,7 @@ func empty(s *suite) {
 func last(s *suite) {
 	check := func(want uint64) {
 		s.Helper()
-		if got, err := s.log.Last(s.context()); err != nil || got != want {
+		if got, err := s.all.Last(s.context()); err != nil || got != want {
 			s.Fatalf("Last is %d (%v), want %d", got, err, want)
 		}
 	}

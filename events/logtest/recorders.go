@@ -146,19 +146,19 @@ func nodeLife(s *suite) {
 		})
 	}
 	wg.Wait()
-	records, err := s.log.Node(s.context(), "n1")
+	records, err := s.log.Node(s.context(), "n1", 0)
 	if err != nil || len(records) != 2 {
 		s.Fatalf("the node has %d records, error %v; want 2", len(records), err)
 	}
 	for after, want := range map[uint64]int{0: 2, records[0].Seq - 1: 2, records[0].Seq: 1, records[1].Seq: 0, records[1].Seq + 9: 0} {
-		if rest, err := s.log.NodeAfter(s.context(), "n1", after); err != nil || len(rest) != want || want > 0 && rest[want-1].Seq != records[1].Seq {
+		if rest, err := s.log.Node(s.context(), "n1", after); err != nil || len(rest) != want || want > 0 && rest[want-1].Seq != records[1].Seq {
 			s.Errorf("after %d the node has the records %v, error %v; want %d", after, sequences(rest), err, want)
 		}
 	}
-	if _, err := s.log.NodeAfter(s.context(), "nobody", 7); !errors.Is(err, node.ErrUnknown) {
+	if _, err := s.log.Node(s.context(), "nobody", 7); !errors.Is(err, node.ErrUnknown) {
 		s.Errorf("what follows on a chain that is not there: %v, want ErrUnknown", err)
 	}
-	if none, err := s.log.NodeAfter(s.context(), "nobody", 0); err != nil || len(none) > 0 {
+	if none, err := s.log.Node(s.context(), "nobody", 0); err != nil || len(none) > 0 {
 		s.Errorf("a node that nobody knows has %d records, error %v", len(none), err)
 	}
 }

@@ -114,7 +114,7 @@ func armedOnes(s *suite) {
 	if got, ok := armed[due]; !ok || got.Replaces(want) || want.Replaces(got) {
 		s.Errorf("armed are %+v, want %+v of %s alone", armed, want, due)
 	}
-	if n, err := s.log.Timers(s.context()); err != nil || n < 1 {
+	if n, err := s.timers.Timers(s.context()); err != nil || n < 1 {
 		s.Errorf("there are %d timers, error %v; want 1 at least", n, err)
 	}
 	s.disarm(due, 6)
@@ -125,7 +125,7 @@ func armedOnes(s *suite) {
 func (s *suite) armed(n int, ids ...task.ID) map[task.ID]task.Due {
 	s.Helper()
 	for ctx := s.context(); ; s.wait(s.o.AckWait / 50) {
-		armed, err := s.log.Armed(ctx, ids)
+		armed, err := s.timers.Armed(ctx, ids)
 		if err != nil {
 			s.Fatalf("Armed, of which %d were wanted: %+v, %v", n, armed, err)
 		}

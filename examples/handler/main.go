@@ -48,7 +48,8 @@ func run(ctx context.Context, out io.Writer, url string) (err error) {
 	// The worker ends, and what it runs with it, before the connection does.
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	w, err := worker.New(c.Store(), worker.Config{Node: "example", Queues: []string{"images"}, Slots: 4})
+	s := c.Store()
+	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{Node: "example", Queues: []string{"images"}, Slots: 4})
 	if err != nil {
 		end()
 		return err

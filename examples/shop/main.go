@@ -88,7 +88,8 @@ func report(ctx context.Context, out io.Writer, c *client.Client, submit func(co
 // work runs tasks until ctx ends. Those that run then have Grace to end; what is left of them is given
 // back to other workers.
 func work(ctx context.Context, c *client.Client) error {
-	w, err := worker.New(c.Store(), worker.Config{
+	s := c.Store()
+	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{
 		Node:   "shop-1", // the same at each start
 		Queues: []string{"mail"},
 		Slots:  4,

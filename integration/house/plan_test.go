@@ -188,15 +188,9 @@ type port struct {
 	embeds  []string
 }
 
-// widest is how many methods a port may have: a loop declares what it calls, and no more.
+// widest is how many methods a port may have, those of the ports that it embeds included: a loop declares what it calls,
+// and no more. What holds several ports is a struct of them.
 const widest = 12
-
-// wholes are the interfaces that are wider: sums of ports without a method of their own, by which one thing is handed to
-// those who hold the parts.
-var wholes = map[string]string{
-	"events.Log":   "what a log can do, as the suite tests it",
-	"worker.Store": "what a program hands to a worker, each part of which holds what it calls",
-}
 
 // width counts the methods of a port with those that it embeds; what is not of this module counts as one.
 func (p *port) width(all map[string]port) int {
@@ -228,11 +222,8 @@ func checkPorts(pkgs []pkg) []string {
 		}
 	}
 	for name, in := range all {
-		switch n := in.width(all); {
-		case wholes[name] == "" && n > widest:
+		if n := in.width(all); n > widest {
 			found = append(found, fmt.Sprintf("%s has %d methods: a port has at most %d", name, n, widest))
-		case wholes[name] != "" && in.methods > 0:
-			found = append(found, fmt.Sprintf("%s declares %d methods: a whole is the sum of its ports", name, in.methods))
 		}
 	}
 	slices.Sort(found)
@@ -258,7 +249,7 @@ var conflicted = map[string]string{
 }
 
 // placing are the methods of a log by which a task is offered, now or in time.
-var placing = []string{"Place", "PlaceAll", "PlaceFirst", "PlaceClaimed", "Arm", "Disarm"}
+var placing = []string{"Place", "PlaceAll", "PlaceClaimed", "Arm", "Disarm"}
 
 // violations lists what breaks a rule, each with the place and the reason.
 func violations(pkgs []pkg) []string {

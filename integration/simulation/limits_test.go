@@ -94,7 +94,7 @@ type ratedUse struct {
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
 		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
-		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
+		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
 			if h.variant.crowded {
@@ -180,19 +180,12 @@ func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) 
 // Wait does not: the next look is soon enough.
 func (v *limitView) Wait(context.Context, uint64) error { return nil }
 
-func (p *port) PlaceAll(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
-	for i, f := range facts {
-		seq, err := p.Place(ctx, f)
-		done(i, seq, err)
-	}
-}
-
-func (p *port) Admitted(ctx context.Context, of task.Scope) (seq uint64, err error) {
-	err = p.actor.call(&call{kind: read, op: "read the last admission of " + string(of), do: func() (err error) {
-		seq, err = p.Memory.Admitted(ctx, of)
+func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Record, found bool, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the last fact about " + about.About(), do: func() (err error) {
+		last, found, err = p.Memory.Latest(ctx, about)
 		return err
 	}})
-	return seq, err
+	return last, found, err
 }
 
 // Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit is exceeded.

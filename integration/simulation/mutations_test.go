@@ -128,9 +128,11 @@ func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uin
 		case f.Task != "":
 			records, err = l.Memory.Task(ctx, f.Task)
 		case f.Scope != "":
-			last, err = l.Memory.Admitted(ctx, f.Scope)
+			var r events.Record
+			r, _, err = l.Memory.Latest(ctx, *f)
+			last = r.Seq
 		default:
-			records, err = l.Memory.Node(ctx, f.Node)
+			records, err = l.Memory.Node(ctx, f.Node, 0)
 		}
 		if err != nil {
 			return 0, err
@@ -149,7 +151,8 @@ type forgetful struct{ *port }
 func (l forgetful) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	for i := 1; i < len(facts); i++ {
 		if facts[i-1].Scope != "" {
-			last[i], _ = l.Memory.Admitted(ctx, facts[i].Scope)
+			r, _, _ := l.Memory.Latest(ctx, *facts[i])
+			last[i] = r.Seq
 		}
 	}
 	return l.port.AppendAll(ctx, facts, last)

@@ -45,11 +45,16 @@ func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return c.sequence(p.actor.call(c))
 }
 
-func (p *port) PlaceFirst(ctx context.Context, facts []*events.Fact, done func(i int, seq uint64, err error)) {
+func (p *port) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	for i, f := range facts {
+		if !first {
+			seq, err := p.Place(ctx, f)
+			done(i, seq, err)
+			continue
+		}
 		c := &call{kind: write, op: "place first", task: f.Task, fact: f}
 		c.do = func() (err error) {
-			p.Memory.PlaceFirst(ctx, []*events.Fact{f}, func(_ int, seq uint64, failed error) { c.seq, err = seq, failed })
+			p.Memory.PlaceAll(ctx, []*events.Fact{f}, true, func(_ int, seq uint64, failed error) { c.seq, err = seq, failed })
 			return err
 		}
 		seq, err := c.sequence(p.actor.call(c))
@@ -103,17 +108,9 @@ func (p *port) Task(ctx context.Context, id task.ID) (records []events.Record, e
 	return records, err
 }
 
-func (p *port) Node(ctx context.Context, id node.ID) (records []events.Record, err error) {
+func (p *port) Node(ctx context.Context, id node.ID, after uint64) (records []events.Record, err error) {
 	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
-		records, err = p.Memory.Node(ctx, id)
-		return err
-	}})
-	return records, err
-}
-
-func (p *port) NodeAfter(ctx context.Context, id node.ID, seq uint64) (records []events.Record, err error) {
-	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
-		records, err = p.Memory.NodeAfter(ctx, id, seq)
+		records, err = p.Memory.Node(ctx, id, after)
 		return err
 	}})
 	return records, err

@@ -22,7 +22,7 @@ func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
 			v := &view{h: h, actor: a, fold: newFold()}
-			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Now: a.now})
+			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now})
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))

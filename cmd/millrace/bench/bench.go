@@ -98,7 +98,7 @@ const stall = time.Minute
 
 // hire starts a worker that is expected to run n no-op tasks.
 func (b *bench) hire(ctx context.Context, slots, n int, each func(task.Task)) (*crew, error) {
-	w, err := worker.New(b.working, worker.Config{Node: "bench", Queues: []string{queue}, Slots: slots, Commands: b.cfg.Commands})
+	w, err := worker.New(worker.Ports{Log: b.working, Offers: b.working, Nodes: b.working, Outputs: b.working}, worker.Config{Node: "bench", Queues: []string{queue}, Slots: slots, Commands: b.cfg.Commands})
 	if err != nil {
 		return nil, err
 	}

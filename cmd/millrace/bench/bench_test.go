@@ -58,7 +58,7 @@ func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 3)
 	decider := scheduler.New(store, view, store, scheduler.Config{
-		Schedules: ticking{store}, Ticks: store, Births: client.New(store, "scheduler").DeskStore(), Timed: view})
+		Schedules: store, Ticks: store, Births: client.New(store, "scheduler").DeskStore(), Timed: view, Timers: store})
 	go func() { ended <- decider.Run(ctx) }()
 	go func() {
 		ended <- (&projections.Projector{Log: store, Store: view, Observers: []projections.Observer{decider}}).Run(ctx)

@@ -5,16 +5,7 @@ import (
 	"testing"
 
 	"millrace/jet"
-	"millrace/scheduler"
-	"millrace/task"
 )
-
-// ticking is a log for a scheduler of schedules that name no jobs.
-type ticking struct{ *jet.Store }
-
-func (ticking) JobToRun(context.Context, string) (task.Job, uint64, error) {
-	return task.Job{}, 0, scheduler.ErrNoTask
-}
 
 // Each tick has one task and none is early, whatever the machine does beside.
 func TestManySchedules(t *testing.T) {
