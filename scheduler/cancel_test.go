@@ -1,0 +1,330 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// cancelled is a world in which a task, and what hangs on it, meets a cancel.
+type cancelled struct {
+	*testWorld
+	s     *Scheduler
+	about task.ID
+	// parent is that of a step.
+	parent task.ID
+	names  map[task.ID]string // of the tasks whose facts count
+
+	mu    sync.Mutex
+	hints []string // guarded by mu
+}
+
+func (c *cancelled) Hint(id node.ID, about task.ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name := c.names[about]; name != "" {
+		c.hints = append(c.hints, fmt.Sprintf("%s hears of %s", id, name))
+	}
+	return nil
+}
+
+// newCancelled starts a scheduler that does all that one does.
+func newCancelled(t *testing.T) *cancelled {
+	c := &cancelled{testWorld: newTestWorld(t), names: map[task.ID]string{}}
+	c.rec.Hints = c
+	v := newLimitView(c.Memory)
+	c.s = New(c.Memory, c, c, Config{Settings: settings, Hints: c, Limits: v, Timed: c, Timers: c})
+	go v.follow(t.Context(), c.s)
+	go func() { _ = c.s.Run(t.Context()) }() // it returns nil
+	c.join(t, "n1")
+	c.join(t, "n2")
+	return c
+}
+
+// cancelStage is how far a task has come when it is cancelled.
+type cancelStage struct {
+	spec task.Spec
+	due  time.Duration
+	// step is whether it is the only step of a parent.
+	step bool
+	// goes brings it there from its birth.
+	goes func(t *testing.T, c *cancelled)
+	// waits is whether it has not begun, or is to begin again.
+	waits bool
+	// follows is what follows from the cancel beside what always does.
+	follows []string
+}
+
+// onePlace is the limit of those that have begun or may begin.
+var onePlace = task.Concurrencies{{Max: 1, Key: "/place"}}
+
+// onceMore is a spec with another attempt, much later.
+var onceMore = task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Hour)}}
+
+// What follows for a task that waits, for one that runs, for the child that it has asked for, and for its parent.
+var (
+	ended      = []string{"it: task.cancelled"}
+	stopped    = []string{"it: task.cancel_requested", "n1 hears of it", "it: task.cancelled"}
+	childEnded = []string{"spawned: task.cancelled", "spawned is cancelled/user"}
+	concluded  = []string{"its parent: task.concluded", "its parent is cancelled/user"}
+)
+
+var cancelStages = map[string]cancelStage{
+	"waits":         {spec: task.Spec{Concurrency: onePlace}, waits: true, follows: append(ended, "who waits for its place: task.queued")},
+	"waits, a step": {step: true, waits: true, follows: slices.Concat(ended, concluded)},
+	"is due later":  {due: time.Hour, waits: true, follows: ended},
+	"is to be said": {spec: task.Spec{Signal: &task.Signal{}}, waits: true, follows: ended},
+	"is to be tried again": {spec: onceMore, waits: true, follows: ended, goes: func(t *testing.T, c *cancelled) {
+		c.fail(t, c.claim(t, c.about, "n1"))
+	}},
+	"runs": {
+		spec: task.Spec{Concurrency: onePlace}, follows: append(stopped, "who waits for its place: task.queued"),
+		goes: func(t *testing.T, c *cancelled) { c.claim(t, c.about, "n1") },
+	},
+	"runs, a step": {step: true, follows: slices.Concat(stopped, concluded), goes: func(t *testing.T, c *cancelled) { c.claim(t, c.about, "n1") }},
+	"runs and has asked for a child": {follows: slices.Concat(stopped, childEnded), goes: func(t *testing.T, c *cancelled) {
+		c.claim(t, c.about, "n1")
+		c.spawn(t, c.about, "spawned", task.Spec{}, 0)
+	}},
+	"has asked for a child and is to be tried again": {spec: onceMore, waits: true, follows: slices.Concat(ended, childEnded), goes: func(t *testing.T, c *cancelled) {
+		now := c.claim(t, c.about, "n1")
+		c.spawn(t, c.about, "spawned", task.Spec{}, time.Hour)
+		c.fail(t, now)
+	}},
+	"has children": {
+		spec: task.Spec{Place: task.Place{Count: 2}},
+		follows: []string{
+			"it: task.cancel_requested", "one child: task.cancel_requested", "n1 hears of one child", "one child: task.cancelled", "one child is cancelled/user",
+			"the other child: task.cancelled", "the other child is cancelled/user", "it: task.concluded",
+		},
+		goes: func(t *testing.T, c *cancelled) {
+			ids := c.adopt(t, c.about)
+			c.names[ids[0]], c.names[ids[1]] = "one child", "the other child"
+			c.claim(t, ids[0], "n1")
+		},
+	},
+}
+
+// always is what follows whatever was cancelled: who waits for it goes on, and nothing of it is left.
+var always = []string{
+	"it is cancelled/user", "who needs its cancel: task.queued", "who needs its cancel is pending/",
+	"who needs its success: task.cancelled", "who needs its success is cancelled/skipped", "who waits for its place is pending/",
+}
+
+// fail has an attempt fail, after which there is another.
+func (c *cancelled) fail(t *testing.T, now task.Task) {
+	t.Helper()
+	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+	now = c.task(t, now.ID)
+	if err := c.rec.Settle(t.Context(), &now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spawn makes the child that a running task asks for.
+func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec task.Spec, due time.Duration) task.ID {
+	t.Helper()
+	spec.Handler = "x"
+	birth, err := task.Birth(task.Submission{Spec: &spec, Parent: parent, Delay: task.Duration(due)}, nil, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := task.ChildID(parent, name)
+	if _, err := c.rec.Submit(t.Context(), id, birth); err != nil {
+		t.Fatal(err)
+	}
+	c.names[id] = name
+	c.lists(id)
+	return id
+}
+
+// bear gives birth to the task, as what a source of cancels needs it to be.
+func (c *cancelled) bear(t *testing.T, at *cancelStage) {
+	spec := at.spec
+	spec.Handler = "x"
+	if at.step {
+		c.parent = c.asked(t, task.Spec{Steps: []task.Step{{Name: "it", Spec: spec}}})
+		c.names[c.parent] = "its parent"
+		pass(time.Second)
+		c.about = c.adopt(t, c.parent)[0]
+		return
+	}
+	spec.Unique = task.Unique{Key: "/the-key"}
+	birth, err := task.Birth(task.Submission{Spec: &spec, Delay: task.Duration(at.due)}, nil, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.about = c.born(t, birth)
+}
+
+// cancelSource is from where a cancel comes.
+type cancelSource struct {
+	// bear makes the task; that of nobody in particular if it is nil.
+	bear func(t *testing.T, c *cancelled, at *cancelStage)
+	// cancel asks for its end.
+	cancel func(t *testing.T, c *cancelled)
+	// stops is what a node says of an attempt that it was to stop; [task.Stopped] if it is nil.
+	stops func(epoch uint64) task.Command
+	// cancels tells which stages it meets; all if it is nil.
+	cancels func(stage string, at *cancelStage) bool
+	// of tells which consequences are the same; all if it is nil.
+	of func(consequence string) bool
+}
+
+func byAPerson(t *testing.T, c *cancelled) { c.do(t, c.task(t, c.about), task.Cancel{}) }
+
+func runsAlready(stage string, _ *cancelStage) bool { return strings.HasPrefix(stage, "runs") }
+
+var cancelSources = map[string]cancelSource{
+	"a person": {cancel: byAPerson},
+	"a person whose node is drained": {
+		cancel:  byAPerson,
+		stops:   func(epoch uint64) task.Command { return task.Release{Epoch: epoch, Reason: "drain"} },
+		cancels: runsAlready,
+	},
+	"its deadline": { // after which it is no cancelled task, but one whose time was up
+		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
+			at.spec.Timeout.Total = task.Duration(time.Minute)
+			c.bear(t, at)
+		},
+		cancel:  func(*testing.T, *cancelled) { pass(time.Minute + 10*time.Second) },
+		cancels: func(stage string, _ *cancelStage) bool { return stage == "has children" },
+		of:      func(of string) bool { return strings.Contains(of, "child") },
+	},
+	"a purge": {
+		cancel:  func(t *testing.T, c *cancelled) { c.do(t, c.task(t, c.about), task.CancelWaiting{}) },
+		cancels: func(_ string, at *cancelStage) bool { return at.waits },
+	},
+	"the overlap of a schedule": {cancel: func(t *testing.T, c *cancelled) {
+		plan, err := schedule.Compile("nightly", task.Schedule{Every: task.Duration(time.Hour), Overlap: task.OverlapCancelOld}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &ticker{s: c.s, stored: schedule.Stored{}, plan: plan}
+		if err := k.follow(t.Context(), task.ScheduleQueued{Ledger: task.Ledger{Open: []task.ID{c.about}}}); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	"the end of who has asked for it": {
+		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
+			parent := c.submit(t, task.Spec{})
+			c.claim(t, parent, "n1")
+			spec := at.spec
+			spec.Unique = task.Unique{Key: "/the-key"}
+			c.about = c.spawn(t, parent, "it", spec, at.due)
+		},
+		cancel: func(t *testing.T, c *cancelled) {
+			parent := c.task(t, c.task(t, c.about).Parent)
+			c.do(t, parent, task.Cancel{})
+			c.do(t, c.task(t, parent.ID), task.Stopped{Epoch: parent.Epoch})
+		},
+		cancels: func(_ string, at *cancelStage) bool { return !at.step },
+	},
+	"its parent": {
+		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
+			at.step = true
+			c.bear(t, at)
+			delete(c.names, c.parent)
+		},
+		cancel:  func(t *testing.T, c *cancelled) { c.do(t, c.task(t, c.parent), task.Cancel{}) },
+		cancels: func(_ string, at *cancelStage) bool { return at.due == 0 && at.spec.Place.Count == 0 && !at.step },
+	},
+	"a limit": {
+		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
+			at.spec.Concurrency = slices.Concat(at.spec.Concurrency, task.Concurrencies{{Max: 1, Key: "/limit", OnLimit: task.LimitCancelOld}})
+			c.bear(t, at)
+			pass(time.Second)
+		},
+		cancel: func(t *testing.T, c *cancelled) {
+			c.asked(t, task.Spec{Handler: "x", Concurrency: task.Concurrencies{{Max: 1, Key: "/limit", OnLimit: task.LimitCancelOld}}})
+		},
+		cancels: func(stage string, at *cancelStage) bool {
+			return strings.HasPrefix(stage, "waits") || runsAlready(stage, at)
+		},
+	},
+}
+
+// consequences cancels a task and tells what comes of that: of each task the facts, of the nodes what they hear.
+func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCancelled(t)
+		stops := from.stops
+		if stops == nil {
+			stops = func(epoch uint64) task.Command { return task.Stopped{Epoch: epoch} }
+		}
+		if from.bear == nil {
+			c.bear(t, &at)
+		} else {
+			from.bear(t, c, &at)
+		}
+		c.names[c.about] = "it"
+		pass(time.Second)
+		c.names[c.asked(t, task.Spec{Handler: "x", Concurrency: onePlace})] = "who waits for its place"
+		pass(time.Second)
+		if at.goes != nil {
+			at.goes(t, c)
+		}
+		c.names[c.need(t, "", task.WhenCancel, c.about)] = "who needs its cancel"
+		c.names[c.need(t, "", task.WhenSuccess, c.about)] = "who needs its success"
+		pass(time.Second)
+		before := len(c.All())
+		from.cancel(t, c)
+		pass(time.Second)
+		for id := range c.names { // nodes do as they are told
+			if now := c.task(t, id); now.State == task.Cancelling && now.Epoch > 0 {
+				c.do(t, now, stops(now.Epoch))
+			}
+		}
+		pass(time.Second)
+		for _, r := range c.All()[before:] {
+			if name := c.names[r.Fact.Task]; name != "" {
+				all = append(all, name+": "+string(r.Fact.Type))
+			}
+		}
+		for id, name := range c.names {
+			now := c.task(t, id)
+			all = append(all, fmt.Sprintf("%s is %s/%s", name, now.State, now.Reason))
+			if armed, err := c.Armed(t.Context(), []task.ID{id}); err != nil || len(armed) > 0 {
+				all = append(all, fmt.Sprintf("%s has a timer: %v", name, err))
+			}
+		}
+		another := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x", Unique: task.Unique{Key: "/the-key"}}, Route: "default.5"}}
+		if _, err := c.rec.Submit(t.Context(), task.ID(events.NewID(time.Now())), another); err != nil {
+			all = append(all, fmt.Sprintf("its key is not free: %v", err))
+		}
+		all = append(all, c.hints...)
+		noRepairs(t, []*Scheduler{c.s})
+		slices.Sort(all)
+	})
+	return all
+}
+
+// The same cancel, wherever it comes from, leaves the same consequences.
+func TestACancelHasOneSetOfConsequences(t *testing.T) {
+	for stage, at := range cancelStages {
+		for name, from := range cancelSources {
+			if from.cancels != nil && !from.cancels(stage, &at) {
+				continue
+			}
+			t.Run(name+" cancels what "+stage, func(t *testing.T) {
+				got, want := consequences(t, at, from), slices.Sorted(slices.Values(slices.Concat(always, at.follows)))
+				if from.of != nil {
+					other := func(s string) bool { return !from.of(s) }
+					got, want = slices.DeleteFunc(got, other), slices.DeleteFunc(want, other)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("what follows:\n%q, want\n%q", got, want)
+				}
+			})
+		}
+	}
+}
