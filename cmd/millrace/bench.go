@@ -40,7 +40,8 @@ should run on the machine meanwhile.`,
   millrace bench --idle 1000
   millrace bench --follow 100
   millrace bench --files 1GiB
-  millrace bench --schedules 20000`,
+  millrace bench --schedules 20000
+  millrace bench --nodes 1000 --node-queues 100`,
 		Args: takes(0, 0, ""),
 	}
 	fs := c.Flags()

@@ -20,6 +20,8 @@ type chatterFlags struct {
 	follow    int
 	files     task.Size
 	schedules int
+	nodes     int
+	queues    int
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
@@ -29,10 +31,12 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, until who follows has them")
 	fs.TextVar(&f.files, "files", task.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
 	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks that are due within 4s, and all at one moment")
+	fs.IntVar(&f.nodes, "nodes", 0, "measure only what a `number` of nodes cost that wait for work, and how long they take until all are ready")
+	fs.IntVar(&f.queues, "node-queues", 1, "over how many queues these nodes are spread, a `number`")
 }
 
 func (f *chatterFlags) asked() bool {
-	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0
 }
 
 // chatterReport is what was asked for.
@@ -44,6 +48,7 @@ type chatterReport struct {
 	Files   *bench.Files       `json:"files,omitempty"`
 
 	Schedules *bench.Schedules `json:"schedules,omitempty"`
+	Waiting   *bench.Waiting   `json:"nodes,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *output) error {
@@ -59,6 +64,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		measured(f.idle > 0, &r.Idle, func() (bench.Idle, error) { return bench.Idling(ctx, cfg, f.idle) }),
 		measured(f.follow > 0, &r.Follow, func() (bench.Percentiles, error) { return bench.Following(ctx, cfg, f.follow) }),
 		measured(f.files > 0, &r.Files, func() (bench.Files, error) { return bench.Bundle(ctx, cfg, int64(f.files)) }),
+		measured(f.nodes > 0, &r.Waiting, func() (bench.Waiting, error) { return bench.ManyNodes(ctx, cfg, f.nodes, f.queues, 0) }),
 		measured(f.schedules > 0, &r.Schedules, func() (bench.Schedules, error) { return bench.ManySchedules(ctx, cfg, f.schedules) }),
 	} {
 		if err := measure(); err != nil {
@@ -127,6 +133,13 @@ func chatterTable(r *chatterReport) table {
 		fires(fmt.Sprintf("within %.0f s", s.SpreadSeconds), &s.Spread)
 		fires("at one moment", &s.AtOnce)
 		value("schedules stored", fmt.Sprintf("%.0f/s", s.StorePerSecond))
+	}
+	if w := r.Waiting; w != nil {
+		value(fmt.Sprintf("%d nodes on %d queues: all ready", w.Nodes, w.Queues), fmt.Sprintf("%.1f s", w.ReadySeconds))
+		value("memory of each: node, server", fmt.Sprintf("%.0f, %.0f kB", w.NodeBytes/1000, w.ServerBytes/1000))
+		value("messages of each while it waits", fmt.Sprintf("%.2f/s", w.Messages))
+		value("processor: nodes, server", fmt.Sprintf("%.0f%%, %.0f%% of one", 100*w.NodesBusy, 100*w.ServerBusy))
+		value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", w.StartLatency.P50, w.StartLatency.P99, w.StartLatency.Max))
 	}
 	return t
 }

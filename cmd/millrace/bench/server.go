@@ -30,7 +30,8 @@ func StartServer(ctx context.Context, self, sync, metrics string) (*Server, erro
 	}
 	s := &Server{dir: dir}
 	// Not bound to ctx: it is stopped in order, and dies with its data's use.
-	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics)
+	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
+		"--max-connections", "65536")
 	// Nobody else is to find it.
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
