@@ -237,14 +237,14 @@ func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop,
 // what follows for tasks that it refuses, if last are the sequences of the scopes' latest ones and the tasks have not
 // gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope. It is tried once: done is
 // false if somebody else's came first, or if it is open whether it is recorded.
-func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, seen uint64, stops []*Stop) (first uint64, done bool, err error) {
+func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, by task.By, stops []*Stop) (first uint64, done bool, err error) {
 	facts, heads := make([]*Fact, 0, len(stops)+len(scopes)), make([]uint64, 0, len(stops)+len(scopes))
 	for _, s := range stops {
 		facts, heads = append(facts, s.fact), append(heads, s.task.Head)
 	}
 	for i, of := range scopes {
 		f := r.factAt(at, "", nil)
-		f.Type, f.Scope, f.Event, f.By = LimitGranted, of, records[i], &task.By{Seen: seen}
+		f.Type, f.Scope, f.Event, f.By = LimitGranted, of, records[i], &by
 		facts, heads = append(facts, f), append(heads, last[i])
 	}
 	if len(facts) == 1 {

@@ -145,7 +145,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []task.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
 	Bounds: &task.Bounds{StartDeadline: task.Duration(5 * time.Minute), AckWait: task.Duration(30 * time.Second), Slack: task.Duration(3 * time.Second), Timer: task.Duration(15 * time.Second)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: task.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",

@@ -29,7 +29,7 @@ func TestLimitedRows(t *testing.T) {
 	}
 	submit(t, r) // one without limits
 	used := time.Now().Add(time.Hour)
-	_, _, err := r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}}, []uint64{0}, 1, nil)
+	_, _, err := r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}}, []uint64{0}, task.By{Seen: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestRatedRows(t *testing.T) {
 		if i == 0 {
 			continue // it is held
 		}
-		if head, _, err = r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, 1, nil); err != nil {
+		if head, _, err = r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, task.By{Seen: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		seq, err := log.Place(t.Context(), r.Fact(k.ID, task.AdmittedOffer(k, q.RateSince)))

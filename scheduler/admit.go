@@ -33,8 +33,6 @@ type LimitModel interface {
 
 // Paces of admission.
 const (
-	// grantsAtOnce bounds one admission, so that it stays far below [events.MaxFact].
-	grantsAtOnce = 400
 	// offerAgain is how long an admitted task may be without an offer before another
 	// scheduler than the one that admitted it places that.
 	offerAgain = 2 * time.Second
@@ -69,8 +67,7 @@ type admitter struct {
 	known    *task.Limiter        // guarded by mu
 	loaded   bool                 // guarded by mu; known reflects what was told
 	reflects uint64               // guarded by mu; and what the read model held up to this sequence, when it was loaded
-	early    []func()             // guarded by mu; what was told before it was loaded, with
-	earlyAt  []uint64             // guarded by mu; the sequences of that
+	early    []early              // guarded by mu
 	paused   map[string]time.Time // guarded by mu; buckets that are shut because a task asked, and that is not recorded
 	overdue  map[task.Scope]bool  // guarded by mu; scopes in which other schedulers should have admitted, and have not
 	missed   map[task.ID]miss     // admitted and not offered: since when; the loop's own
@@ -89,13 +86,13 @@ func (a *admitter) observe(step *events.Step) {
 	if r.Seq <= a.observed.Load() {
 		a.begin() // the read model is made anew
 	}
-	defer a.observed.Store(r.Seq) // when it is taken over: catchUp relies on it
+	defer a.observed.Store(r.Seq) // at the latest: tell does so with what it takes over
 	switch r.Kind {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
 			a.touched = true
 			of := task.Scope(strings.Clone(string(r.Fact.Scope)))
-			a.tell(r.Seq, func() { a.granted(of, r.Seq, e) })
+			a.tell(r.Seq, false, func() { a.granted(of, r.Seq, e) })
 		}
 		return
 	case events.KindQueue:
@@ -105,33 +102,42 @@ func (a *admitter) observe(step *events.Step) {
 		}
 		return
 	}
-	if e, ok := r.Fact.Event.(task.AttemptFailed); ok && step.Task != nil {
-		if until := asked(e, r.Fact.At); !until.IsZero() {
-			a.touched = true
-			w := step.Task.Work
-			a.tell(r.Seq, func() { a.pause(&w, until) })
-		}
+	if step.Task == nil {
+		return
 	}
-	if step.Task == nil || !step.Task.Limited() && !a.mayHaveBeenRated(step) {
+	var until time.Time
+	if e, ok := r.Fact.Event.(task.AttemptFailed); ok {
+		until = asked(e, r.Fact.At)
+	}
+	if until.IsZero() && !step.Task.Limited() && !a.mayHaveBeenRated(step) {
 		return
 	}
 	a.touched = true
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.loaded {
-		a.known.Put(step.Task)
+		a.observed.Store(r.Seq)
+		a.put(step.Task, until)
 		return
 	}
 	t := *step.Task
-	if !t.Limited() { // of which no more counts than that
+	if until.IsZero() && !t.Limited() { // of which no more counts than that
 		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
 	}
-	a.early, a.earlyAt = append(a.early, func() { a.known.Put(&t) }), append(a.earlyAt, r.Seq)
+	a.early = append(a.early, early{r.Seq, false, func() { a.put(&t, until) }})
+}
+
+// put takes over what has become of a task, and until when it asks to be left alone, with mu held.
+func (a *admitter) put(t *task.Task, until time.Time) {
+	if !until.IsZero() {
+		a.pause(&t.Work, until)
+	}
+	a.known.Put(t)
 }
 
 // said takes over what was said of a queue.
 func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
-	a.tell(seq, func() {
+	a.tell(seq, true, func() {
 		a.known.Said(name, seq, at, e)
 		a.ruled.Store(true)
 	})
@@ -143,15 +149,23 @@ func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
 	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
-// tell applies what was told, now or when the rest is loaded.
-func (a *admitter) tell(seq uint64, apply func()) {
+// early is what was told before the rest was loaded. Of a queue it may be that it was loaded without.
+type early struct {
+	seq     uint64
+	ofQueue bool
+	apply   func()
+}
+
+// tell applies what was told, now or when the rest is loaded. What is known and up to where are one: a decision names that.
+func (a *admitter) tell(seq uint64, ofQueue bool, apply func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.loaded {
+		a.observed.Store(seq)
 		apply()
 		return
 	}
-	a.early, a.earlyAt = append(a.early, apply), append(a.earlyAt, seq)
+	a.early = append(a.early, early{seq, ofQueue, apply})
 }
 
 // told implements [batched].
@@ -209,7 +223,7 @@ func (a *admitter) pause(w *task.Work, until time.Time) {
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.reflects, a.early, a.earlyAt, a.paused = task.NewLimiter(), false, 0, nil, nil, nil
+	a.known, a.loaded, a.reflects, a.early, a.paused = task.NewLimiter(), false, 0, nil, nil
 	a.left.clear()
 	clear(a.overdue)
 	a.ruled.Store(true)
@@ -218,9 +232,16 @@ func (a *admitter) begin() {
 // load begins with what the read model holds.
 func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
-	a.early, a.earlyAt = nil, nil
+	a.early = nil
 	a.mu.Unlock()
 	known := task.NewLimiter()
+	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no later rate is known than they are
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		known.Queue(q)
+	}
 	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
 		known.Put(t)
 		if admitted != nil {
@@ -230,13 +251,6 @@ func (a *admitter) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queues, err := a.view.SaidOfQueues(ctx) // perhaps more than what is told again below
-	if err != nil {
-		return err
-	}
-	for _, q := range queues {
-		known.Queue(q)
-	}
 	for name, used := range rates {
 		known.Bucket(name, task.Bucket(used))
 	}
@@ -244,12 +258,12 @@ func (a *admitter) load(ctx context.Context) error {
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects = known, true, seq
 	a.left.clear()
-	for i, apply := range a.early {
-		if a.earlyAt[i] > seq {
-			apply()
+	for _, e := range a.early {
+		if e.seq > seq || e.ofQueue {
+			e.apply()
 		}
 	}
-	a.early, a.earlyAt = nil, nil
+	a.early = nil
 	a.ruled.Store(known.Ruled())
 	for _, g := range known.Unoffered() { // whoever admitted them may be gone
 		a.missed[g.Task] = miss{turn: g.Turn}
@@ -342,7 +356,7 @@ type sent struct {
 	at    time.Time     // when it was decided: a rate goes by that
 	by    *task.Limiter // who decided it: the present one, or one that has been forgotten
 	heads []uint64      // where the chains of its scopes ended
-	seen  uint64        // up to where the log was known
+	known task.By       // up to where the log was, and whether the decision was cut
 }
 
 // bundled puts parts together that grant little.
@@ -395,7 +409,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 		a.overdue[task.Scope(key)] = true
 		a.reopen(task.Scope(key))
 	}
-	d := a.known.Decide(now, grantsAtOnce)
+	d := a.known.Decide(now, task.GrantsAtOnce)
 	for name, used := range a.paused {
 		if !used.After(now) {
 			delete(a.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
@@ -409,11 +423,17 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 		}
 	}
 	var all []*sent
-	for _, part := range a.known.Parts(&d) {
+	parts := a.known.Parts(&d)
+	by := make([]task.By, len(parts))
+	for i := range parts { // before any is on its way
+		_, closed := a.known.Around(parts[i].Scopes)
+		by[i] = task.By{Seen: seen, Cut: d.Cut, Closed: closed}
+	}
+	for i, part := range parts {
 		if !a.mine(&part) {
 			continue
 		}
-		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part), seen: seen})
+		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part), known: by[i]})
 	}
 	if a.known.Waiting() > 0 {
 		signal(a.busy)
@@ -517,7 +537,7 @@ func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
 	first, done := uint64(0), err == nil
 	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
-		first, done, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.seen, stops)
+		first, done, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.known, stops)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -540,17 +560,27 @@ func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
 	stops := make([]*events.Stop, len(all))
 	err := errors.Join(a.sideBySide(len(all), func(i int) (err error) {
 		r := all[i]
-		var c task.Command = task.Judged{Command: task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.seen}}
+		var c task.Command = task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}
 		if i >= len(p.Refused) {
-			c = task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
+			c = r.Replace()
 		}
-		stops[i], err = a.rec.Stop(ctx, r.Task, c)
+		stops[i], err = a.rec.Stop(ctx, r.Task, task.Judged{Command: c, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.known.Seen}})
 		return err
 	})...)
+	if err != nil {
+		return nil, err
+	}
+	p.Refused, p.Replaced = p.Refused[:0:0], p.Replaced[:0:0]
 	for i, r := range all {
-		if stops[i] != nil {
-			p.Refuse(r)
+		switch {
+		case stops[i] == nil:
+			continue // it has gone on by itself
+		case r.By == "":
+			p.Refused = append(p.Refused, r)
+		default:
+			p.Replaced = append(p.Replaced, r)
 		}
+		p.Refuse(r)
 	}
 	return slices.DeleteFunc(stops, func(s *events.Stop) bool { return s == nil }), err
 }
@@ -651,7 +681,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		missed[g.Task] = m
 	}
 	a.missed = missed
-	for part := range slices.Chunk(again, grantsAtOnce) {
+	for part := range slices.Chunk(again, task.GrantsAtOnce) {
 		if err := a.offer(ctx, part); err != nil {
 			return err
 		}

@@ -677,7 +677,7 @@ func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duratio
 // Two busy limits that share no counter are admitted twice as fast as one where it is the way to the log that takes
 // time; if they share one, they are as fast as that.
 func TestTwoBusyScopes(t *testing.T) {
-	const tasks = 8 * grantsAtOnce
+	const tasks = 8 * task.GrantsAtOnce
 	one, two, four, tied := admittedAfar(t, 1, tasks, false), admittedAfar(t, 2, tasks, false), admittedAfar(t, 4, tasks, false), admittedAfar(t, 2, tasks, true)
 	t.Logf("%d tasks are admitted in %v under one limit, %v under two, %v under four, %v under two and one for both", tasks, one, two, four, tied)
 	if 19*one < 36*two || 19*two < 36*four {

@@ -11,6 +11,10 @@ type By struct {
 	// Seen is the sequence up to which nodes, queues and settings were known, and where limits decide, tasks; 0 for
 	// none of it.
 	Seen uint64 `json:"seen,omitempty"`
+	// Cut says that more would have followed, and was left to the next decision.
+	Cut bool `json:"cut,omitempty"`
+	// Closed are chains of admissions on which the decision depends, and whose ends were not known.
+	Closed []Scope `json:"closed,omitempty"`
 	// Task is the last message that was known of the task, where an offer may have come since that is not on its
 	// chain; 0 where that does not count.
 	Task uint64 `json:"task,omitempty"`

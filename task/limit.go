@@ -373,11 +373,15 @@ func (t *Task) Admissible() bool {
 // grant was for a turn: from that grant on until it ends or waits for another attempt. An
 // attempt that was lost keeps the place for the next one.
 func (t *Task) Holding(granted uint64, ok bool) bool {
-	switch t.State {
+	return holds(t.State, t.Admissible(), t.Turn, granted, ok)
+}
+
+func holds(s State, held bool, turn, granted uint64, ok bool) bool {
+	switch s {
 	case Pending, Running, Cancelling:
 		return true
 	}
-	return ok && t.Admissible() && t.Turn == granted
+	return ok && held && turn == granted
 }
 
 // AdmittedOffer is the offer of a task that its limits have admitted for its present turn, by a grant

@@ -98,9 +98,9 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 		return Standing{}, false
 	}
 	s := Standing{Admitted: e.phase == holding}
-	first := e.line.rests
-	if first != nil && first.scope == nil {
-		first = nil // a gate says nothing about a place
+	var first *counter
+	if r := e.line.rests; r != nil && r.at.scope != nil { // a gate says nothing about a place
+		first = r.at
 	}
 	for c := range e.line.counters() {
 		if c == e.line.offered && !e.line.waitsForStarts() {

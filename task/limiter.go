@@ -33,8 +33,9 @@ type Limiter struct {
 	// queues are those that have a line, or of which somebody has said something.
 	queues map[string]*Queue
 	scopes map[Scope]*scope
-	out    int // scopes of which an admission is on its way
-	crowd  int // how many wait for a place that others have
+	out    int       // scopes of which an admission is on its way
+	crowd  int       // how many wait for a place that others have
+	latest time.Time // for which a task has waited
 }
 
 // NewLimiter returns one that knows of nothing.
@@ -94,8 +95,9 @@ type line struct {
 	rates   []tap
 	waiting heapOf[*entry]
 	scopes  []*scope // on whose chains its admissions lie, in order
-	rests   *counter // where it is parked, the gate of a scope included; nil if it is not
-	index   int      // in the heap where it stands: ready or rests.parked
+	rests   *row     // where it is parked, the gate of a scope included; nil if it is not
+	head    *entry   // its first when it was put there
+	index   int      // in the heap where it stands: ready or rests.lines
 	inReady bool
 	picky   bool // not all of its slots have tasks wait
 	members int  // entries that point to it
@@ -134,7 +136,8 @@ type counter struct {
 	told    int  // how often it was told how the bucket stands
 	how     Rate // as the latest task had it
 	max     int
-	parked  heapOf[*line]
+	rows    []*row
+	one     row // the first of rows: few counters have more
 	waits   int
 	index   int // in opening, -1 if it is not there
 	opens   time.Time
@@ -144,15 +147,76 @@ type counter struct {
 	replacing map[*entry]int
 }
 
+// row are lines that rest at a counter which bounds all of them alike: if it has a place for one of them, then for the
+// first.
+type row struct {
+	at    *counter
+	max   int
+	how   Rate
+	lines heapOf[*line]
+}
+
+// row is where a line rests at the counter.
+func (c *counter) row(l *line) *row {
+	r := row{at: c, lines: heapOf[*line]{before: firstLine}}
+	for _, s := range l.slots {
+		if s.counter == c {
+			r.max = s.max
+		}
+	}
+	for _, t := range l.rates {
+		if t.counter == c {
+			r.how = t.how
+		}
+	}
+	for _, same := range c.rows {
+		if same.max == r.max && same.how == r.how {
+			return same
+		}
+	}
+	into := &c.one
+	if len(c.rows) > 0 {
+		into = &row{}
+	}
+	*into = r
+	c.rows = append(c.rows, into)
+	return into
+}
+
+// Stand is a task as its limits know it.
+type Stand struct {
+	ID               ID
+	Seq, Turn, Rated uint64
+	Born, Due        time.Time
+	State            State
+	Route            Route
+	// Queue is that whose rate holds for the task.
+	Queue string
+	// Limited is as [Task.Limited] has it, Held as [Task.Admissible], and First tells whether it has not been admitted before.
+	Limited, Held, First bool
+}
+
+// StandOf is how a task stands before its limits.
+func StandOf(t *Task) Stand {
+	return Stand{
+		ID: t.ID, Seq: t.Seq, Turn: t.Turn, Rated: t.Rated, Born: t.SubmittedAt, Due: t.Due, State: t.State, Route: t.Route, Queue: t.RateQueue(),
+		Limited: t.Limited(), Held: t.Admissible(),
+		First: t.Attempt == 0 && t.State == Held && !t.Throttled, // what was put back, or postponed, was admitted before
+	}
+}
+
 // Put takes over what has become of a task. What is not limited, or held by something else
 // besides its limits, is none of its business; neither is what it knows already.
-func (a *Limiter) Put(t *Task) {
+func (a *Limiter) Put(t *Task) { a.Stands(StandOf(t), t.Counters) }
+
+// Stands is [Limiter.Put] for who does not have the task: counters are those of [Work.Counters].
+func (a *Limiter) Stands(t Stand, counters func() ([]Counter, error)) {
 	e := a.entries[t.ID]
 	if e != nil && t.Seq <= e.seq {
 		return
 	}
-	held := t.Admissible()
-	if !t.Limited() || !held && t.State != Pending && !t.Live() {
+	live := t.State == Running || t.State == Cancelling
+	if !t.Limited || !t.Held && t.State != Pending && !live {
 		if e != nil {
 			a.remove(e)
 		}
@@ -163,33 +227,32 @@ func (a *Limiter) Put(t *Task) {
 		e = nil
 	}
 	if e == nil {
-		counters, err := t.Counters()
+		counters, err := counters()
 		if err != nil {
 			return // such a birth is refused; one that was written past that is nobody's to admit
 		}
-		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.RateQueue(), t.Route.Queue(), counters), born: t.SubmittedAt.UnixMicro(), index: -1}
+		e = &entry{id: ID(strings.Clone(string(t.ID))), line: a.lineOf(t.Queue, t.Route.Queue(), counters), born: t.Born.UnixMicro(), index: -1}
 		e.line.members++
 		a.entries[t.ID] = e
 	}
-	holds := t.Holding(e.granted, e.sure)
+	holds := holds(t.State, t.Held, t.Turn, e.granted, e.sure)
 	e.seq = t.Seq
 	if e.phase == holding && holds {
-		e.turn, e.held = t.Turn, held
+		e.turn, e.held = t.Turn, t.Held
 		e.asked = e.asked || t.State == Cancelling
-		if !held {
+		if !t.Held {
 			delete(a.unoffered, e.id)
 		}
-		if e.live = t.Live(); e.live {
+		if e.live = live; e.live {
 			a.started(e)
 		}
 		return
 	}
 	a.leave(e)
-	if e.live = t.Live(); t.State == Pending {
+	if e.live = live; t.State == Pending {
 		e.rated = t.Rated
 	}
-	e.turn, e.due, e.held = t.Turn, t.Due, held
-	e.first = t.Attempt == 0 && t.State == Held && !t.Throttled // what was put back, or postponed, was admitted before
+	e.turn, e.due, e.held, e.first = t.Turn, t.Due, t.Held, t.First
 	e.priority, e.asked = int8(t.Route.Priority()), t.State == Cancelling
 	if holds {
 		a.hold(e)
@@ -267,7 +330,7 @@ func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 func (a *Limiter) counter(name string) *counter {
 	c := a.counters[name]
 	if c == nil {
-		c = &counter{name: name, scope: a.scope(ScopeOf(name)), holders: map[ID]*entry{}, parked: heapOf[*line]{before: firstLine}, index: -1}
+		c = &counter{name: name, scope: a.scope(ScopeOf(name)), holders: map[ID]*entry{}, index: -1}
 		c.scope.uses++
 		a.counters[name] = c
 	}
@@ -368,35 +431,51 @@ func (l *line) counters() iter.Seq[*counter] {
 	}
 }
 
-// place puts a line where it belongs after its first has changed.
+// place puts a line where it belongs after one of its tasks has come or gone. If its first has changed it is looked at:
+// it may go before those that were told of a place.
 func (a *Limiter) place(l *line) {
 	switch {
 	case len(l.waiting.list) == 0:
 		a.unplace(l)
-	case l.rests != nil:
-		heap.Fix(&l.rests.parked, l.index)
 	case l.inReady:
+		was := l.head
+		l.head = l.first()
 		heap.Fix(&a.ready, l.index)
+		if was.before(l.head) {
+			a.yield(l)
+		}
+	case l.rests != nil && l.first() == l.head:
 	default:
-		l.inReady = true
-		heap.Push(&a.ready, l)
+		if l.rests != nil {
+			heap.Remove(&l.rests.lines, l.index)
+			l.rests = nil
+		}
+		a.get(l)
+	}
+}
+
+// get has a line that is nowhere looked at.
+func (a *Limiter) get(l *line) {
+	l.rests, l.inReady, l.head = nil, true, l.first()
+	heap.Push(&a.ready, l)
+}
+
+// yield has others looked at than a line that was told of a place and does not go first any more.
+func (a *Limiter) yield(l *line) {
+	for c := range l.counters() {
+		a.rouse(c)
 	}
 }
 
 func (a *Limiter) unplace(l *line) {
 	switch {
 	case l.rests != nil:
-		heap.Remove(&l.rests.parked, l.index)
+		heap.Remove(&l.rests.lines, l.index)
 		l.rests = nil
 	case l.inReady:
 		heap.Remove(&a.ready, l.index)
 		l.inReady = false
-		// It may have been the one that was told of a place: somebody else has to be.
-		for c := range l.counters() {
-			if len(c.parked.list) > 0 {
-				a.rouse(c)
-			}
-		}
+		a.yield(l)
 	}
 }
 
@@ -476,16 +555,16 @@ func (a *Limiter) wake(c *counter) {
 	if c.index >= 0 {
 		heap.Remove(&a.opening, c.index)
 	}
-	if len(c.parked.list) > 0 {
-		a.rouse(c)
-	}
+	a.rouse(c)
 }
 
+// rouse has the first of each row at a counter looked at.
 func (a *Limiter) rouse(c *counter) {
-	l := c.parked.list[0]
-	heap.Pop(&c.parked)
-	l.rests, l.inReady = nil, true
-	heap.Push(&a.ready, l)
+	for _, r := range c.rows {
+		if len(r.lines.list) > 0 {
+			a.get(heap.Pop(&r.lines).(*line))
+		}
+	}
 }
 
 // Unoffered returns those that are known to be admitted and of which no offer is known, in order.

@@ -29,7 +29,12 @@ type Decision struct {
 	scopes map[*scope]int // how many of Grants take from each
 	aside  []*line        // a scope of theirs has enough grants
 	more   bool           // somebody is left who is to be refused
+	// Cut says that more would have followed, and was left to the next decision because this one had become large.
+	Cut bool
 }
+
+// GrantsAtOnce bounds the grants of a decision under one scope, so that a fact stays far below what the log takes.
+const GrantsAtOnce = 400
 
 // scopesAtOnce bounds the chains of one decision before its last grant, which has 16 limits and a queue at most: all of a
 // part are written in one batch, and the log takes 500 facts there.
@@ -61,26 +66,9 @@ const atOnce = 16
 // Decide returns what follows now, at most so many grants under each scope, and counts on it: [Limiter.Undo]
 // takes back what was not recorded.
 func (a *Limiter) Decide(now time.Time, most int) Decision {
-	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}, scopes: map[*scope]int{}}
-	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
-		e := a.due.list[0]
-		heap.Pop(&a.due)
-		e.index, e.due = -1, time.Time{}
-		a.queue(e)
-	}
-	for len(a.opening.list) > 0 && !a.opening.list[0].opens.After(now) {
-		a.wake(a.opening.list[0])
-	}
-	for len(a.ready.list) > 0 && len(d.Grants) < atOnce*most && len(d.scopes) < scopesAtOnce && len(d.aside) < most {
-		a.look(&d, now, most)
-	}
-	for _, l := range d.aside {
-		l.inReady = true
-		heap.Push(&a.ready, l)
-	}
-	d.aside = nil
+	d := a.admit(now, most)
 	a.refuse(&d)
-	if d.more || len(a.ready.list) > 0 {
+	if d.Cut = d.Cut || d.more; d.Cut || len(a.ready.list) > 0 {
 		d.Next = now
 		return d
 	}
@@ -90,6 +78,43 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 	if len(a.opening.list) > 0 && (d.Next.IsZero() || a.opening.list[0].opens.Before(d.Next)) {
 		d.Next = a.opening.list[0].opens
 	}
+	return d
+}
+
+// Again returns whom [Limiter.Decide] admits while some scopes are closed, and counts on it. It is false if that cannot be
+// told, because a later time has been decided for.
+func (a *Limiter) Again(now time.Time, most int, closed []Scope) (Decision, bool) {
+	if now.Before(a.latest) {
+		return Decision{}, false
+	}
+	shut := Decision{Scopes: closed}
+	a.Send(&shut)
+	d := a.admit(now, most)
+	a.Settle(&shut)
+	return d, true
+}
+
+// admit decides whom the limits admit.
+func (a *Limiter) admit(now time.Time, most int) Decision {
+	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}, scopes: map[*scope]int{}}
+	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
+		e := a.due.list[0]
+		heap.Pop(&a.due)
+		a.latest = later(a.latest, e.due)
+		e.index, e.due = -1, time.Time{}
+		a.queue(e)
+	}
+	for len(a.opening.list) > 0 && !a.opening.list[0].opens.After(now) {
+		a.wake(a.opening.list[0])
+	}
+	for len(a.ready.list) > 0 && len(d.Grants) < atOnce*most && len(d.scopes) < scopesAtOnce && len(d.aside) < most {
+		a.look(&d, now, most)
+	}
+	d.Cut = len(a.ready.list) > 0
+	for _, l := range d.aside {
+		a.get(l)
+	}
+	d.aside = nil
 	return d
 }
 
@@ -113,6 +138,7 @@ func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	for _, s := range l.scopes {
 		if d.scopes[s] >= most {
 			d.aside = append(d.aside, l)
+			a.passOn(l, nil, now)
 			return
 		}
 	}
@@ -166,8 +192,8 @@ func (l *line) waitsForStarts() bool {
 
 // park lets a line rest at a counter.
 func (a *Limiter) park(l *line, at *counter) {
-	l.rests = at
-	heap.Push(&at.parked, l)
+	l.rests, l.head = at.row(l), l.first()
+	heap.Push(&l.rests.lines, l)
 	a.await(at, l)
 }
 
@@ -199,13 +225,18 @@ func (l *line) opens(at *counter) (time.Time, bool) {
 // there, but for one counter.
 func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
 	for c := range l.counters() {
-		if c == but || len(c.parked.list) == 0 {
+		if c == but {
 			continue
 		}
-		if next := c.parked.list[0]; next.blocked(c, now) {
-			a.await(c, next)
-		} else {
-			a.rouse(c)
+		for _, r := range c.rows {
+			if len(r.lines.list) == 0 {
+				continue
+			}
+			if next := r.lines.list[0]; next.blocked(c, now) {
+				a.await(c, next)
+			} else {
+				a.get(heap.Pop(&r.lines).(*line))
+			}
 		}
 	}
 }
@@ -246,12 +277,12 @@ func (a *Limiter) refuse(d *Decision) {
 		if e := a.entries[id]; e.line.inReady || e.line.closed() != nil {
 			continue // not looked at yet, or what takes its place is not certain
 		}
-		if d.more = len(judged) == refusedAtOnce; d.more {
-			break
-		}
 		judged = append(judged, id)
 	}
 	slices.Sort(judged)
+	if d.more = len(judged) > refusedAtOnce; d.more {
+		judged = judged[:refusedAtOnce]
+	}
 	var replacing []*counter
 	for _, id := range judged {
 		e := a.entries[id]
@@ -270,12 +301,15 @@ func (a *Limiter) refuse(d *Decision) {
 		}
 	}
 	for _, c := range replacing {
-		gone, more := c.replace(refusedAtOnce - len(d.Refused) - len(d.Replaced))
-		d.Replaced = append(d.Replaced, gone...)
-		if more {
-			d.more = true
+		gone := c.oldest()
+		if most := refusedAtOnce - len(d.Refused) - len(d.Replaced); len(gone) > most {
+			gone, d.more = gone[:most], true
 			a.refresh(c)
 		}
+		for _, r := range gone {
+			a.entries[r.Task].asked = true
+		}
+		d.Replaced = append(d.Replaced, gone...)
 	}
 	slices.SortFunc(d.Replaced, func(x, y Refusal) int { return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Counter, y.Counter)) })
 }
@@ -308,9 +342,23 @@ func (a *Limiter) refresh(c *counter) {
 	}
 }
 
-// replace finds the oldest that have to go, so many at most, and whether there are more: of those that are under way and
-// those that are to replace them, only the newest stay.
-func (c *counter) replace(most int) (gone []Refusal, more bool) {
+// Oldest are those that have to make place under a counter, the oldest first.
+func (a *Limiter) Oldest(counter string) []Refusal {
+	if c := a.counters[counter]; c != nil {
+		return c.oldest()
+	}
+	return nil
+}
+
+// Full tells whether a task waits and a counter has no place for it.
+func (a *Limiter) Full(id ID, counter string) bool {
+	e := a.entries[id]
+	return e != nil && e.phase == waiting && slices.ContainsFunc(e.line.slots, func(s slot) bool { return s.name == counter && s.full() })
+}
+
+// oldest are those that have to go and have not been asked: of those that are under way and those that are to replace
+// them, only the newest stay.
+func (c *counter) oldest() (gone []Refusal) {
 	all := slices.Collect(maps.Values(c.holders))
 	room := 0
 	var newest ID
@@ -324,13 +372,9 @@ func (c *counter) replace(most int) (gone []Refusal, more bool) {
 		if e.asked {
 			continue
 		}
-		if len(gone) == most {
-			return gone, true
-		}
-		e.asked = true
 		gone = append(gone, Refusal{Task: e.id, Counter: c.name, By: newest})
 	}
-	return gone, false
+	return gone
 }
 
 // Undo takes a decision back: it was not recorded, because somebody else's was.
@@ -361,12 +405,19 @@ func (a *Limiter) Confirm(d *Decision) {
 			e.open = false
 		}
 	}
-	for _, refused := range [][]Refusal{d.Refused, d.Replaced} {
-		for _, r := range refused {
-			if e := a.entries[r.Task]; e != nil && e.phase == waiting {
-				a.leave(e) // until its end is told: nobody may admit it now
-			}
-		}
+	for _, r := range slices.Concat(d.Refused, d.Replaced) {
+		a.Stopped(r.Task)
+	}
+}
+
+// Stopped takes over that a task was refused or asked to stop: nobody may admit it now. Its end is told later.
+func (a *Limiter) Stopped(id ID) {
+	e := a.entries[id]
+	if e == nil {
+		return
+	}
+	if e.asked = true; e.phase == waiting {
+		a.leave(e)
 	}
 }
 

@@ -106,6 +106,21 @@ func (d *Decision) Refuse(r Refusal) {
 	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
 }
 
+// Under are the grants that go onto the chain of a scope.
+func (d *Decision) Under(of Scope) (all []Grant) {
+	for i, l := range d.lines {
+		if slices.ContainsFunc(l.scopes, func(s *scope) bool { return s.name == of }) {
+			all = append(all, d.Grants[i])
+		}
+	}
+	return all
+}
+
+// Replace is the request to stop of a task that has to make place.
+func (r Refusal) Replace() Cancel {
+	return Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
+}
+
 func (p *part) grant(l *line, g Grant) {
 	p.Grants, p.lines = append(p.Grants, g), append(p.lines, l)
 }
@@ -133,12 +148,8 @@ func (p *part) finish() {
 		return
 	}
 	p.Records = make([]Granted, len(p.scopes))
-	for i, g := range p.Grants {
-		for at, s := range p.scopes {
-			if slices.Contains(p.lines[i].scopes, s) {
-				p.Records[at].Grants = append(p.Records[at].Grants, g)
-			}
-		}
+	for at, s := range p.Scopes {
+		p.Records[at].Grants = p.Under(s)
 	}
 	for name, used := range p.Rates {
 		at, _ := slices.BinarySearch(p.Scopes, ScopeOf(name))

@@ -43,6 +43,11 @@ func (a *Limiter) Queue(said Queue) {
 			a.place(l)
 		}
 	}
+	for _, e := range a.entries { // they may have been told before the rate was
+		if e.phase == holding && e.line.queue == q {
+			a.offered(e)
+		}
+	}
 	if old != nil && old.lines == 0 {
 		a.forget(old)
 	}

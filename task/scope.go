@@ -2,6 +2,7 @@ package task
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +68,8 @@ type scope struct {
 	gate *counter
 	out  bool
 	uses int // counters that are of it, and lines
+	// beside are scopes with which it has lines in common, and how many.
+	beside map[*scope]int
 }
 
 // keepScopes is of how many scopes that no counter is left of the heads are kept. The head of one that is
@@ -76,7 +79,7 @@ const keepScopes = 10_000
 func (a *Limiter) scope(name Scope) *scope {
 	s := a.scopes[name]
 	if s == nil {
-		s = &scope{name: name, gate: &counter{parked: heapOf[*line]{before: firstLine}, index: -1}}
+		s = &scope{name: name, gate: &counter{index: -1}}
 		a.scopes[name] = s
 	}
 	return s
@@ -133,8 +136,15 @@ func (a *Limiter) Settle(d *Decision) {
 		s := a.scope(name)
 		s.out = false
 		a.out--
-		for len(s.gate.parked.list) > 0 {
-			a.rouse(s.gate)
+		a.open(s)
+	}
+}
+
+// open has all lines looked at that rest at the gate of a scope.
+func (a *Limiter) open(s *scope) {
+	for _, r := range s.gate.rows {
+		for len(r.lines.list) > 0 {
+			a.get(heap.Pop(&r.lines).(*line))
 		}
 	}
 }
@@ -153,6 +163,15 @@ func (a *Limiter) enter(l *line) {
 	l.scopes = slices.Compact(l.scopes)
 	for _, s := range l.scopes {
 		s.uses++
+		for _, other := range l.scopes {
+			if other == s {
+				continue
+			}
+			if s.beside == nil {
+				s.beside = map[*scope]int{}
+			}
+			s.beside[other]++
+		}
 	}
 	exit(before)
 }
@@ -161,7 +180,45 @@ func (a *Limiter) enter(l *line) {
 func exit(scopes []*scope) {
 	for _, s := range scopes {
 		s.uses--
+		for _, other := range scopes {
+			if other == s {
+				continue
+			}
+			if s.beside[other]--; s.beside[other] == 0 {
+				delete(s.beside, other)
+			}
+		}
 	}
+}
+
+// Around are the scopes on which a decision on some others depends: those with which they have lines in common, and so
+// on, but not beyond those that are closed.
+func (a *Limiter) Around(scopes []Scope) (open, closed []Scope) {
+	var all []*scope
+	seen := map[*scope]bool{}
+	for _, name := range scopes {
+		if s := a.scopes[name]; s != nil && len(s.beside) > 0 {
+			all, seen[s] = append(all, s), true
+		}
+	}
+	for own := len(all); len(all) > 0; own-- {
+		s := all[0]
+		switch all = all[1:]; {
+		case s.out:
+			closed = append(closed, s.name)
+			continue
+		case own <= 0:
+			open = append(open, s.name)
+		}
+		for other := range s.beside {
+			if !seen[other] {
+				all, seen[other] = append(all, other), true
+			}
+		}
+	}
+	slices.Sort(open)
+	slices.Sort(closed)
+	return open, closed
 }
 
 // pruneScopes forgets heads that nobody needs, if there are too many.

@@ -120,3 +120,41 @@ func BenchmarkBacklog(b *testing.B) {
 		runtime.KeepAlive(v)
 	}
 }
+
+// BenchmarkLimited verifies the admissions of 100,000 tasks that all wait for one limit, and says what a task keeps in memory
+// while it waits.
+func BenchmarkLimited(b *testing.B) {
+	const n = 100_000
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var records []events.Record
+	add := func(kind events.Kind, f events.Fact) {
+		f.At, f.Type = noon, events.TypeOf(f.Event)
+		records = append(records, events.Record{Seq: uint64(len(records) + 1), Stored: noon, Kind: kind, Fact: f})
+	}
+	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01JNAT%020d", i)) }
+	spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 1}}}
+	for i := range n {
+		add(events.KindHold, events.Fact{Task: id(i), Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
+	}
+	for i := range n {
+		add(events.KindLimit, events.Fact{Scope: "job.j", By: &task.By{Seen: uint64(len(records))}, Event: task.Granted{Grants: []task.Grant{{Task: id(i), Limits: []string{"job:j"}}}}})
+		add(events.KindChain, events.Fact{Task: id(i), Event: task.CancelConfirmed{}})
+	}
+	for b.Loop() {
+		before := inUse()
+		v := verify.New(verify.Config{Rules: []verify.Rule{verify.Decisions}})
+		begun := time.Now()
+		for i := range records {
+			if i == n+n/10 {
+				b.ReportMetric(float64(inUse()-before)/n, "B/task")
+			}
+			if err := v.Add(&records[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if r := v.Report(time.Time{}); r.Violations > 0 {
+			b.Fatalf("%+v", r.Findings)
+		}
+		b.ReportMetric(time.Since(begun).Seconds()/float64(len(records))*1e9, "ns/fact")
+	}
+}

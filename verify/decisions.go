@@ -65,12 +65,15 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 		s.leftTo(v, k, r)
 	case task.CancelRequested:
 		s.remade(v, k, task.Judged{Command: task.Cancel{Reason: e.Reason}, By: by(r)}, r)
+		v.lineup.stopped(v, s, r, e.Reason)
 	case task.CancelConfirmed:
 		switch e.Code {
 		case task.ReasonLimit:
 			s.refused(v, k, e.Reason, r)
 		case task.ReasonSkipped:
 			s.ofNeeds(v, k, r)
+		default:
+			v.lineup.stopped(v, s, r, e.Reason)
 		}
 	case task.Expanded:
 		s.expanded(v, k, e, r)

@@ -191,12 +191,7 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	if want := on == task.LimitFail; !k.Admissible() || on != task.LimitFail && on != task.LimitSkip || failed != want || detail != "no place under "+by.Limit {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
 	}
-	if v.whole() && 0 <= i {
-		v.refusals[s.id] = refusal{s.limit[i], r.Seq, by.Seen}
-	}
-	if p := v.places[s.id]; p != nil && p.counted != 0 {
-		s.found(v, Decisions, []uint64{p.granted, r.Seq}, "%s, because limit %q had no place, and it had been admitted for its turn", r.Fact.Type, by.Limit)
-	}
+	v.lineup.stopped(v, s, r, "")
 }
 
 // unruled tells of a decision that does not say by which rule it was made.

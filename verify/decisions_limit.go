@@ -11,17 +11,9 @@ import (
 	"millrace/task"
 )
 
-// What limits admit is decided again as far as the log proves it: that each task stands under the counters that its
-// admission names, that each of those had a place, and what is left of the rates; that nobody was overtaken who goes
-// before in the same line; and of a limit that refuses, that it had no place. What a scheduler did not know yet can only
-// have freed a place; only a pause of a rate, which a task that fails asks for, may have come before and not be heeded.
-
-// place is what is kept of a task under limits that has not ended.
-type place struct {
-	granted uint64 // the turn for which it was admitted, if sure
-	sure    bool
-	counted uint32 // under which of its bounds it has a place, a bit for each: there are 16 at most
-}
+// Of what limits admit is decided here what needs no other task: that each stands under the counters that its admission
+// names, and what is left of the rates. Only a pause of a rate, which a task that fails asks for, may have come before and
+// not be heeded. Who is admitted, and who is not, comes of all tasks: [lineup].
 
 // bucket is what is kept of a rate.
 type bucket struct {
@@ -30,8 +22,8 @@ type bucket struct {
 	paused []time.Time // what it became when tasks asked for a pause, as long as that is more
 }
 
-// holding follows who has a place, and which pauses were asked for. The story is that after the record.
-func (s *story) holding(v *Verifier, r *events.Record) {
+// standing follows how tasks stand before their limits, and which pauses were asked for. The story is that after the record.
+func (s *story) standing(v *Verifier, r *events.Record) {
 	if !v.asked[Decisions] || !v.whole() {
 		return
 	}
@@ -39,38 +31,7 @@ func (s *story) holding(v *Verifier, r *events.Record) {
 		k := v.tasks.task(s.id, &s.now)
 		s.pauses(v, &k, r.Fact.At.Add(e.RetryAfter.Std()))
 	}
-	if len(s.limit) > 0 {
-		k := v.tasks.task(s.id, &s.now)
-		v.holds(s, &k)
-	}
-	v.lining(s, r)
-}
-
-func (v *Verifier) holds(s *story, k *task.Task) {
-	p := v.places[s.id]
-	if p == nil && k.State.Terminal() {
-		return
-	}
-	if p == nil {
-		p = &place{}
-		v.places[s.id] = p
-	}
-	holds := k.Holding(p.granted, p.sure)
-	for i, b := range s.limit {
-		switch counted := p.counted&(1<<i) != 0; {
-		case b.max == 0 || counted == holds:
-		case holds:
-			v.held[b.counter]++
-			p.counted |= 1 << i
-		default:
-			v.held[b.counter]--
-			v.frees(b.counter, s.now.seq)
-			p.counted &^= 1 << i
-		}
-	}
-	if k.State.Terminal() {
-		delete(v.places, s.id)
-	}
+	v.lineup.stands(v, s, r)
 }
 
 // pauses shuts the rates of a task until a time.
@@ -113,6 +74,7 @@ func (v *Verifier) limitFact(r *events.Record) {
 		return
 	}
 	v.checked[Decisions]++
+	found := v.violations[Decisions]
 	if by(r).Seen == 0 {
 		v.granted(r, "", 0, "it does not say up to where tasks were known")
 	}
@@ -120,15 +82,16 @@ func (v *Verifier) limitFact(r *events.Record) {
 	for i := range e.Grants {
 		v.grantAgain(r, &e.Grants[i], takes)
 	}
-	v.refusedFor(r, &e)
 	for _, name := range slices.Sorted(maps.Keys(takes)) {
 		if _, told := e.Rates[name]; !told {
 			v.granted(r, "", 0, "it takes from "+name+", and does not say what is left")
 		}
 	}
+	from := map[string]time.Time{}
 	for _, name := range slices.Sorted(maps.Keys(e.Rates)) {
-		v.rateAgain(r, name, e.Rates[name], takes[name])
+		from[name] = v.rateAgain(r, name, e.Rates[name], takes[name])
 	}
+	v.lineup.admits(v, r, &e, from, v.violations[Decisions] > found)
 }
 
 // granted tells what is wrong with an admission.
@@ -155,30 +118,6 @@ func (v *Verifier) grantAgain(r *events.Record, g *task.Grant, takes map[string]
 	}
 	if wrong := v.counts(s, g, r, takes); wrong != "" {
 		v.granted(r, g.Task, 0, wrong)
-		return
-	}
-	k := v.tasks.task(s.id, &s.now)
-	if k.State.Terminal() {
-		return // the scheduler did not know yet
-	}
-	v.inOrder(r, g)
-	p := v.places[s.id]
-	if p == nil {
-		p = &place{}
-		v.places[s.id] = p
-	}
-	p.granted, p.sure = g.Turn, true
-	if s.now.rivals != nil || !k.Holding(p.granted, true) {
-		return // it may be another birth that is offered, with other limits; or the grant has come too late
-	}
-	for i, b := range s.limit {
-		if b.max == 0 || p.counted&(1<<i) != 0 || task.ScopeOf(v.tasks.words.list[b.counter]) != r.Fact.Scope {
-			continue // who came first under a counter, the chain of its scope says
-		}
-		p.counted |= 1 << i
-		if v.held[b.counter]++; v.held[b.counter] > int(b.max) {
-			v.granted(r, g.Task, 0, fmt.Sprintf("%d have a place under %s, which allows %d", v.held[b.counter], v.tasks.words.list[b.counter], b.max))
-		}
 	}
 }
 
@@ -210,9 +149,10 @@ func (v *Verifier) counts(s *story, g *task.Grant, r *events.Record, takes map[s
 	return ""
 }
 
-// rateAgain judges what is left of a rate from which so much was taken.
-func (v *Verifier) rateAgain(r *events.Record, name string, left time.Time, takes []task.Rate) {
+// rateAgain judges what is left of a rate from which so much was taken, and returns how it stood before.
+func (v *Verifier) rateAgain(r *events.Record, name string, left time.Time, takes []task.Rate) (from time.Time) {
 	b, at := v.bucket(name), r.Fact.At
+	from = b.used
 	before := append([]time.Time{b.used}, b.paused...)
 	wrong := ""
 	for i, used := range before {
@@ -225,8 +165,10 @@ func (v *Verifier) rateAgain(r *events.Record, name string, left time.Time, take
 			is = is.Take(how, at)
 		}
 		switch {
-		case shut.IsZero() && time.Time(is).Equal(left), slices.ContainsFunc(b.paused, left.Equal):
-			wrong = ""
+		case shut.IsZero() && time.Time(is).Equal(left):
+			wrong, from = "", used
+		case slices.ContainsFunc(b.paused, left.Equal):
+			wrong, from = "", left
 		case i > 0:
 			continue
 		case !shut.IsZero():
@@ -243,4 +185,5 @@ func (v *Verifier) rateAgain(r *events.Record, name string, left time.Time, take
 	}
 	b.used, b.seq = left, r.Seq
 	b.paused = slices.DeleteFunc(b.paused, func(p time.Time) bool { return !p.After(left) || !p.After(at) })
+	return from
 }

@@ -46,7 +46,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 		"nothing is said of that":    {[]said{{0, "", task.Granted{Grants: grants(1)}}}, "does not say what is left"},
 		"more is taken from nothing": {[]said{{0, "", task.Granted{Rates: left(after(time.Minute))}}}, "is used up until"},
 		"more than may run": {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}},
-			{2 * time.Second, "", task.Granted{Grants: grants(3), Rates: left(after(3 * time.Second))}}}, "3 have a place under job:j, which allows 2"},
+			{2 * time.Second, "", task.Granted{Grants: grants(3), Rates: left(after(3 * time.Second))}}}, "by all that was known at 5, no more than 0 are admitted"},
 		"one has ended meanwhile": {[]said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(2 * time.Second))}},
 			{2 * time.Second, ids[0], task.CancelConfirmed{}}, {2 * time.Second, "", task.Granted{Grants: grants(3), Rates: left(after(3 * time.Second))}}}, ""},
 		"other limits":    {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: ids[0], Limits: []string{slots}}}}}}, "the task stands under rate:j"},
@@ -96,7 +96,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 func TestDecisionsOnWhoGoes(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	const a, b, c = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003")
+	const a, b, c, d = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003"), task.ID("01JNAT00000000000000000004")
 	birth := func(max, priority int, due time.Time) task.Submitted {
 		spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: max, OnLimit: task.LimitSkip}}}
 		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: task.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
@@ -121,30 +121,58 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	refused := func(id task.ID, seen uint64) said {
 		return said{id, task.CancelConfirmed{Code: task.ReasonLimit, Reason: "no place under job:j"}, seen}
 	}
+	cut := func(s said) said {
+		return said{"", cutOff{s.what.(task.Granted)}, s.seen}
+	}
+	// B and c find a under way, and d has its place and that of b.
+	makePlace := func() []said {
+		young := birth(1, 5, time.Time{})
+		young.Spec.Concurrency[0].OnLimit = task.LimitCancelOld
+		return []said{born(a), admits(1, a), born(b), born(c), {d, young, 0}}
+	}
+	gone := func(id task.ID, seen uint64) said {
+		return said{id, task.CancelConfirmed{Reason: "task " + string(d) + " takes its place under job:j"}, seen}
+	}
+	admitsAnd := func(seen uint64, stopped ...task.ID) said {
+		return said{"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: stopped}, seen}
+	}
 	// Two tasks of the job may be under way.
 	for name, of := range map[string]struct {
 		log   []said
 		wrong string
 	}{
-		"in order":                       {[]said{born(a), born(b), admits(2, a), admits(3, b)}, ""},
-		"the younger first":              {[]said{born(a), born(b), admits(2, b)}, "task " + string(a) + " goes before it, and had been waiting in the same line since 1"},
+		"in order":                       {[]said{born(a), admits(1, a), born(b), admits(3, b)}, ""},
+		"the younger first":              {[]said{born(a), born(b), admits(2, b)}, "by all that was known at 2, task " + string(a) + " goes before it"},
+		"one where two can go":           {[]said{born(a), born(b), admits(2, a)}, "by all that was known at 2, the task is admitted too"},
+		"one where two can go, and more": {[]said{born(a), born(b), cut(admits(2, a))}, ""},
 		"both at once":                   {[]said{born(a), born(b), admits(2, a, b)}, ""},
 		"both at once, in another order": {[]said{born(a), born(b), admits(2, b, a)}, "goes before it"},
 		"the older was not known":        {[]said{born(b), born(a), admits(1, b)}, ""},
 		"the older has ended":            {[]said{born(a), born(b), {a, task.CancelConfirmed{}, 0}, admits(3, b)}, ""},
-		"the more urgent first":          {[]said{born(a), {b, birth(2, 9, time.Time{}), 0}, admits(2, b)}, ""},
-		"the less urgent first":          {[]said{born(a), {b, birth(2, 9, time.Time{}), 0}, admits(2, a)}, "goes before it"},
+		"the more urgent first":          {[]said{{a, birth(1, 5, time.Time{}), 0}, {b, birth(1, 9, time.Time{}), 0}, admits(2, b)}, ""},
+		"the less urgent first":          {[]said{{a, birth(1, 5, time.Time{}), 0}, {b, birth(1, 9, time.Time{}), 0}, admits(2, a)}, "goes before it"},
 		"the older is not due":           {[]said{{a, birth(2, 5, noon.Add(time.Hour)), 0}, born(b), admits(2, b)}, ""},
-		"another line":                   {[]said{{a, birth(1, 5, time.Time{}), 0}, born(b), admits(2, b)}, ""},
+		"the lines in order":             {[]said{{a, birth(1, 5, time.Time{}), 0}, born(b), admits(2, a, b)}, ""},
+		"the lines in another order":     {[]said{{a, birth(1, 5, time.Time{}), 0}, born(b), admits(2, b, a)}, "task " + string(a) + " goes before it"},
+		"another line":                   {[]said{{a, birth(1, 5, time.Time{}), 0}, born(b), admits(2, b)}, "task " + string(a) + " goes before it"},
+		"a line that has no place":       {[]said{born(a), admits(1, a), {b, birth(1, 5, time.Time{}), 0}, born(c), admits(4, c)}, ""},
 		"behind one that was not known":  {[]said{born(b), born(c), born(a), admits(2, c)}, "task " + string(b) + " goes before it"},
 		"it does not say what it knew":   {[]said{born(a), admits(0, a)}, "it does not say up to where tasks were known"},
 		"refused without a place":        {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), bearsOut(c, 4)}, ""},
-		"refused with a place":           {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), bearsOut(c, 4)}, "had a place by all that was known at 4"},
-		"refused for one beside it":      {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 4}}, ""},
-		"refused for one that goes":      {[]said{born(a), born(b), born(c), admits(3, a), refused(c, 4), {b, task.CancelConfirmed{}, 0}, {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c, b}}, 4}}, ""},
+		"refused by something else":      {[]said{born(a), admits(1, a), born(b), born(c), refused(c, 4), {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 3}}, "it was stopped by all that was known at 4, and not at 3"},
+		"refused where one has a place":  {[]said{born(a), admits(1, a), born(c), refused(c, 3), bearsOut(c, 3)}, "by all that was known at 3, the task is admitted too"},
+		"refused and admitted":           {[]said{born(a), admits(1, a), born(c), refused(c, 3), {"", task.Granted{Grants: []task.Grant{{Task: c, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 3}}, "had a place by all that was known at 3"},
+		"refused for one beside it":      {[]said{born(a), admits(1, a), born(b), born(c), refused(c, 4), {"", task.Granted{Grants: []task.Grant{{Task: b, Limits: []string{"job:j"}}}, Refused: []task.ID{c}}, 4}}, ""},
+		"refused for one that goes":      {append(makePlace(), []said{refused(c, 5), gone(a, 5), gone(b, 5), admitsAnd(5, c, a, b)}...), ""},
+		"another one makes place":        {append(makePlace(), []said{refused(c, 5), gone(a, 5), gone(d, 5), admitsAnd(5, c, a, d)}...), "it has to make place under job:j too"},
+		"one more makes place":           {append(makePlace(), []said{refused(c, 5), gone(a, 5), gone(b, 5), gone(d, 5), admitsAnd(5, c, a, b, d)}...), "it does not have to make place under job:j"},
+		"it makes place for another":     {append(makePlace(), []said{refused(c, 5), gone(a, 5), {b, task.CancelConfirmed{Reason: "task " + string(c) + " takes its place under job:j"}, 5}, admitsAnd(5, c, a, b)}...), "and should be because"},
+		"it had gone by itself":          {append(makePlace(), []said{{a, task.CancelConfirmed{}, 0}, refused(c, 5), gone(b, 5), admitsAnd(5, c, b)}...), ""},
+		"it makes place for nobody":      {append(makePlace(), []said{gone(a, 5), born("01JNAT00000000000000000005")}...), "no limit.granted on the chain of that names it"},
+		"nobody says so":                 {append(makePlace(), admitsAnd(5, a)), "it names a task that no fact before it refuses"},
 		"refused by nobody":              {[]said{born(a), born(b), born(c), admits(3, a, b), refused(c, 4), born("01JNAT00000000000000000004")}, "no limit.granted on the chain of that names it"},
 		"a place is free meanwhile":      {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 5), bearsOut(c, 5)}, ""},
-		"a place was known to be free":   {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 6), bearsOut(c, 6)}, "had a place by all that was known at 6"},
+		"a place was known to be free":   {[]said{born(a), born(b), born(c), admits(3, a, b), {a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}, 0}, {a, task.AttemptFinished{Attempt: 1, Epoch: 5}, 0}, refused(c, 6), bearsOut(c, 6)}, "by all that was known at 6, the task is admitted too"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +182,8 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 				switch e := s.what.(type) {
 				case task.Granted:
 					r.Kind, r.Fact.Scope, r.Fact.Event, r.Fact.By = events.KindLimit, "job.j", e, &task.By{Seen: s.seen}
+				case cutOff:
+					r.Kind, r.Fact.Scope, r.Fact.Event, r.Fact.By = events.KindLimit, "job.j", e.Granted, &task.By{Seen: s.seen, Cut: true}
 				case task.Submitted:
 					r.Kind, r.Fact.Event = events.KindHold, e
 				default:
@@ -174,3 +204,6 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 		})
 	}
 }
+
+// cutOff is an admission that has left something to the next one.
+type cutOff struct{ task.Granted }

@@ -17,7 +17,10 @@ import (
 type limited []bound
 
 // bound is one of them. Its counter is the number of a word; a rate has the number of what it allows, and max is 0.
-type bound struct{ counter, max, rate uint32 }
+type bound struct {
+	counter, max, rate uint32
+	onLimit            string
+}
 
 // rates are what rates allow: few for many tasks.
 type rates struct {
@@ -44,9 +47,17 @@ func (t *tasks) limited(w *task.Work) limited {
 	}
 	var all limited
 	for _, c := range counters {
-		all = append(all, bound{uint32(t.words.number(c.Name)), uint32(c.Max), t.rates.number(c.Rate)})
+		all = append(all, bound{uint32(t.words.number(c.Name)), uint32(c.Max), t.rates.number(c.Rate), onLimit(c.OnLimit)})
 	}
 	return all
+}
+
+// onLimit is the constant of a text, which shares no memory with a record.
+func onLimit(s string) string {
+	if i := slices.Index(task.OnLimits, s); i >= 0 {
+		return task.OnLimits[i]
+	}
+	return ""
 }
 
 // use is who runs under a counter: epochs, and what each of them allows.

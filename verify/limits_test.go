@@ -15,7 +15,7 @@ import (
 // More epochs under a limit than it allows are found, by its rule, and so is the admission that led to them.
 func TestBrokenLimit(t *testing.T) {
 	r := check(t, "I-4.limit", verify.Config{})
-	if r.Violations != 2 || r.Findings[0].Rule != verify.Decisions || !strings.Contains(r.Findings[0].What, "2 have a place under key:crawl/acme, which allows 1") {
+	if r.Violations != 2 || r.Findings[1].Rule != verify.Decisions || !strings.Contains(r.Findings[1].What, "by all that was known at 4, no more than 1 are admitted") {
 		t.Errorf("found %+v", r.Findings)
 	}
 	r = check(t, "I-4.limit", verify.Config{Rules: slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool { return r == verify.Decisions })})

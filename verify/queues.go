@@ -27,7 +27,11 @@ func (v *Verifier) queueFact(r *events.Record) {
 		past = slices.Delete(past, 0, 1)
 	}
 	is := task.EvolveQueue(was, r.Seq, r.Fact.At, r.Fact.Actor, e)
-	v.queuePast[name] = append(past, *kept(&is)) // the record's memory is not ours to keep
+	mine := kept(&is) // the record's memory is not ours to keep
+	v.queuePast[name] = append(past, *mine)
+	if v.asked[Decisions] && v.whole() {
+		v.lineup.said(r.Seq, mine)
+	}
 }
 
 // at is the queue as it was after the fact at a sequence; false if that is forgotten, or no fact about it.

@@ -90,11 +90,7 @@ type Verifier struct {
 	births      births
 	claims      map[word]keyClaim // by the number of the key
 	schedules   map[string]*ticking
-	places      map[task.ID]*place
-	held        map[uint32]int // how many have a place, by the number of the counter
-	freed       map[uint32][]uint64
-	refusals    map[task.ID]refusal
-	order       order
+	lineup      lineup
 	buckets     map[word]*bucket // by the number of the rate
 
 	forgotten int // decisions that were made by what is remembered no more
@@ -117,7 +113,7 @@ func New(cfg Config) *Verifier {
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, places: map[task.ID]*place{}, refusals: map[task.ID]refusal{}, held: map[uint32]int{}, freed: map[uint32][]uint64{}, buckets: map[word]*bucket{},
+		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {
@@ -145,9 +141,10 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.first = r.Seq
 	}
 	v.last = r.Seq
+	v.lineup.add(v, r.Seq)
 	v.admissionsAt(r)
-	if len(v.refusals) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
-		v.unborne()
+	if len(v.lineup.stops) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
+		v.lineup.unborne(v)
 	}
 	if r.Stored.After(v.stored) {
 		v.stored = r.Stored
@@ -199,7 +196,7 @@ func (v *Verifier) task(r *events.Record) {
 	if r.Err == nil && r.Fact.Event != nil {
 		s.visit(v, r)
 	}
-	s.holding(v, r)
+	s.standing(v, r)
 	v.tasks.put(s)
 }
 
@@ -259,6 +256,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 	}
 	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Probes: v.probes,
 		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Repairs: v.repairs}
+	v.lineup.catchUp(v, v.last)
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.causes.end(v)
 	v.survival()
@@ -280,7 +278,7 @@ func (v *Verifier) remarks() {
 		v.note(OneEnd, "what happened before %d is not known", v.cfg.From)
 	}
 	if v.forgotten > 0 {
-		v.note(Decisions, "%d were made by facts of nodes that lie too far back", v.forgotten)
+		v.note(Decisions, "%d were made by facts that lie too far back, or that not all have known", v.forgotten)
 	}
 	if v.overtaken > 0 {
 		v.note(Decisions, "%d were made while an offer was on its way", v.overtaken)

@@ -19,7 +19,7 @@ var decisive = map[events.Type][]string{
 	events.AttemptStarted:      {"took_over.heard", "took_over.ground", "took_over.reason", "by", "by.lease"},
 	events.AttemptLost:         {"reason", "by", "by.rule", "by.seen"},
 	events.TaskAbnormal:        {"reason", "detail", "by", "by.rule"},
-	events.TaskCancelRequested: {"deadline"},
+	events.TaskCancelRequested: {"deadline", "reason", "by", "by.rule", "by.seen", "by.limit"},
 	events.TaskReassigned:      {"to", "from", "reason", "until", "asked", "by.rule", "by.peer"},
 	events.TaskPostponed:       {"reason", "detail", "due", "by", "by.rule", "by.drawn"},
 	events.NodeOffline:         {"lost", "reason", "by"},
@@ -31,8 +31,8 @@ var decisive = map[events.Type][]string{
 	events.TaskConcluded:       {"state", "reason", "message", "result", "by"},
 	events.TaskUnheld:          {"hold", "reason", "inputs", "by", "by.ends"},
 	events.TaskQueued:          {"reason", "inputs", "by.ends"},
-	events.TaskCancelled:       {"reason", "by", "by.ends"},
-	events.LimitGranted:        {"grants", "rates"},
+	events.TaskCancelled:       {"reason", "by", "by.ends", "by.seen", "by.limit"},
+	events.LimitGranted:        {"grants", "grants." + swapped, "rates"},
 	events.ScheduleAdmitted:    {"tick", "due", "trigger", "made", "detail", "ledger", "ledger.last", "ledger.failures", "ledger.waiting", "revision", "by", "by.offer", "by.ends", "by.rule"},
 	events.ScheduleSkipped:     {"tick", "until", "count", "reason", "ledger", "ledger.open", "ledger.last", "ledger.failures", "by", "by.offer", "by.ends", "by.rule"},
 	events.ScheduleQueued:      {"tick", "trigger", "ledger", "ledger.open", "by", "by.offer", "by.ends"},
@@ -47,7 +47,10 @@ var decisive = map[events.Type][]string{
 func counted(r *events.Record, path string) bool {
 	by := r.Fact.By
 	if e, ok := r.Fact.Event.(task.Granted); ok {
-		return takesFromRates(&e)
+		return path != "rates" || takesFromRates(&e)
+	}
+	if _, ok := r.Fact.Event.(task.CancelRequested); ok && path == "reason" {
+		return by != nil // else somebody has given it
 	}
 	if by == nil {
 		return r.Fact.Type == events.TaskExpanded || r.Fact.Type == events.TaskCancelRequested || r.Fact.Type == events.TaskThrottled || r.Fact.Type == events.AttemptFailed
@@ -116,18 +119,45 @@ func altered(t testing.TB, r *events.Record, path []string) (events.Record, bool
 	if err := json.Unmarshal([]byte(body(t, r)), &fields); err != nil {
 		t.Fatal(err)
 	}
+	if !alter(fields, path) {
+		return events.Record{}, false
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *r
+	if other.Fact, err = events.Decode(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return other, true
+}
+
+// swapped is the end of a path to what has the first two in another order.
+const swapped = "swapped"
+
+// alter changes the field at a path; false if there is none.
+func alter(fields map[string]any, path []string) bool {
 	in := fields
+	if path[len(path)-1] == swapped {
+		all, ok := in[path[0]].([]any)
+		if !ok || len(all) < 2 {
+			return false
+		}
+		all[0], all[1] = all[1], all[0]
+		return true
+	}
 	for _, name := range path[:len(path)-1] {
 		next, ok := in[name].(map[string]any)
 		if !ok {
-			return events.Record{}, false
+			return false
 		}
 		in = next
 	}
 	last := path[len(path)-1]
 	switch v := in[last].(type) {
 	case nil:
-		return events.Record{}, false
+		return false
 	case float64:
 		if in[last] = v + 1; v < 1 {
 			in[last] = v / 2
@@ -158,13 +188,5 @@ func altered(t testing.TB, r *events.Record, path []string) (events.Record, bool
 	default:
 		delete(in, last)
 	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := *r
-	if other.Fact, err = events.Decode(text); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return other, true
+	return true
 }

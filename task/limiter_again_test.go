@@ -1,0 +1,98 @@
+package task
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Whom a limiter admits follows from what it knows: one that has known all along decides as one that has just been told,
+// however often and when it was asked before.
+func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		along := NewLimiter()
+		var tasks []*Task
+		latest := map[ID]Grant{}
+		buckets := map[string]Bucket{}
+		queue := Queue{Name: "q", Head: 1, Rate: Rate{Limit: 4, Burst: 3}, RateSince: 1}
+		if rng.IntN(2) == 0 {
+			queue.Rate, queue.RateSince = Rate{}, 0
+		}
+		along.Queue(queue)
+		now, seq := noon, uint64(1)
+		for range 120 {
+			now = now.Add(time.Duration(rng.IntN(300)) * time.Millisecond)
+			for range 1 + rng.IntN(4) {
+				seq++
+				k := &Task{}
+				if n := rng.IntN(10); n < 5 || len(tasks) == 0 {
+					k = limited(int(seq), "j", Concurrency{Max: 1 + rng.IntN(3), Key: string('a' + rune(rng.IntN(2)))}, Rate{}, 1+rng.IntN(9))
+					if rng.IntN(2) == 0 {
+						k.Spec.Concurrency = append(k.Spec.Concurrency, Concurrency{Max: 1 + rng.IntN(3), Key: "/" + string('c'+rune(rng.IntN(2)))})
+					}
+					if rng.IntN(4) == 0 {
+						k.Spec.Rate = Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
+					}
+					if rng.IntN(4) == 0 {
+						k.Due = now.Add(time.Duration(rng.IntN(900)) * time.Millisecond)
+					}
+					tasks = append(tasks, k)
+				} else {
+					k = tasks[rng.IntN(len(tasks))]
+				}
+				k.Seq = seq
+				g, granted := latest[k.ID]
+				switch {
+				case rng.IntN(8) == 0:
+					k.State = Finished
+				case k.Admissible() && granted && g.Turn == k.Turn:
+					k.State, k.Holds, k.Rated = Pending, nil, g.Rated
+				case k.State == Pending:
+					k.State, k.Attempt = Running, k.Attempt+1
+				case k.State == Running:
+					k.State, k.Holds, k.Turn, k.Rated = Retrying, onlyLimit, seq, 0
+				}
+				along.Put(k)
+				tasks = slices.DeleteFunc(tasks, func(k *Task) bool { return k.State == Finished })
+			}
+			if rng.IntN(3) == 0 {
+				continue
+			}
+			told := NewLimiter()
+			late := rng.IntN(2) == 0 // it hears of the rate when it knows of the tasks
+			if !late {
+				told.Queue(queue)
+			}
+			for _, i := range rng.Perm(len(tasks)) {
+				told.Put(tasks[i])
+				if g, ok := latest[tasks[i].ID]; ok {
+					told.Granted(g)
+				}
+			}
+			if late {
+				told.Queue(queue)
+			}
+			for name, b := range buckets {
+				told.Bucket(name, b)
+			}
+			most := 1 + rng.IntN(5)
+			have, want := along.Decide(now, most), told.Decide(now, most)
+			if grants(have) != grants(want) {
+				t.Fatalf("seed %d: after %d %s are admitted, and %s by the same knowledge", seed, seq, grants(have), grants(want))
+			}
+			if rng.IntN(3) == 0 {
+				along.Undo(&have)
+				continue
+			}
+			along.Confirm(&have)
+			for _, g := range have.Grants {
+				latest[g.Task] = g
+			}
+			for name, used := range have.Rates {
+				buckets[name] = Bucket(used)
+			}
+		}
+	}
+}
