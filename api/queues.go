@@ -9,6 +9,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -86,6 +87,13 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 				v.Nodes = append(v.Nodes, string(nodes[i].ID))
 			}
 		}
+		if said.Window != "" {
+			is, err := s.view().Get(ctx, view.Definition(task.DefOf(task.DefCalendar, said.Window)))
+			if err != nil {
+				return nil, err
+			}
+			v.Shut, _ = schedule.Flow(&said, is.Definition, s.now())
+		}
 		if said.Rate.Limit > 0 && s.Limits != nil {
 			if counters, _, _ := s.Limits.Limits(task.QueueRateLimit(name), 1, 0); len(counters) == 1 {
 				v.RateState = &counters[0]
@@ -151,10 +159,11 @@ type queueRequest struct {
 	Queue  string        `json:"queue"`
 	Reason string        `json:"reason,omitempty"`
 	For    task.Duration `json:"for,omitempty"`
-	// Running, Waiting and Rate are bounds; 0 and {} are none, and what is left out stays as it is.
+	// Running, Waiting, Rate and Window are bounds; 0, {} and "" are none, and what is left out stays as it is.
 	Running *int       `json:"running,omitempty"`
 	Waiting *int       `json:"waiting,omitempty"`
 	Rate    *task.Rate `json:"rate,omitempty"`
+	Window  *string    `json:"window,omitempty"`
 }
 
 // onQueue makes an endpoint that says something about a queue.
@@ -177,7 +186,7 @@ func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (task.Queue, 
 }
 
 func (s *Service) limitQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
-	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Reason: r.Reason}
+	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason}
 	if err := bounds.Validate(); err != nil {
 		return task.Queue{}, badRequest{err}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -45,6 +46,8 @@ type QueueView struct {
 	Nodes []string `json:"nodes"`
 	// RateState is how its rate stands, and how many wait for that; nil if it has none, or no scheduler answers.
 	RateState *task.CounterState `json:"rate_state,omitempty"`
+	// Shut is until when its window is closed, and why; nil if it is open, or if it has none.
+	Shut *schedule.Wait `json:"shut,omitempty"`
 	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
 	In  *float64 `json:"in_per_second,omitempty"`
 	Out *float64 `json:"out_per_second,omitempty"`
@@ -73,10 +76,15 @@ func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Que
 	return c.tellQueue(ctx, name, task.ResumeQueue{Reason: reason})
 }
 
-// LimitQueue sets how many tasks of a queue may run at once, how many may wait, and how often they may
-// start; 0 is no bound, and nil leaves a bound as it is. What runs goes on, and what waits is under the new
-// bounds. The error says which of them cannot be, if so.
+// LimitQueue sets how many tasks of a queue may run at once, how many may wait, how often they may
+// start, and in the hours of which calendar; 0 and "" are no bound, and nil leaves a bound as it is. What runs goes on, and what
+// waits is under the new bounds. The error says which of them cannot be, if so; it wraps [jet.ErrNoCalendar] if there is none for the window.
 func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQueue) (task.Queue, error) {
+	if w := bounds.Window; w != nil && *w != "" && bounds.Validate() == nil {
+		if _, err := c.CalendarAt(ctx, *w, 0); err != nil {
+			return task.Queue{Name: name}, fmt.Errorf("window: %w", err)
+		}
+	}
 	return c.tellQueue(ctx, name, bounds)
 }
 

@@ -182,6 +182,8 @@ type Offer struct {
 	Deliveries int
 	// Rate is that of the queue from which it comes, as far as this log's client has heard.
 	Rate task.QueueRate
+	// Window is that of the same queue, as far as this log's client has heard: the name of a calendar, "" for none.
+	Window string
 	// Read is the task as its worker has read it since the offer came; nil if it has not.
 	Read *task.Task
 	Lease

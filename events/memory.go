@@ -156,10 +156,10 @@ func chainOf(f *Fact) (chain, Kind) {
 	return c, KindChain
 }
 
-// rateOf is the rate that holds for what lies on a route.
-func (m *Memory) rateOf(route string) task.QueueRate {
+// queueOf is the queue whose rate and window hold for what lies on a route.
+func (m *Memory) queueOf(route string) task.Queue {
 	if len(m.queues) == 0 {
-		return task.QueueRate{}
+		return task.Queue{}
 	}
 	if task.IsSelectorQueue(route) {
 		for _, d := range m.declared {
@@ -169,8 +169,7 @@ func (m *Memory) rateOf(route string) task.QueueRate {
 			}
 		}
 	}
-	q := m.queues[route]
-	return task.RateOf(&q)
+	return m.queues[route]
 }
 
 // AppendRaw stores a message that need not be a fact on the chain of a task,
@@ -559,7 +558,8 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 		}
 		offer.deliveries++
 		offer.until = now.Add(m.ackWait)
-		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: m.rateOf(offer.queue), Lease: &memoryLease{m, offer}}
+		q := m.queueOf(offer.queue)
+		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: task.RateOf(&q), Window: q.Window, Lease: &memoryLease{m, offer}}
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func full() map[Type]Fact {
 		DefinitionRemoved: task.DefinitionRemoved{Revision: 8},
 		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      task.QueueResumed{Reason: "open again"},
-		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Reason: "the licence has four seats"},
+		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
 		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},

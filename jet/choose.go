@@ -21,7 +21,7 @@ func (o *offers) choose(w *waiter, now time.Time, only bool) *events.Offer {
 	}
 	var open []task.Lane
 	for _, s := range o.sources {
-		if s.own != nil || s.empty && !now.After(s.again) || only && !s.metered {
+		if s.own != nil || s.shut || s.empty && !now.After(s.again) || only && !s.metered {
 			continue
 		}
 		if s.metered && now.Before(o.limits[s.home].asking) {

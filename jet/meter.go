@@ -37,7 +37,7 @@ type queueLimit struct {
 	retrieve time.Time
 }
 
-// remeter finds out where one may stand and wait, after lanes or limits have changed. It
+// remeter finds out where one may stand and wait, after lanes, limits or windows have changed. It
 // returns what is to be asked for then. The caller holds o.mu.
 func (o *offers) remeter() (do func()) {
 	lanes := map[string]int{}
@@ -49,6 +49,7 @@ func (o *offers) remeter() (do func()) {
 	for _, s := range o.sources {
 		q := o.limits[s.home]
 		switch s.metered = q != nil && (q.several || lanes[s.home] > 1); {
+		case s.shut:
 		case s.metered:
 			o.metering = true
 		case s.own == nil:
@@ -225,7 +226,7 @@ func (o *offers) retrieve(queue string) {
 	o.mu.Lock()
 	var from []*source
 	for _, s := range o.sources {
-		if s.metered && slices.ContainsFunc(lanes, func(l LaneState) bool { return l.Lane == s.lane && l.Leased > 0 }) {
+		if s.metered && !s.shut && slices.ContainsFunc(lanes, func(l LaneState) bool { return l.Lane == s.lane && l.Leased > 0 }) {
 			from = append(from, s)
 		}
 	}

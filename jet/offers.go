@@ -25,6 +25,7 @@ type offers struct {
 	closed chan struct{}
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
+	turn   chan struct{}  // holds one: a queue may have opened or closed
 	watch  sync.WaitGroup // ends with closed
 	// stopLooking ends a look for lanes that is under way; set once.
 	stopLooking func()
@@ -46,6 +47,7 @@ type offers struct {
 	stock    stock                     // guarded by mu; what was read of the own route
 	limits   map[string]*queueLimit    // guarded by mu
 	rates    map[string]task.QueueRate // guarded by mu
+	flows    map[string]flow           // guarded by mu
 }
 
 type waiter struct {
@@ -98,8 +100,8 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 
 func (s *Store) newOffers() *offers {
 	return &offers{
-		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, stock: stock{patience: ownSettle},
-		look: make(chan struct{}, 1), stopLooking: func() {},
+		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, flows: map[string]flow{}, stock: stock{patience: ownSettle},
+		look: make(chan struct{}, 1), turn: make(chan struct{}, 1), stopLooking: func() {},
 	}
 }
 
@@ -175,18 +177,26 @@ func (o *offers) leave(w *waiter) (where stance, more int, waits bool) {
 func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
 	offer, pending := o.offer(m)
 	o.mu.Lock()
-	w := o.pick(from, asked)
+	var w *waiter
+	shut := from.shut
+	if !shut {
+		w = o.pick(from, asked)
+	}
 	if o.several() {
 		o.came(from, pending, w != nil)
 	}
 	metered := from.metered
-	offer.Rate = from.rate
+	offer.Rate, offer.Window = from.rate, from.window
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact, offer.Place}
 	}
 	if w == nil {
 		o.mu.Unlock()
-		_ = offer.Return() // else the lease runs out
+		if shut && !metered { // what rests counts as handed out
+			_ = offer.Rest(shutRest)
+		} else {
+			_ = offer.Return() // else the lease runs out
+		}
 		return false
 	}
 	where, more := w.stance, o.reach(len(o.waiting))
@@ -299,6 +309,7 @@ func (o *offers) Close() {
 		close(o.closed)
 		o.stopLooking() // the answer may have been lost with a connection
 		o.watch.Wait()
+		o.lookNoMore()
 		o.also.Lock()
 		for _, sub := range o.more {
 			unheard(sub)

@@ -6,7 +6,7 @@ import (
 	"millrace/task"
 )
 
-// hear reads what operators have said about the worker's queues. Their rates hold for what their lanes bring from
+// hear reads what operators have said about the worker's queues. Their rates and windows hold for what their lanes bring from
 // now on: they are known before the first offer is asked for, then soon after somebody says so, and at
 // the latest after [lanesEvery].
 func (o *offers) hear(ctx context.Context) (map[string]task.Queue, error) {
@@ -16,8 +16,13 @@ func (o *offers) hear(ctx context.Context) (map[string]task.Queue, error) {
 		if err != nil {
 			return nil, err
 		}
+		v, err := o.flowOf(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
 		said[name] = q
 		o.rate(name, task.RateOf(&q))
+		o.turned(name, v)
 	}
 	return said, nil
 }

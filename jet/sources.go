@@ -28,7 +28,10 @@ type source struct {
 	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
 	metered bool
 	rate    task.QueueRate // of its queue. Guarded by offers.mu.
-	removed bool           // its consumer was, for nobody uses the lane. Guarded by offers.mu.
+	// window is that of its queue, "" for none, and shut is whether that is closed. Guarded by offers.mu.
+	window  string
+	shut    bool
+	removed bool // its consumer was, for nobody uses the lane. Guarded by offers.mu.
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -93,7 +96,8 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	}
 	o.mu.Lock()
 	first := len(o.sources) == 0
-	src.rate = o.rates[src.home]
+	v := o.flows[src.home]
+	src.rate, src.window, src.shut = o.rates[src.home], v.window, v.shut
 	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
 	do := o.remeter()
 	o.mu.Unlock()
@@ -222,6 +226,13 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 				return
 			case <-due:
 				o.nudge()
+				continue
+			case <-o.turn:
+				ctx, cancel := context.WithTimeout(looking, readTimeout)
+				if _, err := o.hear(ctx); err != nil {
+					time.AfterFunc(lookAfter, func() { signal(o.turn) })
+				}
+				cancel()
 				continue
 			case <-o.look:
 			case <-tick.C:

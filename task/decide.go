@@ -57,7 +57,7 @@ type Claim struct {
 	Labels map[string]string
 	// At is the last fact of the node that they are from.
 	At uint64
-	// Closes is when the task's window closes; zero if it has none, or not soon.
+	// Closes is when the task's window closes, or that of its queue; zero if it has none, or not soon.
 	Closes time.Time
 	// Rate is that of the queue from which the offer came.
 	Rate QueueRate

@@ -45,6 +45,8 @@ type Surroundings struct {
 	NodeGone time.Time
 	// Paused is the pause of the queue in which the task waits, nil if there is none.
 	Paused *Pause
+	// Shut says in words until when the window of that queue is closed; "" if it is open, or if the queue has none.
+	Shut string
 	// Seen is when this was looked at; zero if nobody has.
 	Seen time.Time
 }
@@ -122,6 +124,11 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	}
 	if p := around.Paused; p != nil {
 		return awaited(t, around, s, Duty{Who: "operator", What: p.words(t.QueueName())})
+	}
+	if around.Shut != "" && around.Serving > 0 {
+		return awaited(t, around, s, Duty{
+			Who: "worker", What: fmt.Sprintf("%s queue %q claims it when that opens: %s", oneOf(around.Serving, "online node that serves", "online nodes that serve"), t.QueueName(), around.Shut),
+		})
 	}
 	if t.Route.Selected() {
 		return selectorDuty(t, around, s)

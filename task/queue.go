@@ -22,6 +22,8 @@ type Queue struct {
 	// the sequence of the fact that said so, 0 if nobody ever has.
 	Rate      Rate   `json:"rate,omitzero"`
 	RateSince uint64 `json:"rate_since,omitempty"`
+	// Window names the calendar in whose hours its tasks start; "" if they start at any time.
+	Window string `json:"window,omitempty"`
 	// Head is the sequence of the last fact about it, 0 for none.
 	Head uint64 `json:"head,omitempty"`
 }
@@ -85,7 +87,9 @@ type QueueLimited struct {
 	Running int `json:"running,omitzero"`
 	Waiting int `json:"waiting,omitzero"`
 	// Rate is how often they may start.
-	Rate   Rate   `json:"rate,omitzero"`
+	Rate Rate `json:"rate,omitzero"`
+	// Window names the calendar in whose hours they start.
+	Window string `json:"window,omitzero"`
 	Reason string `json:"reason,omitzero"`
 }
 
@@ -115,6 +119,9 @@ func EvolveQueue(q Queue, seq uint64, at time.Time, actor string, e QueueEvent) 
 	case QueueLimited:
 		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
 		q.rated(e.Rate, seq)
+		if q.Window = e.Window; validQueueWindow(e.Window) != nil {
+			q.Window = ""
+		}
 	}
 	return q
 }
@@ -136,7 +143,9 @@ type ResumeQueue struct{ Reason string }
 type LimitQueue struct {
 	Running, Waiting *int
 	// Rate has no key: it is one for the whole queue.
-	Rate   *Rate
+	Rate *Rate
+	// Window names a calendar; "" is none.
+	Window *string
 	Reason string
 }
 
@@ -147,10 +156,15 @@ func (c LimitQueue) Validate() error {
 			return fmt.Errorf("a limit of %d: want 1 or more, or none", *n)
 		}
 	}
-	if c.Rate == nil {
-		return nil
+	if c.Rate != nil {
+		if err := validQueueRate(*c.Rate); err != nil {
+			return err
+		}
 	}
-	return validQueueRate(*c.Rate)
+	if c.Window != nil {
+		return validQueueWindow(*c.Window)
+	}
+	return nil
 }
 
 // PurgedQueue says what a purge has done.
@@ -183,7 +197,7 @@ func DecideQueue(q Queue, c QueueCommand, now time.Time) (QueueEvent, error) {
 		}
 		return QueueResumed(c), nil
 	case LimitQueue:
-		e := QueueLimited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Reason: c.Reason}
+		e := QueueLimited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Window: q.Window, Reason: c.Reason}
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
@@ -195,7 +209,10 @@ func DecideQueue(q Queue, c QueueCommand, now time.Time) (QueueEvent, error) {
 		if c.Rate != nil {
 			e.Rate = *c.Rate
 		}
-		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate {
+		if c.Window != nil {
+			e.Window = *c.Window
+		}
+		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate && e.Window == q.Window {
 			return nil, nil
 		}
 		return e, nil

@@ -64,7 +64,7 @@ func shownLimit(name string) string {
 	return name
 }
 
-// RateQueue is the queue whose rate holds for the task; "" while it waits for a certain node, for the
+// RateQueue is the queue whose rate and window hold for the task; "" while it waits for a certain node, for the
 // routes of nodes belong to no queue.
 func (w *Work) RateQueue() string {
 	if _, own := w.Route.Node(); own {

@@ -13,6 +13,7 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	four, none, bad := 4, 0, -1
+	night, always, noName := "night", "", "a b"
 	rate, noRate, keyed := Rate{Limit: 100, Per: Duration(time.Minute), Burst: 5}, Rate{}, Rate{Limit: 1, Key: "a"}
 	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
 	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
@@ -39,13 +40,17 @@ func TestQueue(t *testing.T) {
 		{"a limit beside a rate", Queue{Rate: rate}, LimitQueue{Running: &four}, noon, QueueLimited{Running: 4, Rate: rate}},
 		{"no rate", Queue{Limit: 4, Rate: rate}, LimitQueue{Rate: &noRate}, noon, QueueLimited{Running: 4}},
 		{"the same rate", Queue{Rate: rate}, LimitQueue{Rate: &rate}, noon, nil},
+		{"window", Queue{Limit: 4, Rate: rate}, LimitQueue{Window: &night}, noon, QueueLimited{Running: 4, Rate: rate, Window: "night"}},
+		{"a limit beside a window", Queue{Window: "night"}, LimitQueue{Running: &four}, noon, QueueLimited{Running: 4, Window: "night"}},
+		{"no window", Queue{Limit: 4, Window: "night"}, LimitQueue{Window: &always}, noon, QueueLimited{Running: 4}},
+		{"the same window", Queue{Window: "night"}, LimitQueue{Window: &night}, noon, nil},
 	} {
 		got, err := DecideQueue(c.q, c.c, c.at)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
 		}
 	}
-	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}, LimitQueue{Rate: &keyed}, LimitQueue{Rate: &Rate{Limit: -1}}, LimitQueue{Rate: &Rate{Burst: 3}}} {
+	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}, LimitQueue{Rate: &keyed}, LimitQueue{Rate: &Rate{Limit: -1}}, LimitQueue{Rate: &Rate{Burst: 3}}, LimitQueue{Window: &noName}} {
 		if _, err := DecideQueue(Queue{}, c, noon); err == nil {
 			t.Errorf("%+v is not refused", c)
 		}
@@ -59,6 +64,12 @@ func TestQueue(t *testing.T) {
 	}
 	if q = EvolveQueue(q, 5, noon, "bob", QueueResumed{}); q.Paused == nil {
 		t.Error("a fact counted twice")
+	}
+	for i, window := range []string{"night", "a b", "night", ""} {
+		q = EvolveQueue(q, uint64(i+6), noon, "ann", QueueLimited{Window: window})
+		if want := []string{"night", "", "night", ""}[i]; q.Window != want {
+			t.Errorf("after the window %q it has %q, want %q", window, q.Window, want)
+		}
 	}
 }
 
@@ -80,6 +91,45 @@ func TestDutyInAPausedQueue(t *testing.T) {
 	waits.StartBy = noon.Add(time.Hour)
 	if d = Owes(waits, around, rules); !d.By.Equal(waits.StartBy) || d.Command == nil {
 		t.Errorf("with a timeout of its own: %+v", d)
+	}
+}
+
+// A task in a queue that is closed waits for its opening, if a node would take it then, and ends only by its own timeout.
+func TestDutyInAClosedQueue(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
+	selected := waits
+	gpu := Asked{Queue: "crawl", Needs: Selector{{"gpu", OpIn, []string{"a100"}}}}
+	selected.Work = Work{Spec: &Spec{Place: Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
+	own := waits
+	own.Route = "@n1.5"
+	late := waits
+	late.StartBy = noon.Add(time.Hour)
+	rules := Settings{StartDeadline: time.Minute}
+	for name, c := range map[string]struct {
+		t       Task
+		serving int
+		paused  *Pause
+		words   string
+		by      time.Time
+	}{
+		"it is served":          {t: waits, serving: 2, words: `one of the 2 online nodes that serve queue "crawl" claims it when that opens: outside of the window night`},
+		"it asks for labels":    {t: selected, serving: 1, words: `the one online node that serves queue "crawl" claims it when that opens: outside`},
+		"with a timeout":        {t: late, serving: 1, words: "claims it when that opens: outside", by: late.StartBy},
+		"it is paused, too":     {t: waits, serving: 1, paused: &Pause{Since: noon}, words: "resume queue"},
+		"nobody serves it":      {t: waits, words: "comes online and claims it", by: noon.Add(time.Minute)},
+		"it is aimed at a node": {t: own, serving: 1, words: "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Owes(c.t, Surroundings{Serving: c.serving, Paused: c.paused, Shut: "outside of the window night, opens at noon", Unserved: noon}, rules)
+			if !strings.Contains(d.What, c.words) || name == "it is aimed at a node" && strings.Contains(d.What, "window") {
+				t.Errorf("to do is %q, want %q", d.What, c.words)
+			}
+			if (d.Command != nil) != !c.by.IsZero() || !c.by.IsZero() && !d.By.Equal(c.by) {
+				t.Errorf("it ends at %v by %+v, want %v", d.By, d.Command, c.by)
+			}
+		})
 	}
 }
 

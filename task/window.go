@@ -9,6 +9,14 @@ import "time"
 // validWindow refuses the name of a calendar that can be none.
 func validWindow(field, name string) error { return Under(field+": ", ValidName("calendar", name)) }
 
+// validQueueWindow refuses the name of a calendar that can be none; "" is no window.
+func validQueueWindow(name string) error {
+	if name == "" {
+		return nil
+	}
+	return validWindow("window", name)
+}
+
 // Shut is why a birth is due when it is: its window was closed.
 type Shut struct {
 	// Calendar is the revision of the calendar that said so, and From the time from which on it was asked.

@@ -52,6 +52,8 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.AttemptStarted:
 		if e.TookOver != nil {
 			s.tookOver(v, k, e, r)
+		} else {
+			s.flows(v, k, r)
 		}
 	case task.AttemptLost:
 		s.lost(v, k, &e, r)

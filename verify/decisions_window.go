@@ -13,11 +13,11 @@ import (
 // the fact names.
 
 // calendar remembers a change of a calendar.
-func (v *Verifier) calendar(key task.Def, e task.DefinitionEvent) {
+func (v *Verifier) calendar(key task.Def, at time.Time, e task.DefinitionEvent) {
 	if key.Kind() != task.DefCalendar || !v.asked[Decisions] {
 		return
 	}
-	is := task.EvolveDefinition(task.Definition{}, 0, time.Time{}, "", e)
+	is := task.EvolveDefinition(task.Definition{}, 0, at, "", e)
 	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is not ours to keep
 	past := v.calendars[key]
 	if len(past) == manyPasts {

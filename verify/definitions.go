@@ -42,7 +42,7 @@ func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 		}
 	}
-	v.calendar(key, e)
+	v.calendar(key, r.Fact.At, e)
 	d.is = task.EvolveDefinition(d.is, r.Seq, r.Fact.At, "", e)
 	d.stored, d.digest = r.Stored, ""
 	if d.is.Exists() {

@@ -29,6 +29,9 @@ func (v *Verifier) queueFact(r *events.Record) {
 	is := task.EvolveQueue(was, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	mine := kept(&is) // the record's memory is not ours to keep
 	v.queuePast[name] = append(past, *mine)
+	if is.Window != was.Window {
+		v.windows[name] = append(v.windows[name], window{r.Fact.At, strings.Clone(is.Window)})
+	}
 	if v.asked[Decisions] && v.whole() {
 		v.lineup.said(r.Seq, mine)
 	}

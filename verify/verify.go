@@ -73,6 +73,7 @@ type Verifier struct {
 	pasts     map[node.ID]*pastNode
 	guards    map[string]*guarded
 	queuePast map[string]pastQueue
+	windows   map[string][]window // of queues that ever had one, the latest last
 	// world is that of the latest decision, and worldTo how far the log had been read when it was made.
 	world    *node.World
 	worldTo  uint64
@@ -112,7 +113,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
 		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // Rules are the settings by which a world is judged.
@@ -159,12 +160,31 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (tas
 		return task.Surroundings{}, nodes, err
 	}
 	s := around(t, nodes.Nodes, said, now)
+	if s.Shut, err = shut(ctx, v, t, &said, now); err != nil {
+		return s, nodes, err
+	}
 	p, present := v.(Present)
-	if !present || t.State != task.Pending || s.Serving == 0 || s.Paused != nil {
+	if !present || t.State != task.Pending || s.Serving == 0 || s.Paused != nil || s.Shut != "" {
 		return s, nodes, nil
 	}
 	s.Paused, err = p.Paused(ctx, t.Lane())
 	return s, nodes, err
+}
+
+// shut says in words until when the window of a task's queue is closed; "" if it is open.
+func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.Time) (string, error) {
+	if said.Window == "" || t.RateQueue() == "" {
+		return "", nil
+	}
+	is, err := v.Get(ctx, Definition(task.DefOf(task.DefCalendar, said.Window)))
+	if err != nil {
+		return "", err
+	}
+	wait, _ := schedule.Flow(said, is.Definition, now)
+	if wait == nil {
+		return "", nil
+	}
+	return wait.Detail, nil
 }
 
 // alsoOf adds the nodes on which a task depends to those whose heartbeat lives.

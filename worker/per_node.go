@@ -48,7 +48,7 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 	switch {
 	case crowd == nil || err != nil:
 	case t.Live(): // whose lease ran out; another node may take it over
-		a.rest = true
+		a.rest = restFor(q.deliveries)
 	case !q.waits(): // the claim says so
 	case t.PassesBack(q.deliveries):
 		a.back = true

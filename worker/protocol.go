@@ -101,7 +101,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels, claim.At = p.Labels()
 	}
-	*q = question{task: t, claim: claim, deliveries: o.Deliveries}
+	*q = question{task: t, claim: claim, deliveries: o.Deliveries, window: o.Window}
 	event, back, err := p.move(ctx, o, q)
 	if back != nil {
 		return false, back()
@@ -143,8 +143,8 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (even
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case said.rest:
-			return nil, func() error { return o.Rest(restFor(o.Deliveries)) }, nil
+		case said.rest > 0:
+			return nil, func() error { return o.Rest(said.rest) }, nil
 		case said.back:
 			return nil, o.Return, nil
 		}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"millrace/task"
 )
@@ -12,6 +13,8 @@ type question struct {
 	claim task.Claim // as far as it goes; a rule may add to it what the claim has to hold
 	// deliveries is how often the offer was handed out.
 	deliveries int
+	// window is that of the queue from which the offer came; "" for none.
+	window string
 	// memory is what is to be remembered of where the task starts, if it does.
 	memory task.Ran
 	// taken are the places that the claim has taken on this node.
@@ -23,14 +26,15 @@ func (q *question) waits() bool { return q.task.Turn == q.claim.After && q.task.
 
 // answer is what becomes of an offer. The zero value leaves that to the next rule.
 type answer struct {
-	command task.Command // is asked for
-	back    bool         // the offer goes back at once, for somebody else
-	rest    bool         // it goes back, and rests
+	command task.Command  // is asked for
+	back    bool          // the offer goes back at once, for somebody else
+	rest    time.Duration // it goes back, and rests for so long
 }
 
 // rules are asked in this order when an offer is accepted; the first that has an answer decides, and if none has, the
 // task is claimed. Each stands in a file of its own; what it says is a pure function of package task or below it.
 var rules = []func(*Protocol, context.Context, *question) (answer, error){
+	(*Protocol).flow,
 	(*Protocol).window,
 	(*Protocol).throttle,
 	(*Protocol).yield,
@@ -68,7 +72,10 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 	if p.Runs == nil || p.Runs(t.Spec) {
 		return a, nil
 	}
-	if a.rest = t.Live(); a.rest || t.Turn != q.claim.After { // once an attempt whose lease ran out counts as lost, the task can be passed on
+	if t.Live() { // once an attempt whose lease ran out counts as lost, the task can be passed on
+		a.rest = restFor(q.deliveries)
+	}
+	if t.Live() || t.Turn != q.claim.After {
 		return a, nil
 	}
 	if pass, ok := t.PassesOn(string(p.Node)); ok {

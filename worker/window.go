@@ -20,7 +20,10 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 	}
 	at := p.Recorder.Moment()
 	wait, closes := schedule.Window(t.Spec.Window, &is, at)
-	if q.claim.Closes = closes; wait != nil {
+	if q.claim.Closes.IsZero() || !closes.IsZero() && closes.Before(q.claim.Closes) { // that of the queue may close first
+		q.claim.Closes = closes
+	}
+	if wait != nil {
 		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: task.RuleWindow, At: at, Calendar: is.Revision}}
 	}
 	return a, nil

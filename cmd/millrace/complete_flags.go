@@ -30,7 +30,7 @@ func (a *app) completions() map[string]completer {
 	}
 	tasks, nodes := alone(a.completeTasks), alone(a.completeNodes)
 	return map[string]completer{
-		"job": alone(a.completeJobs), "schedule": alone(a.completeSchedules), "queue": alone(a.completeQueues),
+		"job": alone(a.completeJobs), "schedule": alone(a.completeSchedules), "queue": alone(a.completeQueues), "window": alone(a.completeCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
 		"handler": a.completeHandlers, "param": a.completeParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(task.OnLimits), "needs-rule": words(task.NeedRules),

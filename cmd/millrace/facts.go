@@ -207,7 +207,7 @@ func factDetails(r *events.Record) string {
 	case task.QueueResumed:
 		return e.Reason
 	case task.QueueLimited:
-		return words(boundsText(e.Running, e.Waiting, e.Rate), e.Reason)
+		return words(boundsText(e.Running, e.Waiting, e.Rate, e.Window), e.Reason)
 	case task.QueuePurged:
 		return words(plural(e.Ended, "task")+" cancelled", e.Reason)
 	case task.ScheduleEvent:

@@ -30,6 +30,7 @@ started one is of a lower priority, if there are any. Tasks with fair keys
   millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
   millrace queue limit crawl --rate 100/1m
+  millrace queue limit crawl --window night
   millrace queue purge crawl --older-than 2d --dry-run`,
 	})
 	c.AddCommand(a.queueList(), a.queueShow(), a.queuePause(), a.queueResume(), a.queueLimit(), a.queuePurge())
@@ -71,16 +72,19 @@ func queueTable(page *client.QueuePage, now time.Time) table {
 	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		t.add(plain(q.Name), queueCell(&q.Queue), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
+		t.add(plain(q.Name), queueCell(q), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
 			plain(orDash(q.Limit)), plain(queueRateText(q)), plain(age(q.Oldest, now)), plain(perSecond(q.In)), plain(perSecond(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
 	}
 	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Queues), "queue"), page.Seq)}
 	return t
 }
 
-func queueCell(q *task.Queue) cell {
-	if q.Paused != nil {
+func queueCell(q *client.QueueView) cell {
+	switch {
+	case q.Paused != nil:
 		return cell{"paused", yellow}
+	case q.Shut != nil:
+		return cell{"closed", yellow}
 	}
 	return cell{"open", green}
 }
@@ -129,10 +133,13 @@ func boundText(n int, what string) string {
 }
 
 // boundsText says in words what bounds a queue has.
-func boundsText(running, waiting int, rate task.Rate) string {
+func boundsText(running, waiting int, rate task.Rate, window string) string {
 	text := words(boundText(running, "run at once"), boundText(waiting, "wait"))
 	if rate.Limit > 0 {
 		text = words(text, rateWords(rate)+" may start")
+	}
+	if window != "" {
+		text = words(text, "in the window "+window)
 	}
 	return text
 }
@@ -185,7 +192,7 @@ func (a *app) queueShow() *cobra.Command {
 
 func queueFields(q *client.QueueView, now time.Time) table {
 	var out table
-	state := queueCell(&q.Queue)
+	state := queueCell(q)
 	out.field("queue", q.Name)
 	out.field("state", state.text)
 	if p := q.Paused; p != nil {
@@ -210,6 +217,10 @@ func queueFields(q *client.QueueView, now time.Time) table {
 		out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	}
 	out.field("limit", words(boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
+	out.field("window", q.Window)
+	if q.Shut != nil {
+		out.field("closed", q.Shut.Detail)
+	}
 	out.field("rate", rateWords(q.Rate))
 	if r := q.RateState; r != nil {
 		_, next := rateText(r.Rate, now)

@@ -59,10 +59,10 @@ func (a *app) queueResume() *cobra.Command {
 
 func (a *app) queueLimit() *cobra.Command {
 	var o output
-	var reason, most, rate string
+	var reason, most, rate, window string
 	var burst int
 	c := &cobra.Command{
-		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait, or start in a time",
+		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait, or start in a time, and when",
 		Long: `Lets at most N tasks of a queue run at once, over all nodes; what runs already goes on.
 --max-waiting N refuses tasks that are submitted while so many wait, with exit code 5; those
 that are due later count when they are due.
@@ -70,17 +70,22 @@ that are due later count when they are due.
 --rate 100/1m lets 100 attempts start in a minute, evenly spread, or --burst of them at once after
 a quiet time. It holds for all tasks of the queue besides what their jobs say, also for those that
 wait already, for retries, and for tasks that ask for labels. What waits for it is held, and a
-millrace server admits it. A new rate begins untouched; --rate none takes it away.`,
+millrace server admits it. A new rate begins untouched; --rate none takes it away.
+
+--window CALENDAR lets tasks of the queue start only while that calendar is open. Workers see to it by
+themselves; what runs when it closes goes on. --window none takes it away.`,
 		Example: `  millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
   millrace queue limit crawl --rate 100/1m --burst 20
   millrace queue limit crawl --rate none
+  millrace queue limit crawl --window night
   millrace queue limit crawl none --max-waiting none`,
 		Args: takes(1, 2, "limit"), ValidArgsFunction: a.completeQueues,
 	}
 	c.Flags().StringVar(&most, "max-waiting", "", "how many may wait: a number, or none")
 	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time: `number/time` such as 100/1m, or none")
 	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
+	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -99,8 +104,14 @@ millrace server admits it. A new rate begins untouched; --rate none takes it awa
 		if to.Rate, err = parseQueueRate(rate, burst); err != nil {
 			return misuse(c, "%w", err)
 		}
-		if to.Running == nil && to.Waiting == nil && to.Rate == nil {
-			return misuse(c, "the limit is missing: a number or none, --max-waiting, or --rate")
+		if c.Flags().Changed("window") {
+			if window == "none" {
+				window = ""
+			}
+			to.Window = &window
+		}
+		if to.Running == nil && to.Waiting == nil && to.Rate == nil && to.Window == nil {
+			return misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, or --window")
 		}
 		if err := to.Validate(); err != nil {
 			return misuse(c, "%w", err)
@@ -160,7 +171,7 @@ func (a *app) sayQueue(q task.Queue, err error, o *output) error {
 	if p := q.Paused; p != nil {
 		text = words("paused", by("until", p.Until), p.Reason)
 	}
-	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundsText(q.Limit, q.MaxWaiting, q.Rate)))
+	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundsText(q.Limit, q.MaxWaiting, q.Rate, q.Window)))
 	return err
 }
 

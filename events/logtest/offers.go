@@ -24,6 +24,7 @@ var offerCases = []testCase{
 	{name: "a node proves that offers reach it", body: proof},
 	{name: "a first offer is the only one", body: firstOffers},
 	{name: "an offer bears the rate of its queue", body: ratedOffers},
+	{name: "an offer bears the window of its queue", body: windowedOffers},
 	{name: "a node gets what is meant for it at any priority", body: ownRoute},
 }
 
@@ -423,5 +424,29 @@ func ratedOffers(s *suite) {
 		s.Errorf("the rate is gone, and the offer has %+v", offer.Rate)
 	} else {
 		s.ack(offer)
+	}
+}
+
+// A place that is opened after a queue was given a window that is open knows of it.
+func windowedOffers(s *suite) {
+	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
+	def := task.DefOf(task.DefCalendar, "open")
+	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: task.DefinitionApplied{
+		Edition: task.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
+	}}
+	if _, err := s.log.Append(s.context(), f, 0); err != nil {
+		s.Fatal(err)
+	}
+	for _, want := range []string{"", "open", ""} {
+		if _, _, err := r.DoQueue(s.context(), "default", task.LimitQueue{Window: &want}); err != nil {
+			s.Fatal(err)
+		}
+		for queue, want := range map[string]string{"default": want, "other": ""} {
+			s.submit(queue)
+			offer := s.next(s.offers(queue))
+			if s.ack(offer); offer.Window != want {
+				s.Errorf("an offer of the queue %s has the window %q, want %q", queue, offer.Window, want)
+			}
+		}
 	}
 }

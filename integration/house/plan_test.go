@@ -27,7 +27,7 @@ var plan = map[string][]string{
 	"events/logtest": {"internal/corpus", "events", "task", "node"},
 
 	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
-	"view":        {"events", "task", "node"},
+	"view":        {"events", "task", "task/schedule", "node"},
 	"projections": {"internal/form", "view", "events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
 	"desk":        {"events", "task", "task/schedule"},

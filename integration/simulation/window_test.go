@@ -18,6 +18,9 @@ import (
 // minutes is the calendar of all windows.
 const minutes = "minutes"
 
+// windowedQueue has a window.
+const windowedQueue = "bulk"
+
 // everyOther is a calendar that is closed every other minute for an hour.
 func everyOther() schedule.Calendar {
 	c := schedule.Calendar{Name: minutes}
@@ -27,38 +30,46 @@ func everyOther() schedule.Calendar {
 	return c
 }
 
-// openAndClose stores the calendar.
+// openAndClose stores the calendar, and makes it the window of a queue.
 func (h *history) openAndClose() {
 	text, err := json.Marshal(everyOther())
 	if err == nil {
 		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}}
 		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: task.DefOf(task.DefCalendar, minutes), Event: is}, 0)
 	}
+	if err == nil {
+		is := task.QueueLimited{Window: minutes}
+		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.QueueLimited, Queue: windowedQueue, Event: is}, 0)
+	}
 	if err != nil {
 		panic(err)
 	}
 }
 
-// Where half of the tasks may start in every other minute alone, none starts in the others, all come to an end,
-// whatever is killed or lost, and every word of a window is one that verify comes to as well.
+// Where half of the tasks, and those of one of the queues, may start in every other minute alone, none of them starts in the others, all
+// come to an end, whatever is killed or lost, and every word of a window is one that verify comes to as well.
 func TestSimulationOfWindows(t *testing.T) {
 	calendar := everyOther()
 	hours, err := calendar.Hours()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var postponed atomic.Int64
+	var postponed, flowed atomic.Int64
 	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
 		h := play(t, *firstFlag+seed, variant{windowed: true})
 		h.report(t)
 		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
 			t.Errorf("seed %d of windows: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
-		windowed := map[task.ID]bool{}
+		windowed, tasks := map[task.ID]bool{}, map[task.ID]task.Task{}
 		for i := range h.records {
 			r := &h.records[i]
 			if r.Err != nil || r.Fact.Actor == stranger {
 				continue
+			}
+			was := tasks[r.Fact.Task]
+			if r.Fact.Task != "" {
+				tasks[r.Fact.Task] = task.Evolve(was, r.Task())
 			}
 			switch e := r.Fact.Event.(type) {
 			case task.Submitted:
@@ -66,8 +77,12 @@ func TestSimulationOfWindows(t *testing.T) {
 			case task.Postponed:
 				postponed.Add(1)
 			case task.AttemptStarted:
-				if windowed[r.Fact.Task] && e.TookOver == nil && !hours.Open(r.Fact.At.Add(task.TimerError)) && !hours.Open(r.Fact.At) {
+				queue := was.RateQueue() == windowedQueue
+				if (windowed[r.Fact.Task] || queue) && e.TookOver == nil && !hours.Open(r.Fact.At.Add(task.TimerError)) && !hours.Open(r.Fact.At) {
 					t.Errorf("seed %d of windows: task %s started at %v, when its window was closed", seed, r.Fact.Task, r.Fact.At)
+				}
+				if queue {
+					flowed.Add(1)
 				}
 			}
 		}
@@ -75,5 +90,8 @@ func TestSimulationOfWindows(t *testing.T) {
 	})
 	if *seedFlag < 0 && postponed.Load() == 0 {
 		t.Error("no history has a task that was postponed")
+	}
+	if *seedFlag < 0 && flowed.Load() == 0 {
+		t.Error("in no history a task of the queue has started")
 	}
 }

@@ -15,8 +15,8 @@ const soon = time.Hour
 
 // Wait is until when a task waits for its window, and why.
 type Wait struct {
-	Until  time.Time
-	Detail string
+	Until  time.Time `json:"until"`
+	Detail string    `json:"detail"`
 }
 
 // Window tells whether tasks under the window of a name may start at a time, by what is defined under that name:

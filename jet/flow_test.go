@@ -1,0 +1,160 @@
+package jet
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// calendarIn stores a calendar that is open for the next days, or closed for them, and says no word about it.
+func calendarIn(t *testing.T, s *Store, name string, open bool) {
+	t.Helper()
+	day := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) + ".." + time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly)
+	c := schedule.Calendar{Name: name, Rules: []schedule.Rule{{Closed: day}}}
+	if open {
+		c.Rules, c.Otherwise = []schedule.Rule{{Open: day}}, schedule.Closed
+	}
+	if _, _, err := s.PutCalendar(within(t), c, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// windowOf gives a queue a window, and says so.
+func windowOf(t *testing.T, s *Store, queue, window string) {
+	t.Helper()
+	if _, _, err := recorder(s).DoQueue(within(t), queue, task.LimitQueue{Window: &window}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.KeepQueue(within(t), queue); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// handed is how many offers of a queue were ever handed out.
+func handed(t *testing.T, s *Store, queue string) (n uint64) {
+	t.Helper()
+	for _, l := range must(s.QueueState(within(t), queue))(t) {
+		n += l.Handed
+	}
+	return n
+}
+
+// A queue whose window is closed hands nothing out, on any of its lanes and those of selectors, while another one flows; it opens and closes by
+// the calendar, though nobody tells the workers of a change.
+func TestAClosedQueueIsAskedForNothing(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"without a limit": 0, "under a limit of several lanes": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t, Layout{})
+			const q = task.DefaultQueue
+			calendarIn(t, s, "night", false)
+			if _, _, err := recorder(s).DoQueue(within(t), q, task.LimitQueue{Running: &limit}); err != nil {
+				t.Fatal(err)
+			}
+			windowOf(t, s, q, "night")
+			selected := selectorWork(t, "gpu")
+			for range 20 {
+				submitTo(t, s, q, task.DefaultPriority, "")
+				submitTo(t, s, q, 8, "")
+				born(t, s, selected)
+			}
+			o := offersOf(t, s, q, "other")
+			if err := o.Also(within(t), []string{selected.Route.Queue()}); err != nil {
+				t.Fatal(err)
+			}
+			next := func() *events.Offer {
+				t.Helper()
+				offer, err := o.Next(within(t))
+				if err != nil || offer.Ack() != nil {
+					t.Fatal(err)
+				}
+				return offer
+			}
+			for range 5 {
+				submitTo(t, s, "other", task.DefaultPriority, "")
+				if lies := next().Place; lies[:len(queuePrefix+"other")] != queuePrefix+"other" {
+					t.Fatalf("there is an offer on %s", lies)
+				}
+			}
+			if n := handed(t, s, q); n > 0 {
+				t.Errorf("%d offers were handed out", n)
+			}
+
+			calendarIn(t, s, "night", true)
+			came := map[string]bool{}
+			for len(came) < 3 {
+				offer := next()
+				if came[offer.Place[:strings.LastIndexByte(offer.Place, '.')]] = true; offer.Window != "night" {
+					t.Errorf("an offer of the queue has the window %q", offer.Window)
+				}
+			}
+
+			calendarIn(t, s, "night", false)
+			eventually(t, "it is known to be closed", func() bool {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				return o.flows[q].shut
+			})
+			// What somebody waits for when it closes is not handed out either.
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			waits := make(chan *events.Offer, 1)
+			go func() {
+				offer, _ := o.Next(ctx)
+				waits <- offer
+			}()
+			submitTo(t, s, "other", task.DefaultPriority, "")
+			if offer := <-waits; offer == nil || offer.Window != "" {
+				t.Errorf("there is %+v", offer)
+			}
+			windowOf(t, s, q, "")
+			for range 5 {
+				if offer := next(); offer.Window != "" {
+					t.Errorf("an offer of a queue without a window has %q", offer.Window)
+				}
+			}
+		})
+	}
+}
+
+// What was on its way when a queue closed rests, and comes when it opens.
+func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	calendarIn(t, s, "night", true)
+	windowOf(t, s, "q", "night")
+	o := offersOf(t, s, "q")
+	got := awaitOffer(t, o) // asks
+	calendarIn(t, s, "night", false)
+	windowOf(t, s, "q", "night")
+	eventually(t, "it is known to be closed", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.flows["q"].shut
+	})
+	submitTo(t, s, "q", task.DefaultPriority, "") // the request is still with the server
+	eventually(t, "it was handed out, or is asked for no more", func() bool {
+		if handed(t, s, "q") > 0 {
+			return true
+		}
+		p := o.all()[0]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.asked == 0
+	})
+	select {
+	case offer := <-got:
+		t.Fatalf("there is an offer: %+v", offer)
+	default:
+	}
+	windowOf(t, s, "q", "")
+	if offer := <-got; offer == nil || offer.Deliveries > 2 {
+		t.Errorf("when it opens there is %+v", offer)
+	}
+}

@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// shutRest bounds for how long an offer rests while the window of its queue is closed. By then its worker has stopped
+// to ask for offers of the queue, so it is not handed out again before that opens.
+const shutRest = 10 * time.Second
+
+// flow lets an offer rest while the window of its queue is closed: it was on its way when that closed. A task that may start
+// must do so before the window closes.
+func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) {
+	if q.claim.Closes = (time.Time{}); q.window == "" {
+		return a, nil
+	}
+	is, err := p.definitions.Get(ctx, p.Recorder, task.DefOf(task.DefCalendar, q.window))
+	if err != nil {
+		return a, fmt.Errorf("ask the calendar %s: %w", q.window, err)
+	}
+	at := p.Recorder.Moment()
+	shut, closes := schedule.Flow(&task.Queue{Window: q.window}, &is, at)
+	if q.claim.Closes = closes; shut != nil {
+		a.rest = min(shut.Until.Sub(at), shutRest)
+	}
+	return a, nil
+}
