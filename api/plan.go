@@ -25,7 +25,7 @@ func (s *Service) plan(ctx context.Context, body []byte) (any, error) {
 		if r.ID, err = task.ParseID(string(r.ID)); err != nil {
 			return nil, badRequest{err}
 		}
-		return view.PlanTask(ctx, s.view(), r.ID)
+		return view.PlanTask(ctx, s.view(), r.ID, s.now())
 	case (r.Job == "") == (r.Spec == nil):
 		return nil, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
 	}

@@ -1,6 +1,9 @@
 package task
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // LimitWords says for people what a limit bounds, by its name; see [Counter.Name]. It is "" for a name that is none.
 func LimitWords(name string) string {
@@ -30,4 +33,12 @@ func LimitWords(name string) string {
 		what += " with the key " + key
 	}
 	return what
+}
+
+// Words says for people what the bound allows.
+func (p PerNode) Words() string {
+	if p.Key == "" {
+		return fmt.Sprintf("at most %d of them", p.Max)
+	}
+	return fmt.Sprintf("at most %d with the key %s", p.Max, p.Key)
 }

@@ -150,7 +150,7 @@ func TestPlan(t *testing.T) {
 		}
 		return all
 	}
-	p, err := PlanTask(t.Context(), s.end(), id)
+	p, err := PlanTask(t.Context(), s.end(), id, noon)
 	if err != nil || !slices.Equal(rules(&p), []string{"n1 ", "n2 label"}) || p.NoNode != task.NoNodeExpire || p.Seq != 7 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -162,7 +162,7 @@ func TestPlan(t *testing.T) {
 	if _, err := PlanJobs(t.Context(), s.end(), []task.Job{{Name: "empty"}}, task.Submission{}, noon); !errors.Is(err, ErrQuery) {
 		t.Errorf("a job that does nothing: %v", err)
 	}
-	if _, err := PlanTask(t.Context(), s.at(6), id); !errors.Is(err, task.ErrUnknown) {
+	if _, err := PlanTask(t.Context(), s.at(6), id, noon); !errors.Is(err, task.ErrUnknown) {
 		t.Errorf("before the task was born: %v", err)
 	}
 	// To which node a name stuck is not in the log.
@@ -174,6 +174,45 @@ func TestPlan(t *testing.T) {
 		plans, err := PlanJobs(t.Context(), c.v, []task.Job{sticky}, task.Submission{Queue: "images"}, noon)
 		if err != nil || len(plans) != 1 || slices.ContainsFunc(plans[0].Nodes, func(v node.Verdict) bool { return v.Ran }) != c.want {
 			t.Errorf("%s: %+v, %v", name, plans, err)
+		}
+	}
+}
+
+// A plan says whether windows are open and how many may run on one node, of a task as of a job whose keys are not filled in; why says
+// that the queue of a task is closed.
+func TestPlanOfRules(t *testing.T) {
+	s := &story{t: t}
+	s.ready("n1", "images", nil)
+	for name, text := range map[string]string{
+		"day": `{"name":"day","rules":[{"open":"11:00-18:00"}],"otherwise":"closed"}`, "night": `{"name":"night","rules":[{"closed":"11:00-18:00"}]}`,
+	} {
+		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(text)}}
+		s.add(events.KindDefinition, events.Fact{Def: task.DefOf(task.DefCalendar, name), Event: is})
+	}
+	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: task.PerNodes{{Max: 2}}}, Queue: "images"})
+	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "day"}})
+	s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "night"}})
+	s.add(events.KindQueue, events.Fact{Queue: "other", Event: task.QueueLimited{Running: 3}})
+
+	p, err := PlanTask(t.Context(), s.end(), id, noon)
+	if err != nil || !slices.Equal(p.PerNode, []string{"at most 2 of them"}) || len(p.Windows) != 2 || p.Windows[0] != "inside of the window day" ||
+		!strings.HasPrefix(p.Windows[1], `queue "images": outside of the window night, opens at `) {
+		t.Errorf("a task: %+v, %v", p, err)
+	}
+	if p, err = PlanTask(t.Context(), s.at(open), id, noon); err != nil || !slices.Equal(p.Windows, []string{"inside of the window day", `queue "images": inside of the window day`}) {
+		t.Errorf("a task before: %+v, %v", p, err)
+	}
+	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: task.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
+	plans, err := PlanJobs(t.Context(), s.end(), []task.Job{keyed, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
+	if err != nil || !slices.Equal(plans[0].PerNode, []string{"at most 1 with the key {params.customer}", "at most 4 of them"}) ||
+		len(plans[0].Windows) != 1 || !strings.HasPrefix(plans[0].Windows[0], "outside of the window night") || plans[1].PerNode != nil || plans[1].Windows != nil {
+		t.Errorf("jobs: %+v, %v", plans, err)
+	}
+
+	for seq, want := range map[uint64]string{open: "as soon as a slot is free", open + 1: "claims it when that opens: outside of the window night, opens at "} {
+		e, err := Why(t.Context(), s.at(seq), id, Rules{Task: task.Settings{StartDeadline: time.Minute}, Now: noon})
+		if err != nil || !strings.Contains(e.What, want) {
+			t.Errorf("why at %d: %q, %v; want %q", seq, e.What, err, want)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Plan struct {
 	NoNode string        `json:"no_node,omitempty"`
 	// Prefers says in words which of the nodes are better, and for how long it is left to them.
 	Prefers string `json:"prefers,omitempty"`
+	// Windows say in words whether its window is open, and that of its queue; PerNode how many may run on one node.
+	Windows []string `json:"windows,omitempty"`
+	PerNode []string `json:"per_node,omitempty"`
 	// Children are the nodes that would get a child each.
 	Children []string       `json:"children,omitempty"`
 	Nodes    []node.Verdict `json:"nodes"`
@@ -32,8 +35,8 @@ type Plan struct {
 	Parent bool `json:"parent,omitempty"`
 }
 
-// PlanTask judges the nodes for a task. The error wraps [task.ErrUnknown] if there is no such task.
-func PlanTask(ctx context.Context, v View, id task.ID) (Plan, error) {
+// PlanTask judges the nodes for a task; now is for its windows. The error wraps [task.ErrUnknown] if there is no such task.
+func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, error) {
 	t, err := GetTask(ctx, v, id)
 	if err != nil {
 		return Plan{}, err
@@ -42,7 +45,50 @@ func PlanTask(ctx context.Context, v View, id task.ID) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return planOf(&t, &nodes, ranOn(ctx, v, &t)), nil
+	p := planOf(&t, &nodes, ranOn(ctx, v, &t))
+	return p, p.rules(ctx, v, &t, t.Spec, now)
+}
+
+// rules adds what says, besides the nodes, when a task of a spec may start and how many of them: it is the task's own, or that of its job,
+// which is not filled in.
+func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *task.Spec, now time.Time) error {
+	if spec == nil {
+		return nil
+	}
+	for i := range spec.PerNode {
+		p.PerNode = append(p.PerNode, spec.PerNode[i].Words())
+	}
+	windows := []task.Queue{{Window: spec.Window}}
+	if queue := t.RateQueue(); queue != "" && !p.Parent {
+		said, err := GetQueue(ctx, v, queue)
+		if err != nil {
+			return err
+		}
+		windows = append(windows, said)
+	}
+	now, err := timeOf(ctx, v, now)
+	if err != nil {
+		return err
+	}
+	for i := range windows {
+		q := &windows[i]
+		if q.Window == "" {
+			continue
+		}
+		wait, err := flow(ctx, v, q, now)
+		if err != nil {
+			return err
+		}
+		words := "inside of the window " + q.Window
+		if wait != nil {
+			words = wait.Detail
+		}
+		if q.Name != "" {
+			words = fmt.Sprintf("queue %q: %s", q.Name, words)
+		}
+		p.Windows = append(p.Windows, words)
+	}
+	return nil
 }
 
 // planOf judges nodes for a task that ran on one of them the last time, if it sticks to that.
@@ -84,6 +130,9 @@ func PlanJobs(ctx context.Context, v View, jobs []task.Job, s task.Submission, n
 		p := planOf(&t, &nodes, ranOn(ctx, v, &t))
 		if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
 			p.Prefers = job.Place.PreferWords()
+		}
+		if err := p.rules(ctx, v, &t, &job.Spec, now); err != nil {
+			return nil, err
 		}
 		plans = append(plans, p)
 	}

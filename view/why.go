@@ -176,15 +176,21 @@ func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.
 	if said.Window == "" || t.RateQueue() == "" {
 		return "", nil
 	}
-	is, err := v.Get(ctx, Definition(task.DefOf(task.DefCalendar, said.Window)))
-	if err != nil {
+	wait, err := flow(ctx, v, said, now)
+	if wait == nil || err != nil {
 		return "", err
 	}
-	wait, _ := schedule.Flow(said, is.Definition, now)
-	if wait == nil {
-		return "", nil
-	}
 	return wait.Detail, nil
+}
+
+// flow is until when a queue is closed; nil if it is open.
+func flow(ctx context.Context, v View, said *task.Queue, now time.Time) (*schedule.Wait, error) {
+	is, err := v.Get(ctx, Definition(task.DefOf(task.DefCalendar, said.Window)))
+	if err != nil {
+		return nil, err
+	}
+	wait, _ := schedule.Flow(said, is.Definition, now)
+	return wait, nil
 }
 
 // alsoOf adds the nodes on which a task depends to those whose heartbeat lives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,8 @@ func (a *app) planCommand() *cobra.Command {
 		Long: `Says of every node whether it may claim a task of a stored job, of a job in a file
 (-f, which need not be stored), or a task that waits, and names the rule that excludes
 it if not: name, avoid, queue, label or slots; or that it is retired, offline, draining,
-quarantined, cordoned or unproved. Nothing is submitted.`,
+quarantined, cordoned or unproved. It also says whether the windows of the job and of its queue are
+open, and how many of its tasks may run on one node. Nothing is submitted.`,
 		Example: `  millrace plan -f crawl.yaml
   millrace plan crawl --labels 'zone=eu,mem>=16'`,
 		Args: takes(0, 1, "job or task"), ValidArgsFunction: a.completeJobs,
@@ -86,7 +88,7 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	}
 	plans := make([]view.Plan, 1)
 	if isTask {
-		plans[0], err = view.PlanTask(asking, cl.View(), id)
+		plans[0], err = view.PlanTask(asking, cl.View(), id, cl.Now())
 	} else {
 		if len(jobs) == 0 {
 			stored, err := cl.Job(asking, name)
@@ -148,6 +150,8 @@ func planTable(p *view.Plan) table {
 	t.field("nodes with", p.Needs.String())
 	t.field("if there is none", p.NoNode)
 	t.field("prefers", p.Prefers)
+	t.field("window", strings.Join(p.Windows, "; "))
+	t.field("on one node", strings.Join(p.PerNode, "; "))
 	if p.Parent {
 		t.field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), join(p.Children)))
 	}
