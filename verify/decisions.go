@@ -66,6 +66,10 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Reassigned:
 		s.leftTo(v, k, r)
 	case task.CancelRequested:
+		if r.Fact.By != nil && r.Fact.By.Rule != task.RuleLimit {
+			s.unruled(v, r)
+			return
+		}
 		s.remade(v, k, task.Judged{Command: task.Cancel{Reason: e.Reason}, By: by(r)}, r)
 		v.lineup.stopped(v, s, r, e.Reason)
 	case task.CancelConfirmed:

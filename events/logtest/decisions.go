@@ -49,8 +49,13 @@ func counted(r *events.Record, path string) bool {
 	if e, ok := r.Fact.Event.(task.Granted); ok {
 		return path != "rates" || takesFromRates(&e)
 	}
-	if _, ok := r.Fact.Event.(task.CancelRequested); ok && path == "reason" {
-		return by != nil // else somebody has given it
+	if _, ok := r.Fact.Event.(task.CancelRequested); ok {
+		switch path {
+		case "reason":
+			return by != nil // else somebody has given it
+		case "by":
+			return by != nil && by.Rule == task.RuleLimit // without it any other is one that somebody asked for
+		}
 	}
 	if by == nil {
 		return r.Fact.Type == events.TaskExpanded || r.Fact.Type == events.TaskCancelRequested || r.Fact.Type == events.TaskThrottled || r.Fact.Type == events.AttemptFailed
