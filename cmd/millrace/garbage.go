@@ -42,18 +42,19 @@ const (
 // pace is how a process takes to a share that its work asks for.
 type pace struct {
 	looks int    // that the way to a higher share takes, more or less
-	spare uint64 // how many bytes of garbage are enough
+	least uint64 // how many bytes of garbage are never too much
+	spare uint64 // and how many are enough
 }
 
 var (
 	// slowly is for a process that stays, so that a short burst takes little memory.
-	slowly = pace{16, math.MaxUint64}
-	// briskly is for one whose heap is small whatever it does: a worker that is given work has it at once, and what it may
+	slowly = pace{16, leastSpare, math.MaxUint64}
+	// briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
 	// leave about is little memory.
-	briskly = pace{1, 32 << 20}
+	briskly = pace{1, 24 << 20, 32 << 20}
 	// atOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
 	// collecting does.
-	atOnce = pace{1, 512 << 20}
+	atOnce = pace{1, leastSpare, 512 << 20}
 )
 
 // restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
@@ -62,15 +63,15 @@ var (
 var restLooks = []int{20, 40, 60, 130}
 
 // garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
-// are allocated in a second, the process may take limit bytes, and so many bytes to spare are enough.
-func garbagePercent(used, rate, limit, spare uint64) int {
+// are allocated in a second, the process may take limit bytes, at the pace at.
+func garbagePercent(used, rate, limit uint64, at pace) int {
 	if used == 0 {
 		return maxPercent // nothing is known, and little is in use
 	}
 	used = max(used, leastSpare)
 	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
-	percent = max(percent, leastSpare*100/float64(used))
-	room := max(min(float64(spare), float64(limit)-float64(used)), float64(used)/tightPart)
+	percent = max(percent, float64(at.least)*100/float64(used))
+	room := max(min(float64(at.spare), float64(limit)-float64(used)), float64(used)/tightPart)
 	return int(min(percent, room*100/float64(used), maxPercent))
 }
 
@@ -119,7 +120,7 @@ func easeCollection(ctx context.Context, setting uint64, at pace) error {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
-		if now := approach(share, garbagePercent(live, rate, nowLimit, at.spare), at.looks); ownShare && now != share {
+		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looks); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}

@@ -11,6 +11,9 @@ func TestGarbagePercent(t *testing.T) {
 	}{
 		{"nothing is known yet", 0, 0, 1 << 10, slowly, 400},
 		{"at rest, small", 16, 0, 1 << 10, slowly, 25},
+		{"at rest, small, a worker", 8, 0, 1 << 10, briskly, 300},
+		{"some work, not so small, a worker", 80, 2, 1 << 10, briskly, 40},
+		{"much work, a worker", 80, 150, 1 << 10, briskly, 40},
 		{"at rest", 400, 0, 1 << 10, slowly, 10},
 		{"some work", 400, 2, 1 << 10, slowly, 40},
 		{"much work, small", 60, 150, 1 << 10, slowly, 400},
@@ -20,7 +23,7 @@ func TestGarbagePercent(t *testing.T) {
 		{"much work, much room", 800, 150, 8 << 10, slowly, 400},
 		{"much work, much room, no time", 800, 150, 8 << 10, atOnce, 64},
 	} {
-		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20, c.at.spare); got != c.want {
+		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20, c.at); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
 	}
