@@ -219,8 +219,11 @@ func (p *presence) attend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.node, _, err = rec.DoNodeFrom(ctx, p.node, p.judge(ctx)); err != nil {
-		return err
+	judge := p.judge(ctx)
+	if event, err := node.Decide(p.node, judge); err != nil || event != nil { // what was just read needs no second look at the log
+		if p.node, _, err = rec.DoNodeFrom(ctx, p.node, judge); err != nil {
+			return err
+		}
 	}
 	if trouble == nil && p.node.Link == node.Online && p.node.Quarantine == nil {
 		if err := p.prove(ctx); err != nil {

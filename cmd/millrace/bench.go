@@ -178,7 +178,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
-	go func() { _ = easeCollection(working, defaultMemory, briskly) }() // as in a worker; it ends with working
+	go func() { _ = easeCollection(working, 0, briskly) }() // as in a worker, but it may be thousands of them; it ends with working
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say

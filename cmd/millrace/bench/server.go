@@ -72,11 +72,11 @@ func StartServer(ctx context.Context, self, sync, metrics string) (*Server, erro
 	return nil, err
 }
 
-// cleanEnv is the environment without what would lead the server elsewhere.
+// cleanEnv is the environment without what would lead the server elsewhere. How much memory it may take is to be said.
 func cleanEnv() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "NATS_") && !strings.HasPrefix(e, "MILLRACE_") {
+		if !strings.HasPrefix(e, "NATS_") && !strings.HasPrefix(e, "MILLRACE_") || strings.HasPrefix(e, "MILLRACE_MEMORY=") {
 			env = append(env, e)
 		}
 	}
