@@ -426,8 +426,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	parts := a.known.Parts(&d)
 	by := make([]task.By, len(parts))
 	for i := range parts { // before any is on its way
-		_, closed := a.known.Around(parts[i].Scopes)
-		by[i] = task.By{Seen: seen, Cut: d.Cut, Closed: closed}
+		by[i] = task.By{Seen: seen, Cut: d.Cut, Closed: a.known.Closed(parts[i].Scopes)}
 	}
 	for i, part := range parts {
 		if !a.mine(&part) {

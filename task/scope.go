@@ -191,6 +191,15 @@ func exit(scopes []*scope) {
 	}
 }
 
+// Closed are those of [Limiter.Around] that are closed. Where none is, which is so nearly always, it looks at none: thousands of keys
+// may have a limit in common.
+func (a *Limiter) Closed(scopes []Scope) (closed []Scope) {
+	if a.out > 0 {
+		_, closed = a.Around(scopes)
+	}
+	return closed
+}
+
 // Around are the scopes on which a decision on some others depends: those with which they have lines in common, and so
 // on, but not beyond those that are closed.
 func (a *Limiter) Around(scopes []Scope) (open, closed []Scope) {
