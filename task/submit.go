@@ -57,6 +57,8 @@ type Submission struct {
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
 	Signal *Signal `json:"signal,omitzero"`
+	// Window replaces the spec's, if set: the name of a calendar, or "" for none.
+	Window *string `json:"window,omitempty"`
 	// Files replaces the spec's, if set.
 	Files *Files `json:"files,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
@@ -218,6 +220,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Signal != nil {
 		spec.Signal = s.Signal
 	}
+	if s.Window != nil {
+		spec.Window = *s.Window
+	}
 	if s.Concurrency != nil {
 		spec.Concurrency = s.Concurrency
 	}
@@ -236,7 +241,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
-	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil ||
+	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil || s.Window != nil ||
 		s.PerNode != nil || s.Concurrency != nil || s.Rate != nil || s.Unique != nil
 }
 

@@ -32,6 +32,7 @@ type runFlags struct {
 	needs    []string
 	rule     string
 	signal   string
+	window   string
 	signalBy spanFlag
 	retries  int
 	id       string
@@ -116,6 +117,7 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	})
 	inGroup(fs, groupWhen, func() {
 		fs.StringVar(&f.signal, "signal", "", "hold it until somebody gives the signal of this `name` (millrace task signal)")
+		fs.StringVar(&f.window, "window", "", "start it only while this `calendar` is open, or none for any time (default that of the job)")
 		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
 	})
 	inGroup(fs, groupWhere, func() {
@@ -194,6 +196,12 @@ func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	}
 	if s.Signal, err = f.wantedSignal(); err != nil {
 		return s, err
+	}
+	if c.Flags().Changed("window") {
+		if f.window == "none" {
+			f.window = ""
+		}
+		s.Window = &f.window
 	}
 	s.Nodes, s.NoNode = f.nodes, f.noNode
 	if c.Flags().Changed("priority") {
