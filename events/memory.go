@@ -36,6 +36,8 @@ type Memory struct {
 	waiting  []*memoryWait                  // guarded by mu; for offers, the one that has waited longest first
 
 	beats map[node.ID]memoryBeat // guarded by mu
+	// beaten are the processes whose last heartbeat was stored, and not taken back. Guarded by mu.
+	beaten map[string]bool
 }
 
 // memoryWait is a call of [MemoryOffers.Next].
@@ -77,7 +79,8 @@ func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 		now: now, ackWait: ackWait,
 		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
 		timers: map[task.ID]memoryTimer{}, queues: map[string]task.Queue{}, changed: make(chan struct{}),
-		beats: map[node.ID]memoryBeat{},
+		beats:  map[node.ID]memoryBeat{},
+		beaten: map[string]bool{},
 	}
 }
 

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -32,10 +33,16 @@ func (b memoryBeat) pulse(now time.Time) node.Pulse {
 
 var _ Heartbeats = (*Memory)(nil)
 
-// Beat implements [Heartbeats].
+// Beat implements [Heartbeats]. A process is the session that it names.
 func (m *Memory) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	process := string(id) + " " + h.Session
+	if last := m.beats[id].pulse(m.now()).Beat; m.beaten[process] && last.Session != h.Session {
+		delete(m.beaten, process)
+		return fmt.Errorf("heartbeat of %s: %w", id, ErrConflict)
+	}
+	m.beaten[process] = true
 	seconds := time.Duration(math.Ceil(ttl.Seconds())) * time.Second
 	m.beats[id] = memoryBeat{beat: h, stored: m.now(), ttl: max(seconds, time.Second)}
 	return nil
@@ -45,6 +52,7 @@ func (m *Memory) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl tim
 func (m *Memory) Forget(ctx context.Context, id node.ID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.beaten, string(id)+" "+m.beats[id].beat.Session)
 	m.beats[id] = memoryBeat{stored: m.now(), removed: true}
 	return nil
 }

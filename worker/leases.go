@@ -159,9 +159,12 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 		return time.Time{}, err
 	}
 	// This process may have stood still since it asked: what was to stop meanwhile may run elsewhere.
-	answered := time.Now()
+	answered, beaten := time.Now(), asked
+	if last := w.beaten.Load(); last != nil {
+		beaten = *last
+	}
 	for _, a := range named {
-		if a.mayGoOn(answered, asked) {
+		if a.mayGoOn(answered, beaten) {
 			a.lease.confirm(asked)
 		}
 	}
@@ -169,7 +172,9 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 }
 
 // lives notes that the log has a heartbeat that was sent at a time, and says that the node is online.
+// That saves nothing which was to stop before this process knew.
 func (w *Worker) lives(sent time.Time) {
+	w.watch(time.Now())
 	w.beaten.Store(&sent)
 	select {
 	case w.stored <- struct{}{}:

@@ -1,8 +1,13 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"millrace/task"
 )
 
 // Who may go on, by how long nothing was heard from the log.
@@ -26,6 +31,41 @@ func TestMayGoOn(t *testing.T) {
 		if !s.mayGoOn(true, c.lease, c.beat) {
 			t.Errorf("%s: one that continues is stopped", c.name)
 		}
+	}
+}
+
+// A process that stands still while its heartbeat is stored hears of that when its node may be gone for all others.
+// What was to stop before then is stopped, however fresh the heartbeat is.
+func TestAnswerAfterTheBound(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answered time.Duration // after the heartbeat before
+		stop     bool
+	}{
+		{"in time", 3900 * time.Millisecond, false},
+		{"too late", 4 * time.Second, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &Worker{safety: safety{ackWait: 6 * time.Second, nodeTTL: 6 * time.Second, beat: 2 * time.Second}, stored: make(chan struct{}, 1)}
+				before := time.Now()
+				w.beaten.Store(&before)
+				a := &Attempt{worker: w, Task: task.Task{ID: "t"}}
+				a.context, a.stop = context.WithCancelCause(t.Context())
+				a.lease.begin(nil, before.Add(1500*time.Millisecond)) // its claim alone would let it go on
+				w.leases.running = map[task.ID]*Attempt{"t": a}
+				asked := before.Add(2 * time.Second)
+				time.Sleep(c.answered)
+				w.lives(asked)
+				if stopped := errors.Is(context.Cause(a.context), ErrLeaseLost); stopped != c.stop {
+					t.Errorf("stopped: %v, want %v", stopped, c.stop)
+				}
+				if *w.beaten.Load() != asked {
+					t.Errorf("the last heartbeat was sent at %v", w.beaten.Load())
+				}
+				a.stop(nil)
+			})
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"errors"
 	"reflect"
 	"time"
 
@@ -82,12 +83,18 @@ func beatRunsOut(s *suite) {
 			if !p.RanOut || p.Stored.Sub(stored) < ttl || p.Stored.Sub(stored) > ttl+timerError {
 				s.Errorf("stored at %v, of a heartbeat of %v there is %+v", stored, ttl, p)
 			}
-			return
+			break
 		}
 		if time.Now().After(ended) {
 			s.Fatalf("a heartbeat of %v does not run out: %+v", ttl, p)
 		}
 		s.wait(50 * time.Millisecond)
+	}
+	// The process may have stood still for that long: it is told once, and goes on when it has looked.
+	for _, want := range []error{events.ErrConflict, nil, nil} {
+		if err := h.Beat(s.context(), "n1", node.Heartbeat{Session: "s1"}, time.Minute); !errors.Is(err, want) {
+			s.Fatalf("after it has run out, Beat: %v, want %v", err, want)
+		}
 	}
 }
 

@@ -233,6 +233,7 @@ func (w *workerProcess) beat() {
 			w.leaving, w.succeeded = true, true
 		}
 		if err == nil {
+			asked = time.Now()
 			err = w.port.beat(w.node, h, &w.stored, w.beats)
 		}
 	}
@@ -248,7 +249,7 @@ func (w *workerProcess) beat() {
 	case err == nil:
 		w.beaten = asked
 		for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
-			if r != nil && asked.Before(r.stops()) {
+			if r != nil && time.Now().Before(r.stops()) {
 				r.beaten = asked
 			}
 		}
