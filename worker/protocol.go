@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"millrace/events"
 	"millrace/node"
@@ -54,16 +55,39 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	q := questions.Get().(*question)
 	defer questions.Put(q)
 	*q = question{}
-	mine, err := p.claim(ctx, o, t, q)
-	if mine {
+	became, rest, err := p.claim(ctx, o, t, q)
+	if became == mine {
 		p.places.occupy(t)
-	} else {
-		p.places.vacate(o.Fact.Task, q.taken, 0)
+		return true, nil
 	}
-	return mine, err
+	p.places.vacate(o.Fact.Task, q.taken, 0)
+	switch {
+	case err != nil:
+		return false, err
+	case became == notMine:
+		return false, p.done(ctx, t, o)
+	case rest == leased:
+		return false, nil
+	case rest > 0:
+		return false, o.Rest(rest)
+	}
+	return false, o.Return()
 }
 
-func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (bool, error) {
+// fate is what becomes of an offer that came here.
+type fate int
+
+const (
+	notMine fate = iota // it is acknowledged, once what follows from its task is durable
+	notNow              // it comes again, here or elsewhere
+	mine                // its task runs here
+)
+
+// leased is the rest of an offer that may be the lease of an attempt: its holder says how long that is.
+const leased time.Duration = -1
+
+// claim finds out what becomes of an offer, and how long it rests if it is to come again: 0 if at once.
+func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
 	var reference *task.Due
@@ -76,11 +100,9 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		after, first, reference = e.After, false, &e
 	default:
 		if errors.Is(o.Err, events.ErrLater) {
-			return false, o.Rest(restFor(o.Deliveries)) // a newer worker can read it
+			return notNow, restFor(o.Deliveries), nil // a newer worker can read it
 		}
-		// Rubbish, or a type of a later version: nobody can run it. The
-		// projector has listed it.
-		return false, o.Ack()
+		return notMine, 0, nil // nobody can run it; the projector has listed it
 	}
 	birth := after == 0 && o.Deliveries == 1
 	if first && o.Deliveries == 1 && (birth || !prefers(o)) {
@@ -91,10 +113,10 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	} else {
 		err := p.load(ctx, o, t)
 		if reference != nil && (errors.Is(err, task.ErrUnknown) || err == nil && t.Waiting() && !t.Awaits(*reference)) {
-			return false, p.done(ctx, t, o) // nobody of ours has set that timer, or the task has moved on
+			return notMine, 0, nil // nobody of ours has set that timer, or the task has moved on
 		}
 		if err != nil {
-			return false, err
+			return notNow, leased, err
 		}
 	}
 	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Reference: reference, Rate: o.Rate}
@@ -102,51 +124,40 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		claim.Labels, claim.At = p.Labels()
 	}
 	*q = question{task: t, claim: claim, deliveries: o.Deliveries, window: o.Window}
-	event, back, err := p.move(ctx, o, q)
-	if back != nil {
-		return false, back()
+	said, event, err := p.move(ctx, o, q)
+	if said.back || said.rest > 0 {
+		return notNow, said.rest, nil
 	}
-	if leased, ok := errors.AsType[*task.Leased](err); ok {
-		return false, p.rest(o, leased.For)
+	if held, ok := errors.AsType[*task.Leased](err); ok {
+		return notNow, max(held.For, leastRest), nil
 	}
 	switch {
 	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):
-		return false, o.Return()
+		return notNow, 0, nil
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
-		return false, p.done(ctx, t, o)
+		return notMine, 0, nil
 	case err != nil:
-		return false, fmt.Errorf("claim task %s: %w", t.ID, err)
-	}
-	if _, held := event.(task.Throttled); held {
-		return false, o.Ack() // nothing has to follow from it but what the limiter does
+		return notNow, leased, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	e, started := event.(task.AttemptStarted)
 	switch {
-	case !started:
-		return false, p.done(ctx, t, o)
-	case t.Live() && t.Session == p.Session && t.Attempt == e.Attempt:
-		p.remember(ctx, q.memory)
-		return true, nil
-	case t.Live():
-		// The offer may be the lease of whoever runs it now.
-		return false, nil
+	case !started || !t.Live():
+		// A rule has made something else of it. Or the answer to the claim was lost with the connection, and by
+		// the time that was back the attempt had been given up.
+		return notMine, 0, nil
+	case t.Session != p.Session || t.Attempt != e.Attempt:
+		return notNow, leased, nil // to whoever runs it now
 	}
-	// The answer to the claim was lost with the connection, and by the time that was back
-	// the attempt had been given up.
-	return false, p.done(ctx, t, o)
+	p.remember(ctx, q.memory)
+	return mine, 0, nil
 }
 
-// move claims the task, or has become of it what a rule says. Back, if it is set, gives the offer back instead.
-func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (event task.Event, back func() error, err error) {
+// move claims the task, or has become of it what a rule says; or the rule said when it comes again.
+func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (said answer, event task.Event, err error) {
 	for {
 		said, err := p.ask(ctx, q)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case said.rest > 0:
-			return nil, func() error { return o.Rest(said.rest) }, nil
-		case said.back:
-			return nil, o.Return, nil
+		if err != nil || said.back || said.rest > 0 {
+			return said, nil, err
 		}
 		command := said.command
 		if command == nil {
@@ -155,10 +166,10 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (even
 		event, err = p.Recorder.Move(ctx, q.task, command)
 		switch {
 		case !errors.Is(err, task.ErrLeased) && !(errors.Is(err, task.ErrStale) && p.running(q.task, o)):
-			return event, nil, err
+			return said, event, err
 		case said.command == nil:
 			event, err = p.takeOver(ctx, q.task, q.claim)
-			return event, nil, err
+			return said, event, err
 		}
 		// What the rule spoke of waited, as far as the offer said, and an attempt runs under it. So the rules are asked
 		// whether this node may take that over.
