@@ -2,6 +2,7 @@ package jet
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -95,7 +96,7 @@ func TestNoMessageErases(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
-		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": queuePrefix + "later.5." + string(later)})
+		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": queuePrefix + "later.5." + firedToken + "." + string(later)})
 		return err == nil && found
 	})
 	after := logged(t, s)
@@ -116,6 +117,12 @@ func TestForgedTimers(t *testing.T) {
 	s := srv.as("s")
 	r := recorder(s)
 	js := must(jetstream.New(srv.dial("w")))(t)
+	w := openStore(t, srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), Layout{})
+	brought := queuePrefix + "default.5." + firedToken + "." + string(newTask())
+	denied(t, brought, func(ctx context.Context) error {
+		_, err := w.pub.publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
+		return err
+	})
 	evil := testWork("default")
 	evil.Spec = &task.Spec{Run: &task.Run{Shell: "echo pwned"}}
 

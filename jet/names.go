@@ -2,6 +2,7 @@ package jet
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,34 +26,35 @@ const (
 // Subjects. Each is literal per task or node, which is what makes the
 // compare-and-set on a chain airtight on any number of replicas.
 const (
-	queuePrefix      = "mr.queue."       // mr.queue.<queue>.<priority>.<task>: offers; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see lanePrefix
-	holdPrefix       = "mr.hold."        // mr.hold.<task>: births that cannot run yet
-	timerPrefix      = "mr.timer."       // mr.timer.<task>: message schedules that refer to turns of tasks
-	duePrefix        = "mr.due."         // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
-	chainPrefix      = "mr.task."        // mr.task.<task>: transitions
-	nodePrefix       = "mr.node."        // mr.node.<node>: transitions
-	defPrefix        = "mr.def."         // mr.def.<kind>.<name>: changes of a definition
-	keyPrefix        = "mr.unique."      // mr.unique.<hash>: claims of a unique key
-	admitPrefix      = "mr.admit."       // mr.admit.<scope>: admissions by the limits of a scope
-	copiesSubject    = "mr.copies"       // copies of definitions that were set back, all on one subject
-	deadPrefix       = "mr.dead."        // mr.dead.<sequence>: what became of a message that nobody can read
-	breakPrefix      = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
-	statePrefix      = "mr.queue_state." // mr.queue_state.<queue>: what operators have said of it
-	cronPrefix       = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
-	firePrefix       = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
-	tickPrefix       = "mr.tick."        // mr.tick.<schedule>: what was decided on its ticks
-	outputPrefix     = "mr.tasklog."     // mr.tasklog.<task>: output lines
-	dataPrefix       = "mr.data."        // mr.data.<task>: records
-	livePrefix       = "mr.live."        // mr.live.<task>: how it stands
-	ranPrefix        = "mr.ran."         // mr.ran.<hash>: where the last task of a job or key has started
-	checkpointPrefix = "mr.checkpoint."  // mr.checkpoint.<task>: what its next attempt goes on from
-	selectorPrefix   = "mr.selector."    // mr.selector.<hash>: what the route of a selector stands for
-	laneWordPrefix   = "mr.lane_state."  // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
-	logProbe         = "mr.probe"        // what proves that the log takes messages; servers remove all but the last few
-	hintPrefix       = "mr.hint."        // mr.hint.<node>: core messages, "look at this task"
-	lanesPrefix      = "mr.lanes."       // mr.lanes.<queue>: core messages, "it has one lane more"
-	schedulersWord   = "mr.schedulers"   // core messages, "+<name>" and "-<name>": a scheduler is here, or goes
-	pingPrefix       = "mr.ping."        // mr.ping.<node>: core requests, which its process answers
+	queuePrefix      = "mr.queue."        // mr.queue.<queue>.<priority>.<task>: offers, those that timers bring at mr.queue.<queue>.<priority>.due.<task>; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see lanePrefix
+	holdPrefix       = "mr.hold."         // mr.hold.<task>: births that cannot run yet
+	timerPrefix      = "mr.timer."        // mr.timer.<task>: message schedules that refer to turns of tasks
+	duePrefix        = "mr.due."          // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
+	chainPrefix      = "mr.task."         // mr.task.<task>: transitions
+	nodePrefix       = "mr.node."         // mr.node.<node>: transitions
+	defPrefix        = "mr.def."          // mr.def.<kind>.<name>: changes of a definition
+	keyPrefix        = "mr.unique."       // mr.unique.<hash>: claims of a unique key
+	admitPrefix      = "mr.admit."        // mr.admit.<scope>: admissions by the limits of a scope
+	copiesSubject    = "mr.copies"        // copies of definitions that were set back, all on one subject
+	deadPrefix       = "mr.dead."         // mr.dead.<sequence>: what became of a message that nobody can read
+	breakPrefix      = "mr.breaker."      // mr.breaker.<job>: transitions of its breaker
+	statePrefix      = "mr.queue_state."  // mr.queue_state.<queue>: what operators have said of it
+	cronPrefix       = "mr.cron."         // mr.cron.<schedule>: the message schedule of its next fire
+	firePrefix       = "mr.fire."         // mr.fire.<schedule>: its fires, which the server writes
+	tickPrefix       = "mr.tick."         // mr.tick.<schedule>: what was decided on its ticks
+	outputPrefix     = "mr.tasklog."      // mr.tasklog.<task>: output lines
+	dataPrefix       = "mr.data."         // mr.data.<task>: records
+	livePrefix       = "mr.live."         // mr.live.<task>: how it stands
+	ranPrefix        = "mr.ran."          // mr.ran.<hash>: where the last task of a job or key has started
+	checkpointPrefix = "mr.checkpoint."   // mr.checkpoint.<task>: what its next attempt goes on from
+	selectorPrefix   = "mr.selector."     // mr.selector.<hash>: what the route of a selector stands for
+	laneWordPrefix   = "mr.lane_state."   // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
+	logProbe         = "mr.probe"         // what proves that the log takes messages; servers remove all but the last few
+	dueProbe         = "mr.due.log.probe" // what the log sources as a probe: see [Marks]
+	hintPrefix       = "mr.hint."         // mr.hint.<node>: core messages, "look at this task"
+	lanesPrefix      = "mr.lanes."        // mr.lanes.<queue>: core messages, "it has one lane more"
+	schedulersWord   = "mr.schedulers"    // core messages, "+<name>" and "-<name>": a scheduler is here, or goes
+	pingPrefix       = "mr.ping."         // mr.ping.<node>: core requests, which its process answers
 )
 
 // offerSubject is where an offer lies. What asks for nothing special lies where each
@@ -84,15 +86,18 @@ func lanePrefix(l task.Lane) string {
 // laneFilter is what the consumer of a lane takes.
 func laneFilter(l task.Lane) string {
 	if special(l) {
-		return lanePrefix(l) + "*"
+		return lanePrefix(l) + ">"
 	}
-	return queuePrefix + l.Queue + ".*.*"
+	return queuePrefix + l.Queue + ".>"
 }
 
 // routeAt reads the subject of an offer: the route that lies there, whatever the lane, and the task. It
 // is false for a subject at which no offer can lie.
 func routeAt(subject string) (task.Route, task.ID, bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, queuePrefix), ".")
+	if len(tokens) == 4 && tokens[2] == firedToken {
+		tokens = slices.Delete(tokens, 2, 3)
+	}
 	if len(tokens) != 3 {
 		return "", "", false
 	}
@@ -103,6 +108,10 @@ func routeAt(subject string) (task.Route, task.ID, bool) {
 	route := task.Route(queue + "." + priority)
 	return route, task.ID(tokens[2]), route.Validate() == nil
 }
+
+// firedToken stands before the task in an offer that a timer has brought. So the NATS server, which after a crash
+// looks for the last of them, need not look at births: see [Marks].
+const firedToken = "due"
 
 // laneConsumerPrefix begins the names of the consumers of special lanes.
 const laneConsumerPrefix = "lane_"

@@ -26,13 +26,17 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 		return nil, err
 	}
 	var g errgroup.Group
-	var offers, held []events.Record
+	var offers, fired, held []events.Record
 	g.Go(func() (err error) { offers, err = s.readFew(ctx, queuePrefix+"*.*."+string(id)); return err })
+	g.Go(func() (err error) {
+		fired, err = s.readFew(ctx, queuePrefix+"*.*."+firedToken+"."+string(id))
+		return err
+	})
 	g.Go(func() (err error) { held, err = s.readFew(ctx, holdPrefix+string(id)); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	records = append(append(records, offers...), held...)
+	records = slices.Concat(records, offers, fired, held)
 	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return records, nil
 }

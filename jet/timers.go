@@ -19,7 +19,7 @@ import (
 // Timers lie in a stream of their own, for a stream that keeps them takes messages that remove others:
 // one header of one message empties it. The log takes no such message. It sources what fires:
 //
-//	mr.timer.<task>     fires as  mr.due.<queue>.<priority>.<task>  and lies in the log as  mr.queue.…
+//	mr.timer.<task>     fires as  mr.due.<queue>.<priority>.<task>  and lies in the log as  mr.queue.<queue>.<priority>.due.<task>
 //	mr.cron.<schedule>  fires as  mr.due.<schedule>                 and lies in the log as  mr.fire.<schedule>
 //
 // A message stays in the stream until the log has it, however long that takes. Whoever may set a timer
@@ -55,7 +55,7 @@ func (l Layout) timerStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        TimerStream,
 		Description: "Millrace: timers of tasks and schedules, and what has fired until the log has it; made again from the log when lost",
-		Subjects:    []string{timerPrefix + "*", cronPrefix + "*", duePrefix + "*", duePrefix + "*.*.*"},
+		Subjects:    []string{timerPrefix + "*", cronPrefix + "*", duePrefix + "*", duePrefix + "*.*.*", dueProbe},
 		// A timer is a message schedule, and that needs rollups.
 		AllowMsgSchedules: true, AllowRollup: true,
 		AllowDirect: true,
@@ -73,8 +73,9 @@ func timerSource() *jetstream.StreamSource {
 	return &jetstream.StreamSource{
 		Name: TimerStream,
 		SubjectTransforms: []jetstream.SubjectTransformConfig{
-			{Source: duePrefix + "*.*.*", Destination: queuePrefix + "{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"},
+			{Source: duePrefix + "*.*.*", Destination: queuePrefix + "{{wildcard(1)}}.{{wildcard(2)}}." + firedToken + ".{{wildcard(3)}}"},
 			{Source: duePrefix + "*", Destination: firePrefix + "{{wildcard(1)}}"},
+			{Source: dueProbe, Destination: logProbe},
 		},
 		Consumer: &jetstream.StreamConsumerSource{Name: firedConsumer, DeliverSubject: firedSubject},
 	}

@@ -130,13 +130,20 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		}
 	}
 	decider := scheduler.New(deciding, view, beats, config)
-	projector.Observers = append(projector.Observers, decider)
+	marks := jet.NewMarks()
+	projector.Observers = append(projector.Observers, decider, marks)
 	p.figures.watchScheduler(decider)
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
 			p.log.Error("a stream was deleted and is made again; what it held is lost", "stream", name)
 		}, func(err error) {
 			p.log.Warn("a stream that was deleted could not be made again; trying again", "error", err)
+		})
+		return nil
+	})
+	p.start(func(ctx context.Context) error {
+		deciding.KeepMarks(ctx, marks, func() bool { return decider.First("marks") }, func(err error) {
+			p.log.Warn("the log cannot be marked, so the NATS server would take long to start again after a crash; trying again", "error", err)
 		})
 		return nil
 	})
