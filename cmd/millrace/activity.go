@@ -3,30 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
+	"millrace/cmd/millrace/term"
 	"millrace/projections"
 	"millrace/task"
 )
-
-// processLogger is for processes that stay: they tell what an operator should
-// know on stderr, as text to a terminal and as JSON to anything else.
-func (a *app) processLogger() *slog.Logger {
-	if !colourful(a.errs) {
-		return logger(a.errs, zerolog.InfoLevel)
-	}
-	return logger(zerolog.ConsoleWriter{Out: a.errs, TimeFormat: time.TimeOnly}, zerolog.InfoLevel)
-}
-
-// logger writes what is at least of a level. No package but this one knows which library writes it.
-func logger(w io.Writer, level zerolog.Level) *slog.Logger {
-	return slog.New(zerolog.NewSlogHandler(zerolog.New(w).Level(level).With().Timestamp().Logger()))
-}
 
 // activityEvery is how often the counts are looked at.
 const activityEvery = 2 * time.Second
@@ -35,7 +18,7 @@ const activityEvery = 2 * time.Second
 // has changed.
 func (a *app) activity(view *projections.Store) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if !colourful(a.errs) {
+		if !term.Colourful(a.Errs) {
 			return nil
 		}
 		tick := time.NewTicker(activityEvery)
@@ -52,7 +35,7 @@ func (a *app) activity(view *projections.Store) func(context.Context) error {
 				continue // the next look may succeed, and nothing depends on it
 			}
 			if line := countLine(counts); line != last {
-				fmt.Fprintf(a.errs, "%s tasks: %s\n", a.now().Format(time.TimeOnly), line)
+				fmt.Fprintf(a.Errs, "%s tasks: %s\n", a.Now().Format(time.TimeOnly), line)
 				last = line
 			}
 		}

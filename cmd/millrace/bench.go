@@ -10,13 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/bench"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/worker/process"
 )
 
 func (a *app) benchCommand() *cobra.Command {
-	var o output
+	var o typed.Output
 	var cfg bench.Config
 	var sync string
 	var memory int
@@ -42,7 +46,7 @@ should run on the machine meanwhile.`,
   millrace bench --files 1GiB
   millrace bench --schedules 20000
   millrace bench --nodes 1000 --node-queues 100`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.IntVar(&cfg.Tasks, "tasks", 50_000, "`number` of no-op tasks in a round")
@@ -58,7 +62,7 @@ should run on the machine meanwhile.`,
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
 	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
 	chatter.add(fs)
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if chatter.asked() {
 			return a.benchChatter(c.Context(), cfg, sync, &chatter, &o)
@@ -70,16 +74,16 @@ should run on the machine meanwhile.`,
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(report)
+		if o.JSON() {
+			return a.WriteJSON(report)
 		}
-		return a.print(benchTable(&report))
+		return a.Print(benchTable(&report))
 	}
 	return c
 }
 
 func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int, metrics bool) (bench.Report, error) {
-	address := noMetrics
+	address := settings.NoMetrics
 	if metrics {
 		address = "127.0.0.1:0"
 	}
@@ -121,7 +125,7 @@ func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, add
 	}
 	cfg.ServerMemory, cfg.ServerTime = fresh.Memory, fresh.Time
 	cfg.Dial = func(name string) (*nats.Conn, error) {
-		return jet.Connect(jet.ConnectConfig{Server: fresh.URL, Name: name, Log: a.logger()})
+		return jet.Connect(jet.ConnectConfig{Server: fresh.URL, Name: name, Log: a.Logger()})
 	}
 	resting, err := bench.StartMemory(ctx, cfg)
 	if err != nil {
@@ -133,14 +137,14 @@ func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, add
 
 // benchProgress says what is measured, or waited for: in a line that is renewed on a terminal, else in one after the other.
 func (a *app) benchProgress() (say func(what string), stop func()) {
-	line := a.progress()
+	line := a.Progress()
 	return func(what string) {
-		if terminal(a.errs) {
-			line.say("measuring: "+what, task.Task{Since: time.Now()})
+		if term.Terminal(a.Errs) {
+			line.Say("measuring: "+what, task.Task{Since: time.Now()})
 			return
 		}
-		a.note("measuring: %s", what)
-	}, line.stop
+		a.Note("measuring: %s", what)
+	}, line.Stop
 }
 
 // benchFuture measures tasks that are due much later, on two servers of which one has none.
@@ -155,7 +159,7 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 		on[i] = cfg
 		on[i].ServerTime, on[i].ServerMemory = server.Time, server.Memory
 		on[i].Dial = func(name string) (*nats.Conn, error) {
-			return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
+			return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.Logger()})
 		}
 	}
 	f, err := bench.MeasureFuture(ctx, on[0], on[1])
@@ -165,14 +169,14 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 // benchSetUp starts a server and what runs processes, and completes cfg with them.
 // It returns the path of this program.
 func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string) (self string, stop func(), err error) {
-	var s Settings
-	if err := readSync(&s, sync); err != nil {
-		return "", nil, misuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
+	var s settings.Values
+	if err := settings.ReadSync(&s, sync); err != nil {
+		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
 	}
 	if self, err = os.Executable(); err != nil {
 		return "", nil, err
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.logger()})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.Logger()})
 	if err != nil {
 		return "", nil, err
 	}
@@ -189,7 +193,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 		return "", nil, err
 	}
 	cfg.Dial = func(name string) (*nats.Conn, error) {
-		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.logger()})
+		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.Logger()})
 	}
 	cfg.ServerMemory, cfg.ServerTime = server.Memory, server.Time
 	return self, func() { server.Stop(); end() }, nil
@@ -200,21 +204,21 @@ func costText(c *bench.Cost) string {
 	return fmt.Sprintf("server %.0f µs, worker %.0f µs", c.Server, c.Worker)
 }
 
-func benchTable(r *bench.Report) table {
-	t := table{title: "Millrace on this machine", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
+func benchTable(r *bench.Report) term.Table {
+	t := term.Table{Title: "Millrace on this machine", Header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
 	row := func(what string, here, below, ratio float64) {
-		t.add(plain(what), plain(fmt.Sprintf("%.0f/s", here)), plain(fmt.Sprintf("%.0f/s", below)), plain(fmt.Sprintf("%.2f", ratio)))
+		t.Add(term.Plain(what), term.Plain(fmt.Sprintf("%.0f/s", here)), term.Plain(fmt.Sprintf("%.0f/s", below)), term.Plain(fmt.Sprintf("%.2f", ratio)))
 	}
 	row("no-op tasks, queue filled before", r.TasksPerSecond, r.FloorTasksPerSecond, r.Ratio)
 	if r.TaskCost.Server > 0 {
-		t.add(plain("processor time of each"), plain(costText(&r.TaskCost)), plain(costText(&r.FloorTaskCost)), plain(""))
+		t.Add(term.Plain("processor time of each"), term.Plain(costText(&r.TaskCost)), term.Plain(costText(&r.FloorTaskCost)), term.Plain(""))
 	}
 	row("no-op tasks, submitted meanwhile", r.AtOncePerSecond, r.FloorAtOncePerSecond, r.AtOnceRatio)
 	row("bulk submission", r.SubmitPerSecond, r.FloorSubmitPerSecond, r.SubmitPerSecond/r.FloorSubmitPerSecond)
 	if r.ProcessPerSecond > 0 {
 		row("processes (/bin/true)", r.ProcessPerSecond, r.PlainPerSecond, r.ProcessRatio)
 	}
-	value := func(what, v string) { t.add(plain(what), plain(v), plain(""), plain("")) }
+	value := func(what, v string) { t.Add(term.Plain(what), term.Plain(v), term.Plain(""), term.Plain("")) }
 	value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", r.StartLatency.P50, r.StartLatency.P99, r.StartLatency.Max))
 	value("read model behind", fmt.Sprintf("%.0f ms", r.BehindMS))
 	if r.Memory != nil {
@@ -228,7 +232,7 @@ func benchTable(r *bench.Report) table {
 		value(fmt.Sprintf("no-op tasks, %d in the log", g.LogTasks), fmt.Sprintf("%.0f/s", g.TasksPerSecond))
 	}
 	if l := r.Limited; l != nil {
-		t.add(plain(fmt.Sprintf("no-op tasks under %d limits", l.Keys)), plain(fmt.Sprintf("%.0f/s", l.TasksPerSecond)), plain("without limits"), plain(fmt.Sprintf("%.2f", l.Ratio)))
+		t.Add(term.Plain(fmt.Sprintf("no-op tasks under %d limits", l.Keys)), term.Plain(fmt.Sprintf("%.0f/s", l.TasksPerSecond)), term.Plain("without limits"), term.Plain(fmt.Sprintf("%.2f", l.Ratio)))
 		value("processor time of each", costText(&l.Cost)+"; without limits "+costText(&l.FreeCost))
 		value("start latency under a limit p50, p99", fmt.Sprintf("%.2f, %.2f ms", l.StartLatency.P50, l.StartLatency.P99))
 		value(fmt.Sprintf("the same while %d wait for another", l.Held), fmt.Sprintf("%.2f, %.2f ms", l.StartLatencyBehind.P50, l.StartLatencyBehind.P99))
@@ -238,8 +242,8 @@ func benchTable(r *bench.Report) table {
 			what string
 			bench.Beside
 		}{{"queue filled before", f.Drain}, {"submitted meanwhile", f.AtOnce}} {
-			t.add(plain(fmt.Sprintf("no-op tasks, %s, %d due in years", m.what, f.Tasks)), plain(fmt.Sprintf("%.0f/s", m.With)),
-				plain(fmt.Sprintf("%.0f/s without", m.Without)), plain(fmt.Sprintf("%.2f", m.Ratio)))
+			t.Add(term.Plain(fmt.Sprintf("no-op tasks, %s, %d due in years", m.what, f.Tasks)), term.Plain(fmt.Sprintf("%.0f/s", m.With)),
+				term.Plain(fmt.Sprintf("%.0f/s without", m.Without)), term.Plain(fmt.Sprintf("%.2f", m.Ratio)))
 			value("processor time with and without", costText(&m.CostWith)+"; "+costText(&m.CostWithout))
 		}
 		value("start latency with them p50, p99", fmt.Sprintf("%.2f, %.2f ms", f.StartLatency.P50, f.StartLatency.P99))

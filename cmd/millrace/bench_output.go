@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/bench"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -51,8 +54,8 @@ type chatterReport struct {
 	Waiting   *bench.Waiting   `json:"nodes,omitempty"`
 }
 
-func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *output) error {
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, noMetrics)
+func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *typed.Output) error {
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.NoMetrics)
 	if err != nil {
 		return err
 	}
@@ -71,10 +74,10 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 			return err
 		}
 	}
-	if o.json() {
-		return a.writeJSON(r)
+	if o.JSON() {
+		return a.WriteJSON(r)
 	}
-	return a.print(chatterTable(&r))
+	return a.Print(chatterTable(&r))
 }
 
 // measured is a part of the benchmark that notes what it has found, if it was asked for.
@@ -89,9 +92,9 @@ func measured[T any](asked bool, to **T, measure func() (T, error)) func() error
 	}
 }
 
-func chatterTable(r *chatterReport) table {
-	t := table{title: "Around processes", header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
-	value := func(what, v string) { t.add(plain(what), plain(v), plain(""), plain("")) }
+func chatterTable(r *chatterReport) term.Table {
+	t := term.Table{Title: "Around processes", Header: []string{"WHAT", "MILLRACE", "BELOW IT", "RATIO"}}
+	value := func(what, v string) { t.Add(term.Plain(what), term.Plain(v), term.Plain(""), term.Plain("")) }
 	rest := func(what string, c *bench.Chatter) {
 		value(what+" missing, extra", fmt.Sprintf("%d, %d of %d", c.Missing, c.Extra, c.Items))
 		value(what+" read back", fmt.Sprintf("%.0f/s", c.ReadPerSecond))
@@ -99,7 +102,7 @@ func chatterTable(r *chatterReport) table {
 		value("start latency of others p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", c.Others.P50, c.Others.P99, c.Others.Max))
 	}
 	if c := r.Logs; c != nil {
-		t.add(plain("lines of 100 bytes"), plain(fmt.Sprintf("%.0f MB/s", c.BytesPerSecond/1e6)), plain(fmt.Sprintf("%.0f MB/s", c.FloorBytesPerSecond/1e6)), plain(fmt.Sprintf("%.2f", c.Ratio)))
+		t.Add(term.Plain("lines of 100 bytes"), term.Plain(fmt.Sprintf("%.0f MB/s", c.BytesPerSecond/1e6)), term.Plain(fmt.Sprintf("%.0f MB/s", c.FloorBytesPerSecond/1e6)), term.Plain(fmt.Sprintf("%.2f", c.Ratio)))
 		rest("lines", c)
 	}
 	if c := r.Records; c != nil {
@@ -115,7 +118,7 @@ func chatterTable(r *chatterReport) table {
 	}
 	if f := r.Files; f != nil {
 		way := func(what string, here float64) {
-			t.add(plain(what), plain(fmt.Sprintf("%.0f MB/s", here/1e6)), plain(fmt.Sprintf("%.0f MB/s copied", f.CopyPerSecond/1e6)), plain(fmt.Sprintf("%.2f", here/f.CopyPerSecond)))
+			t.Add(term.Plain(what), term.Plain(fmt.Sprintf("%.0f MB/s", here/1e6)), term.Plain(fmt.Sprintf("%.0f MB/s copied", f.CopyPerSecond/1e6)), term.Plain(fmt.Sprintf("%.2f", here/f.CopyPerSecond)))
 		}
 		way("files pushed", f.PushPerSecond)
 		way("files pulled", f.PullPerSecond)

@@ -10,6 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/jobfile"
@@ -17,7 +21,7 @@ import (
 )
 
 func (a *app) calendarCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "calendar", Aliases: []string{"calendars", "cal"},
 		Short: "Calendars: named hours, for all jobs that may start in them alone",
 		Example: `  millrace calendar apply night.yaml
@@ -25,8 +29,8 @@ func (a *app) calendarCommand() *cobra.Command {
   millrace calendar show night > night.yaml`,
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
-		a.history("calendar", jet.ErrNoCalendar, a.completeCalendars),
-		a.removal("calendar", "Remove calendars", a.completeCalendars, (*client.Client).RemoveCalendar))
+		a.history("calendar", jet.ErrNoCalendar, a.CompleteCalendars),
+		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar))
 	return c
 }
 
@@ -35,7 +39,7 @@ func (a *app) calendarApply() *cobra.Command {
 	return applying(a, &applied[schedule.Calendar]{
 		what: "calendar", use: "apply FILE|DIR|-...", name: name, store: (*client.Client).ApplyCalendar,
 		read: func(c *cobra.Command, paths []string) ([]fileOf[schedule.Calendar], error) {
-			return readFiles(a, c, paths, jobfile.ParseCalendars, "calendar", hint("docs/calendars.md says what a calendar may hold"), name)
+			return readFiles(a, c, paths, jobfile.ParseCalendars, "calendar", exit.Hint("docs/calendars.md says what a calendar may hold"), name)
 		},
 	})
 }
@@ -72,38 +76,38 @@ func (r *calendarRow) words(hours *schedule.Hours) string {
 }
 
 func (a *app) calendarList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
 		all, broken := cl.Calendars(ctx)
 		if broken != nil && len(all) == 0 {
 			return broken
 		}
 		rows := []calendarRow{}
-		t := table{
-			header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
-			spare:  []string{"CHANGED", "REVISION", "RULES"},
-			foot:   []string{plural(len(all), "calendar")},
+		t := term.Table{
+			Header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
+			Spare:  []string{"CHANGED", "REVISION", "RULES"},
+			Foot:   []string{told.Plural(len(all), "calendar")},
 		}
 		for _, is := range all {
-			row, hours := rowOfCalendar(is, a.now())
+			row, hours := rowOfCalendar(is, a.Now())
 			rows = append(rows, row)
-			t.add(plain(is.Name), plain(cut(is.Title, 40)), plain(row.words(hours)), plain(cmp.Or(is.Timezone, "UTC")), plain(fmt.Sprint(len(is.Rules))),
-				plain(fmt.Sprint(is.Revision)), plain(age(is.Changed, a.now())))
+			t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(row.words(hours)), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
+				term.Plain(fmt.Sprint(is.Revision)), term.Plain(told.Age(is.Changed, a.Now())))
 		}
 		var err error
 		switch {
-		case o.json():
-			err = a.writeJSON(rows)
+		case o.JSON():
+			err = a.WriteJSON(rows)
 		case names:
 			for i := range rows {
-				fmt.Fprintln(a.out, rows[i].Name)
+				fmt.Fprintln(a.Out, rows[i].Name)
 			}
 		default:
-			err = a.print(t)
+			err = a.Print(t)
 		}
 		return errors.Join(err, broken)
 	})
@@ -111,16 +115,16 @@ func (a *app) calendarList() *cobra.Command {
 }
 
 func (a *app) calendarShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	var revision uint64
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
 		Short: "Print a calendar, in the form that apply reads, whether it is open, and who changed it last",
-		Args:  takes(1, 1, "calendar"), ValidArgsFunction: a.completeCalendars,
+		Args:  typed.Takes(1, 1, "calendar"), ValidArgsFunction: a.CompleteCalendars,
 	}
 	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
-	o.flags(c, "yaml", "json")
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c, "yaml", "json")
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		is, err := cl.CalendarAt(ctx, args[0], revision)
 		if err != nil {
 			return err
@@ -129,18 +133,18 @@ func (a *app) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		row, hours := rowOfCalendar(is, a.now())
-		if o.json() {
-			return a.writeJSON(struct {
+		row, hours := rowOfCalendar(is, a.Now())
+		if o.JSON() {
+			return a.WriteJSON(struct {
 				calendarRow
-				Changes []shownFact `json:"changes"`
-			}{row, showFacts(changes)})
+				Changes []told.ShownFact `json:"changes"`
+			}{row, told.ShowFacts(changes)})
 		}
 		text, err := jobfile.MarshalCalendar(&is.Calendar)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "# revision %d, stored %s\n# %s\n%s%s", is.Revision, clock(is.Changed), row.words(hours), changeLines(changes), text)
+		_, err = fmt.Fprintf(a.Out, "# revision %d, stored %s\n# %s\n%s%s", is.Revision, told.Clock(is.Changed), row.words(hours), changeLines(changes), text)
 		return err
 	})
 	return c

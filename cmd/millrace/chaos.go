@@ -15,6 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/chaos"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 )
 
@@ -25,7 +29,7 @@ const (
 )
 
 func (a *app) chaosCommand() *cobra.Command {
-	var o output
+	var o typed.Output
 	var cfg chaos.Config
 	var scenario string
 	var plan bool
@@ -59,9 +63,9 @@ the file cannot be meant like that, something could not be started, or the log n
   millrace chaos --scenario server-restart --seed 7 --duration 2m
   millrace chaos --scenario mix --seed 7 --plan
   millrace chaos --scenario ./outage.yaml --json`,
-		Args: func(c *cobra.Command, args []string) error { return untold(takes(0, 0, "")(c, args)) },
+		Args: func(c *cobra.Command, args []string) error { return untold(typed.Takes(0, 0, "")(c, args)) },
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(flagError(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(typed.FlagError(c, err)) })
 	fs := c.Flags()
 	fs.StringVar(&scenario, "scenario", "mix", "`name` of a scenario, or a YAML file with steps")
 	fs.Uint64Var(&cfg.Seed, "seed", 1, "`number` from which the plan and the tasks follow")
@@ -74,11 +78,11 @@ the file cannot be meant like that, something could not be started, or the log n
 	fs.DurationVar(&cfg.Settling, "settle", 0, "for how `long` no task may end, after the last fault, before the others are stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
-	o.flags(c)
+	o.Flags(c)
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))
-	flags := addSettingFlags(fs, profileDev, staying)
+	flags := settings.AddFlags(fs, settings.Dev, settings.Staying)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, _, err := a.loadSettings(flags, profileDev)
+		s, _, err := a.LoadSettings(flags, settings.Dev)
 		if err != nil {
 			return untold(err)
 		}
@@ -90,13 +94,13 @@ the file cannot be meant like that, something could not be started, or the log n
 		case err != nil:
 			return untold(err)
 		case plan:
-			return a.printPlan(steps, o.json())
+			return a.printPlan(steps, o.JSON())
 		}
-		report, err := a.chaos(c.Context(), cfg, o.json())
+		report, err := a.chaos(c.Context(), cfg, o.JSON())
 		if err != nil {
 			return untold(err)
 		}
-		return exit(map[chaos.Verdict]int{chaos.OK: exitOK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
+		return exit.With(map[chaos.Verdict]int{chaos.OK: exit.OK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
 	}
 	return c
 }
@@ -104,11 +108,11 @@ the file cannot be meant like that, something could not be started, or the log n
 // untold gives an error the code that says that there is no verdict, for whoever
 // looks only at that. An interruption keeps its own.
 func untold(err error) error {
-	f := faultOf(err)
+	f := exit.Of(err)
 	if f == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &fault{code: exitChaosUnknown, err: f.err, hint: f.hint}
+	return &exit.Fault{Code: exitChaosUnknown, Err: f.Err, Hint: f.Hint}
 }
 
 func scenarioLines() string {
@@ -128,7 +132,7 @@ func faultWords() string {
 }
 
 // chaosConfig completes what the flags say.
-func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error {
+func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -137,7 +141,7 @@ func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error 
 	if strings.ContainsAny(scenario, "./\\") {
 		text, err := os.ReadFile(scenario)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &fault{err: fmt.Errorf("scenario: %w", err), hint: hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
+			return &exit.Fault{Err: fmt.Errorf("scenario: %w", err), Hint: exit.Hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
 		}
 		if err != nil {
 			return fmt.Errorf("scenario: %w", err)
@@ -147,12 +151,12 @@ func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error 
 		}
 	}
 	cfg.Layout, cfg.Rules, cfg.NodeTTL, cfg.Grace = s.Layout(), s.Task(), s.NodeTTL, s.Grace
-	for _, d := range settings {
-		text := d.text(&s)
-		if d.name == "sync" {
+	for _, d := range settings.All {
+		text := d.Text(&s)
+		if d.Name == "sync" {
 			cfg.Sync = text
 		}
-		cfg.Settings = append(cfg.Settings, "--"+d.flag(), text)
+		cfg.Settings = append(cfg.Settings, "--"+d.Flag(), text)
 	}
 	cfg.Settings = append(cfg.Settings, "--profile", s.Profile)
 	cfg.Dial = func(url, name string) (*nats.Conn, error) {
@@ -163,17 +167,17 @@ func (a *app) chaosConfig(cfg *chaos.Config, s Settings, scenario string) error 
 
 func (a *app) printPlan(steps []chaos.Step, json bool) error {
 	if json {
-		return a.writeJSON(steps)
+		return a.WriteJSON(steps)
 	}
 	for _, s := range steps {
-		fmt.Fprintln(a.out, s)
+		fmt.Fprintln(a.Out, s)
 	}
 	return nil
 }
 
 // chaos runs it and prints what came of it.
 func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Report, error) {
-	if terminal(a.errs) && !json {
+	if term.Terminal(a.Errs) && !json {
 		cfg.Progress = a.chaosProgress()
 	}
 	report, err := chaos.Run(ctx, cfg)
@@ -181,9 +185,9 @@ func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Rep
 	case err != nil:
 		return report, err
 	case json:
-		return report, a.writeJSON(report)
+		return report, a.WriteJSON(report)
 	}
-	return report, a.print(chaosTable(&report))
+	return report, a.Print(chaosTable(&report))
 }
 
 // chaosProgress writes a line for every fault, and one now and then for the tasks.
@@ -193,49 +197,49 @@ func (a *app) chaosProgress() func(chaos.Progress) {
 	return func(p chaos.Progress) {
 		switch {
 		case p.At < 0:
-			a.note("%s", p.What)
+			a.Note("%s", p.What)
 			return
 		case p.What == "" && p.At < told+often:
 			return
 		case p.What == "":
 			told = p.At
 		}
-		fmt.Fprintf(a.errs, "%6.1fs  %5d submitted, %5d ended, %3d running  %s\n", p.At.Seconds(), p.Submitted, p.Ended, p.Running, p.What)
+		fmt.Fprintf(a.Errs, "%6.1fs  %5d submitted, %5d ended, %3d running  %s\n", p.At.Seconds(), p.Submitted, p.Ended, p.Running, p.What)
 	}
 }
 
-func chaosTable(r *chaos.Report) table {
-	t := table{title: fmt.Sprintf("Chaos: %s, seed %d", r.Scenario, r.Seed)}
-	colours := map[chaos.Verdict]colour{chaos.OK: green, chaos.Broken: red, chaos.Unknown: yellow}
-	t.add(dim("verdict"), cell{string(r.Verdict), colours[r.Verdict]})
-	t.field("faults", tally(r.Faults))
-	t.field("tasks", fmt.Sprintf("%d, of which %d acknowledged; %s", r.Tasks, r.Acknowledged, tally(r.States)))
-	t.field("lost, duplicated, stuck", fmt.Sprintf("%d, %d, %d", r.Lost, r.DuplicatedResults, r.Stuck))
-	t.field("takeovers", fmt.Sprintf("%d by workers, %d attempts declared lost, %d late results refused", r.Takeovers, r.LostAttempts, r.LateResults))
-	t.field("detection", latencyText(r.Detection))
-	t.field("takeover", latencyText(r.Takeover))
-	t.field("reconnect to ready", latencyText(r.Reconnect))
-	t.field("start of tasks", latencyText(r.Start))
+func chaosTable(r *chaos.Report) term.Table {
+	t := term.Table{Title: fmt.Sprintf("Chaos: %s, seed %d", r.Scenario, r.Seed)}
+	colours := map[chaos.Verdict]term.Colour{chaos.OK: term.Green, chaos.Broken: term.Red, chaos.Unknown: term.Yellow}
+	t.Add(term.Dim("verdict"), term.Tinted(string(r.Verdict), colours[r.Verdict]))
+	t.Field("faults", tally(r.Faults))
+	t.Field("tasks", fmt.Sprintf("%d, of which %d acknowledged; %s", r.Tasks, r.Acknowledged, tally(r.States)))
+	t.Field("lost, duplicated, stuck", fmt.Sprintf("%d, %d, %d", r.Lost, r.DuplicatedResults, r.Stuck))
+	t.Field("takeovers", fmt.Sprintf("%d by workers, %d attempts declared lost, %d late results refused", r.Takeovers, r.LostAttempts, r.LateResults))
+	t.Field("detection", latencyText(r.Detection))
+	t.Field("takeover", latencyText(r.Takeover))
+	t.Field("reconnect to ready", latencyText(r.Reconnect))
+	t.Field("start of tasks", latencyText(r.Start))
 	if times := r.Times; times != nil {
-		t.field("times", fmt.Sprintf("%d delayed tasks, %d ticks, of which %d missed", times.Delayed, times.Ticks, times.Missed))
-		t.field("ticks late", latencyText(times.Late))
+		t.Field("times", fmt.Sprintf("%d delayed tasks, %d ticks, of which %d missed", times.Delayed, times.Ticks, times.Missed))
+		t.Field("ticks late", latencyText(times.Late))
 	}
 	if f := r.Files; f != nil {
-		t.field("files", fmt.Sprintf("%d versions pushed, %d tasks had the bytes of theirs, the cache was spoilt %d times", f.Versions, f.Tasks, f.Spoiled))
+		t.Field("files", fmt.Sprintf("%d versions pushed, %d tasks had the bytes of theirs, the cache was spoilt %d times", f.Versions, f.Tasks, f.Spoiled))
 	}
-	t.field("disk", r.Disk)
-	t.field("sweep repairs", fmt.Sprint(r.SweepRepairs))
-	t.field("took", fmt.Sprintf("%.1fs", r.Seconds))
+	t.Field("disk", r.Disk)
+	t.Field("sweep repairs", fmt.Sprint(r.SweepRepairs))
+	t.Field("took", fmt.Sprintf("%.1fs", r.Seconds))
 	for _, b := range r.Broken {
-		t.add(dim("broken"), cell{b, red})
+		t.Add(term.Dim("broken"), term.Tinted(b, term.Red))
 	}
 	for _, odd := range r.Odd {
-		t.field("odd", odd)
+		t.Field("odd", odd)
 	}
 	if r.Verdict == chaos.OK && len(r.Odd) > 0 {
-		t.foot = append(t.foot, "what is odd is worth a look and breaks no promise: docs/chaos.md says why")
+		t.Foot = append(t.Foot, "what is odd is worth a look and breaks no promise: docs/chaos.md says why")
 	}
-	t.field("data", r.Dir)
+	t.Field("data", r.Dir)
 	return t
 }
 
@@ -261,18 +265,18 @@ func tally[K ~string](counts map[K]int) string {
 func (a *app) chaosLogCommand() *cobra.Command {
 	var e embedded
 	var sync string
-	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: typed.Takes(0, 0, "")}
 	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data")
 	c.Flags().StringVar(&sync, "sync", "1s", "how often it flushes to disk")
 	c.Flags().StringVar(&e.user, "auth-user", "", "`name` of the user that clients must be")
 	c.Flags().StringVar(&e.passwordFile, "auth-password-file", "", "`file` with that user's password")
 	e.host, e.set = "127.0.0.1", c.Flags()
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var s Settings
-		if err := readSync(&s, sync); err != nil {
-			return misuseOf(err)
+		var s settings.Values
+		if err := settings.ReadSync(&s, sync); err != nil {
+			return exit.MisuseOf(err)
 		}
-		server, err := e.start(s, a.processLogger())
+		server, err := e.start(s, a.ProcessLogger())
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/chaos"
+	"millrace/cmd/millrace/typed"
 )
 
 // chaosPushPause is how long after one push of `millrace chaos` the next begins.
@@ -19,9 +20,9 @@ const chaosPushPause = 200 * time.Millisecond
 // chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it can
 // be killed.
 func (a *app) chaosPushCommand() *cobra.Command {
-	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: takes(1, 1, "directory")}
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
-		log := a.processLogger()
+	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: typed.Takes(1, 1, "directory")}
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		log := a.ProcessLogger()
 		for {
 			folders, err := filepath.Glob(filepath.Join(args[0], "v*[0-9]"))
 			if err != nil {

@@ -2,18 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
 	"time"
 
-	"millrace/cmd/millrace/chaos"
 	"millrace/jet"
 )
-
-// machineClock is the clock of this machine, or what `millrace chaos`, which must
-// not touch that, tells this process to take for it.
-func machineClock() func() time.Time {
-	return chaos.Shifted(os.Getenv(chaos.ShiftEnv))
-}
 
 // askTime is how often a process asks the log what time it is.
 const askTime = 5 * time.Second

@@ -2,6 +2,10 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/typed"
 )
 
 // shownSetting is a setting as `millrace config` shows it.
@@ -13,7 +17,7 @@ type shownSetting struct {
 }
 
 func (a *app) configCommand() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use:     "config",
 		Aliases: []string{"settings"},
@@ -28,27 +32,27 @@ in the user's configuration folder, in YAML; the environment; a flag.
 		Example: `  millrace config
   millrace config --profile dev
   MILLRACE_BEAT=1s millrace config -o json`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
-	flags := addSettingFlags(c.Flags(), profileProd, staying)
-	o.flags(c)
+	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Staying)
+	o.Flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		s, origins, err := a.loadSettings(flags, profileProd)
+		s, origins, err := a.LoadSettings(flags, settings.Prod)
 		if err != nil {
 			return err
 		}
 		shown := []shownSetting{{"profile", s.Profile, origins["profile"], "which defaults hold"}}
-		for _, d := range settings {
-			shown = append(shown, shownSetting{d.name, d.text(&s), origins[d.name], d.usage})
+		for _, d := range settings.All {
+			shown = append(shown, shownSetting{d.Name, d.Text(&s), origins[d.Name], d.Usage})
 		}
-		if o.json() {
-			return a.writeJSON(shown)
+		if o.JSON() {
+			return a.WriteJSON(shown)
 		}
-		t := table{header: []string{"SETTING", "VALUE", "ORIGIN", "DESCRIPTION"}, spare: []string{"ORIGIN"}}
+		t := term.Table{Header: []string{"SETTING", "VALUE", "ORIGIN", "DESCRIPTION"}, Spare: []string{"ORIGIN"}}
 		for _, s := range shown {
-			t.add(plain(s.Name), plain(s.Value), plain(s.Origin), dim(s.Usage))
+			t.Add(term.Plain(s.Name), term.Plain(s.Value), term.Plain(s.Origin), term.Dim(s.Usage))
 		}
-		return a.print(t)
+		return a.Print(t)
 	}
 	return c
 }

@@ -9,12 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 // dataCommand is `millrace data`: the commands that also lie below `task data`.
 func (a *app) dataCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "data", Aliases: []string{"records"},
 		Short: "Records that tasks have produced: count, print and export them",
 		Example: `  millrace data ls ID
@@ -89,14 +93,14 @@ func (o *recordsOnce) each(b *client.StepRecords, do func(shownItem) error) erro
 // noteDropped says how many records were dropped in place of which a batch stands.
 func (a *app) noteDropped(b *task.Records) {
 	if b.Dropped > 0 {
-		a.note("%s dropped: %s", plural(b.Dropped, "record"), b.Reason)
+		a.Note("%s dropped: %s", told.Plural(b.Dropped, "record"), b.Reason)
 	}
 }
 
 // withRecords makes the RunE of a command about the records of a task and of all that it was expanded into.
 func (a *app) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
-	return a.withTask(func(ctx context.Context, c *client.Client, id task.ID) error {
-		asking, cancel := a.asking(ctx)
+	return a.WithTask(func(ctx context.Context, c *client.Client, id task.ID) error {
+		asking, cancel := a.Asking(ctx)
 		members, err := c.Members(asking, id)
 		cancel()
 		if err != nil {
@@ -110,13 +114,13 @@ func (a *app) withRecords(do func(ctx context.Context, c *client.Client, r *reco
 func (a *app) noteNone(r *recordsOf, others int) {
 	text := r.about
 	if n := len(r.members) - 1; r.several && n > 0 {
-		text += fmt.Sprintf(" and its %s", plural(n, "step"))
+		text += fmt.Sprintf(" and its %s", told.Plural(n, "step"))
 	}
 	hint := ""
 	if others > 0 {
 		hint = fmt.Sprintf("; attempts that failed or lost the task have %d: --all-epochs", others)
 	}
-	a.note("there are no records of %s%s", text, hint)
+	a.Note("there are no records of %s%s", text, hint)
 }
 
 // dataSum is what an attempt has produced.
@@ -134,13 +138,13 @@ type dataSum struct {
 }
 
 func (a *app) dataList() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "ls ID", Aliases: []string{"list"},
 		Short: "Count the records of each attempt of a task",
-		Args:  takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args:  typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 		sums := []dataSum{}
 		for i := range r.members {
@@ -161,52 +165,52 @@ func (a *app) dataList() *cobra.Command {
 				sums = append(sums, sum)
 			}
 		}
-		if o.json() {
-			return a.writeJSON(sums)
+		if o.JSON() {
+			return a.WriteJSON(sums)
 		}
 		if len(sums) == 0 {
 			a.noteNone(r, 0)
 		}
-		return a.print(sumTable(sums))
+		return a.Print(sumTable(sums))
 	})
 	return c
 }
 
-func sumTable(sums []dataSum) table {
-	t := table{header: []string{"STEP", "ATTEMPT", "EPOCH", "RECORDS", "SIZE", "COUNTS"}, spare: []string{"EPOCH"}}
+func sumTable(sums []dataSum) term.Table {
+	t := term.Table{Header: []string{"STEP", "ATTEMPT", "EPOCH", "RECORDS", "SIZE", "COUNTS"}, Spare: []string{"EPOCH"}}
 	several := slices.ContainsFunc(sums, func(s dataSum) bool { return s.Step != "" })
 	if !several {
-		t.header = t.header[1:]
+		t.Header = t.Header[1:]
 	}
 	for _, s := range sums {
-		counts := plain("yes")
+		counts := term.Plain("yes")
 		if !s.Counts {
-			counts = dim("no: of an attempt that failed or lost the task")
+			counts = term.Dim("no: of an attempt that failed or lost the task")
 		}
-		row := []cell{plain(s.Step), plain(strconv.Itoa(s.Attempt)), plain(strconv.FormatUint(s.Epoch, 10)), plain(strconv.Itoa(s.Records)), plain(task.Size(s.Bytes).String()), counts}
+		row := []term.Cell{term.Plain(s.Step), term.Plain(strconv.Itoa(s.Attempt)), term.Plain(strconv.FormatUint(s.Epoch, 10)), term.Plain(strconv.Itoa(s.Records)), term.Plain(task.Size(s.Bytes).String()), counts}
 		if !several {
 			row = row[1:]
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }
 
 func (a *app) dataTail() *cobra.Command {
-	var o output
+	var o typed.Output
 	var most int
 	var all, follow bool
 	c := &cobra.Command{
 		Use: "tail ID", Short: "Print the last records of a task, and with -f those to come",
 		Long: `Prints the last records of a task and of all its steps; with -f also those that come, until the task has ended.`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().IntVarP(&most, "tail", "n", 10, "how many, a `number`")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	allEpochs(c, &all)
-	o.flags(c, "jsonl", "json")
+	o.Flags(c, "jsonl", "json")
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
-		show := func(item shownItem) error { return a.showRecord(item, r.several, o.json()) }
+		show := func(item shownItem) error { return a.showRecord(item, r.several, o.JSON()) }
 		once := newRecordsOnce()
 		last, others, err := a.lastRecords(ctx, cl, r, most, all, once)
 		if err != nil {
@@ -230,7 +234,7 @@ func (a *app) dataTail() *cobra.Command {
 			r.several = r.several || b.Step != ""
 			return once.each(&b, show)
 		})
-		return quietEnd(ctx, err)
+		return reach.QuietEnd(ctx, err)
 	})
 	return c
 }
@@ -238,13 +242,13 @@ func (a *app) dataTail() *cobra.Command {
 // showRecord prints a record on a line of its own: with where it comes from if whole is set, or if it is one of several tasks'.
 func (a *app) showRecord(r shownItem, several, whole bool) error {
 	if whole {
-		return a.writeLine(r)
+		return a.WriteLine(r)
 	}
 	line, err := r.line(several)
 	if err != nil {
 		return err
 	}
-	return a.writeLine(line)
+	return a.WriteLine(line)
 }
 
 // lastRecords are the last records, at most so many, and how many of other attempts were passed over. What was seen is

@@ -12,15 +12,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/export"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 )
 
 func (a *app) dataExport() *cobra.Command {
 	var to string
 	var f listFlags // for its times
-	var jobs latestFlags
+	var jobs reach.Latest
 	var all, resume bool
-	format := choice{of: []string{"jsonl", "csv", "json"}}
+	format := typed.Choice{Of: []string{"jsonl", "csv", "json"}}
 	c := &cobra.Command{
 		Use: "export ID | --job NAME | --schedule NAME", Short: "Write the records of a task, or of all tasks of a job, to a file",
 		Long: `Writes the records of the current or last attempt of a task, each once and in order, as lines of JSON, as an
@@ -34,27 +38,27 @@ that names its task, step, attempt, epoch and number.
 it looks whether that is the one that the task has produced.`,
 		Example: `  millrace data export ID --to pages.csv
   millrace data export --job crawl --since 7d --to week.csv`,
-		Args: takes(0, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 		DisableFlagsInUseLine: true,
 	}
 	fs := c.Flags()
 	fs.StringVar(&to, "to", "-", "the `file` to write, - for stdout")
 	fs.Var(&format, "format", "jsonl, csv or json (default: what the file's name ends with, else jsonl)")
 	fs.BoolVar(&resume, "resume", false, "go on with a file that was written partly")
-	fs.StringVar(&jobs.job, "job", "", "of all tasks of this job")
-	fs.StringVar(&jobs.schedule, "schedule", "", "of all tasks of this schedule")
+	fs.StringVar(&jobs.Job, "job", "", "of all tasks of this job")
+	fs.StringVar(&jobs.Schedule, "schedule", "", "of all tasks of this schedule")
 	fs.StringVar(&f.since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
 	fs.StringVar(&f.until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		kind := export.KindOf(format.value, to)
+		kind := export.KindOf(format.Value, to)
 		switch {
 		case resume && to == "-":
-			return misuse(c, "--resume needs a file: add --to FILE")
+			return exit.Misuse(c, "--resume needs a file: add --to FILE")
 		case resume && kind == export.JSON:
-			return misuse(c, "an array cannot be resumed: choose --format jsonl or csv")
-		case jobs.given() == (len(args) > 0):
-			return misuse(c, "name a task, or say --job NAME or --schedule NAME")
+			return exit.Misuse(c, "an array cannot be resumed: choose --format jsonl or csv")
+		case jobs.Given() == (len(args) > 0):
+			return exit.Misuse(c, "name a task, or say --job NAME or --schedule NAME")
 		}
 		write := func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 			return a.export(ctx, cl, r, &exporting{to: to, kind: kind, all: all, resume: resume})
@@ -62,21 +66,21 @@ it looks whether that is the one that the task has produced.`,
 		if len(args) > 0 {
 			return a.withRecords(write)(c, args)
 		}
-		if err := f.times(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.times(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		return a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
-			if err := f.times(c, a.now()); err != nil {
-				return misuse(c, "%w", err)
+		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+			if err := f.times(c, a.Now()); err != nil {
+				return exit.Misuse(c, "%w", err)
 			}
-			request := client.ListRequest{Job: jobs.job, Schedule: jobs.schedule, Since: f.request.Since, Until: f.request.Until, OldestFirst: true, Limit: 1000}
+			request := client.ListRequest{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.request.Since, Until: f.request.Until, OldestFirst: true, Limit: 1000}
 			members, err := a.membersOf(ctx, cl, request)
 			if err != nil {
 				return err
 			}
-			about := "job " + jobs.job
-			if jobs.schedule != "" {
-				about = "schedule " + jobs.schedule
+			about := "job " + jobs.Job
+			if jobs.Schedule != "" {
+				about = "schedule " + jobs.Schedule
 			}
 			return write(ctx, cl, newRecordsOf(about, members, true))
 		})(c, nil)
@@ -86,7 +90,7 @@ it looks whether that is the one that the task has produced.`,
 
 // membersOf are the tasks that a list has, of all pages.
 func (a *app) membersOf(ctx context.Context, cl *client.Client, r client.ListRequest) ([]client.Member, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	last, err := cl.Last(asking)
 	cancel()
 	if err != nil {
@@ -95,7 +99,7 @@ func (a *app) membersOf(ctx context.Context, cl *client.Client, r client.ListReq
 	r.AtLeast = last
 	var members []client.Member
 	for {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		page, err := cl.List(asking, r)
 		cancel()
 		if err != nil {
@@ -118,8 +122,8 @@ type exporting struct {
 }
 
 func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *exporting) (err error) {
-	p := a.progress()
-	defer p.stop()
+	p := a.Progress()
+	defer p.Stop()
 	others := 0
 	// The records in order, once for each call.
 	records := func(each func(record []byte) error) error {
@@ -143,9 +147,9 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 		})
 	}
 	source := export.Source{Records: records, Known: func() ([]string, error) { return a.knownFields(ctx, cl, r) }}
-	tell := func(n int) { p.more(fmt.Sprintf("%s exported", plural(n, "record"))) }
+	tell := func(n int) { p.More(fmt.Sprintf("%s exported", told.Plural(n, "record"))) }
 	if e.to == "-" {
-		n, err := export.Write(a.out, e.kind, source, tell)
+		n, err := export.Write(a.Out, e.kind, source, tell)
 		if n == 0 && err == nil {
 			a.noteNone(r, others)
 		}
@@ -157,7 +161,7 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 	}
 	f, err := os.OpenFile(e.to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
 	if info, known := os.Stat(e.to); err != nil && known == nil && info.IsDir() {
-		return &fault{code: exitUsage, err: fmt.Errorf("--to: %s is a directory, want a file", e.to), hint: hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
+		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--to: %s is a directory, want a file", e.to), Hint: exit.Hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
 	}
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", e.to)
@@ -175,11 +179,11 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.to, err)
 	}
-	p.stop()
+	p.Stop()
 	if n == 0 {
 		a.noteNone(r, others)
 	}
-	a.note("%s in %s", plural(n, "record"), e.to)
+	a.Note("%s in %s", told.Plural(n, "record"), e.to)
 	return nil
 }
 
@@ -189,8 +193,7 @@ func (a *app) knownFields(ctx context.Context, cl *client.Client, r *recordsOf) 
 	if r.several {
 		fields = []string{fieldTask, fieldStep}
 	}
-	quiet := *a
-	quiet.errs = io.Discard // what was dropped has been said
+	quiet := app{a.Printing(a.Out, io.Discard)} // what was dropped has been said
 	err := quiet.eachRecord(ctx, cl, r, func(item shownItem, _ bool) error {
 		fields = export.AddFields(fields, item.Item)
 		return nil

@@ -1,16 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
@@ -32,7 +34,7 @@ type applied[D any] struct {
 
 // applying is the command that stores definitions.
 func applying[D any](a *app, k *applied[D]) *cobra.Command {
-	var o output
+	var o typed.Output
 	var files []string
 	c := &cobra.Command{
 		Use: k.use, Aliases: []string{"put", "set"},
@@ -43,13 +45,13 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 		DisableFlagsInUseLine: true,
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		read, err := k.read(c, append(files, args...))
 		if err != nil {
 			return err
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -69,7 +71,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 		for _, f := range read {
 			for i := range f.all {
 				is := &f.all[i]
-				asking, cancel := a.asking(c.Context())
+				asking, cancel := a.Asking(c.Context())
 				revision, changed, err := k.store(cl, asking, *is)
 				cancel()
 				if err != nil {
@@ -79,20 +81,20 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 					k.after(c.Context(), cl, is)
 				}
 				done = append(done, row{k.name(is), revision, changed, f.name})
-				if o.json() {
+				if o.JSON() {
 					continue
 				}
 				what := "unchanged"
 				if changed {
 					what = "stored"
 				}
-				if _, err := fmt.Fprintf(a.out, "%s %s %s (revision %d)\n", k.what, k.name(is), what, revision); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "%s %s %s (revision %d)\n", k.what, k.name(is), what, revision); err != nil {
 					return err
 				}
 			}
 		}
-		if o.json() {
-			return a.writeJSON(done)
+		if o.JSON() {
+			return a.WriteJSON(done)
 		}
 		return nil
 	}
@@ -105,33 +107,33 @@ func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]eve
 }
 
 // history is the command that lists the changes of a definition.
-func (a *app) history(what string, none error, complete completer) *cobra.Command {
-	var o output
+func (a *app) history(what string, none error, complete reach.Completer) *cobra.Command {
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "history NAME", Aliases: []string{"log"},
 		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
-		Args:  takes(1, 1, what), ValidArgsFunction: complete,
+		Args:  typed.Takes(1, 1, what), ValidArgsFunction: complete,
 	}
-	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		changes, err := definitionFacts(ctx, cl.View(), what, args[0])
 		switch {
 		case err != nil:
 			return err
 		case len(changes) == 0:
 			return &jet.Absent{Kind: none, Name: args[0]}
-		case o.json():
-			return a.writeJSON(showFacts(changes))
+		case o.JSON():
+			return a.WriteJSON(told.ShowFacts(changes))
 		}
-		t := table{header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, foot: []string{plural(len(changes), "change")}}
+		t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{told.Plural(len(changes), "change")}}
 		for i := range changes {
 			r, revision := &changes[i], ""
 			if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
 				revision = fmt.Sprint(is.Revision)
 			}
-			t.add(plain(revision), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)))
+			t.Add(term.Plain(revision), term.Plain(told.Clock(told.FactTime(r))), term.Plain(told.FactType(r)), term.Plain(told.Actor(r)))
 		}
-		return a.print(t)
+		return a.Print(t)
 	})
 	return c
 }
@@ -144,56 +146,43 @@ func changeLines(changes []events.Record) string {
 	var b strings.Builder
 	for i := len(changes) - 1; i >= max(0, len(changes)-changesShown); i-- {
 		r := &changes[i]
-		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(factTime(r)), factType(r), printable(cmp.Or(actor(r), "somebody")), printable(factDetails(r)))
+		fmt.Fprintf(&b, "# %s %s by %s: %s\n", told.Clock(told.FactTime(r)), told.FactType(r), term.Printable(cmp.Or(told.Actor(r), "somebody")), term.Printable(told.FactDetails(r)))
 	}
 	return b.String()
 }
 
 // removal is the command that removes definitions.
-func (a *app) removal(what, short string, complete completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *app) removal(what, short string, complete reach.Completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
 		Short: short,
-		Args:  takes(1, -1, what), ValidArgsFunction: complete,
+		Args:  typed.Takes(1, -1, what), ValidArgsFunction: complete,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !yes {
-			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), what), strings.Join(args, ", "))); err != nil {
+			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", told.Plural(len(args), what), strings.Join(args, ", "))); err != nil {
 				return err
 			}
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
 		for _, name := range args {
-			asking, cancel := a.asking(c.Context())
+			asking, cancel := a.Asking(c.Context())
 			err := remove(cl, asking, name)
 			cancel()
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(a.out, "%s %s removed\n", what, name); err != nil {
+			if _, err := fmt.Fprintf(a.Out, "%s %s removed\n", what, name); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	return c
-}
-
-// confirm asks a person; where none is, it refuses.
-func (a *app) confirm(c *cobra.Command, question string) error {
-	if !terminal(a.in) {
-		return misuse(c, "nobody is there to be asked %q; --yes answers it", question)
-	}
-	fmt.Fprintf(a.errs, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is a no
-	if strings.HasPrefix(strings.ToLower(answer), "y") {
-		return nil
-	}
-	return &fault{code: exitRefused, err: errors.New("nothing was done")}
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/examples"
 	"millrace/examples/crawl/crawler"
@@ -33,15 +36,15 @@ site at URL, or a small one that it brings along.`,
 		Example: `  millrace demo
   millrace demo http://127.0.0.1:8000/
   millrace demo --keep`,
-		Args: takes(0, 1, "URL"),
+		Args: typed.Takes(0, 1, "URL"),
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, until Ctrl-C")
 	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
 	c.Flags().IntVar(&e.port, "port", 0, "`port` to listen on, 0 for a free one")
 	e.host, e.set = "127.0.0.1", c.Flags()
-	flags := addSettingFlags(c.Flags(), profileDev, staying)
+	flags := settings.AddFlags(c.Flags(), settings.Dev, settings.Staying)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, _, err := a.loadSettings(flags, profileDev)
+		s, _, err := a.LoadSettings(flags, settings.Dev)
 		if err != nil {
 			return err
 		}
@@ -68,13 +71,13 @@ func crawlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: crawlName, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return exit(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
+			return exit.With(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
 		},
 	}
 }
 
-func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, keep bool) error {
-	a.demonstrating = true
+func (a *app) demo(ctx context.Context, e *embedded, s settings.Values, url string, keep bool) error {
+	a.Demonstrating = true
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	shown := make(chan error, 1)
@@ -95,12 +98,12 @@ func (a *app) demo(ctx context.Context, e *embedded, s Settings, url string, kee
 
 // showCrawl is what a person would type, one step after the other.
 func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) error {
-	nc, err := server.Connect(jet.Resilient("millrace demo", a.logger())...)
+	nc, err := server.Connect(jet.Resilient("millrace demo", a.Logger())...)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(a.clock))
+	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(a.Clock))
 	if err != nil {
 		return err
 	}
@@ -141,14 +144,14 @@ func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) e
 	}
 	t := events.FoldTask(receipt.ID, records)
 	a.heading("millrace task show " + id)
-	if err := a.print(taskDetails(&t, a.now())); err != nil {
+	if err := a.Print(taskDetails(&t, a.Now())); err != nil {
 		return err
 	}
 	a.heading("millrace task events " + id)
-	if err := a.print(historyTable(records)); err != nil {
+	if err := a.Print(historyTable(records)); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out, "\nThat was all: one log, read three times. Next: `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
+	fmt.Fprintln(a.Out, "\nThat was all: one log, read three times. Next: `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
 	return ended
 }
 
@@ -167,7 +170,7 @@ func crawlJob() (task.Job, error) {
 	return job, nil
 }
 
-func (a *app) heading(command string) { fmt.Fprintf(a.out, "\n$ %s\n", command) }
+func (a *app) heading(command string) { fmt.Fprintf(a.Out, "\n$ %s\n", command) }
 
 // shownRecords is how many records the demo prints.
 const shownRecords = 8
@@ -177,13 +180,13 @@ func (a *app) showRecords(ctx context.Context, c *client.Client, id task.ID) err
 	err := c.Records(ctx, id, func(r task.Records) error {
 		for _, item := range r.Items {
 			if n++; n <= shownRecords {
-				fmt.Fprintln(a.out, string(item))
+				fmt.Fprintln(a.Out, string(item))
 			}
 		}
 		return nil
 	})
 	if n > shownRecords {
-		fmt.Fprintf(a.out, "… and %d more\n", n-shownRecords)
+		fmt.Fprintf(a.Out, "… and %d more\n", n-shownRecords)
 	}
 	return err
 }

@@ -10,6 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet/embed"
 	"millrace/local"
 )
@@ -27,16 +31,16 @@ commands of millrace on this machine find it by themselves. When everything is
 ready, the server's URL stands in DIR/nats.url.`,
 		Example: `  millrace dev
   millrace dev --data ./data --port 0 --slots 8`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	e.flags(c.Flags())
 	w.flags(c.Flags())
-	flags := addSettingFlags(c.Flags(), profileDev, staying)
+	flags := settings.AddFlags(c.Flags(), settings.Dev, settings.Staying)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := w.check(c); err != nil {
 			return err
 		}
-		s, _, err := a.loadSettings(flags, profileDev)
+		s, _, err := a.LoadSettings(flags, settings.Dev)
 		if err != nil {
 			return err
 		}
@@ -47,17 +51,17 @@ ready, the server's URL stands in DIR/nats.url.`,
 
 // embeddedServer runs a server with everything behind it, and a worker if w is
 // not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
-func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *workerConfig, ready func(*embed.Server)) error {
+func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values, w *workerConfig, ready func(*embed.Server)) error {
 	conceal()
 	if w != nil {
 		if err := w.makeFolders(&s); err != nil {
 			return err
 		}
 	}
-	log := a.processLogger()
-	role := roleServer
+	log := a.ProcessLogger()
+	role := reach.RoleServer
 	if w != nil {
-		role, e.another = roleDev, true
+		role, e.another = reach.RoleDev, true
 	}
 	server, err := e.start(s, log)
 	if err != nil {
@@ -103,20 +107,13 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s Settings, w *wo
 	defer remove()
 	a.sayReady(server, e.data, w)
 	if ready == nil {
-		fmt.Fprintln(a.errs, context)
+		fmt.Fprintln(a.Errs, context)
 	} else {
 		ready(server)
 	}
 	p.start(a.activity(view))
 	return p.wait()
 }
-
-// What a process with a server of its own is called: in metrics, in its record, and, after
-// "millrace-", as a context of the nats command line.
-const (
-	roleDev    = "dev"
-	roleServer = "server"
-)
 
 // guard looks after the embedded server, and says what to do if that is in vain.
 func guard(ctx context.Context, server *embed.Server) error {
@@ -127,15 +124,15 @@ func guard(ctx context.Context, server *embed.Server) error {
 	defer signal.Stop(tooLarge)
 	err := server.Guard(ctx)
 	if errors.Is(err, embed.ErrNotBack) {
-		return &fault{code: exitMute, err: err, hint: hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
+		return &exit.Fault{Code: exit.Mute, Err: err, Hint: exit.Hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
 	}
 	return err
 }
 
 func (a *app) sayReady(server *embed.Server, data string, w *workerConfig) {
-	fmt.Fprintf(a.errs, "Millrace is ready at %s, its data in %s.\n", server.Address(), data)
+	fmt.Fprintf(a.Errs, "Millrace is ready at %s, its data in %s.\n", server.Address(), data)
 	if w != nil {
-		fmt.Fprint(a.errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")
+		fmt.Fprint(a.Errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")
 	}
 }
 

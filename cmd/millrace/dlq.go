@@ -8,11 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 func (a *app) dlqCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "dlq", Aliases: []string{"dead"},
 		Short: "Dead letters: tasks that their surroundings ended, and messages that nobody can read",
 		Long: `Dead letters: tasks that are abnormal (expired, lost, poison, unplaceable), and
@@ -35,16 +39,16 @@ func (a *app) dlqList() *cobra.Command {
 		Short: "List dead letters; needs a millrace server",
 		Long: `Lists abnormal tasks, and the messages that could not be read, without those that were
 dismissed ("dlq rm"); filters choose tasks.`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	a.filterFlags(c, &f)
 	f.pageFlags(c.Flags())
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := f.read(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.read(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -52,10 +56,10 @@ dismissed ("dlq rm"); filters choose tasks.`,
 		if err := a.goOn(c.Context(), cl, &f); err != nil {
 			return err
 		}
-		if err := f.times(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.times(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		f.request.Dead = true
 		if f.request.AtLeast, err = cl.Last(asking); err != nil {
@@ -69,24 +73,24 @@ dismissed ("dlq rm"); filters choose tasks.`,
 		if err != nil {
 			return err
 		}
-		if f.json() {
-			return a.writeJSON(struct {
+		if f.JSON() {
+			return a.WriteJSON(struct {
 				client.ListPage
 				Messages []client.Unreadable `json:"messages"`
 			}{page, unread.Messages})
 		}
-		if err := a.print(taskTable(&page, a.now())); err != nil || len(unread.Messages) == 0 {
+		if err := a.Print(taskTable(&page, a.Now())); err != nil || len(unread.Messages) == 0 {
 			return err
 		}
-		return a.print(unreadableTable(unread.Messages))
+		return a.Print(unreadableTable(unread.Messages))
 	}
 	return c
 }
 
-func unreadableTable(messages []client.Unreadable) table {
-	t := table{header: []string{"MESSAGE", "SUBJECT", "WHY"}, foot: []string{plural(len(messages), "unreadable message")}}
+func unreadableTable(messages []client.Unreadable) term.Table {
+	t := term.Table{Header: []string{"MESSAGE", "SUBJECT", "WHY"}, Foot: []string{told.Plural(len(messages), "unreadable message")}}
 	for _, m := range messages {
-		t.add(plain(strconv.FormatUint(m.Seq, 10)), plain(m.Place), plain(cut(m.Reason, 80)))
+		t.Add(term.Plain(strconv.FormatUint(m.Seq, 10)), term.Plain(m.Place), term.Plain(term.Cut(m.Reason, 80)))
 	}
 	return t
 }
@@ -96,16 +100,16 @@ func (a *app) dlqShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show ID|SEQ", Aliases: []string{"view", "info"},
 		Short: "Say why a task is dead, or print a message by its sequence",
-		Args:  takes(1, 1, "task id or sequence"), ValidArgsFunction: a.completeTasks,
+		Args:  typed.Takes(1, 1, "task id or sequence"), ValidArgsFunction: a.CompleteTasks,
 	}
-	var asJSON output
-	asJSON.flags(c)
+	var asJSON typed.Output
+	asJSON.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		target := show
 		if _, err := strconv.ParseUint(args[0], 10, 64); err == nil && len(args[0]) < 26 {
 			target = message
 		}
-		if asJSON.json() {
+		if asJSON.JSON() {
 			if err := target.Flags().Set("output", "json"); err != nil {
 				return err
 			}
@@ -126,31 +130,31 @@ func (a *app) dlqRequeue() *cobra.Command {
 		Long: `Gives abnormal tasks another life, from their first attempt on: those that are named,
 dismissed or not, or with --all those on the list that the filters choose. --dry-run
 only says which these are.`,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeTasks,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
 	a.filterFlags(c, &f)
 	c.Flags().BoolVar(&all, "all", false, "all that the filters choose; --limit is then how many are read at once")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say which tasks it would be")
 	c.Flags().StringVar(&reason, "reason", "requeued on the command line", "why, in `words`; the log keeps them")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.read(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.read(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
 		if all == (len(args) > 0) {
-			return misuse(c, "name the tasks, or say --all")
+			return exit.Misuse(c, "name the tasks, or say --all")
 		}
-		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if all {
-				err := f.times(c, a.now())
+				err := f.times(c, a.Now())
 				if err != nil {
-					return misuse(c, "%w", err)
+					return exit.Misuse(c, "%w", err)
 				}
 				if ids, err = a.dead(ctx, cl, f.request); err != nil {
 					return err
 				}
 			}
-			return a.requeue(ctx, cl, ids, reason, dry, f.json())
+			return a.requeue(ctx, cl, ids, reason, dry, f.JSON())
 		})(c, args)
 	}
 	return c
@@ -158,7 +162,7 @@ only says which these are.`,
 
 // dead are the dead letters that a filter chooses, of all pages.
 func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
 	cancel()
 	if err != nil {
@@ -167,7 +171,7 @@ func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) 
 	r.Dead, r.AtLeast = true, last
 	var ids []task.ID
 	for {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		page, err := c.List(asking, r)
 		cancel()
 		if err != nil {
@@ -187,12 +191,12 @@ func (a *app) requeue(ctx context.Context, c *client.Client, ids []task.ID, reas
 	done := []task.Task{}
 	var errs []error
 	for _, id := range ids {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		t, err := c.Task(asking, id)
 		switch {
 		case err != nil:
 		case t.State != task.Abnormal:
-			err = &fault{code: exitRefused, err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), hint: hint("`millrace task retry` gives any task that has ended another life")}
+			err = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), Hint: exit.Hint("`millrace task retry` gives any task that has ended another life")}
 		case !dry:
 			t, err = c.Retry(asking, id, reason)
 		}
@@ -208,17 +212,17 @@ func (a *app) requeue(ctx context.Context, c *client.Client, ids []task.ID, reas
 		if dry {
 			said = "would be requeued (" + t.Reason + ")"
 		}
-		if _, err := fmt.Fprintf(a.out, "%s %s\n", id, said); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s %s\n", id, said); err != nil {
 			return err
 		}
 	}
 	if asJSON {
-		errs = append(errs, a.writeJSON(done))
+		errs = append(errs, a.WriteJSON(done))
 	}
 	if errs = present(errs); len(errs) == 0 {
 		return nil
 	}
-	return allFaults(errs)
+	return exit.All(errs)
 }
 
 func present(errs []error) (some []error) {

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/told"
 	"millrace/task"
 )
 
@@ -24,11 +25,11 @@ type removal struct {
 func (r *removal) String() string {
 	switch {
 	case len(r.messages) == 0:
-		return plural(len(r.tasks), "task")
+		return told.Plural(len(r.tasks), "task")
 	case len(r.tasks) == 0:
-		return plural(len(r.messages), "unreadable message")
+		return told.Plural(len(r.messages), "unreadable message")
 	}
-	return plural(len(r.tasks), "task") + " and " + plural(len(r.messages), "unreadable message")
+	return told.Plural(len(r.tasks), "task") + " and " + told.Plural(len(r.messages), "unreadable message")
 }
 
 // removed says what became of a dead letter.
@@ -54,7 +55,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 		Example: `  millrace dlq rm --all --job import --until 7d --dry-run
   millrace dlq rm 01JD6Z8V3M0QK4T7W2X9Y5ABCD 4711 --reason "a test"
   millrace dlq rm --messages --yes`,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeTasks,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
 	a.filterFlags(c, &f)
 	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
@@ -62,26 +63,26 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say which it would be")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().StringVar(&reason, "reason", "dismissed on the command line", "why, in `words`; the log keeps them")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.read(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.read(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
 		if (all || messages) == (len(args) > 0) {
-			return misuse(c, "name tasks or sequences of messages, or say --all or --messages")
+			return exit.Misuse(c, "name tasks or sequences of messages, or say --all or --messages")
 		}
 		if _, err := namedLetters(args, laterID); err != nil {
 			return err
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		if err := f.times(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.times(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		what, err := namedLetters(args, func(part string) (task.ID, error) { return a.taskID(c.Context(), cl, part) })
+		what, err := namedLetters(args, func(part string) (task.ID, error) { return a.TaskID(c.Context(), cl, part) })
 		if err != nil {
 			return err
 		}
@@ -96,11 +97,11 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 			}
 		}
 		if !yes && !dry && len(what.tasks)+len(what.messages) > 0 {
-			if err := a.confirm(c, fmt.Sprintf("take %s off the list?", what)); err != nil {
+			if err := a.Confirm(c, fmt.Sprintf("take %s off the list?", what)); err != nil {
 				return err
 			}
 		}
-		return a.dismiss(c.Context(), cl, what, reason, dry, f.json())
+		return a.dismiss(c.Context(), cl, what, reason, dry, f.JSON())
 	}
 	return c
 }
@@ -113,8 +114,8 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 			what.messages = append(what.messages, seq)
 			continue
 		}
-		if err := plausibleID(arg); err != nil {
-			return nil, &fault{code: exitUsage, err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
+		if err := reach.PlausibleID(arg); err != nil {
+			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
 		}
 		id, err := resolve(arg)
 		if err != nil {
@@ -127,7 +128,7 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 
 // unreadable are the sequences of all messages that nobody can read.
 func (a *app) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
 	cancel()
 	if err != nil {
@@ -135,7 +136,7 @@ func (a *app) unreadable(ctx context.Context, c *client.Client) ([]uint64, error
 	}
 	var seqs []uint64
 	for r := (client.UnreadableRequest{Limit: 1000, AtLeast: last}); ; {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		page, err := c.Unreadable(asking, r)
 		cancel()
 		if err != nil {
@@ -168,16 +169,16 @@ func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reas
 		if dry {
 			said = "would be dismissed (" + r.Reason + ")"
 		}
-		_, err = fmt.Fprintf(a.out, "%s %s\n", name, said)
+		_, err = fmt.Fprintf(a.Out, "%s %s\n", name, said)
 		return err
 	}
 	for _, id := range what.tasks {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		t, err := c.Task(asking, id)
 		if err == nil && !dry {
 			t, err = c.Dismiss(asking, id, reason)
 		} else if err == nil {
-			_, err = task.Decide(t, task.Dismiss{Reason: reason}, a.now())
+			_, err = task.Decide(t, task.Dismiss{Reason: reason}, a.Now())
 		}
 		cancel()
 		if err := tell(string(id), removed{Task: id, Reason: t.Reason}, err); err != nil {
@@ -201,12 +202,12 @@ func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reas
 		}
 	}
 	if asJSON {
-		errs = append(errs, a.writeJSON(done))
+		errs = append(errs, a.WriteJSON(done))
 	}
 	if errs = present(errs); len(errs) == 0 {
 		return nil
 	}
-	return allFaults(errs)
+	return exit.All(errs)
 }
 
 // dismissedAtOnce is how many messages are dismissed at once: each waits for the server thrice.
@@ -214,7 +215,7 @@ const dismissedAtOnce = 16
 
 // dismissMessage takes a message that nobody can read off the list, or says whether that could be done.
 func (a *app) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	r, err := a.eventAt(asking, c, seq)
 	switch {
@@ -225,25 +226,4 @@ func (a *app) dismissMessage(ctx context.Context, c *client.Client, seq uint64, 
 		err = c.DismissMessage(asking, seq, reason)
 	}
 	return removed{Seq: seq, Reason: r.Unreadable()}, err
-}
-
-// letterFault explains why something cannot be dismissed; nil if that is not what is wrong.
-func letterFault(err error) *fault {
-	switch {
-	case errors.Is(err, task.ErrNotDead):
-		return &fault{code: exitRefused, err: err, hint: hint("`millrace dlq ls` lists what can be dismissed")}
-	case errors.Is(err, client.ErrReadable):
-		return &fault{code: exitRefused, err: err, hint: hint("`millrace events show SEQ` prints it")}
-	case errors.Is(err, client.ErrNoMessage):
-		return &fault{code: exitNotFound, err: err}
-	}
-	return nil
-}
-
-// dismissalText says who took a task off the list, when and why; "" if nobody has.
-func dismissalText(d *task.Dismissal, now time.Time) string {
-	if d == nil {
-		return ""
-	}
-	return words("by "+d.By+" "+moment(d.At, now), d.Reason)
 }

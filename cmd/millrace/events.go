@@ -2,23 +2,26 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "events", Aliases: []string{"event", "e"},
 		Short: "Events: the log itself",
 	})
@@ -28,7 +31,7 @@ func (a *app) eventsCommand() *cobra.Command {
 
 // tailFlags are what `millrace events tail` was told.
 type tailFlags struct {
-	output
+	typed.Output
 	from     uint64
 	types    []string
 	task     string
@@ -49,7 +52,7 @@ func (a *app) eventsTail() *cobra.Command {
 		Example: `  millrace events tail
   millrace events tail --type attempt.failed --type task.abnormal
   millrace events tail --from 1 --no-follow -o json > log.jsonl`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`")
@@ -62,31 +65,31 @@ func (a *app) eventsTail() *cobra.Command {
 	fs.BoolVarP(&f.follow, "follow", "f", true, "go on until Ctrl-C with those to come")
 	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at what is the end of the log now")
 	fs.BoolVar(&f.probes, "probes", false, "also the messages by which processes see that the log takes them")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.noFollow && f.follow && c.Flags().Changed("follow") {
-			return misuse(c, "--follow and --no-follow are both given; choose one")
+			return exit.Misuse(c, "--follow and --no-follow are both given; choose one")
 		}
 		f.noFollow = f.noFollow || !f.follow
 		if _, err := f.wanted(""); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
 		var about task.ID
 		if f.task != "" {
-			if about, err = a.taskID(c.Context(), cl, f.task); err != nil {
+			if about, err = a.TaskID(c.Context(), cl, f.task); err != nil {
 				return err
 			}
 		}
 		wanted, err := f.wanted(about)
 		if err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
-		return quietEnd(c.Context(), a.tail(c.Context(), cl, &f, wanted))
+		return reach.QuietEnd(c.Context(), a.tail(c.Context(), cl, &f, wanted))
 	}
 	return c
 }
@@ -94,7 +97,7 @@ func (a *app) eventsTail() *cobra.Command {
 // wanted returns the test that the flags make of a message; about is the task that --task means.
 func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	if f.task != "" {
-		if err := plausibleID(f.task); err != nil {
+		if err := reach.PlausibleID(f.task); err != nil {
 			return nil, fmt.Errorf("--task: %w", err)
 		}
 	}
@@ -114,7 +117,7 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 			return false
 		case about != "" && r.Fact.Task != about:
 			return false
-		case f.node != "" && factNode(r) != f.node && r.Fact.Actor != f.node:
+		case f.node != "" && told.FactNode(r) != f.node && r.Fact.Actor != f.node:
 			return false
 		}
 		return len(f.types) == 0 || slices.ContainsFunc(f.types, func(t string) bool { return matches(t, string(r.Fact.Type)) })
@@ -133,7 +136,7 @@ func typeNames() []string {
 func matches(asked, t string) bool { return asked == t || strings.HasPrefix(t, asked+".") }
 
 func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted func(*events.Record) bool) error {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	end, err := c.Last(asking)
 	cancel()
 	if err != nil {
@@ -152,7 +155,7 @@ func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted f
 	}
 	defer feed.Close()
 	for {
-		records, err := nextRecords(ctx, feed, f.noFollow)
+		records, err := reach.NextRecords(ctx, feed, f.noFollow)
 		if err != nil {
 			return err
 		}
@@ -165,7 +168,7 @@ func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted f
 				return nil
 			}
 			if wanted(r) {
-				if err := a.printEvent(r, f.json()); err != nil {
+				if err := a.printEvent(r, f.JSON()); err != nil {
 					return err
 				}
 			}
@@ -176,36 +179,16 @@ func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted f
 	}
 }
 
-// quiet is how long a feed that should have a message in store may say nothing:
-// the last messages of the log may be timers that are gone, so that its last
-// sequence never comes.
-const quiet = 2 * time.Second
-
-// nextRecords waits for the next records of a feed; with bounded only for so
-// long, and none means that there are no more.
-func nextRecords(ctx context.Context, feed events.Feed, bounded bool) ([]events.Record, error) {
-	if !bounded {
-		return feed.Next(ctx)
-	}
-	waiting, cancel := context.WithTimeout(ctx, quiet)
-	defer cancel()
-	records, err := feed.Next(waiting)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil, nil
-	}
-	return records, err
-}
-
 // printEvent prints one line; the columns have fixed widths, for what comes is not known.
 func (a *app) printEvent(r *events.Record, asJSON bool) error {
 	if asJSON {
-		return a.writeLine(showFact(r))
+		return a.WriteLine(told.ShowFact(r))
 	}
-	colours := colourful(a.out)
+	colours := term.Colourful(a.Out)
 	kind := typeCell(r)
-	kind.text = fmt.Sprintf("%-21s", kind.text)
-	_, err := fmt.Fprintf(a.out, "%7d  %s  %s  %-8s  %s\n", r.Seq, factTime(r).Local().Format("15:04:05.000"),
-		paint(kind, colours), shortAbout(&r.Fact), printable(words(attemptAndNode(r), factDetails(r))))
+	kind.Text = fmt.Sprintf("%-21s", kind.Text)
+	_, err := fmt.Fprintf(a.Out, "%7d  %s  %s  %-8s  %s\n", r.Seq, told.FactTime(r).Local().Format("15:04:05.000"),
+		term.Paint(kind, colours), shortAbout(&r.Fact), term.Printable(told.Words(attemptAndNode(r), told.FactDetails(r))))
 	return err
 }
 
@@ -219,29 +202,29 @@ func shortAbout(f *events.Fact) string {
 
 func attemptAndNode(r *events.Record) string {
 	var parts []string
-	if n := factAttempt(r); n != "" {
+	if n := told.FactAttempt(r); n != "" {
 		parts = append(parts, "attempt "+n)
 	}
-	if n := factNode(r); n != "" && r.Fact.Task != "" {
+	if n := told.FactNode(r); n != "" && r.Fact.Task != "" {
 		parts = append(parts, "on "+n)
 	}
 	return strings.Join(parts, " ")
 }
 
 func (a *app) eventsShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "show SEQ", Aliases: []string{"view", "info"},
 		Short: "Print one message of the log",
-		Args:  takes(1, 1, "sequence"), ValidArgsFunction: a.completeFacts,
+		Args:  typed.Takes(1, 1, "sequence"), ValidArgsFunction: a.CompleteFacts,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil || seq == 0 {
-			return misuse(c, "%q is no sequence: want a number from 1 on", args[0])
+			return exit.Misuse(c, "%q is no sequence: want a number from 1 on", args[0])
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -250,43 +233,43 @@ func (a *app) eventsShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(showFact(&r))
+		if o.JSON() {
+			return a.WriteJSON(told.ShowFact(&r))
 		}
-		t := table{title: fmt.Sprintf("Message %d", r.Seq)}
-		t.field("type", factType(&r))
-		t.field("about", r.Fact.About())
-		t.field("time", factTime(&r).Local().Format("2006-01-02 15:04:05.000000"))
-		t.field("stored", r.Stored.Local().Format("2006-01-02 15:04:05.000000"))
-		t.field("by", actor(&r))
-		t.field("subject", r.Place)
-		t.field("says", words(attemptAndNode(&r), factDetails(&r)))
+		t := term.Table{Title: fmt.Sprintf("Message %d", r.Seq)}
+		t.Field("type", told.FactType(&r))
+		t.Field("about", r.Fact.About())
+		t.Field("time", told.FactTime(&r).Local().Format("2006-01-02 15:04:05.000000"))
+		t.Field("stored", r.Stored.Local().Format("2006-01-02 15:04:05.000000"))
+		t.Field("by", told.Actor(&r))
+		t.Field("subject", r.Place)
+		t.Field("says", told.Words(attemptAndNode(&r), told.FactDetails(&r)))
 		if r.Unreadable() != "" {
-			asking, cancel := a.asking(c.Context())
+			asking, cancel := a.Asking(c.Context())
 			defer cancel()
 			by, found, err := cl.Dismissal(asking, seq)
 			if err != nil {
 				return err
 			}
 			if found {
-				t.field("dismissed", words("by "+actor(&by)+" at "+clock(factTime(&by)), factDetails(&by)))
+				t.Field("dismissed", told.Words("by "+told.Actor(&by)+" at "+told.Clock(told.FactTime(&by)), told.FactDetails(&by)))
 			}
 		}
-		t.field("body", string(r.Raw))
-		return a.print(t)
+		t.Field("body", string(r.Raw))
+		return a.Print(t)
 	}
 	return c
 }
 
 // eventAt reads one message of the log.
 func (a *app) eventAt(ctx context.Context, c *client.Client, seq uint64) (events.Record, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	end, err := c.Last(asking)
 	if err != nil {
 		return events.Record{}, err
 	}
-	missing := &fault{code: exitNotFound, err: fmt.Errorf("no message in the log has the sequence %d; the last one is %d", seq, end)}
+	missing := &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no message in the log has the sequence %d; the last one is %d", seq, end)}
 	if seq > end {
 		return events.Record{}, missing
 	}
@@ -295,7 +278,7 @@ func (a *app) eventAt(ctx context.Context, c *client.Client, seq uint64) (events
 		return events.Record{}, err
 	}
 	defer feed.Close()
-	records, err := nextRecords(asking, feed, true)
+	records, err := reach.NextRecords(asking, feed, true)
 	switch {
 	case ctx.Err() != nil:
 		return events.Record{}, ctx.Err()

@@ -10,13 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/jet"
 )
 
 func (a *app) filesCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "files", Aliases: []string{"file", "bundle", "bundles"},
 		Short: "Files: folders in versions, for tasks to find around them",
 		Long: `Files: folders in versions, for tasks to find around them.
@@ -34,7 +38,7 @@ characters of a digest are enough. Only contents that the other side lacks trave
 }
 
 func (a *app) filesPush() *cobra.Command {
-	var o output
+	var o typed.Output
 	var name string
 	var exclude []string
 	c := &cobra.Command{
@@ -43,23 +47,23 @@ func (a *app) filesPush() *cobra.Command {
 		Long: `Stores a folder as a version of a bundle and prints its digest. What stands in
 .millraceignore, in the form of a .gitignore, is left out, and so is what --exclude names. Links
 that lead out of the folder are refused; devices, sockets and pipes are left out.`,
-		Args: takes(1, 1, "folder"), DisableFlagsInUseLine: true,
+		Args: typed.Takes(1, 1, "folder"), DisableFlagsInUseLine: true,
 	}
 	c.Flags().StringVarP(&name, "name", "n", "", "`name` that points to this version from now on")
 	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
-	o.flags(c)
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		p, err := a.push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(p)
+		if o.JSON() {
+			return a.WriteJSON(p)
 		}
-		if _, err := fmt.Fprintln(a.out, p.Digest); err != nil {
+		if _, err := fmt.Fprintln(a.Out, p.Digest); err != nil {
 			return err
 		}
-		a.note("%s, %s; %s sent", plural(p.Files, "file"), byteCount(p.Bytes), byteCount(p.Sent))
+		a.Note("%s, %s; %s sent", told.Plural(p.Files, "file"), told.ByteCount(p.Bytes), told.ByteCount(p.Sent))
 		return nil
 	})
 	return c
@@ -72,21 +76,21 @@ func (a *app) push(c *cobra.Command, cl *client.Client, p client.FilesPush) (cli
 	done, err := cl.PushFiles(c.Context(), p)
 	moving.stop()
 	for _, n := range done.Notes {
-		a.note("%s", printable(n))
+		a.Note("%s", term.Printable(n))
 	}
 	return done, err
 }
 
 func (a *app) filesList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names bool
 	c := &cobra.Command{
 		Use: "ls [NAME]", Aliases: []string{"list"}, Short: "List the names, or the versions of one",
-		Args: takes(0, 1, "name"), ValidArgsFunction: a.completeFiles,
+		Args: typed.Takes(0, 1, "name"), ValidArgsFunction: a.CompleteFiles,
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
-	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		all := []jet.NamedVersion{}
 		if len(args) == 1 {
 			versions, err := cl.Store().NameHistory(ctx, args[0])
@@ -108,33 +112,33 @@ func (a *app) filesList() *cobra.Command {
 			}
 		}
 		switch {
-		case o.json():
-			return a.writeJSON(all)
+		case o.JSON():
+			return a.WriteJSON(all)
 		case names:
 			for _, n := range all {
 				text := n.Name
 				if len(args) == 1 {
 					text = string(n.Digest)
 				}
-				fmt.Fprintln(a.out, text)
+				fmt.Fprintln(a.Out, text)
 			}
 			return nil
 		}
-		t := table{header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, spare: []string{"BY", "FILES"}}
+		t := term.Table{Header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, Spare: []string{"BY", "FILES"}}
 		for _, n := range all {
-			t.add(plain(n.Name), plain(n.Digest.Short()), plain(fmt.Sprint(n.Files)), plain(byteCount(n.Bytes)), plain(age(n.At, a.now())), plain(printable(n.By)))
+			t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(told.ByteCount(n.Bytes)), term.Plain(told.Age(n.At, a.Now())), term.Plain(term.Printable(n.By)))
 		}
 		if len(args) == 0 {
-			t.foot = []string{plural(len(all), "name")}
+			t.Foot = []string{told.Plural(len(all), "name")}
 		}
-		return a.print(t)
+		return a.Print(t)
 	})
 	return c
 }
 
 // withVersion makes the RunE of a command about what is in a version.
 func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
-	return a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		ref, v, err := cl.FilesVersion(ctx, args[0])
 		if err != nil {
 			return err
@@ -148,53 +152,53 @@ func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tr
 }
 
 func (a *app) filesShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "show VERSION", Aliases: []string{"view", "info"}, Short: "Show what is in a version",
-		Args: takes(1, 1, "version"), ValidArgsFunction: a.completeFiles,
+		Args: typed.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
-		if o.json() {
-			return a.writeJSON(struct {
+		if o.JSON() {
+			return a.WriteJSON(struct {
 				Digest  files.Digest  `json:"digest"`
 				Bytes   int64         `json:"bytes"`
 				Entries []files.Entry `json:"entries"`
 			}{v.Digest, v.Bytes, m.Entries})
 		}
 		t := entryTable(m)
-		t.title = ref.String()
-		return a.print(t)
+		t.Title = ref.String()
+		return a.Print(t)
 	})
 	return c
 }
 
-func entryTable(m *files.Manifest) table {
-	t := table{header: []string{"KIND", "SIZE", "PATH"}, foot: []string{plural(len(m.Entries), "file") + ", " + byteCount(m.Size())}}
+func entryTable(m *files.Manifest) term.Table {
+	t := term.Table{Header: []string{"KIND", "SIZE", "PATH"}, Foot: []string{told.Plural(len(m.Entries), "file") + ", " + told.ByteCount(m.Size())}}
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		switch {
 		case e.Dir:
-			t.add(plain("empty dir"), plain(""), plain(e.Path))
+			t.Add(term.Plain("empty dir"), term.Plain(""), term.Plain(e.Path))
 		case e.Link != "":
-			t.add(plain("link"), plain(""), plain(e.Path+" -> "+e.Link))
+			t.Add(term.Plain("link"), term.Plain(""), term.Plain(e.Path+" -> "+e.Link))
 		case e.Exec:
-			t.add(plain("program"), plain(byteCount(e.Size)), plain(e.Path))
+			t.Add(term.Plain("program"), term.Plain(told.ByteCount(e.Size)), term.Plain(e.Path))
 		default:
-			t.add(plain("file"), plain(byteCount(e.Size)), plain(e.Path))
+			t.Add(term.Plain("file"), term.Plain(told.ByteCount(e.Size)), term.Plain(e.Path))
 		}
 	}
 	return t
 }
 
 func (a *app) filesDiff() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Tell what is different in a version",
-		Args: takes(2, 2, "version"), ValidArgsFunction: a.completeFiles,
+		Args: typed.Takes(2, 2, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
-	o.flags(c)
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		var both [2]*files.Manifest
 		for i, arg := range args {
 			_, v, err := cl.FilesVersion(ctx, arg)
@@ -206,20 +210,20 @@ func (a *app) filesDiff() *cobra.Command {
 			}
 		}
 		changes := files.Diff(both[0], both[1])
-		if o.json() {
+		if o.JSON() {
 			if changes == nil {
 				changes = []files.Change{}
 			}
-			return a.writeJSON(changes)
+			return a.WriteJSON(changes)
 		}
-		t := table{header: []string{"CHANGE", "BEFORE", "AFTER", "NEW", "PATH"}}
+		t := term.Table{Header: []string{"CHANGE", "BEFORE", "AFTER", "NEW", "PATH"}}
 		var fresh int64
 		for _, d := range changes {
 			fresh += d.New
-			t.add(plain(d.Kind), plain(byteCount(d.Before)), plain(byteCount(d.After)), plain(byteCount(d.New)), plain(d.Path))
+			t.Add(term.Plain(d.Kind), term.Plain(told.ByteCount(d.Before)), term.Plain(told.ByteCount(d.After)), term.Plain(told.ByteCount(d.New)), term.Plain(d.Path))
 		}
-		t.foot = []string{plural(len(changes), "change") + ", " + byteCount(fresh) + " that the old version does not have"}
-		return a.print(t)
+		t.Foot = []string{told.Plural(len(changes), "change") + ", " + told.ByteCount(fresh) + " that the old version does not have"}
+		return a.Print(t)
 	})
 	return c
 }
@@ -231,14 +235,14 @@ func (a *app) filesPull() *cobra.Command {
 		Long: `Writes a version to a folder that is empty or not there yet. With --into the folder may hold other
 things: files of the version replace those of the same name, chunk by chunk where
 they differ, and others are left alone.`,
-		Args: takes(2, 2, "version or folder"), ValidArgsFunction: a.completeFiles,
+		Args: typed.Takes(2, 2, "version or folder"), ValidArgsFunction: a.CompleteFiles,
 	}
 	c.Flags().BoolVar(&into, "into", false, "the folder may hold other things")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 && !into {
-			return &fault{code: exitRefused, err: fmt.Errorf("%s is not empty", args[1]), hint: hint("--into writes to it nevertheless")}
+			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is not empty", args[1]), Hint: exit.Hint("--into writes to it nevertheless")}
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -267,23 +271,23 @@ func (a *app) pull(c *cobra.Command, cl *client.Client, what string, d files.Dig
 	if err != nil {
 		return err
 	}
-	a.note("%s is in %s: %s, %s; %s fetched", what, dir, plural(len(m.Entries), "file"), byteCount(m.Size()), byteCount(done.Bytes))
+	a.Note("%s is in %s: %s, %s; %s fetched", what, dir, told.Plural(len(m.Entries), "file"), told.ByteCount(m.Size()), told.ByteCount(done.Bytes))
 	return nil
 }
 
 func (a *app) filesRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; versions that nothing needs go with the next gc",
-		Args: takes(1, -1, "name"), ValidArgsFunction: a.completeFiles,
-		RunE: a.online(func(ctx context.Context, cl *client.Client, args []string) error {
+		Args: typed.Takes(1, -1, "name"), ValidArgsFunction: a.CompleteFiles,
+		RunE: a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 			for _, name := range args {
-				asking, cancel := a.asking(ctx)
+				asking, cancel := a.Asking(ctx)
 				err := cl.RemoveBundle(asking, name)
 				cancel()
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(a.out, "name %s removed\n", name); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "name %s removed\n", name); err != nil {
 					return err
 				}
 			}
@@ -293,12 +297,12 @@ func (a *app) filesRemove() *cobra.Command {
 }
 
 func (a *app) filesVerify() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "verify VERSION", Aliases: []string{"check"}, Short: "Read all of a version from the store and compare it with its digests",
-		Args: takes(1, 1, "version"), ValidArgsFunction: a.completeFiles,
+		Args: typed.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
 		problems, read, err := cl.VerifyFiles(ctx, m)
 		if err != nil {
@@ -308,17 +312,17 @@ func (a *app) filesVerify() *cobra.Command {
 			problems = []client.FilesProblem{}
 		}
 		switch {
-		case o.json():
-			err = a.writeJSON(problems)
+		case o.JSON():
+			err = a.WriteJSON(problems)
 		case len(problems) == 0:
-			_, err = fmt.Fprintf(a.out, "%s is whole: %s, %s\n", ref, plural(len(m.Entries), "file"), byteCount(read))
+			_, err = fmt.Fprintf(a.Out, "%s is whole: %s, %s\n", ref, told.Plural(len(m.Entries), "file"), told.ByteCount(read))
 		default:
 			for _, p := range problems {
-				fmt.Fprintf(a.out, "%s\n", printable(p.Error))
+				fmt.Fprintf(a.Out, "%s\n", term.Printable(p.Error))
 			}
 		}
 		if err == nil && len(problems) > 0 {
-			return &fault{code: exitError, err: fmt.Errorf("%s is damaged: %s cannot be read", ref, plural(len(problems), "file")), hint: hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
+			return &exit.Fault{Code: exit.Error, Err: fmt.Errorf("%s is damaged: %s cannot be read", ref, told.Plural(len(problems), "file")), Hint: exit.Hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
 		}
 		return err
 	})
@@ -326,27 +330,27 @@ func (a *app) filesVerify() *cobra.Command {
 }
 
 func (a *app) filesSweep() *cobra.Command {
-	var o output
+	var o typed.Output
 	var s client.FilesSweep
-	older, artifacts := spanFlag{}, spanFlag{}
+	older, artifacts := typed.Span{}, typed.Span{}
 	c := &cobra.Command{
 		Use: "gc", Aliases: []string{"prune", "sweep"}, Short: "Remove versions and contents that nothing needs",
 		Long: `Removes versions and contents that no name, no job, no task that has not ended and no
 artifact needs. It may run beside pushes, submissions and tasks. It needs a millrace server,
 which knows which tasks have not ended.`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "only tell what would be removed")
 	c.Flags().Var(&older, "older-than", "spare what was stored later than that ago (default 1h, which is the least)")
 	c.Flags().Var(&artifacts, "artifacts", "how long artifacts are kept (default 30 days)")
 	c.Flags().IntVar(&s.Versions, "keep", 0, "`number` of versions of each name to keep, the latest (default all that it remembers, up to 64)")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if s.Versions < 0 {
-			return misuse(c, "--keep is %d, want 1 or more", s.Versions)
+			return exit.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
 		}
-		s.OlderThan, s.Artifacts = older.d, artifacts.d
-		cl, err := a.connect(c.Context())
+		s.OlderThan, s.Artifacts = older.D, artifacts.D
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -355,25 +359,18 @@ which knows which tasks have not ended.`,
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(done)
+		if o.JSON() {
+			return a.WriteJSON(done)
 		}
 		verb := "removed"
 		if s.DryRun {
 			verb = "to be removed"
 		}
-		_, err = fmt.Fprintf(a.out, "%s, %s and %s (%s) %s; %s kept\n", plural(len(done.Versions), "version"), plural(done.Artifacts, "set")+" of artifacts",
-			plural(done.Chunks, "chunk"), byteCount(done.Bytes), verb, plural(done.Kept, "version"))
+		_, err = fmt.Fprintf(a.Out, "%s, %s and %s (%s) %s; %s kept\n", told.Plural(len(done.Versions), "version"), told.Plural(done.Artifacts, "set")+" of artifacts",
+			told.Plural(done.Chunks, "chunk"), told.ByteCount(done.Bytes), verb, told.Plural(done.Kept, "version"))
 		return err
 	}
 	return c
-}
-
-func (a *app) completeFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(c, func(ctx context.Context, cl *client.Client) []string {
-		names, _ := cl.Store().BundleNames(ctx)
-		return names
-	})
 }
 
 // moving shows how much of something large was moved, if somebody looks.
@@ -385,8 +382,8 @@ type moving struct {
 
 func (a *app) moving(verb string) *moving {
 	m := &moving{verb: verb}
-	if terminal(a.errs) {
-		m.w = unfiltered(a.errs)
+	if term.Terminal(a.Errs) {
+		m.w = term.Unfiltered(a.Errs)
 	}
 	return m
 }
@@ -397,7 +394,7 @@ func (m *moving) tell(done, of int64) {
 		return
 	}
 	m.last = done
-	fmt.Fprintf(m.w, "\r%s of %s %s ", byteCount(done), byteCount(of), m.verb)
+	fmt.Fprintf(m.w, "\r%s of %s %s ", told.ByteCount(done), told.ByteCount(of), m.verb)
 }
 
 func (m *moving) stop() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"millrace/cmd/millrace/told"
 	"millrace/worker/filecache"
 	"millrace/worker/process"
 )
@@ -28,7 +29,7 @@ func (f *filesFlags) flags(fs *pflag.FlagSet) {
 // sizeFlag is a flag that takes a number of bytes.
 type sizeFlag int64
 
-func (s *sizeFlag) String() string { return strings.ReplaceAll(byteCount(int64(*s)), " ", "") }
+func (s *sizeFlag) String() string { return strings.ReplaceAll(told.ByteCount(int64(*s)), " ", "") }
 func (*sizeFlag) Type() string     { return "size" }
 
 var sizeUnits = []struct {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 )
 
 // eachCommand calls see with every command.
@@ -32,8 +35,8 @@ func TestHelpOfFlags(t *testing.T) {
 			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
 				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
 			}
-			for _, group := range f.Annotations[groupNote] {
-				if !slices.Contains(flagGroups, group) {
+			for _, group := range f.Annotations[typed.GroupNote] {
+				if !slices.Contains(typed.Groups, group) {
 					t.Errorf("%s --%s: nobody prints the group %q", c.CommandPath(), f.Name, group)
 				}
 			}
@@ -59,7 +62,7 @@ func TestHelpOfSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		help := flagsHelp(c, &bytes.Buffer{})
+		help := typed.FlagsHelp(c, &bytes.Buffer{})
 		for _, text := range want.has {
 			if !strings.Contains(help, text) {
 				t.Errorf("%s: no %q in\n%s", name, text, help)
@@ -72,10 +75,10 @@ func TestHelpOfSettings(t *testing.T) {
 		}
 	}
 	// One line may be given to all processes, whoever a setting is for.
-	for _, s := range settings {
+	for _, s := range settings.All {
 		for _, name := range []string{"server", "worker", "dev"} {
-			if c, _, _ := root.Find([]string{name}); c.Flags().Lookup(s.flag()) == nil {
-				t.Errorf("%s takes no --%s", name, s.flag())
+			if c, _, _ := root.Find([]string{name}); c.Flags().Lookup(s.Flag()) == nil {
+				t.Errorf("%s takes no --%s", name, s.Flag())
 			}
 		}
 	}

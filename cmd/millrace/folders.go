@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
 	"millrace/private"
 )
 
@@ -18,7 +20,7 @@ import (
 type folders struct{ spool, cache, work string }
 
 // makeFolders makes them. Do it before anything is started: it may be refused.
-func (w *workerConfig) makeFolders(s *Settings) (err error) {
+func (w *workerConfig) makeFolders(s *settings.Values) (err error) {
 	if w.own.spool, err = spoolFolder(s.Spool); err != nil {
 		return err
 	}
@@ -113,10 +115,10 @@ func unusableFolder(what, choice string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &fault{code: exitUsage, err: fmt.Errorf("no folder for %s: %w", what, err), hint: hint("%s chooses one", choice)}
+	f := &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("no folder for %s: %w", what, err), Hint: exit.Hint("%s chooses one", choice)}
 	if errors.Is(err, private.ErrForeign) {
-		f.code = exitRefused
-		f.hint = hint("look at what is there and who made it, or choose another folder with %s", choice)
+		f.Code = exit.Refused
+		f.Hint = exit.Hint("look at what is there and who made it, or choose another folder with %s", choice)
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"millrace/cmd/millrace/settings"
 	"millrace/private"
 )
 
@@ -19,12 +20,12 @@ func TestFoldersOfAWorker(t *testing.T) {
 	want := func(spool, cache, work string) {
 		t.Helper()
 		var w workerConfig
-		if err := w.makeFolders(&Settings{}); err != nil || w.own.spool != spool || w.own.cache != cache || w.own.work != work {
+		if err := w.makeFolders(&settings.Values{}); err != nil || w.own.spool != spool || w.own.cache != cache || w.own.work != work {
 			t.Errorf("%+v, %v, want %s, %s and %s", w.own, err, spool, cache, work)
 		}
 	}
 	var w workerConfig
-	if err := w.makeFolders(&Settings{}); err == nil {
+	if err := w.makeFolders(&settings.Values{}); err == nil {
 		t.Errorf("without any place there is %+v", w.own)
 	}
 	t.Setenv("TMPDIR", at("tmp"))
@@ -42,10 +43,10 @@ func TestFoldersOfAWorker(t *testing.T) {
 	if err := os.Chmod(at("dev/spool"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.makeFolders(&Settings{}); !errors.Is(err, private.ErrForeign) {
+	if err := w.makeFolders(&settings.Values{}); !errors.Is(err, private.ErrForeign) {
 		t.Errorf("a spool that all may write to: %v", err)
 	}
-	if err := w.makeFolders(&Settings{Spool: at("own")}); err != nil || w.own.spool != at("own") {
+	if err := w.makeFolders(&settings.Values{Spool: at("own")}); err != nil || w.own.spool != at("own") {
 		t.Errorf("%s, %v, want the setting", w.own.spool, err)
 	}
 }

@@ -5,16 +5,19 @@ import (
 	"fmt"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
 	"millrace/task"
 )
 
 // follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
 func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
-	p := a.progress()
-	defer p.stop()
+	p := a.Progress()
+	defer p.Stop()
 	unwatch, err := c.WatchLive(id, func(l task.Live) {
 		if text := l.Text(); text != "" {
-			p.more(text)
+			p.More(text)
 		}
 	})
 	if err != nil {
@@ -23,17 +26,17 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 	defer unwatch()
 	var names labels
 	var marks attemptMarks
-	lines := &lineWriter{out: a.out, errs: a.errs}
+	lines := &lineWriter{out: a.Out, errs: a.Errs}
 	show := func(l outputLine) error {
 		if asJSON {
-			return a.writeLine(l)
+			return a.WriteLine(l)
 		}
 		if l.Stream == task.Status {
 			return nil // the standing has said it
 		}
 		lines.before = names.of(l.Step)
 		mark := marks.before(l.Task, l.Attempt)
-		return p.around(func() (bool, error) {
+		return p.Around(func() (bool, error) {
 			if mark != "" {
 				if err := lines.mark(mark); err != nil {
 					return true, err
@@ -46,9 +49,9 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 		root := &members[0].Task
 		names.know(members[1:])
 		if len(members) == 1 {
-			p.say(brief(root), *root)
+			p.Say(told.Brief(root), *root)
 		} else {
-			p.say(wholeText(members), *root)
+			p.Say(wholeText(members), *root)
 		}
 	}, func(b client.StepLines) error {
 		for _, l := range b.Lines.Lines {
@@ -58,7 +61,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 		}
 		return nil
 	})
-	p.stop()
+	p.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err() // the one of the two that noticed first may call it otherwise
@@ -67,14 +70,14 @@ func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON b
 	}
 	switch {
 	case asJSON:
-		err = a.writeLine(ended)
+		err = a.WriteLine(ended)
 	case ended.State != task.Finished:
-		_, err = fmt.Fprintf(a.errs, "millrace: task %s\n", ending(&ended))
-	case terminal(a.errs):
-		_, err = fmt.Fprintln(a.errs, paint(dim(ending(&ended)), colourful(a.errs)))
+		_, err = fmt.Fprintf(a.Errs, "millrace: task %s\n", told.Ending(&ended))
+	case term.Terminal(a.Errs):
+		_, err = fmt.Fprintln(a.Errs, term.Paint(term.Dim(told.Ending(&ended)), term.Colourful(a.Errs)))
 	}
 	if err != nil {
 		return err
 	}
-	return exit(taskExit(ended))
+	return exit.With(exit.OfTask(ended))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"millrace/client"
+	"millrace/cmd/millrace/typed"
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
@@ -20,7 +21,7 @@ const lookedFor = 20
 // that it names are not there. It is accepted nevertheless: a worker may come later, and so may a task
 // whose id was chosen. What cannot be found out is not said.
 func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
 	a.foreseeNodes(asking, c, s)
@@ -32,7 +33,7 @@ func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission)
 		return
 	}
 	for _, id := range missing {
-		a.note("it needs task %s, and there is none: it waits until one is submitted under this id", id)
+		a.Note("it needs task %s, and there is none: it waits until one is submitted under this id", id)
 	}
 }
 
@@ -43,7 +44,7 @@ func (a *app) foreseeQueue(ctx context.Context, c *client.Client, name string) {
 	}
 	q, err := c.OneQueue(ctx, name, false)
 	if errors.Is(err, client.ErrNoQueue) || err == nil && len(q.Nodes) == 0 {
-		a.note("no worker takes work from queue %s%s; its tasks wait until one does", name, didYouMean(near.Word(name, servedQueues(ctx, c))))
+		a.Note("no worker takes work from queue %s%s; its tasks wait until one does", name, typed.DidYouMean(near.Word(name, servedQueues(ctx, c))))
 	}
 }
 
@@ -73,13 +74,13 @@ func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submis
 		if names == nil {
 			names = nodeNames(ctx, c)
 		}
-		a.note("%s", nodeNews(name, gone, near.Word(name, names), noNode))
+		a.Note("%s", nodeNews(name, gone, near.Word(name, names), noNode))
 	}
 }
 
 // foreseeJob is foresee for a job that was stored, and its steps.
 func (a *app) foreseeJob(ctx context.Context, c *client.Client, j *task.Job) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
 	for i := range j.Steps {
@@ -94,7 +95,7 @@ func nodeNews(name string, retired bool, meant, noNode string) string {
 	if retired {
 		text = "node " + name + " is retired"
 	}
-	text += didYouMean(meant)
+	text += typed.DidYouMean(meant)
 	switch noNode {
 	case task.NoNodeFail:
 		return text + "; what is for it alone ends at once as abnormal/unplaceable (no_node: fail)"

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
@@ -20,10 +22,10 @@ import (
 )
 
 // golden compares a table with testdata/golden/<name>.txt; go test -update writes it.
-func golden(t *testing.T, name string, got table, bound int, colours bool) {
+func golden(t *testing.T, name string, got term.Table, bound int, colours bool) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := got.write(&b, bound, colours); err != nil {
+	if err := got.Write(&b, bound, colours); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join("testdata", "golden", name+".txt")
@@ -255,4 +257,7 @@ func TestScheduleTable(t *testing.T) {
 }
 
 // presentAt is the present at a time.
-func presentAt(now time.Time) *sight { return &sight{now: func() time.Time { return now }} }
+func presentAt(now time.Time) *reach.Sight { return &reach.Sight{Now: func() time.Time { return now }} }
+
+// noon is now in these tests.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
 	"millrace/ipc"
 	"millrace/task"
 )
@@ -25,7 +27,7 @@ const ipcFD = "MILLRACE_IPC_FD"
 const dataBatch = 64 << 10
 
 func (a *app) ipcCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use:   "ipc",
 		Short: "Say something to Millrace from within a task",
 		Long: `Prints one line that Millrace understands when a task prints it (docs/ipc.md), so that
@@ -60,19 +62,19 @@ func (a *app) sayToMillrace(typ string, payload any) error {
 	if payload != nil {
 		encoded, err := json.Marshal(payload)
 		if err != nil {
-			return misuseOf(fmt.Errorf("%s: %w", typ, err))
+			return exit.MisuseOf(fmt.Errorf("%s: %w", typ, err))
 		}
 		m.Payload = encoded
 	}
 	line, err := ipc.Encode(m)
 	if err != nil {
-		return misuseOf(err)
+		return exit.MisuseOf(err)
 	}
 	switch item, err := ipc.NewReader(bytes.NewReader(line)).Next(); {
 	case err != nil || !item.IsMessage():
-		return misuseOf(fmt.Errorf("this would be no %s message but a line of the log: see docs/ipc.md for what it may carry", typ))
+		return exit.MisuseOf(fmt.Errorf("this would be no %s message but a line of the log: see docs/ipc.md for what it may carry", typ))
 	case item.Message.Excess != "":
-		return misuseOf(fmt.Errorf("%s: %s", typ, item.Message.Excess))
+		return exit.MisuseOf(fmt.Errorf("%s: %s", typ, item.Message.Excess))
 	}
 	out, err := a.ipcOut()
 	if err != nil {
@@ -85,31 +87,31 @@ func (a *app) sayToMillrace(typ string, payload any) error {
 func (a *app) ipcOut() (io.Writer, error) {
 	text := os.Getenv(ipcFD)
 	if text == "" {
-		return a.out, nil
+		return a.Out, nil
 	}
 	fd, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, misuseOf(fmt.Errorf("$%s is %q, want the number of an open descriptor", ipcFD, text))
+		return nil, exit.MisuseOf(fmt.Errorf("$%s is %q, want the number of an open descriptor", ipcFD, text))
 	}
 	f := os.NewFile(uintptr(fd), ipcFD)
 	if _, err := f.Stat(); err != nil {
-		return nil, misuseOf(fmt.Errorf("$%s is %s, which is not open: open it with \"exec %s>&1\"", ipcFD, text, text))
+		return nil, exit.MisuseOf(fmt.Errorf("$%s is %s, which is not open: open it with \"exec %s>&1\"", ipcFD, text, text))
 	}
 	return f, nil
 }
 
 func (a *app) ipcPlain(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: takes(0, 0, ""),
+	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return a.sayToMillrace(typ, nil) }}
 }
 
 func (a *app) ipcText(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: takes(1, 1, "text"),
+	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(1, 1, "text"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.sayToMillrace(typ, args[0]) }}
 }
 
 func (a *app) ipcJSON(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: takes(1, 1, "JSON value"),
+	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(1, 1, "JSON value"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.sayToMillrace(typ, jsonOrText(args[0])) }}
 }
 
@@ -126,13 +128,13 @@ func jsonOrText(word string) json.RawMessage {
 }
 
 func (a *app) ipcProgress() *cobra.Command {
-	return &cobra.Command{Use: "progress SHARE | DONE TOTAL [TEXT]", Short: "Say how far the task is: 0.5, or 3 10", Args: takes(1, 3, "share, or done and total"),
+	return &cobra.Command{Use: "progress SHARE | DONE TOTAL [TEXT]", Short: "Say how far the task is: 0.5, or 3 10", Args: typed.Takes(1, 3, "share, or done and total"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var n [2]float64
 			for i, arg := range args[:min(len(args), 2)] {
 				f, err := strconv.ParseFloat(arg, 64)
 				if err != nil {
-					return misuse(c, "%q is no number", arg)
+					return exit.Misuse(c, "%q is no number", arg)
 				}
 				n[i] = f
 			}
@@ -148,14 +150,14 @@ func (a *app) ipcProgress() *cobra.Command {
 }
 
 func (a *app) ipcMetric() *cobra.Command {
-	return &cobra.Command{Use: "metric NAME=NUMBER...", Short: "Give figures their latest values", Args: takes(1, ipc.MaxMetrics, "figure"),
+	return &cobra.Command{Use: "metric NAME=NUMBER...", Short: "Give figures their latest values", Args: typed.Takes(1, ipc.MaxMetrics, "figure"),
 		RunE: func(c *cobra.Command, args []string) error {
 			payload := map[string]float64{}
 			for _, arg := range args {
 				name, value, _ := strings.Cut(arg, "=")
 				f, err := strconv.ParseFloat(value, 64)
 				if err != nil || name == "" {
-					return misuse(c, "%q is no figure, want name=number", arg)
+					return exit.Misuse(c, "%q is no figure, want name=number", arg)
 				}
 				payload[name] = f
 			}
@@ -164,16 +166,16 @@ func (a *app) ipcMetric() *cobra.Command {
 }
 
 func (a *app) ipcLog() *cobra.Command {
-	level := choice{of: ipc.Levels}
-	c := &cobra.Command{Use: "log TEXT [NAME=VALUE...]", Short: "Write an entry of the log, with fields", Args: takes(1, 64, "text")}
+	level := typed.Choice{Of: ipc.Levels}
+	c := &cobra.Command{Use: "log TEXT [NAME=VALUE...]", Short: "Write an entry of the log, with fields", Args: typed.Takes(1, 64, "text")}
 	c.Flags().Var(&level, "level", "how important it is: "+strings.Join(ipc.Levels, ", ")+" (default info)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		payload := map[string]any{"message": args[0], "level": level.value}
+		payload := map[string]any{"message": args[0], "level": level.Value}
 		fields := map[string]json.RawMessage{}
 		for _, arg := range args[1:] {
 			name, value, ok := strings.Cut(arg, "=")
 			if !ok || name == "" {
-				return misuse(c, "%q is no field, want name=value", arg)
+				return exit.Misuse(c, "%q is no field, want name=value", arg)
 			}
 			fields[name] = jsonOrText(value)
 		}
@@ -189,7 +191,7 @@ func (a *app) ipcData() *cobra.Command {
 	return &cobra.Command{Use: "data [JSON...]", Short: "Store records: JSON objects, or one a line on stdin", Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.ipcDataFrom(a.in)
+				return a.ipcDataFrom(a.In)
 			}
 			records := make([]json.RawMessage, len(args))
 			for i, arg := range args {
@@ -229,7 +231,7 @@ func (a *app) ipcDataFrom(in io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return misuseOf(fmt.Errorf("stdin: %w: want JSON objects", err))
+			return exit.MisuseOf(fmt.Errorf("stdin: %w: want JSON objects", err))
 		}
 	}
 }
@@ -245,9 +247,9 @@ func buffered(d *json.Decoder) int {
 
 func (a *app) ipcError() *cobra.Command {
 	var final, fatal bool
-	var after spanFlag
-	class := choice{of: task.Classes}
-	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; it counts when the script then fails", Args: takes(1, 1, "text")}
+	var after typed.Span
+	class := typed.Choice{Of: task.Classes}
+	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; it counts when the script then fails", Args: typed.Takes(1, 1, "text")}
 	fs := c.Flags()
 	fs.Var(&class, "class", "`class` of the failure: "+strings.Join(task.Classes, ", "))
 	fs.BoolVar(&final, "final", false, "no other attempt can mend it")
@@ -255,8 +257,8 @@ func (a *app) ipcError() *cobra.Command {
 	fs.Var(&after, "retry-after", "the least time until another attempt: 30s")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		payload := map[string]any{"message": args[0]}
-		if class.value != "" {
-			payload["class"] = class.value
+		if class.Value != "" {
+			payload["class"] = class.Value
 		}
 		if final {
 			payload["retryable"] = false
@@ -264,8 +266,8 @@ func (a *app) ipcError() *cobra.Command {
 		if fatal {
 			payload["fatal"] = true
 		}
-		if after.set {
-			payload["retry_after"] = after.d.String()
+		if after.Given {
+			payload["retry_after"] = after.D.String()
 		}
 		return a.sayToMillrace(ipc.TypeError, payload)
 	}
@@ -273,7 +275,7 @@ func (a *app) ipcError() *cobra.Command {
 }
 
 func (a *app) ipcExtend() *cobra.Command {
-	return &cobra.Command{Use: "extend DURATION", Short: "Ask that the run timeout not pass for so long", Args: takes(1, 1, "duration"),
+	return &cobra.Command{Use: "extend DURATION", Short: "Ask that the run timeout not pass for so long", Args: typed.Takes(1, 1, "duration"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.sayToMillrace(ipc.TypeExtend, map[string]string{"by": args[0]})
 		}}
@@ -305,15 +307,15 @@ func (a *app) ipcSpawn() *cobra.Command {
 		if len(argv) > 0 {
 			payload["argv"] = argv
 		}
-		given, err := parseParams("", params, a.in)
+		given, err := typed.Params("", params, a.In)
 		if err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		if len(given) > 0 {
 			payload["params"] = given
 		}
 		if (job == "") == (len(argv) == 0) {
-			return misuse(c, "a child runs one thing: a job, or a command after \"--\"")
+			return exit.Misuse(c, "a child runs one thing: a job, or a command after \"--\"")
 		}
 		return a.sayToMillrace(ipc.TypeSpawn, payload)
 	}
@@ -321,18 +323,18 @@ func (a *app) ipcSpawn() *cobra.Command {
 }
 
 func (a *app) ipcVariable(use, name, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: takes(0, 0, ""),
+	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			text, err := told(name)
+			text, err := toldIn(name)
 			if err == nil && text != "" {
-				_, err = fmt.Fprintln(a.out, text)
+				_, err = fmt.Fprintln(a.Out, text)
 			}
 			return err
 		}}
 }
 
-// told is what Millrace has told a program in a variable: in a file if it is too long for one.
-func told(name string) (string, error) {
+// toldIn is what Millrace has told a program in a variable: in a file if it is too long for one.
+func toldIn(name string) (string, error) {
 	text, path := os.Getenv(name), os.Getenv(name+"_FILE")
 	if text != "" || path == "" {
 		return text, nil
@@ -345,10 +347,10 @@ func told(name string) (string, error) {
 }
 
 func (a *app) ipcParam() *cobra.Command {
-	return &cobra.Command{Use: "param NAME", Short: "Print a parameter of the task: text as it is, anything else as JSON", Args: takes(1, 1, "parameter"),
+	return &cobra.Command{Use: "param NAME", Short: "Print a parameter of the task: text as it is, anything else as JSON", Args: typed.Takes(1, 1, "parameter"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			params := map[string]json.RawMessage{}
-			text, err := told("MILLRACE_PARAMS")
+			text, err := toldIn("MILLRACE_PARAMS")
 			if err != nil {
 				return err
 			}
@@ -359,12 +361,12 @@ func (a *app) ipcParam() *cobra.Command {
 			}
 			value, ok := params[args[0]]
 			if !ok {
-				return &fault{code: exitNotFound, err: fmt.Errorf("the task has no parameter %q", args[0])}
+				return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("the task has no parameter %q", args[0])}
 			}
 			if json.Unmarshal(value, &text) != nil {
 				text = string(value)
 			}
-			_, err = fmt.Fprintln(a.out, text)
+			_, err = fmt.Fprintln(a.Out, text)
 			return err
 		}}
 }

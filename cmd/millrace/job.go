@@ -11,6 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
@@ -18,7 +22,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "job", Aliases: []string{"jobs", "j", "def"},
 		Short: "Jobs: named definitions of what to run",
 		Example: `  millrace job schema > job.schema.json
@@ -38,12 +42,12 @@ func (a *app) jobApply() *cobra.Command {
 }
 
 func (a *app) jobList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
 		rows, broken := cl.JobRows(ctx)
 		if rows == nil {
 			rows = []client.JobRow{}
@@ -53,15 +57,15 @@ func (a *app) jobList() *cobra.Command {
 		switch {
 		case broken != nil && !alone && len(rows) == 0:
 			return broken
-		case o.json():
-			err = a.writeJSON(rows)
+		case o.JSON():
+			err = a.WriteJSON(rows)
 		case names:
 			for i := range rows {
-				fmt.Fprintln(a.out, rows[i].Name)
+				fmt.Fprintln(a.Out, rows[i].Name)
 			}
 		default:
-			if err = a.print(jobTable(rows, a.now())); alone {
-				a.note("no millrace server answers, so the latest tasks are not known")
+			if err = a.Print(jobTable(rows, a.Now())); alone {
+				a.Note("no millrace server answers, so the latest tasks are not known")
 			}
 		}
 		if alone {
@@ -72,93 +76,93 @@ func (a *app) jobList() *cobra.Command {
 	return c
 }
 
-func jobTable(rows []client.JobRow, now time.Time) table {
-	t := table{
-		header: []string{"JOB", "TITLE", "QUEUE", "SCHEDULE", "LAST", "REVISION", "CHANGED", "LABELS", "RUNS"},
-		spare:  []string{"LABELS", "REVISION", "CHANGED", "QUEUE"},
-		foot:   []string{plural(len(rows), "job")},
+func jobTable(rows []client.JobRow, now time.Time) term.Table {
+	t := term.Table{
+		Header: []string{"JOB", "TITLE", "QUEUE", "SCHEDULE", "LAST", "REVISION", "CHANGED", "LABELS", "RUNS"},
+		Spare:  []string{"LABELS", "REVISION", "CHANGED", "QUEUE"},
+		Foot:   []string{told.Plural(len(rows), "job")},
 	}
 	for i := range rows {
 		j := &rows[i]
-		t.add(plain(j.Name), plain(cut(j.Title, 40)), plain(cmp.Or(j.Queue, task.DefaultQueue)), plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
-			plain(fmt.Sprint(j.Revision)), plain(age(j.Changed, now)), plain(pairs(j.Labels)), plain(cut(j.Text(), 80)))
+		t.Add(term.Plain(j.Name), term.Plain(term.Cut(j.Title, 40)), term.Plain(cmp.Or(j.Queue, task.DefaultQueue)), term.Plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
+			term.Plain(fmt.Sprint(j.Revision)), term.Plain(told.Age(j.Changed, now)), term.Plain(told.Pairs(j.Labels)), term.Plain(term.Cut(j.Text(), 80)))
 	}
 	return t
 }
 
 func (a *app) jobShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	var revision uint64
 	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
 		Short: "Print a job, in the form that apply reads, and who changed it last",
-		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+		Args:  typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
 	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
-	atFlag(c.Flags(), &at)
-	o.flags(c, "yaml", "json")
+	reach.AtFlag(c.Flags(), &at)
+	o.Flags(c, "yaml", "json")
 	c.MarkFlagsMutuallyExclusive("at", "revision")
-	c.RunE = a.momentFlag(&at, a.online(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := a.sight(ctx, cl, at, single)
+	c.RunE = a.MomentFlag(&at, a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := a.Sight(ctx, cl, at, reach.Single)
 		if err != nil {
 			return err
 		}
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		changes, err := definitionFacts(asking, s.view, task.DefJob, args[0])
+		changes, err := definitionFacts(asking, s.View, task.DefJob, args[0])
 		if err != nil {
 			return err
 		}
-		if s.past != nil {
+		if s.Past != nil {
 			then := events.FoldDefinition(changes)
 			if revision = then.Revision; !then.Exists() {
-				return s.unknown(&jet.Absent{Kind: jet.ErrNoJob, Name: args[0]})
+				return s.Unknown(&jet.Absent{Kind: jet.ErrNoJob, Name: args[0]})
 			}
 		}
 		j, err := cl.JobAt(asking, args[0], revision)
 		if err != nil {
 			return err
 		}
-		breaker, err := jobCircuit(asking, s.view, &j.Job)
+		breaker, err := jobCircuit(asking, s.View, &j.Job)
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(struct {
+		if o.JSON() {
+			return a.WriteJSON(struct {
 				jet.StoredJob
-				Changes []shownFact   `json:"changes"`
-				Circuit *task.Circuit `json:"circuit,omitempty"`
-				At      *shownPoint   `json:"at,omitempty"`
-			}{j, showFacts(changes), breaker, s.past})
+				Changes []told.ShownFact  `json:"changes"`
+				Circuit *task.Circuit     `json:"circuit,omitempty"`
+				At      *reach.ShownPoint `json:"at,omitempty"`
+			}{j, told.ShowFacts(changes), breaker, s.Past})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
 		then := ""
-		if s.past != nil {
-			then = "# " + s.words(a.now()) + "\n"
+		if s.Past != nil {
+			then = "# " + s.Words(a.Now()) + "\n"
 		}
-		_, err = fmt.Fprintf(a.out, "%s# revision %d, stored %s\n%s%s", then, j.Revision, clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", then, j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
 	}))
 	return c
 }
 
 func (a *app) jobHistory() *cobra.Command {
-	return a.history("job", jet.ErrNoJob, a.completeJobs)
+	return a.history("job", jet.ErrNoJob, a.CompleteJobs)
 }
 
 func (a *app) jobRemove() *cobra.Command {
-	return a.removal("job", "Remove jobs; their tasks stay", a.completeJobs, (*client.Client).RemoveJob)
+	return a.removal("job", "Remove jobs; their tasks stay", a.CompleteJobs, (*client.Client).RemoveJob)
 }
 
 func (a *app) jobSchema() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: takes(0, 0, ""),
+		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write(jobfile.Schema())
+			_, err := a.Out.Write(jobfile.Schema())
 			return err
 		},
 	}

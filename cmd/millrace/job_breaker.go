@@ -7,13 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/view"
 )
 
 // jobBreaker shows and resets the breakers of jobs.
 func (a *app) jobBreaker() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "breaker", Aliases: []string{"circuit"},
 		Short: "Breakers: what keeps the tasks of a failing job from starting",
 		Example: `  millrace job breaker show crawl
@@ -24,33 +27,33 @@ func (a *app) jobBreaker() *cobra.Command {
 }
 
 func (a *app) breakerShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "show JOB", Aliases: []string{"view", "info"},
 		Short: "Say how the breaker of a job stands, and why",
-		Args:  takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+		Args:  typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
-	o.flags(c)
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		b, err := cl.Breaker(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(b)
+		if o.JSON() {
+			return a.WriteJSON(b)
 		}
-		t := table{title: "Breaker of job " + args[0]}
-		t.field("state", string(b.State))
-		t.field("reason", b.Reason)
-		t.field("since", moment(b.Since, a.now()))
+		t := term.Table{Title: "Breaker of job " + args[0]}
+		t.Field("state", string(b.State))
+		t.Field("reason", b.Reason)
+		t.Field("since", told.Moment(b.Since, a.Now()))
 		switch b.State {
 		case task.CircuitOpen:
-			t.field("half open at", moment(b.Until, a.now()))
+			t.Field("half open at", told.Moment(b.Until, a.Now()))
 		case task.CircuitHalfOpen:
-			t.field("trials left", fmt.Sprint(b.Left))
-			t.field("trials until", moment(b.Until, a.now()))
+			t.Field("trials left", fmt.Sprint(b.Left))
+			t.Field("trials until", told.Moment(b.Until, a.Now()))
 		}
-		return a.print(t)
+		return a.Print(t)
 	})
 	return c
 }
@@ -62,15 +65,15 @@ func (a *app) breakerReset() *cobra.Command {
 		Short: "Close the breaker of a job",
 		Long: `Closes the breaker of a job, so that its tasks start again. Those that were held back start
 at the time until which they were held. Failures from before do not count any more.`,
-		Args: takes(1, 1, "job"), ValidArgsFunction: a.completeJobs,
+		Args: typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
 	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")
-	c.RunE = a.brief(func(ctx context.Context, cl *client.Client, args []string) error {
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 		was, err := cl.ResetBreaker(ctx, args[0], reason)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
+		_, err = fmt.Fprintf(a.Out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
 		return err
 	})
 	return c
@@ -91,7 +94,7 @@ func circuitLine(c *task.Circuit) string {
 	case c == nil:
 		return ""
 	case c.State == task.CircuitOpen:
-		return fmt.Sprintf("# breaker open until %s: %s\n", clock(c.Until), printable(c.Reason))
+		return fmt.Sprintf("# breaker open until %s: %s\n", told.Clock(c.Until), term.Printable(c.Reason))
 	}
 	return fmt.Sprintf("# breaker %s\n", c.State)
 }

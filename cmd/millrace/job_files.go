@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/jobfile"
 )
@@ -28,7 +31,7 @@ type fileOf[D any] struct {
 // parseFiles reads files, folders of files, and stdin ("-").
 func parseFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error)) ([]fileOf[D], error) {
 	if len(paths) == 0 {
-		return nil, misuse(c, "no file is named; - stands for stdin")
+		return nil, exit.Misuse(c, "no file is named; - stands for stdin")
 	}
 	var read []fileOf[D]
 	add := func(name string, data []byte) {
@@ -37,7 +40,7 @@ func parseFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name
 	}
 	for _, path := range paths {
 		if path == "-" {
-			data, err := io.ReadAll(io.LimitReader(a.in, maxJobFile))
+			data, err := io.ReadAll(io.LimitReader(a.In, maxJobFile))
 			if err != nil {
 				return nil, fmt.Errorf("stdin: %w", err)
 			}
@@ -75,7 +78,7 @@ func readJobFile(name string) ([]byte, error) {
 // fileFault gives a file that is not there its exit code.
 func fileFault(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return &fault{code: exitNotFound, err: err}
+		return &exit.Fault{Code: exit.NotFound, Err: err}
 	}
 	return err
 }
@@ -100,7 +103,7 @@ func jobFiles(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, &fault{code: exitNotFound, err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
+		return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
 	}
 	return files, nil
 }
@@ -124,23 +127,23 @@ func readFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name 
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, &fault{code: exitUsage, err: fmt.Errorf("nothing was stored\n%w", err), hint: next}
+		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("nothing was stored\n%w", err), Hint: next}
 	}
 	return read, nil
 }
 
 func (a *app) readJobs(c *cobra.Command, paths []string) ([]fileOf[task.Job], error) {
-	return readFiles(a, c, paths, jobfile.Parse, "job", hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
+	return readFiles(a, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
 }
 
 func (a *app) jobValidate() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "validate FILE...", Aliases: []string{"check", "lint"},
 		Short: "Check job files, without a server",
-		Args:  takes(1, -1, "file"),
+		Args:  typed.Takes(1, -1, "file"),
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		read, err := parseFiles(a, c, args, jobfile.Parse)
 		if err != nil {
@@ -153,18 +156,18 @@ func (a *app) jobValidate() *cobra.Command {
 			wrong += len(r.Problems)
 			reports = append(reports, r)
 		}
-		if o.json() {
-			err = a.writeJSON(reports)
+		if o.JSON() {
+			err = a.WriteJSON(reports)
 		} else {
 			err = a.printReports(reports)
 		}
 		switch {
 		case err != nil:
 			return err
-		case wrong > 0 && o.json():
-			return exit(exitUsage)
+		case wrong > 0 && o.JSON():
+			return exit.With(exit.Usage)
 		case wrong > 0:
-			return &fault{code: exitUsage, err: fmt.Errorf("%s in %s", plural(wrong, "problem"), plural(len(read), "file")), hint: hint("`millrace job schema` prints what a job file may hold")}
+			return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s in %s", told.Plural(wrong, "problem"), told.Plural(len(read), "file")), Hint: exit.Hint("`millrace job schema` prints what a job file may hold")}
 		}
 		return nil
 	}
@@ -206,12 +209,12 @@ func reportOf(f fileOf[task.Job]) fileReport {
 func (a *app) printReports(reports []fileReport) error {
 	for _, r := range reports {
 		if len(r.Problems) == 0 {
-			if _, err := fmt.Fprintf(a.out, "%s: good (%s: %s)\n", r.File, plural(len(r.Jobs), "job"), strings.Join(r.Jobs, ", ")); err != nil {
+			if _, err := fmt.Fprintf(a.Out, "%s: good (%s: %s)\n", r.File, told.Plural(len(r.Jobs), "job"), strings.Join(r.Jobs, ", ")); err != nil {
 				return err
 			}
 		}
 		for _, p := range r.Problems {
-			fmt.Fprintln(a.errs, jobfile.Problem{File: r.File, Line: p.Line, Column: p.Column, Message: p.Message})
+			fmt.Fprintln(a.Errs, jobfile.Problem{File: r.File, Line: p.Line, Column: p.Column, Message: p.Message})
 		}
 	}
 	return nil

@@ -10,6 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -105,11 +109,8 @@ func (f *limitFlags) keyed(text string) (limit, key string) {
 	return limit, key
 }
 
-// namedHolders is how many of those that hold a limit are named.
-const namedHolders = 5
-
 func (a *app) limitCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "limit", Aliases: []string{"limits"},
 		Short: "Limits: who holds them, and who waits for them",
 		Long: `Limits of concurrency and rate, as jobs and submissions name them. There is no counter
@@ -123,58 +124,58 @@ task has ended or waits for another attempt.`,
 }
 
 func (a *app) limitList() *cobra.Command {
-	var o output
+	var o typed.Output
 	limit := 0
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List limits, those with the most waiting first; needs a millrace server",
-		Args:  takes(0, 0, ""),
+		Args:  typed.Takes(0, 0, ""),
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "at most so many, up to 1000")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if limit < 1 || limit > 1000 {
-			return misuse(c, "--limit is %d, want 1 to 1000", limit)
+			return exit.Misuse(c, "--limit is %d, want 1 to 1000", limit)
 		}
 		return a.limits(c.Context(), client.LimitListRequest{Limit: limit}, func(page *client.LimitPage) error {
-			if o.json() {
-				return a.writeJSON(page)
+			if o.JSON() {
+				return a.WriteJSON(page)
 			}
-			return a.print(limitTable(page, a.now()))
+			return a.Print(limitTable(page, a.Now()))
 		})
 	}
 	return c
 }
 
 func (a *app) limitShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Show one limit and the tasks that hold it; needs a millrace server",
-		Args:  takes(1, 1, "name of a limit"), ValidArgsFunction: a.completeLimits,
+		Args:  typed.Takes(1, 1, "name of a limit"), ValidArgsFunction: a.CompleteLimits,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.limits(c.Context(), client.LimitListRequest{Name: args[0], Holders: 1000}, func(page *client.LimitPage) error {
 			if len(page.Counters) == 0 {
-				return &fault{code: exitNotFound, err: fmt.Errorf("no task stands under the limit %q", args[0]), hint: hint("`millrace limit ls` lists the limits there are")}
+				return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no task stands under the limit %q", args[0]), Hint: exit.Hint("`millrace limit ls` lists the limits there are")}
 			}
-			if o.json() {
-				return a.writeJSON(page.Counters[0])
+			if o.JSON() {
+				return a.WriteJSON(page.Counters[0])
 			}
-			return a.print(limitFields(&page.Counters[0], a.now()))
+			return a.Print(limitFields(&page.Counters[0], a.Now()))
 		})
 	}
 	return c
 }
 
 func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*client.LimitPage) error) error {
-	cl, err := a.connect(ctx)
+	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	page, err := cl.Limits(asking, r)
 	if err != nil {
@@ -183,31 +184,31 @@ func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*
 	return show(&page)
 }
 
-func limitTable(page *client.LimitPage, now time.Time) table {
-	t := table{header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, spare: []string{"RATE", "NEXT"}}
+func limitTable(page *client.LimitPage, now time.Time) term.Table {
+	t := term.Table{Header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, Spare: []string{"RATE", "NEXT"}}
 	for i := range page.Counters {
 		c := &page.Counters[i]
-		rate, next := rateText(c.Rate, now)
-		t.add(plain(c.Name), plain(inUse(c)), plain(strconv.Itoa(c.Waiting)), plain(rate), plain(next), plain(task.LimitWords(c.Name)))
+		rate, next := told.RateText(c.Rate, now)
+		t.Add(term.Plain(c.Name), term.Plain(inUse(c)), term.Plain(strconv.Itoa(c.Waiting)), term.Plain(rate), term.Plain(next), term.Plain(task.LimitWords(c.Name)))
 	}
-	t.foot = []string{plural(page.All, "limit")}
+	t.Foot = []string{told.Plural(page.All, "limit")}
 	return t
 }
 
-func limitFields(c *task.CounterState, now time.Time) table {
-	t := table{title: "Limit " + c.Name}
-	t.field("bounds", task.LimitWords(c.Name))
-	t.field("in use", inUse(c))
-	t.field("waiting", strconv.Itoa(c.Waiting))
-	rate, next := rateText(c.Rate, now)
-	t.field("rate", rate)
-	t.field("next", next)
+func limitFields(c *task.CounterState, now time.Time) term.Table {
+	t := term.Table{Title: "Limit " + c.Name}
+	t.Field("bounds", task.LimitWords(c.Name))
+	t.Field("in use", inUse(c))
+	t.Field("waiting", strconv.Itoa(c.Waiting))
+	rate, next := told.RateText(c.Rate, now)
+	t.Field("rate", rate)
+	t.Field("next", next)
 	for i, id := range c.Holders {
 		name := ""
 		if i == 0 {
 			name = "held by"
 		}
-		t.field(name, string(id))
+		t.Field(name, string(id))
 	}
 	return t
 }
@@ -218,99 +219,4 @@ func inUse(c *task.CounterState) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d", c.InUse, c.Max)
-}
-
-// rateText says how a rate is and when it admits.
-func rateText(r *task.RateState, now time.Time) (rate, next string) {
-	if r == nil {
-		return "", ""
-	}
-	rate = rateWords(task.Rate{Limit: r.Limit, Per: r.Per, Burst: r.Burst})
-	if r.Opens.IsZero() {
-		return rate, fmt.Sprintf("%d now", r.Left)
-	}
-	return rate, moment(r.Opens, now)
-}
-
-// rateWords say how often something may start; "" for a rate that is none.
-func rateWords(r task.Rate) string {
-	if r.Limit == 0 {
-		return ""
-	}
-	per := r.Per
-	if per == 0 {
-		per = task.Duration(time.Second)
-	}
-	text := fmt.Sprintf("%d in %v", r.Limit, per)
-	if r.Burst > 1 {
-		text += fmt.Sprintf(", %d at once", r.Burst)
-	}
-	return text
-}
-
-// limitDuty says what a task waits for that its limits hold.
-func limitDuty(t *task.Task, s *task.Standing, now time.Time) string {
-	if s.Admitted {
-		return "offer it: its limits have admitted it"
-	}
-	if t.Due.After(now) {
-		return "ask its limits when it is due, " + moment(t.Due, now)
-	}
-	if len(s.Counters) == 0 {
-		return "admit it"
-	}
-	var full []string
-	for i := range s.Counters {
-		if c := &s.Counters[i]; c.Full {
-			full = append(full, counterDuty(c, now))
-		}
-	}
-	line := ordinal(s.Ahead+1) + " in line"
-	if len(full) == 0 {
-		return "admit it; it is " + line
-	}
-	return fmt.Sprintf("admit it: %s; it is %s", strings.Join(full, ", and "), line)
-}
-
-// counterDuty says how a limit keeps tasks waiting.
-func counterDuty(c *task.CounterState, now time.Time) string {
-	if c.Rate != nil {
-		rate, next := rateText(c.Rate, now)
-		name := "limit " + c.Name
-		if queue, ok := task.QueueOfLimit(c.Name); ok {
-			name = fmt.Sprintf("the rate of queue %s (limit %s)", queue, c.Name)
-		}
-		return fmt.Sprintf("%s admits %s, the next one %s", name, rate, next)
-	}
-	ids := make([]string, len(c.Holders))
-	for i, id := range c.Holders {
-		ids[i] = string(id)
-	}
-	if queue, ok := task.QueueOfLimit(c.Name); ok {
-		return fmt.Sprintf("%d that the rate of queue %s has admitted wait for a worker, such as %s", c.InUse, queue, strings.Join(ids, ", "))
-	}
-	by := strings.Join(ids, ", ")
-	if more := c.InUse - len(ids); more > 0 && len(ids) > 0 {
-		by += fmt.Sprintf(" and %d more", more)
-	}
-	if by != "" {
-		by = " by " + by
-	}
-	return fmt.Sprintf("limit %s is taken %d/%d%s", c.Name, c.InUse, c.Max, by)
-}
-
-// ordinal is 1st, 2nd, 3rd, 4th.
-func ordinal(n int) string {
-	suffix := "th"
-	if tens := n % 100 / 10; tens != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return strconv.Itoa(n) + suffix
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"millrace/cmd/millrace/term"
 	"millrace/task"
 )
 
@@ -24,7 +25,7 @@ type lineWriter struct {
 	out, errs io.Writer
 	open      map[io.Writer]openLine // by where it is printed
 	before    string                 // what each line begins with
-	colour    colour                 // of the next one
+	colour    term.Colour            // of the next one
 }
 
 // openLine is whose line is not complete.
@@ -42,7 +43,7 @@ func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error)
 	if w.open == nil {
 		w.open = map[io.Writer]openLine{}
 	}
-	text, whose := paint(cell{lineText(&l), w.colour}, w.colour != ""), openLine{epoch, l.Stream}
+	text, whose := term.Paint(term.Tinted(lineText(&l), w.colour), w.colour != ""), openLine{epoch, l.Stream}
 	before, goesOn := w.open[to]
 	if before != whose {
 		text = w.before + text

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -17,8 +18,8 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 // logFilter says which lines of a task's output are wanted.
 type logFilter struct {
 	attempt int
-	stream  choice
-	level   choice
+	stream  typed.Choice
+	level   typed.Choice
 	since   string
 	grep    string
 
@@ -28,8 +29,8 @@ type logFilter struct {
 
 func newLogFilter() logFilter {
 	return logFilter{
-		stream: choice{of: []string{task.Stdout, task.Stderr, task.Log, task.Setup, task.Status, task.System}},
-		level:  choice{of: logLevels},
+		stream: typed.Choice{Of: []string{task.Stdout, task.Stderr, task.Log, task.Setup, task.Status, task.System}},
+		level:  typed.Choice{Of: logLevels},
 	}
 }
 
@@ -47,7 +48,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 		return fmt.Errorf("--attempt is %d, want 1 or more", f.attempt)
 	}
 	if f.since != "" {
-		if f.from, err = parsePast(f.since, now); err != nil {
+		if f.from, err = typed.Past(f.since, now); err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
 	}
@@ -62,8 +63,8 @@ func (f *logFilter) parse(now time.Time) (err error) {
 // wants tells whether a line is shown. An expression is looked for in what is shown of it.
 func (f *logFilter) wants(attempt int, l *task.Line) bool {
 	return (f.attempt == 0 || f.attempt == attempt) &&
-		(f.stream.value == "" || f.stream.value == l.Stream) &&
-		(f.level.value == "" || l.Stream == task.Log && grave(l.Level) >= grave(f.level.value)) &&
+		(f.stream.Value == "" || f.stream.Value == l.Stream) &&
+		(f.level.Value == "" || l.Stream == task.Log && grave(l.Level) >= grave(f.level.Value)) &&
 		!l.At.Before(f.from) &&
 		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
 }

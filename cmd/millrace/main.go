@@ -7,12 +7,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"time"
 
-	"millrace/client"
+	"millrace/cmd/millrace/chaos"
+	"millrace/cmd/millrace/reach"
 	"millrace/logclock"
 )
 
@@ -23,57 +23,25 @@ func main() {
 // run is the whole command: arguments and streams in, exit code out.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	a := newApp(in, out, errs)
-	ctx, stop := a.hurry.listen(context.Background())
+	ctx, stop := a.Hurry.Listen(context.Background())
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(a.out)
-	root.SetErr(a.errs)
-	return a.report(a.suggest(ctx, a.blame(ctx, root.ExecuteContext(ctx))))
+	root.SetOut(a.Out)
+	root.SetErr(a.Errs)
+	return a.Report(a.Suggest(ctx, a.Blame(ctx, root.ExecuteContext(ctx))))
 }
 
-// app is one run of the command: its streams and what the flags of all commands say.
-type app struct {
-	in   io.Reader
-	out  io.Writer
-	errs io.Writer
-	// clock is this process's, and now the time by it: the log's, once the command is connected.
-	clock *logclock.Clock
-	now   func() time.Time
-	// hurry is what a second signal asks for.
-	hurry *hurry
-
-	conn   connection // --server and the like
-	config string     // --config
-	// demonstrating is whether progress is worth lines even where no terminal is.
-	demonstrating bool
-	dev           bool // what was connected to is a `millrace dev` of this machine
-	// reached is what was connected to; nil if nothing was.
-	reached *client.Target
-}
+// app is one run of the command.
+type app struct{ *reach.App }
 
 func newApp(in io.Reader, out, errs io.Writer) *app {
-	clock := logclock.New(machineClock())
-	return &app{in: in, out: onScreen(out), errs: onScreen(errs), clock: clock, now: clock.Now, hurry: &hurry{now: make(chan struct{})}}
+	return &app{reach.New(in, out, errs, logclock.New(machineClock()))}
 }
 
-// report prints an error for people and returns the exit code it stands for.
-func (a *app) report(err error) int {
-	f := faultOf(err)
-	if f == nil {
-		return exitOK
-	}
-	if f.err != nil {
-		fmt.Fprintf(a.errs, "millrace: %v\n", f.err)
-	}
-	if f.hint != "" {
-		fmt.Fprintln(a.errs, f.hint)
-	}
-	return f.code
-}
-
-// note tells a person something beside the result; it never goes to stdout.
-func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.errs, "millrace: "+format+"\n", args...)
+// machineClock is the clock of this machine, or what `millrace chaos`, which must
+// not touch that, tells this process to take for it.
+func machineClock() func() time.Time {
+	return chaos.Shifted(os.Getenv(chaos.ShiftEnv))
 }

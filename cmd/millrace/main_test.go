@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"millrace/cmd/millrace/reach"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/local"
@@ -94,7 +95,7 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	// Announce reads the environment of its own process, not that of the script.
-	body, err := local.Server{URL: s.URL(), Role: roleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
+	body, err := local.Server{URL: s.URL(), Role: reach.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
 	ts.Check(err)
 	ts.Logf("announced in %s", body)
 }

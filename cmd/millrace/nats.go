@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/node"
 )
 
 func (a *app) natsCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use:   "nats",
 		Short: "What a NATS server of one's own has to know",
 	})
@@ -25,7 +27,7 @@ func (a *app) natsPermissionsCommand() *cobra.Command {
 	realm := jet.Realm{Name: jet.DefaultRealm}
 	var user string
 	var sharedInbox bool
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use:     "permissions",
 		Aliases: []string{"perms"},
@@ -51,7 +53,7 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
   millrace nats permissions --account CRAWL --store 50GB --node crawler-7
   millrace nats permissions -o table
   millrace nats permissions --role submitter --user-name shop -o json`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.StringSliceVar(&roles, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
@@ -61,22 +63,22 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
 	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, and whoever has the password of a worker or an operator can erase the log")
 	fs.BoolVar(&sharedInbox, "shared-inbox", false, "let all users have their answers in _INBOX, where each can read those of the others")
-	o.flags(c, "conf", "table", "json")
+	o.Flags(c, "conf", "table", "json")
 	c.RunE = func(*cobra.Command, []string) error {
-		if o.form.value == "table" {
-			_, err := fmt.Fprint(a.out, jet.Writers())
+		if o.Form.Value == "table" {
+			_, err := fmt.Fprint(a.Out, jet.Writers())
 			return err
 		}
 		users, err := usersFor(roles, nodes)
 		if err != nil {
-			return misuseOf(err)
+			return exit.MisuseOf(err)
 		}
 		for i := range users {
 			users[i].Name = realm.UserName(users[i].Name)
 		}
 		if user != "" {
 			if len(users) != 1 {
-				return misuseOf(fmt.Errorf("--user-name names one user, and these are %d: choose one with --role, and --node", len(users)))
+				return exit.MisuseOf(fmt.Errorf("--user-name names one user, and these are %d: choose one with --role, and --node", len(users)))
 			}
 			users[0].Name = user
 		}
@@ -86,18 +88,18 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 			}
 		}
 		realm.Users = users
-		if o.json() {
+		if o.JSON() {
 			accounts, err := realm.Accounts()
 			if err != nil {
-				return misuseOf(err)
+				return exit.MisuseOf(err)
 			}
-			return a.writeJSON(accounts)
+			return a.WriteJSON(accounts)
 		}
 		block, err := jet.RealmConfig(realm)
 		if err != nil {
-			return misuseOf(err)
+			return exit.MisuseOf(err)
 		}
-		_, err = fmt.Fprint(a.out, block)
+		_, err = fmt.Fprint(a.Out, block)
 		return err
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/cmd/millrace/reach"
 	"millrace/task"
 )
 
@@ -37,7 +38,7 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 
 // laterID stands for the task that a part of an id means, before there is anybody who could be asked.
 func laterID(text string) (task.ID, error) {
-	if err := plausibleID(text); err != nil {
+	if err := reach.PlausibleID(text); err != nil {
 		return "", err
 	}
 	return task.ID(strings.Repeat("0", 26-len(text)) + strings.ToUpper(text)), nil
@@ -47,8 +48,8 @@ func laterID(text string) (task.ID, error) {
 func (f *runFlags) wantedSignal() (*task.Signal, error) {
 	switch {
 	case f.signal != "":
-		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.d)}, nil
-	case f.signalBy.set:
+		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.D)}, nil
+	case f.signalBy.Given:
 		return nil, errors.New("--signal-timeout says how long to wait for --signal, and there is none")
 	}
 	return nil, nil

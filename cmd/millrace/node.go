@@ -10,6 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
@@ -17,7 +23,7 @@ import (
 )
 
 func (a *app) nodeCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "node", Aliases: []string{"nodes", "n"},
 		Short: "Nodes: the workers that run tasks",
 	})
@@ -29,17 +35,17 @@ func (a *app) nodeCommand() *cobra.Command {
 }
 
 func (a *app) nodeList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names, watch bool
 	var at string
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	watchFlag(c, &watch)
-	atFlag(c.Flags(), &at)
-	o.flags(c)
+	reach.WatchFlag(c, &watch)
+	reach.AtFlag(c.Flags(), &at)
+	o.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "watch")
-	c.RunE = a.momentFlag(&at, a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := a.sight(ctx, cl, at, whole, notBeating)
+	c.RunE = a.MomentFlag(&at, a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := a.Sight(ctx, cl, at, reach.Whole, notBeating)
 		if err != nil {
 			return err
 		}
@@ -48,8 +54,8 @@ func (a *app) nodeList() *cobra.Command {
 			return err
 		}
 		look := func(ctx context.Context) (client.NodePage, error) {
-			if s.past != nil {
-				return client.NodesOf(ctx, s.view, s.now(), rules)
+			if s.Past != nil {
+				return client.NodesOf(ctx, s.View, s.Now(), rules)
 			}
 			page, err := cl.Nodes(ctx, client.NodeListRequest{})
 			if page.Nodes == nil {
@@ -58,22 +64,22 @@ func (a *app) nodeList() *cobra.Command {
 			return page, err
 		}
 		if names {
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			page, err := look(asking)
 			for _, n := range page.Nodes {
-				fmt.Fprintln(a.out, n.ID)
+				fmt.Fprintln(a.Out, n.ID)
 			}
 			return err
 		}
-		return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
+		return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 			page, err := look(ctx)
 			t := nodeTable(&page, &s)
-			s.mark(&t, a.now())
-			return frame{table: t, json: struct {
+			s.Mark(&t, a.Now())
+			return reach.Frame{Table: t, JSON: struct {
 				client.NodePage
-				At *shownPoint `json:"at,omitempty"`
-			}{page, s.past}}, err
+				At *reach.ShownPoint `json:"at,omitempty"`
+			}{page, s.Past}}, err
 		})
 	}))
 	return c
@@ -83,38 +89,38 @@ func (a *app) nodeList() *cobra.Command {
 const notBeating = "heartbeats"
 
 // nodeTable lays the nodes out.
-func nodeTable(page *client.NodePage, s *sight) table {
-	now := s.now()
-	t := table{
-		header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
-		spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
+func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
+	now := s.Now()
+	t := term.Table{
+		Header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
+		Spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
 	}
 	for i := range page.Nodes {
 		n := &page.Nodes[i]
 		beat := "none"
 		switch {
-		case s.past != nil:
+		case s.Past != nil:
 			beat = "not recorded"
 		case !n.LastBeat.IsZero():
-			beat = age(n.LastBeat, now) + " ago"
+			beat = told.Age(n.LastBeat, now) + " ago"
 		}
 		mean := ""
 		if n.MeanSession > 0 {
-			mean = span(n.MeanSession.Std())
+			mean = told.Span(n.MeanSession.Std())
 		}
 		reason := n.Reason
 		if n.Standing.Order == node.OrderCordon {
-			reason = words(n.Standing.Words(), reason)
+			reason = told.Words(n.Standing.Words(), reason)
 		}
 		flap := ""
 		if n.Score > 0 {
 			flap = fmt.Sprintf("%.1f", n.Score)
 		}
-		t.add(plain(string(n.ID)), stateOf(n), plain(age(n.Since, now)), plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
-			plain(strings.Join(n.Queues, ",")), plain(beat), plain(age(n.OnlineSince, now)), plain(age(n.ReadySince, now)),
-			plain(fmt.Sprint(n.Sessions)), plain(mean), plain(flap), plain(n.Version), plain(pairs(n.Labels)), plain(reason))
+		t.Add(term.Plain(string(n.ID)), told.SeenState(n), term.Plain(told.Age(n.Since, now)), term.Plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
+			term.Plain(strings.Join(n.Queues, ",")), term.Plain(beat), term.Plain(told.Age(n.OnlineSince, now)), term.Plain(told.Age(n.ReadySince, now)),
+			term.Plain(fmt.Sprint(n.Sessions)), term.Plain(mean), term.Plain(flap), term.Plain(n.Version), term.Plain(told.Pairs(n.Labels)), term.Plain(reason))
 	}
-	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Nodes), "node"), page.Seq)}
+	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Nodes), "node"), page.Seq)}
 	return t
 }
 
@@ -123,17 +129,17 @@ func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID)
 	return func(c *cobra.Command, args []string) error {
 		id := node.ID(args[0])
 		if err := id.Validate(); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
 		if err = do(c.Context(), cl, id); errors.Is(err, node.ErrUnknown) {
-			asking, cancel := a.asking(c.Context())
+			asking, cancel := a.Asking(c.Context())
 			defer cancel()
-			return orMeant(err, string(id), nodeNames(asking, cl))
+			return reach.OrMeant(err, string(id), nodeNames(asking, cl))
 		}
 		return err
 	}
@@ -141,60 +147,60 @@ func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID)
 
 // nodeRules are the numbers by which it is said what must happen to a node.
 func (a *app) nodeRules() (node.Settings, error) {
-	profile := profileProd
-	if a.dev {
-		profile = profileDev
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
 	}
-	s, _, err := a.loadSettings(nil, profile)
+	s, _, err := a.LoadSettings(nil, profile)
 	return node.Settings{TTL: s.NodeTTL}, err
 }
 
 func (a *app) nodeShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Print all that is known of a node, from the log",
-		Args:  takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Args:  typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
-	atFlag(c.Flags(), &at)
-	o.flags(c)
-	c.RunE = a.momentFlag(&at, a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		s, err := a.sight(ctx, cl, at, whole, notBeating)
+	reach.AtFlag(c.Flags(), &at)
+	o.Flags(c)
+	c.RunE = a.MomentFlag(&at, a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		s, err := a.Sight(ctx, cl, at, reach.Whole, notBeating)
 		if err != nil {
 			return err
 		}
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		records, err := nodeFacts(asking, s.view, id)
+		records, err := nodeFacts(asking, s.View, id)
 		if err != nil {
-			return s.unknown(err)
+			return s.Unknown(err)
 		}
 		rules, err := a.nodeRules()
 		if err != nil {
 			return err
 		}
-		v := client.ViewNode(events.FoldNode(id, records), s.now(), rules)
+		v := client.ViewNode(events.FoldNode(id, records), s.Now(), rules)
 		if err := busy(asking, cl, &s, &v); err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(struct {
+		if o.JSON() {
+			return a.WriteJSON(struct {
 				client.NodeView
-				At *shownPoint `json:"at,omitempty"`
-			}{v, s.past})
+				At *reach.ShownPoint `json:"at,omitempty"`
+			}{v, s.Past})
 		}
-		t := nodeDetails(&v, records, s.now())
-		s.mark(&t, a.now())
-		return a.print(t)
+		t := nodeDetails(&v, records, s.Now())
+		s.Mark(&t, a.Now())
+		return a.Print(t)
 	}))
 	return c
 }
 
 // busy adds how busy a node is, and in the present when it last beat: of that only a server knows.
-func busy(ctx context.Context, cl *client.Client, s *sight, v *client.NodeView) error {
-	if s.past != nil {
-		running, err := client.RunsOn(ctx, s.view, v.ID)
+func busy(ctx context.Context, cl *client.Client, s *reach.Sight, v *client.NodeView) error {
+	if s.Past != nil {
+		running, err := client.RunsOn(ctx, s.View, v.ID)
 		v.Runs(running)
 		return err
 	}
@@ -223,70 +229,70 @@ func nodeFacts(ctx context.Context, v view.View, id node.ID) ([]events.Record, e
 // maxNodeFacts is how many of a node's latest facts are shown.
 const maxNodeFacts = 10
 
-func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) table {
-	t := table{title: "Node " + string(n.ID), foot: []string{fmt.Sprintf("as of sequence %d", n.Head)}}
-	t.add(dim("state"), stateOf(n))
-	t.field("reason", n.Reason)
-	t.field("since", moment(n.Since, now))
-	t.field("next", n.Next.Who+": "+n.Next.What)
-	t.field("by", moment(n.Next.By, now))
-	t.field("otherwise", n.Next.Else)
-	t.field("order", words(n.Standing.Words(), by("since", n.Standing.Since)))
-	t.field("online", moment(n.OnlineSince, now))
-	t.field("ready", words(moment(n.ReadySince, now), tookText(n.Took), attemptsText("kept", n.Kept), attemptsText("stopped", n.Stopped)))
-	t.field("last beat", moment(n.LastBeat, now))
-	t.field("started", moment(n.Started, now))
-	t.field("session", n.Session)
+func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) term.Table {
+	t := term.Table{Title: "Node " + string(n.ID), Foot: []string{fmt.Sprintf("as of sequence %d", n.Head)}}
+	t.Add(term.Dim("state"), told.SeenState(n))
+	t.Field("reason", n.Reason)
+	t.Field("since", told.Moment(n.Since, now))
+	t.Field("next", n.Next.Who+": "+n.Next.What)
+	t.Field("by", told.Moment(n.Next.By, now))
+	t.Field("otherwise", n.Next.Else)
+	t.Field("order", told.Words(n.Standing.Words(), told.By("since", n.Standing.Since)))
+	t.Field("online", told.Moment(n.OnlineSince, now))
+	t.Field("ready", told.Words(told.Moment(n.ReadySince, now), told.Took(n.Took), told.Attempts("kept", n.Kept), told.Attempts("stopped", n.Stopped)))
+	t.Field("last beat", told.Moment(n.LastBeat, now))
+	t.Field("started", told.Moment(n.Started, now))
+	t.Field("session", n.Session)
 	if n.Sessions > 0 {
 		mean := ""
 		if n.MeanSession > 0 {
-			mean = "mean " + span(n.MeanSession.Std())
+			mean = "mean " + told.Span(n.MeanSession.Std())
 		}
-		t.field("sessions", words(fmt.Sprint(n.Sessions), mean, fmt.Sprintf("%d cut short", n.Short), fmt.Sprintf("flap score %.1f", n.Score)))
+		t.Field("sessions", told.Words(fmt.Sprint(n.Sessions), mean, fmt.Sprintf("%d cut short", n.Short), fmt.Sprintf("flap score %.1f", n.Score)))
 	}
-	t.field("host", n.Host)
+	t.Field("host", n.Host)
 	if n.PID > 0 {
-		t.field("process", fmt.Sprint(n.PID))
+		t.Field("process", fmt.Sprint(n.PID))
 	}
-	t.field("version", n.Version)
-	t.field("queues", strings.Join(n.Queues, ", "))
-	t.field("labels", pairs(n.Labels))
-	t.field("slots", fmt.Sprintf("%d, %d of them busy", n.Slots, n.Running))
+	t.Field("version", n.Version)
+	t.Field("queues", strings.Join(n.Queues, ", "))
+	t.Field("labels", told.Pairs(n.Labels))
+	t.Field("slots", fmt.Sprintf("%d, %d of them busy", n.Slots, n.Running))
 	name := "latest facts"
 	for _, r := range records[max(len(records)-maxNodeFacts, 0):] {
-		t.field(name+" ", nodeFact(&r))
+		t.Field(name+" ", nodeFact(&r))
 		name = ""
 	}
 	return t
 }
 
 func nodeFact(r *events.Record) string {
-	return fmt.Sprintf("#%d %s %s (%s)", r.Seq, clock(factTime(r)), factType(r), factDetails(r))
+	return fmt.Sprintf("#%d %s %s (%s)", r.Seq, told.Clock(told.FactTime(r)), told.FactType(r), told.FactDetails(r))
 }
 
 func (a *app) nodeEvents() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
-		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		records, err := nodeFacts(asking, cl.View(), id)
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(showFacts(records))
+		if o.JSON() {
+			return a.WriteJSON(told.ShowFacts(records))
 		}
-		t := table{header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, spare: []string{"BY", "SEQ"}}
+		t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
 		for i := range records {
 			r := &records[i]
-			t.add(plain(fmt.Sprint(r.Seq)), plain(clock(factTime(r))), plain(factType(r)), plain(actor(r)), plain(factDetails(r)))
+			t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(told.Clock(told.FactTime(r))), term.Plain(told.FactType(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
 		}
-		return a.print(t)
+		return a.Print(t)
 	})
 	return c
 }

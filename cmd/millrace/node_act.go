@@ -9,18 +9,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task"
 )
 
 // nodeOrder makes a command that gives a node an order.
 func (a *app) nodeOrder(verb string, order node.Order) *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
-	var grace spanFlag
+	var grace typed.Span
 	var noWait bool
 	c := &cobra.Command{
-		Use: verb + " NAME", Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Use: verb + " NAME", Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 		Short: map[string]string{
 			"drain":    "Take all work from a node; its worker stays up",
 			"undrain":  "Let a node take work again after a drain",
@@ -40,10 +43,10 @@ restarts, and takes work again after "millrace node undrain".`
 the worker, until "millrace node uncordon".`
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.asking(ctx)
-		n, err := cl.OrderNode(asking, id, order, reason, grace.d)
+		asking, cancel := a.Asking(ctx)
+		n, err := cl.OrderNode(asking, id, order, reason, grace.D)
 		cancel()
 		if err != nil {
 			return err
@@ -53,7 +56,7 @@ the worker, until "millrace node uncordon".`
 			if running, err = a.awaitDrained(ctx, cl, n); err != nil {
 				return err
 			}
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			if n, err = cl.Node(asking, id); err != nil {
 				return err
@@ -66,24 +69,24 @@ the worker, until "millrace node uncordon".`
 
 // sayNode prints what has become of a node; running is how much it runs, -1 if
 // nobody looked.
-func (a *app) sayNode(n node.Node, running int, o *output) error {
+func (a *app) sayNode(n node.Node, running int, o *typed.Output) error {
 	rules, err := a.nodeRules()
 	if err != nil {
 		return err
 	}
-	v := client.ViewNode(n, a.now(), rules)
+	v := client.ViewNode(n, a.Now(), rules)
 	if running >= 0 {
 		v.Runs(running)
 	}
-	if o.json() {
-		return a.writeJSON(v)
+	if o.JSON() {
+		return a.WriteJSON(v)
 	}
-	c := nodeCell(&v)
-	text := fmt.Sprintf("%s %s", n.ID, c.text)
+	c := told.NodeCell(&v)
+	text := fmt.Sprintf("%s %s", n.ID, c.Text)
 	if running >= 0 {
-		text += fmt.Sprintf(", %s", plural(running, "task")+" left")
+		text += fmt.Sprintf(", %s", told.Plural(running, "task")+" left")
 	}
-	_, err = fmt.Fprintln(a.out, text)
+	_, err = fmt.Fprintln(a.Out, text)
 	return err
 }
 
@@ -92,12 +95,12 @@ const drainLook = 300 * time.Millisecond
 
 // awaitDrained waits until a node runs nothing, as far as the log knows.
 func (a *app) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) (running int, err error) {
-	p := a.progress()
-	defer p.stop()
+	p := a.Progress()
+	defer p.Stop()
 	tick := time.NewTicker(drainLook)
 	defer tick.Stop()
 	for {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		page, err := cl.Nodes(asking, client.NodeListRequest{AtLeast: n.Head})
 		cancel()
 		if ctx.Err() != nil {
@@ -113,11 +116,11 @@ func (a *app) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) 
 			if v.Running == 0 {
 				return 0, nil
 			}
-			p.say(fmt.Sprintf("%s to end on %s", plural(v.Running, "task"), n.ID), task.Task{Since: n.Standing.Since})
+			p.Say(fmt.Sprintf("%s to end on %s", told.Plural(v.Running, "task"), n.ID), task.Task{Since: n.Standing.Since})
 		}
 		select {
 		case <-ctx.Done():
-			a.note("interrupted; node %s stays drained: `millrace node undrain %s` takes that back", n.ID, n.ID)
+			a.Note("interrupted; node %s stays drained: `millrace node undrain %s` takes that back", n.ID, n.ID)
 			return 0, ctx.Err()
 		case <-tick.C:
 		}
@@ -125,16 +128,16 @@ func (a *app) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) 
 }
 
 func (a *app) nodeRelease() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
 	c := &cobra.Command{
 		Use: "release NAME", Short: "End a node's quarantine and forget how often it came and went",
-		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		n, err := cl.ReleaseNode(asking, id, reason)
 		if err != nil {
@@ -146,19 +149,19 @@ func (a *app) nodeRelease() *cobra.Command {
 }
 
 func (a *app) nodeRetire() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
 	c := &cobra.Command{
 		Use: "retire NAME", Aliases: []string{"rm"}, Short: "Say that a node will not come back",
 		Long: `Says that a node will not come back, and removes what the server holds for it besides
 its history. Its worker must have ended. One that starts under its name later begins a
 new life.`,
-		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().StringVar(&reason, "reason", "retired by an operator", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		n, err := cl.RetireNode(asking, id, reason)
 		if err != nil {
@@ -170,37 +173,37 @@ new life.`,
 }
 
 func (a *app) nodeWait() *cobra.Command {
-	var o output
+	var o typed.Output
 	var ready bool
-	var stable, patience spanFlag
+	var stable, patience typed.Span
 	c := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until a node is ready, or has been for a while",
 		Long: `Waits until a node has proved that work reaches it (--ready, the default), or has been
 ready without a drop for a while (--stable 20s). When the time is up it says why the node is not,
 who must act, and ends with code 6.`,
-		Args: takes(1, 1, "node"), ValidArgsFunction: a.completeNodes,
+		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().BoolVar(&ready, "ready", false, "until it is ready (the default)")
 	c.Flags().Var(&stable, "stable", "until it has been ready for so long without a drop")
 	c.Flags().Var(&patience, "timeout", "how long to wait for the node (default for ever; $NATS_TIMEOUT is that of the connection)")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		if patience.d > 0 {
+		if patience.D > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience.d)
+			ctx, cancel = context.WithTimeout(ctx, patience.D)
 			defer cancel()
 		}
-		p := a.progress()
-		n, err := cl.WaitNode(ctx, id, stable.d, func(n node.Node) {
-			p.say(fmt.Sprintf("node %s is %s: %s", id, n.State, n.Reason), task.Task{Since: n.Since})
+		p := a.Progress()
+		n, err := cl.WaitNode(ctx, id, stable.D, func(n node.Node) {
+			p.Say(fmt.Sprintf("node %s is %s: %s", id, n.State, n.Reason), task.Task{Since: n.Since})
 		})
-		p.stop()
+		p.Stop()
 		if errors.Is(err, context.DeadlineExceeded) {
 			rules, invalid := a.nodeRules()
 			if invalid != nil {
 				return invalid
 			}
-			return &fault{code: exitTimeout, err: errors.New(unready(n, stable.d, a.now(), rules)), hint: hint("`millrace node show %s` says more", id)}
+			return &exit.Fault{Code: exit.Timeout, Err: errors.New(unready(n, stable.D, a.Now(), rules)), Hint: exit.Hint("`millrace node show %s` says more", id)}
 		}
 		if err != nil {
 			return err
@@ -214,7 +217,7 @@ who must act, and ends with code 6.`,
 func unready(n node.Node, stable time.Duration, now time.Time, rules node.Settings) string {
 	text := fmt.Sprintf("timed out waiting: node %s is %s", n.ID, n.State)
 	if n.Reason != "" {
-		text += fmt.Sprintf(" for %s (%s)", span(now.Sub(n.Since)), n.Reason)
+		text += fmt.Sprintf(" for %s (%s)", told.Span(now.Sub(n.Since)), n.Reason)
 	}
 	if n.State == node.Ready {
 		return text + fmt.Sprintf(", and that is less than %v without a drop", stable)
@@ -222,7 +225,7 @@ func unready(n node.Node, stable time.Duration, now time.Time, rules node.Settin
 	d := node.Owes(n, rules)
 	text += fmt.Sprintf("; %s must act: %s", d.Who, d.What)
 	if !d.By.IsZero() {
-		text += ", by " + clock(d.By)
+		text += ", by " + told.Clock(d.By)
 	}
 	if d.Else != "" {
 		text += "; otherwise " + d.Else

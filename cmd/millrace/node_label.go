@@ -3,18 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/node"
 )
 
 func (a *app) nodeLabel() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
 	c := &cobra.Command{
 		Use: "label NAME [KEY=VALUE|KEY-]...", Short: "Change labels of a node, by which tasks choose it",
@@ -22,10 +23,10 @@ func (a *app) nodeLabel() *cobra.Command {
 the worker, whatever that is started with. Tasks that wait for such a label start at
 once; what runs goes on.`,
 		Example: "  millrace node label crawler-7 zone=eu gpu- --reason \"moved\"",
-		Args:    takes(1, -1, "node"), ValidArgsFunction: a.completeNodes,
+		Args:    typed.Takes(1, -1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		changes := map[string]*string{}
 		for _, arg := range args[1:] {
@@ -36,38 +37,25 @@ once; what runs goes on.`,
 			case !set && len(arg) > 1 && strings.HasSuffix(arg, "-"):
 				changes[strings.TrimSuffix(arg, "-")] = nil
 			default:
-				return misuse(c, "%q is no change of a label: want KEY=VALUE, or KEY- to remove it", arg)
+				return exit.Misuse(c, "%q is no change of a label: want KEY=VALUE, or KEY- to remove it", arg)
 			}
 		}
 		if len(changes) == 0 {
-			return misuse(c, "name at least one label: KEY=VALUE sets it, KEY- removes it")
+			return exit.Misuse(c, "name at least one label: KEY=VALUE sets it, KEY- removes it")
 		}
 		return a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			n, err := cl.LabelNode(asking, id, changes, reason)
 			if err != nil {
 				return err
 			}
-			if o.json() {
+			if o.JSON() {
 				return a.sayNode(n, -1, &o)
 			}
-			_, err = fmt.Fprintln(a.out, words(string(n.ID), pairs(n.Labels)))
+			_, err = fmt.Fprintln(a.Out, told.Words(string(n.ID), told.Pairs(n.Labels)))
 			return err
 		})(c, args[:1])
 	}
 	return c
-}
-
-// labelChanges are changes of labels as they are typed.
-func labelChanges(changes map[string]*string) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		if value := changes[key]; value != nil {
-			parts = append(parts, key+"="+*value)
-		} else {
-			parts = append(parts, key+"-")
-		}
-	}
-	return strings.Join(parts, " ")
 }

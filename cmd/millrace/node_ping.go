@@ -9,6 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task"
 )
@@ -26,7 +30,7 @@ type pinged struct {
 }
 
 func (a *app) nodePing() *cobra.Command {
-	var o output
+	var o typed.Output
 	patience := 2 * time.Second
 	c := &cobra.Command{
 		Use: "ping [NAME]...", Short: "Ask workers themselves whether they are there",
@@ -34,22 +38,22 @@ func (a *app) nodePing() *cobra.Command {
 server. Without a name it asks all that are not offline as far as the log knows, which
 needs a millrace server. It ends with 1 if one of them does not answer.`,
 		Example: "  millrace node ping\n  millrace node ping crawler-7 --timeout 5s",
-		Args:    takes(0, -1, "node"), ValidArgsFunction: a.completeNodes,
+		Args:    typed.Takes(0, -1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().DurationVar(&patience, "timeout", patience, "how long a worker may take to answer ($NATS_TIMEOUT is that of the connection)")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ids := make([]node.ID, len(args))
 		for i, arg := range args {
 			ids[i] = node.ID(arg)
 			if err := ids[i].Validate(); err != nil {
-				return misuse(c, "%w", err)
+				return exit.Misuse(c, "%w", err)
 			}
 		}
 		if patience <= 0 {
-			return misuse(c, "--timeout is %v, want more than 0", patience)
+			return exit.Misuse(c, "--timeout is %v, want more than 0", patience)
 		}
-		return a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 			if len(ids) == 0 {
 				var err error
 				if ids, err = a.expected(ctx, cl); err != nil {
@@ -68,7 +72,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 
 // expected lists the nodes of which a process should be there.
 func (a *app) expected(ctx context.Context, cl *client.Client) ([]node.ID, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	page, err := cl.Nodes(asking, client.NodeListRequest{Bare: true})
 	if err != nil {
@@ -106,14 +110,14 @@ func pingAll(ctx context.Context, cl *client.Client, ids []node.ID, patience tim
 }
 
 // sayPinged prints the answers; the error says how many are missing.
-func (a *app) sayPinged(all []pinged, o *output) error {
+func (a *app) sayPinged(all []pinged, o *typed.Output) error {
 	missing := 0
-	t := table{header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}, spare: []string{"BEAT"}}
+	t := term.Table{Header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}, Spare: []string{"BEAT"}}
 	for i := range all {
 		p := &all[i]
 		if p.Error != "" {
 			missing++
-			t.add(plain(string(p.Node)), plain("no: "+p.Error))
+			t.Add(term.Plain(string(p.Node)), term.Plain("no: "+p.Error))
 			continue
 		}
 		serving, beat := "no", "none"
@@ -121,20 +125,20 @@ func (a *app) sayPinged(all []pinged, o *output) error {
 			serving = "yes"
 		}
 		if !p.LastBeat.IsZero() {
-			beat = age(p.LastBeat, a.now()) + " ago"
+			beat = told.Age(p.LastBeat, a.Now()) + " ago"
 		}
-		t.add(plain(string(p.Node)), plain(p.Took.Std().String()), plain(serving), plain(fmt.Sprintf("%d/%d", p.Running, p.Slots)), plain(beat), plain(p.Version))
+		t.Add(term.Plain(string(p.Node)), term.Plain(p.Took.Std().String()), term.Plain(serving), term.Plain(fmt.Sprintf("%d/%d", p.Running, p.Slots)), term.Plain(beat), term.Plain(p.Version))
 	}
-	t.foot = []string{fmt.Sprintf("%d of %s answered", len(all)-missing, plural(len(all), "node"))}
+	t.Foot = []string{fmt.Sprintf("%d of %s answered", len(all)-missing, told.Plural(len(all), "node"))}
 	var err error
-	if o.json() {
-		err = a.writeJSON(all)
+	if o.JSON() {
+		err = a.WriteJSON(all)
 	} else {
-		err = a.print(t)
+		err = a.Print(t)
 	}
 	if err == nil && missing > 0 {
-		err = &fault{code: exitError, err: fmt.Errorf("%d of %s did not answer", missing, plural(len(all), "node")),
-			hint: hint("`millrace node show NAME` says since when, and who must act next")}
+		err = &exit.Fault{Code: exit.Error, Err: fmt.Errorf("%d of %s did not answer", missing, told.Plural(len(all), "node")),
+			Hint: exit.Hint("`millrace node show NAME` says since when, and who must act next")}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/cmd/millrace/told"
 	"millrace/node"
 )
 
@@ -17,13 +18,13 @@ func TestASilentNodeIsNotReady(t *testing.T) {
 		{Node: node.Node{ID: "quiet", State: node.Ready}, LastBeat: now.Add(-36 * time.Second), Silent: true},
 		{Node: node.Node{ID: "well", State: node.Ready}, LastBeat: now.Add(-time.Second)},
 	}}
-	for _, row := range nodeTable(&page, presentAt(now)).rows {
-		want := map[string]string{"quiet": "silent", "well": "ready"}[row[0].text]
-		if row[1].text != want {
-			t.Errorf("node %s is listed as %s, want %s", row[0].text, row[1].text, want)
+	for _, row := range nodeTable(&page, presentAt(now)).Rows {
+		want := map[string]string{"quiet": "silent", "well": "ready"}[row[0].Text]
+		if row[1].Text != want {
+			t.Errorf("node %s is listed as %s, want %s", row[0].Text, row[1].Text, want)
 		}
 	}
-	if !strings.HasPrefix(stateOf(&page.Nodes[0]).text, "silent") {
+	if !strings.HasPrefix(told.SeenState(&page.Nodes[0]).Text, "silent") {
 		t.Error("node show calls it something else")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -22,7 +23,7 @@ type placeFlags struct {
 	slots  int
 	sticky string
 	prefer []string
-	wait   spanFlag
+	wait   typed.Span
 }
 
 func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
@@ -46,7 +47,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--labels: %w", err)
 	}
 	place := task.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
-	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait.d)
+	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait.D)
 	for _, text := range p.prefer {
 		f, err := parsePreference(text)
 		if err != nil {
@@ -64,7 +65,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 		return fmt.Errorf("--slots is %d, want 1 or more", p.slots)
 	}
 	s.Slots = p.slots
-	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" || place.Prefers() || p.wait.d != 0 {
+	if place.Mode != "" || len(labels)+len(p.avoid) > 0 || p.each || p.nodes > 0 || p.spread != "" || p.late != "" || place.Prefers() || p.wait.D != 0 {
 		if len(s.Nodes) > 0 {
 			place.Nodes, s.Nodes = s.Nodes, nil
 		}

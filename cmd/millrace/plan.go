@@ -9,13 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/view"
 )
 
 func (a *app) planCommand() *cobra.Command {
-	var o output
+	var o typed.Output
 	var file string
 	var place placeFlags
 	var queue string
@@ -30,18 +34,18 @@ quarantined, cordoned or unproved. It also says whether the windows of the job a
 open, and how many of its tasks may run on one node. Nothing is submitted.`,
 		Example: `  millrace plan -f crawl.yaml
   millrace plan crawl --labels 'zone=eu,mem>=16'`,
-		Args: takes(0, 1, "job or task"), ValidArgsFunction: a.completeJobs,
+		Args: typed.Takes(0, 1, "job or task"), ValidArgsFunction: a.CompleteJobs,
 	}
 	fs := c.Flags()
 	fs.StringVarP(&file, "file", "f", "", "job `file`; - is stdin")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in (default that of the job)")
 	fs.StringSliceVar(&nodes, "node", nil, "only on this `node` (repeat it)")
 	place.flags(fs, "spread")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := task.Submission{Queue: queue, Nodes: nodes}
 		if err := place.put(&s); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		name := ""
 		if len(args) > 0 {
@@ -64,23 +68,23 @@ open, and how many of its tasks may run on one node. Nothing is submitted.`,
 				}
 			}
 			if len(jobs) == 0 {
-				return misuse(c, "no job %q is in %s", name, file)
+				return exit.Misuse(c, "no job %q is in %s", name, file)
 			}
 		} else if name == "" {
-			return misuse(c, "name a job or a task, or a file with -f")
+			return exit.Misuse(c, "name a job or a task, or a file with -f")
 		}
 		return a.plan(c.Context(), name, jobs, s, &o)
 	}
 	return c
 }
 
-func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Submission, o *output) error {
-	cl, err := a.connect(ctx)
+func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
+	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	id, isTask, err := a.jobOrTask(asking, cl, name, len(jobs) > 0)
 	if err != nil {
@@ -102,14 +106,14 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 	if err != nil {
 		return err
 	}
-	if o.json() {
-		return a.writeJSON(plans)
+	if o.JSON() {
+		return a.WriteJSON(plans)
 	}
 	for i := range plans {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		if err := a.print(planTable(&plans[i])); err != nil {
+		if err := a.Print(planTable(&plans[i])); err != nil {
 			return err
 		}
 	}
@@ -130,31 +134,31 @@ func (a *app) jobOrTask(ctx context.Context, cl *client.Client, name string, giv
 	if _, err := cl.Job(ctx, name); err == nil {
 		return "", false, nil
 	}
-	id, err := a.taskID(ctx, cl, name)
+	id, err := a.TaskID(ctx, cl, name)
 	if errors.Is(err, task.ErrUnknown) {
 		return "", false, nil
 	}
 	return id, err == nil, err
 }
 
-func planTable(p *view.Plan) table {
+func planTable(p *view.Plan) term.Table {
 	title := "Job " + p.Job
 	if p.Job == "" {
 		title = "Task " + string(p.Task)
 	}
-	t := table{title: title, foot: []string{fmt.Sprintf("%s, as of sequence %d", plural(len(p.Nodes), "node"), p.Seq)}}
+	t := term.Table{Title: title, Foot: []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(p.Nodes), "node"), p.Seq)}}
 	if on, own := p.Route.Node(); own {
-		t.field("offered to", "node "+on+" alone")
+		t.Field("offered to", "node "+on+" alone")
 	}
-	t.field("queue", p.Queue)
-	t.field("nodes with", p.Needs.String())
-	t.field("if there is none", p.NoNode)
-	t.field("prefers", p.Prefers)
-	t.field("window", strings.Join(p.Windows, "; "))
-	t.field("on one node", strings.Join(p.PerNode, "; "))
+	t.Field("queue", p.Queue)
+	t.Field("nodes with", p.Needs.String())
+	t.Field("if there is none", p.NoNode)
+	t.Field("prefers", p.Prefers)
+	t.Field("window", strings.Join(p.Windows, "; "))
+	t.Field("on one node", strings.Join(p.PerNode, "; "))
 	if p.Parent {
-		t.field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), join(p.Children)))
+		t.Field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), told.Join(p.Children)))
 	}
-	t.verdictLines(p.Nodes)
+	told.VerdictLines(&t, p.Nodes)
 	return t
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,11 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 func (a *app) queueCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "queue", Aliases: []string{"queues", "q"},
 		Short: "Queues: what waits in them, and how much of it may run",
 		Long: `Queues: what waits in them, and how much of it may run. A queue exists when a task or
@@ -38,26 +42,26 @@ started one is of a lower priority, if there are any. Tasks with fair keys
 }
 
 func (a *app) queueList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names, rates, watch bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	ratesFlag(c, &rates)
-	watchFlag(c, &watch)
-	o.flags(c)
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+	reach.WatchFlag(c, &watch)
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if names {
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			page, err := cl.Queues(asking, client.QueueListRequest{})
 			for _, q := range page.Queues {
-				fmt.Fprintln(a.out, q.Name)
+				fmt.Fprintln(a.Out, q.Name)
 			}
 			return err
 		}
-		return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
+		return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 			page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
-			return frame{table: queueTable(&page, a.now()), json: page}, err
+			return reach.Frame{Table: queueTable(&page, a.Now()), JSON: page}, err
 		})
 	})
 	return c
@@ -68,25 +72,25 @@ func ratesFlag(c *cobra.Command, rates *bool) {
 	c.Flags().BoolVar(rates, "rates", false, "also how many come and go in a second, which takes half of one")
 }
 
-func queueTable(page *client.QueuePage, now time.Time) table {
-	t := table{header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
+func queueTable(page *client.QueuePage, now time.Time) term.Table {
+	t := term.Table{Header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, Spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		t.add(plain(q.Name), queueCell(q), plain(waitingText(q)), plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
-			plain(orDash(q.Limit)), plain(queueRateText(q)), plain(age(q.Oldest, now)), plain(perSecond(q.In)), plain(perSecond(q.Out)), plain(strconv.Itoa(len(q.Nodes))))
+		t.Add(term.Plain(q.Name), queueCell(q), term.Plain(waitingText(q)), term.Plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
+			term.Plain(orDash(q.Limit)), term.Plain(queueRateText(q)), term.Plain(told.Age(q.Oldest, now)), term.Plain(perSecond(q.In)), term.Plain(perSecond(q.Out)), term.Plain(strconv.Itoa(len(q.Nodes))))
 	}
-	t.foot = []string{fmt.Sprintf("%s, as of sequence %d", plural(len(page.Queues), "queue"), page.Seq)}
+	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Queues), "queue"), page.Seq)}
 	return t
 }
 
-func queueCell(q *client.QueueView) cell {
+func queueCell(q *client.QueueView) term.Cell {
 	switch {
 	case q.Paused != nil:
-		return cell{"paused", yellow}
+		return term.Tinted("paused", term.Yellow)
 	case q.Shut != nil:
-		return cell{"closed", yellow}
+		return term.Tinted("closed", term.Yellow)
 	}
-	return cell{"open", green}
+	return term.Tinted("open", term.Green)
 }
 
 // waitingText is how many tasks wait, and of which priorities if there are others than usual.
@@ -124,29 +128,9 @@ func orDash(n int) string {
 	return strconv.Itoa(n)
 }
 
-// boundText is a bound in words.
-func boundText(n int, what string) string {
-	if n == 0 {
-		return "any number may " + what
-	}
-	return fmt.Sprintf("at most %d may %s", n, what)
-}
-
-// boundsText says in words what bounds a queue has.
-func boundsText(running, waiting int, rate task.Rate, window string) string {
-	text := words(boundText(running, "run at once"), boundText(waiting, "wait"))
-	if rate.Limit > 0 {
-		text = words(text, rateWords(rate)+" may start")
-	}
-	if window != "" {
-		text = words(text, "in the window "+window)
-	}
-	return text
-}
-
 // queueRateText is the rate of a queue, and how many wait for it.
 func queueRateText(q *client.QueueView) string {
-	text := rateWords(q.Rate)
+	text := told.RateWords(q.Rate)
 	if text == "" {
 		return "-"
 	}
@@ -164,70 +148,70 @@ func perSecond(r *float64) string {
 }
 
 func (a *app) queueShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	var rates bool
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"}, Short: "Print all that is known of a queue; needs a millrace server",
-		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	ratesFlag(c, &rates)
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		q, err := cl.OneQueue(asking, name, rates)
 		if errors.Is(err, client.ErrNoQueue) {
-			return orMeant(err, name, queueNames(asking, cl))
+			return reach.OrMeant(err, name, reach.QueueNames(asking, cl))
 		}
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(q)
+		if o.JSON() {
+			return a.WriteJSON(q)
 		}
-		return a.print(queueFields(&q, a.now()))
+		return a.Print(queueFields(&q, a.Now()))
 	})
 	return c
 }
 
-func queueFields(q *client.QueueView, now time.Time) table {
-	var out table
+func queueFields(q *client.QueueView, now time.Time) term.Table {
+	var out term.Table
 	state := queueCell(q)
-	out.field("queue", q.Name)
-	out.field("state", state.text)
+	out.Field("queue", q.Name)
+	out.Field("state", state.Text)
 	if p := q.Paused; p != nil {
-		out.field("paused by", p.By)
-		out.field("since", moment(p.Since, now))
-		out.field("until", moment(p.Until, now))
-		out.field("reason", p.Reason)
+		out.Field("paused by", p.By)
+		out.Field("since", told.Moment(p.Since, now))
+		out.Field("until", told.Moment(p.Until, now))
+		out.Field("reason", p.Reason)
 	}
 	for _, s := range task.States() {
 		if n := q.States[s.String()]; n > 0 {
-			out.field(s.String(), strconv.Itoa(n))
+			out.Field(s.String(), strconv.Itoa(n))
 		}
 	}
 	for p := task.MaxPriority; p >= task.MinPriority; p-- {
 		if n := q.Waiting[p]; n > 0 {
-			out.field(fmt.Sprintf("offers, priority %d", p), strconv.Itoa(n))
+			out.Field(fmt.Sprintf("offers, priority %d", p), strconv.Itoa(n))
 		}
 	}
-	out.field("leased", strconv.Itoa(q.Leased))
-	out.field("oldest waits since", moment(q.Oldest, now))
+	out.Field("leased", strconv.Itoa(q.Leased))
+	out.Field("oldest waits since", told.Moment(q.Oldest, now))
 	if q.In != nil && q.Out != nil {
-		out.field("in a second", words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
+		out.Field("in a second", told.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	}
-	out.field("limit", words(boundText(q.Limit, "run at once"), boundText(q.MaxWaiting, "wait")))
-	out.field("window", q.Window)
+	out.Field("limit", told.Words(told.Bound(q.Limit, "run at once"), told.Bound(q.MaxWaiting, "wait")))
+	out.Field("window", q.Window)
 	if q.Shut != nil {
-		out.field("closed", q.Shut.Detail)
+		out.Field("closed", q.Shut.Detail)
 	}
-	out.field("rate", rateWords(q.Rate))
+	out.Field("rate", told.RateWords(q.Rate))
 	if r := q.RateState; r != nil {
-		_, next := rateText(r.Rate, now)
-		out.field("waiting for it", strconv.Itoa(r.Waiting))
-		out.field("next", next)
+		_, next := told.RateText(r.Rate, now)
+		out.Field("waiting for it", strconv.Itoa(r.Waiting))
+		out.Field("next", next)
 	}
-	out.field("served by", strings.Join(q.Nodes, ", "))
+	out.Field("served by", strings.Join(q.Nodes, ", "))
 	return out
 }
 
@@ -235,31 +219,13 @@ func queueFields(q *client.QueueView, now time.Time) table {
 func (a *app) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := task.ValidName("queue", args[0]); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
 		return do(c.Context(), cl, args[0])
 	}
-}
-
-func (a *app) completeQueues(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.complete(c, queueNames)
-}
-
-// queueNames are the names of the queues, as far as a server tells them.
-func queueNames(ctx context.Context, cl *client.Client) []string {
-	page, _ := cl.Queues(ctx, client.QueueListRequest{})
-	var names []string
-	for _, q := range page.Queues {
-		names = append(names, q.Name)
-	}
-	slices.Sort(names)
-	return names
 }

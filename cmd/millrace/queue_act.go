@@ -10,46 +10,50 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 func (a *app) queuePause() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
-	var d spanFlag
+	var d typed.Span
 	c := &cobra.Command{
 		Use: "pause NAME", Short: "Start nothing of a queue; what runs goes on",
 		Long: `Starts nothing of a queue, on whatever node, until "millrace queue resume" or for a while
 (--for). What runs goes on, and tasks can be submitted. What waits keeps its own pending
 timeout, but does not expire merely because nobody takes it.`,
-		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().Var(&d, "for", "resume it by itself after so long: 90s, 2h, 1d")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		if d.set && d.d <= 0 {
-			return misuse(c, "--for is %v, want more than 0", d.d)
+		if d.Given && d.D <= 0 {
+			return exit.Misuse(c, "--for is %v, want more than 0", d.D)
 		}
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		q, err := cl.PauseQueue(asking, name, d.d, reason)
+		q, err := cl.PauseQueue(asking, name, d.D, reason)
 		return a.sayQueue(q, err, &o)
 	})
 	return c
 }
 
 func (a *app) queueResume() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
 	c := &cobra.Command{
 		Use: "resume NAME", Short: "Start the tasks of a queue again after a pause",
-		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		q, err := cl.ResumeQueue(asking, name, reason)
 		return a.sayQueue(q, err, &o)
@@ -58,7 +62,7 @@ func (a *app) queueResume() *cobra.Command {
 }
 
 func (a *app) queueLimit() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason, most, rate, window string
 	var burst int
 	c := &cobra.Command{
@@ -80,29 +84,29 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
   millrace queue limit crawl --rate none
   millrace queue limit crawl --window night
   millrace queue limit crawl none --max-waiting none`,
-		Args: takes(1, 2, "limit"), ValidArgsFunction: a.completeQueues,
+		Args: typed.Takes(1, 2, "limit"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().StringVar(&most, "max-waiting", "", "how many may wait: a number, or none")
 	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time: `number/time` such as 100/1m, or none")
 	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to := task.LimitQueue{Reason: reason}
 		var err error
 		if len(args) == 2 {
 			if to.Running, err = parseBound(args[1]); err != nil {
-				return misuse(c, "%w", err)
+				return exit.Misuse(c, "%w", err)
 			}
 		}
 		if most != "" {
 			if to.Waiting, err = parseBound(most); err != nil {
-				return misuse(c, "--max-waiting: %w", err)
+				return exit.Misuse(c, "--max-waiting: %w", err)
 			}
 		}
 		if to.Rate, err = parseQueueRate(rate, burst); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		if c.Flags().Changed("window") {
 			if window == "none" {
@@ -111,13 +115,13 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
 			to.Window = &window
 		}
 		if to.Running == nil && to.Waiting == nil && to.Rate == nil && to.Window == nil {
-			return misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, or --window")
+			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, or --window")
 		}
 		if err := to.Validate(); err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			q, err := cl.LimitQueue(asking, name, to)
 			return a.sayQueue(q, err, &o)
@@ -160,18 +164,18 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 }
 
 // sayQueue prints what operators have said about a queue.
-func (a *app) sayQueue(q task.Queue, err error, o *output) error {
+func (a *app) sayQueue(q task.Queue, err error, o *typed.Output) error {
 	if err != nil {
 		return err
 	}
-	if q.Paused = q.PausedAt(a.now()); o.json() {
-		return a.writeJSON(q)
+	if q.Paused = q.PausedAt(a.Now()); o.JSON() {
+		return a.WriteJSON(q)
 	}
 	text := "open"
 	if p := q.Paused; p != nil {
-		text = words("paused", by("until", p.Until), p.Reason)
+		text = told.Words("paused", told.By("until", p.Until), p.Reason)
 	}
-	_, err = fmt.Fprintf(a.out, "%s %s\n", q.Name, words(text, boundsText(q.Limit, q.MaxWaiting, q.Rate, q.Window)))
+	_, err = fmt.Fprintf(a.Out, "%s %s\n", q.Name, told.Words(text, told.Bounds(q.Limit, q.MaxWaiting, q.Rate, q.Window)))
 	return err
 }
 
@@ -179,42 +183,42 @@ func (a *app) sayQueue(q task.Queue, err error, o *output) error {
 const purgePage = 500
 
 func (a *app) queuePurge() *cobra.Command {
-	var o output
+	var o typed.Output
 	var reason string
 	var states []string
-	var older spanFlag
+	var older typed.Span
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
 		Long: `Cancels the tasks that wait in a queue: pending ones and those that its rate holds, or those in
 the states given, of which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
 submitted meanwhile are left alone.`,
-		Args: takes(1, 1, "queue"), ValidArgsFunction: a.completeQueues,
+		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().StringSliceVar(&states, "state", []string{task.Pending.String()}, "`states`, with commas: pending, scheduled, held, retrying")
 	c.Flags().Var(&older, "older-than", "only those that were submitted so long ago: 2h, 7d")
 	c.Flags().StringVar(&reason, "reason", "the queue was purged", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&dry, "dry-run", false, "say how many there are, and do nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !c.Flags().Changed("state") {
 			states = append(states, task.Held.String()) // by the rate of the queue, no other
 		}
-		want, err := parseStates(states)
+		want, err := typed.States(states)
 		if err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		for _, s := range want {
 			if t := (task.Task{State: s}); !t.Waiting() {
-				return misuse(c, "--state: %s tasks do not wait", s)
+				return exit.Misuse(c, "--state: %s tasks do not wait", s)
 			}
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
 			p := purge{a: a, cl: cl, reason: reason, waiting: !c.Flags().Changed("state"), request: client.ListRequest{
-				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.now().Add(-older.d),
+				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.Now().Add(-older.D),
 			}}
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			p.request.AtLeast, err = cl.Last(asking)
 			cancel()
 			if err != nil {
@@ -228,17 +232,17 @@ submitted meanwhile are left alone.`,
 			case dry || found == 0:
 				return p.say(&o, found, 0, dry)
 			case !yes:
-				if err := a.confirm(c, fmt.Sprintf("cancel %s that wait in queue %s?", plural(found, "task"), name)); err != nil {
+				if err := a.Confirm(c, fmt.Sprintf("cancel %s that wait in queue %s?", told.Plural(found, "task"), name)); err != nil {
 					return err
 				}
 			}
 			_, failed := p.each(ctx, p.cancel)
 			if p.ended > 0 {
-				asking, cancel := a.asking(context.WithoutCancel(ctx))
+				asking, cancel := a.Asking(context.WithoutCancel(ctx))
 				defer cancel()
 				failed = errors.Join(failed, cl.PurgedQueue(asking, name, p.ended, reason))
 			}
-			return first(failed, p.say(&o, found, p.ended, false))
+			return exit.First(failed, p.say(&o, found, p.ended, false))
 		})(c, args)
 	}
 	return c
@@ -258,7 +262,7 @@ type purge struct {
 func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error) {
 	r, n := p.request, 0
 	for {
-		asking, cancel := context.WithTimeout(ctx, max(p.a.conn.timeout, catchUp))
+		asking, cancel := context.WithTimeout(ctx, max(p.a.Conn.Timeout, reach.CatchUp))
 		page, err := p.cl.List(asking, r)
 		cancel()
 		if err != nil {
@@ -281,7 +285,7 @@ func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error)
 
 // cancel ends a task if it still waits: what began meanwhile is left alone.
 func (p *purge) cancel(t task.Task) error {
-	ctx, stop := context.WithTimeout(context.Background(), max(p.a.conn.timeout, 5*time.Second))
+	ctx, stop := context.WithTimeout(context.Background(), max(p.a.Conn.Timeout, 5*time.Second))
 	defer stop()
 	done, err := p.cl.CancelWaiting(ctx, t.ID, p.reason)
 	if err == nil && done {
@@ -290,54 +294,54 @@ func (p *purge) cancel(t task.Task) error {
 	return err
 }
 
-func (p *purge) say(o *output, found, ended int, dry bool) error {
-	if o.json() {
-		return p.a.writeJSON(map[string]any{"queue": p.request.Queue, "found": found, "ended": ended, "dry_run": dry})
+func (p *purge) say(o *typed.Output, found, ended int, dry bool) error {
+	if o.JSON() {
+		return p.a.WriteJSON(map[string]any{"queue": p.request.Queue, "found": found, "ended": ended, "dry_run": dry})
 	}
-	text := fmt.Sprintf("%s cancelled", plural(ended, "task"))
+	text := fmt.Sprintf("%s cancelled", told.Plural(ended, "task"))
 	if dry {
-		text = fmt.Sprintf("%s would be cancelled", plural(found, "task"))
+		text = fmt.Sprintf("%s would be cancelled", told.Plural(found, "task"))
 	}
-	_, err := fmt.Fprintln(p.a.out, text)
+	_, err := fmt.Fprintln(p.a.Out, text)
 	return err
 }
 
 func (a *app) taskEdit() *cobra.Command {
-	var o output
+	var o typed.Output
 	var priority int
 	var reason string
 	c := &cobra.Command{
 		Use: "edit ID...", Short: "Give tasks that wait another priority",
-		Args: takes(1, -1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().IntVar(&priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent", task.MinPriority, task.MaxPriority))
 	c.Flags().StringVar(&reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := task.ValidPriority(priority); err != nil {
-			return misuse(c, "--priority: %w", err)
+			return exit.Misuse(c, "--priority: %w", err)
 		}
-		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			done := []task.Task{}
 			var errs []error
 			for _, id := range ids {
-				asking, cancel := a.asking(ctx)
+				asking, cancel := a.Asking(ctx)
 				t, err := cl.Prioritize(asking, id, priority, reason)
 				cancel()
 				if err != nil {
 					errs = append(errs, err)
 					continue
 				}
-				if done = append(done, t); !o.json() {
-					if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.ID, t.State, workRouteText(&t.Work)); err != nil {
+				if done = append(done, t); !o.JSON() {
+					if _, err := fmt.Fprintf(a.Out, "%s %s %s\n", t.ID, t.State, told.WorkRoute(&t.Work)); err != nil {
 						return err
 					}
 				}
 			}
-			if o.json() {
-				return first(allFaults(errs), a.writeJSON(done))
+			if o.JSON() {
+				return exit.First(exit.All(errs), a.WriteJSON(done))
 			}
-			return allFaults(errs)
+			return exit.All(errs)
 		})(c, args)
 	}
 	return c

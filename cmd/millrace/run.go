@@ -11,21 +11,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 // runFlags are what `millrace run` was told.
 type runFlags struct {
-	output
+	typed.Output
 	params   []string
 	paramsIn string
 	labels   []string
 	queue    string
-	delay    spanFlag
+	delay    typed.Span
 	at       string
-	timeout  spanFlag
-	pending  spanFlag
-	total    spanFlag
+	timeout  typed.Span
+	pending  typed.Span
+	total    typed.Span
 	nodes    []string
 	noNode   string
 	place    placeFlags
@@ -33,7 +37,7 @@ type runFlags struct {
 	rule     string
 	signal   string
 	window   string
-	signalBy spanFlag
+	signalBy typed.Span
 	retries  int
 	id       string
 	group    string
@@ -46,7 +50,7 @@ type runFlags struct {
 	dir     string
 	env     []string
 	files   string
-	stdin   choice
+	stdin   typed.Choice
 	memory  string
 
 	count  int
@@ -72,23 +76,23 @@ output and the task at the end.`,
   millrace run backup --at 23:30 --retries 3 --timeout 2h
   millrace run --count 1000 --wait --queue bulk -- /bin/true`,
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     a.completeJobs,
+		ValidArgsFunction:     a.CompleteJobs,
 	}
 	f.taskFlags(c, "spread")
 	fs := c.Flags()
-	inGroup(fs, groupWhen, func() {
+	typed.InGroup(fs, typed.GroupWhen, func() {
 		fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
 		fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
 		fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 		fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	})
-	inGroup(fs, groupFound, func() {
+	typed.InGroup(fs, typed.GroupFound, func() {
 		fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
 	})
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -103,7 +107,7 @@ output and the task at the end.`,
 // label goes over whose values the tasks are spread.
 func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
-	inGroup(fs, groupWhat, func() {
+	typed.InGroup(fs, typed.GroupWhat, func() {
 		fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
 		fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
@@ -111,16 +115,16 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
 		fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
-		f.stdin.of = []string{task.StdinNone, task.StdinOpen}
+		f.stdin.Of = []string{task.StdinNone, task.StdinOpen}
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
-	inGroup(fs, groupWhen, func() {
+	typed.InGroup(fs, typed.GroupWhen, func() {
 		fs.StringVar(&f.signal, "signal", "", "hold it until somebody gives the signal of this `name` (millrace task signal)")
 		fs.StringVar(&f.window, "window", "", "start it only while this `calendar` is open, or none for any time (default that of the job)")
 		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
 	})
-	inGroup(fs, groupWhere, func() {
+	typed.InGroup(fs, typed.GroupWhere, func() {
 		fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
 		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
@@ -128,14 +132,14 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
 		f.place.flags(fs, spread)
 	})
-	inGroup(fs, groupLong, func() {
+	typed.InGroup(fs, typed.GroupLong, func() {
 		fs.Var(&f.timeout, "timeout", "how long an attempt may run ($NATS_TIMEOUT is that of the connection)")
 		fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
 		fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 		fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	})
-	inGroup(fs, groupLimits, func() { f.limits.flags(c) })
-	inGroup(fs, groupFound, func() {
+	typed.InGroup(fs, typed.GroupLimits, func() { f.limits.flags(c) })
+	typed.InGroup(fs, typed.GroupFound, func() {
 		fs.StringArrayVarP(&f.labels, "label", "l", nil, "label of the task, `name=value`, by which lists find it (repeat it; --labels chooses nodes)")
 		fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
 	})
@@ -144,12 +148,12 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 // submission makes what to submit of the command line.
 func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Submission, error) {
 	var s task.Submission
-	refuse := func(err error) (task.Submission, error) { return s, misuse(c, "%w", err) }
+	refuse := func(err error) (task.Submission, error) { return s, exit.Misuse(c, "%w", err) }
 	job, argv, err := splitCommand(c, args)
 	if err != nil {
 		return s, err
 	}
-	if s, err = f.wanted(c, job, argv, a.in); err != nil {
+	if s, err = f.wanted(c, job, argv, a.In); err != nil {
 		return refuse(err)
 	}
 	if f.id != "" {
@@ -157,22 +161,22 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 			return refuse(fmt.Errorf("--id: %w", err))
 		}
 	}
-	if s.At, err = f.due(a.now()); err != nil {
+	if s.At, err = f.due(a.Now()); err != nil {
 		return refuse(err)
 	}
 	if s.Needs, err = parseNeeds(f.needs, f.rule, laterID); err != nil {
 		return refuse(err)
 	}
-	s.Delay = task.Duration(f.delay.d)
+	s.Delay = task.Duration(f.delay.D)
 	switch {
-	case f.delay.set && f.at != "":
-		return s, misuse(c, "--delay and --at are both given; choose one")
+	case f.delay.Given && f.at != "":
+		return s, exit.Misuse(c, "--delay and --at are both given; choose one")
 	case f.count < 1:
-		return s, misuse(c, "--count is %d, want 1 or more", f.count)
+		return s, exit.Misuse(c, "--count is %d, want 1 or more", f.count)
 	case f.count > 1 && f.follow:
-		return s, misuse(c, "--follow shows one task; with --count use --wait")
+		return s, exit.Misuse(c, "--follow shows one task; with --count use --wait")
 	case f.count > 1 && s.ID != "":
-		return s, misuse(c, "--count: many tasks cannot have one --id")
+		return s, exit.Misuse(c, "--count: many tasks cannot have one --id")
 	}
 	return s, nil
 }
@@ -182,10 +186,10 @@ func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
-	if s.Params, err = parseParams(f.paramsIn, f.params, in); err != nil {
+	if s.Params, err = typed.Params(f.paramsIn, f.params, in); err != nil {
 		return s, err
 	}
-	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+	if s.Labels, err = typed.Pairs("label", f.labels); err != nil {
 		return s, err
 	}
 	if c.Flags().Changed("retries") {
@@ -214,7 +218,7 @@ func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Rea
 		return s, err
 	}
 	s.Queue, s.Group = f.queue, f.group
-	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
+	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	if f.retries < 0 {
 		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
 	}
@@ -232,7 +236,7 @@ func (f *runFlags) due(now time.Time) (at time.Time, err error) {
 	if f.at == "" {
 		return at, nil
 	}
-	if at, err = parseFuture(f.at, now); err != nil {
+	if at, err = typed.Future(f.at, now); err != nil {
 		err = fmt.Errorf("--at: %w", err)
 	}
 	return at, err
@@ -243,11 +247,11 @@ func splitCommand(c *cobra.Command, args []string) (job string, argv []string, e
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, argv = args[:dash], args[dash:]
 		if len(argv) == 0 {
-			return "", nil, misuse(c, "there is no command after \"--\"")
+			return "", nil, exit.Misuse(c, "there is no command after \"--\"")
 		}
 	}
 	if len(args) > 1 {
-		return "", nil, misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
+		return "", nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
 	}
 	if len(args) == 1 {
 		job = args[0]
@@ -269,7 +273,7 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	case given > 1:
 		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
 	case job != "" || f.handler != "":
-		if f.dir != "" || len(f.env) > 0 || f.stdin.value != "" || f.memory != "" {
+		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.memory != "" {
 			return "", nil, fmt.Errorf("--dir, --env, --stdin and --memory are for commands and --shell; a job or handler is given --param")
 		}
 		if job != "" {
@@ -277,11 +281,11 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 		}
 		return "", &task.Spec{Handler: f.handler}, nil
 	}
-	env, err := parsePairs("env", f.env)
+	env, err := typed.Pairs("env", f.env)
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.value}}
+	spec := &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = task.ParseSize(f.memory); err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)
@@ -292,15 +296,15 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 
 func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	ctx := cmd.Context()
-	c, err := a.connect(ctx)
+	c, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if s.At, err = f.due(a.now()); err != nil { // once more, by the log's time
-		return misuse(cmd, "%w", err)
+	if s.At, err = f.due(a.Now()); err != nil { // once more, by the log's time
+		return exit.Misuse(cmd, "%w", err)
 	}
-	resolve := func(part string) (task.ID, error) { return a.taskID(ctx, c, part) }
+	resolve := func(part string) (task.ID, error) { return a.TaskID(ctx, c, part) }
 	if s.Needs, err = parseNeeds(f.needs, f.rule, resolve); err != nil {
 		return err
 	}
@@ -312,7 +316,7 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	if f.count > 1 {
 		return a.submitMany(ctx, c, s, f)
 	}
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	receipt, err := c.Submit(asking, s)
 	if err != nil {
@@ -320,21 +324,21 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	}
 	a.foresee(ctx, c, &s)
 	if receipt.Again {
-		a.note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
+		a.Note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
 	switch {
 	case f.follow:
-		return a.follow(ctx, c, receipt.ID, f.json())
+		return a.follow(ctx, c, receipt.ID, f.JSON())
 	case f.wait:
-		return a.waitAll(ctx, c, []task.ID{receipt.ID}, f.json())
-	case f.json():
-		return a.writeJSON(receipt)
+		return a.waitAll(ctx, c, []task.ID{receipt.ID}, f.JSON())
+	case f.JSON():
+		return a.WriteJSON(receipt)
 	}
-	if _, err := fmt.Fprintln(a.out, receipt.ID); err != nil {
+	if _, err := fmt.Fprintln(a.Out, receipt.ID); err != nil {
 		return err
 	}
-	if terminal(a.errs) {
-		a.note("`millrace task logs -f %s` follows it", receipt.ID)
+	if term.Terminal(a.Errs) {
+		a.Note("`millrace task logs -f %s` follows it", receipt.ID)
 	}
 	return nil
 }
@@ -342,9 +346,8 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 // submitMany submits equal tasks; it prints their ids as the log takes them.
 func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submission, f *runFlags) error {
 	began := time.Now()
-	quiet := *a
-	lines := bufio.NewWriterSize(a.out, 1<<16)
-	quiet.out = lines
+	lines := bufio.NewWriterSize(a.Out, 1<<16)
+	quiet := a.Printing(lines, a.Errs)
 	var ids []task.ID
 	var failed error
 	count := 0
@@ -354,8 +357,8 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 		case f.wait:
 			ids = append(ids, r.ID)
 		case failed != nil: // stdout is gone; the tasks are not
-		case f.json():
-			failed = quiet.writeLine(r)
+		case f.JSON():
+			failed = quiet.WriteLine(r)
 		default:
 			_, failed = fmt.Fprintln(lines, r.ID)
 		}
@@ -370,11 +373,11 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 		return failed
 	}
 	a.foresee(ctx, c, &s)
-	if terminal(a.errs) {
-		a.note("%s submitted in %s", plural(count, "task"), span(time.Since(began)))
+	if term.Terminal(a.Errs) {
+		a.Note("%s submitted in %s", told.Plural(count, "task"), told.Span(time.Since(began)))
 	}
 	if f.wait {
-		return a.waitAll(ctx, c, ids, f.json())
+		return a.waitAll(ctx, c, ids, f.JSON())
 	}
 	return nil
 }

@@ -15,13 +15,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/schedule"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	c := noun(&cobra.Command{
+	c := typed.Noun(&cobra.Command{
 		Use: "schedule", Aliases: []string{"schedules", "sched", "sc"},
 		Short: "Schedules: tasks at set times",
 		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin backup
@@ -39,7 +44,7 @@ func (a *app) scheduleCommand() *cobra.Command {
 // whenFlags are the flags that say when a schedule fires.
 type whenFlags struct {
 	task.Schedule
-	every, jitter, spread, window spanFlag
+	every, jitter, spread, window typed.Span
 }
 
 func (f *whenFlags) flags(c *cobra.Command) {
@@ -69,15 +74,15 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 // when is what the flags say. A zero interval is kept, so that it is refused.
 func (f *whenFlags) when() task.Schedule {
 	s := f.Schedule
-	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = task.Duration(f.every.d), task.Duration(f.jitter.d), task.Duration(f.spread.d), task.Duration(f.window.d)
+	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = task.Duration(f.every.D), task.Duration(f.jitter.D), task.Duration(f.spread.D), task.Duration(f.window.D)
 	return s
 }
 
 func (a *app) scheduleAdd() *cobra.Command {
-	var o output
+	var o typed.Output
 	var w whenFlags
 	var run runFlags
-	var delay spanFlag
+	var delay typed.Span
 	var file string
 	var dry bool
 	c := &cobra.Command{
@@ -93,7 +98,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		DisableFlagsInUseLine: true,
 	}
 	fs := c.Flags()
-	inGroup(fs, groupTicks, func() {
+	typed.InGroup(fs, typed.GroupTicks, func() {
 		w.flags(c)
 		w.policyFlags(c)
 		fs.Var(&delay, "delay", "once, so much later than now")
@@ -101,32 +106,32 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 	run.taskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := a.definition(c, &w, &run, &delay, file, args)
 		if err != nil {
 			return err
 		}
 		if err := d.Validate(); err != nil {
-			return misuse(c, "schedule %s: %w", d.Name, err)
+			return exit.Misuse(c, "schedule %s: %w", d.Name, err)
 		}
-		d.Anchor = a.now()
+		d.Anchor = a.Now()
 		plan, err := d.Plan()
 		if err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
 		if dry {
-			return a.printNext(plan, d.Name, a.now(), time.Time{}, 5, o.json())
+			return a.printNext(plan, d.Name, a.Now(), time.Time{}, 5, o.JSON())
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		if delay.set { // once more, by the log's time
-			d.When.At = a.hence(delay.d)
+		if delay.Given { // once more, by the log's time
+			d.When.At = a.hence(delay.D)
 		}
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		if run.files != "" {
 			if d.Make.Files, err = a.filesFor(c, cl, run.files); err != nil {
@@ -138,24 +143,24 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 			return err
 		}
 		a.foresee(c.Context(), cl, &d.Make)
-		if o.json() {
-			return a.writeJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
+		if o.JSON() {
+			return a.WriteJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
 		}
 		what := "unchanged"
 		if changed {
 			what = "stored"
 		}
-		_, err = fmt.Fprintf(a.out, "schedule %s %s (revision %d)\n", d.Name, what, revision)
+		_, err = fmt.Fprintf(a.Out, "schedule %s %s (revision %d)\n", d.Name, what, revision)
 		return err
 	}
 	return c
 }
 
 // definition makes a schedule of the command line.
-func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *spanFlag, file string, args []string) (*schedule.Definition, error) {
+func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
-			return nil, misuse(c, "%q is too much: -f says all", args[0])
+			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])
 		}
 		return a.definitionFile(c, file)
 	}
@@ -165,32 +170,32 @@ func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *s
 		args, argv = args[:dash], args[dash:]
 	}
 	if len(args) == 0 {
-		return nil, misuse(c, "the schedule's name is missing")
+		return nil, exit.Misuse(c, "the schedule's name is missing")
 	}
 	d.Name = args[0]
 	job, _, err := splitWords(c, args[1:])
 	if err != nil {
 		return nil, err
 	}
-	if d.Make, err = run.wanted(c, job, argv, a.in); err != nil {
-		return nil, misuse(c, "%w", err)
+	if d.Make, err = run.wanted(c, job, argv, a.In); err != nil {
+		return nil, exit.Misuse(c, "%w", err)
 	}
-	if delay.set {
+	if delay.Given {
 		if d.When.At != "" {
-			return nil, misuse(c, "--at and --delay are both given; choose one")
+			return nil, exit.Misuse(c, "--at and --delay are both given; choose one")
 		}
-		d.When.At = a.hence(delay.d)
+		d.When.At = a.hence(delay.D)
 	}
 	return d, nil
 }
 
 // hence is the time that is so long from now, as a schedule says it.
-func (a *app) hence(d time.Duration) string { return a.now().Add(d).UTC().Format(time.RFC3339) }
+func (a *app) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
 
 // splitWords takes at most one word.
 func splitWords(c *cobra.Command, args []string) (word string, rest []string, err error) {
 	if len(args) > 1 {
-		return "", nil, misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
+		return "", nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
 	}
 	if len(args) == 1 {
 		word = args[0]
@@ -202,7 +207,7 @@ func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definitio
 	var data []byte
 	var err error
 	if file == "-" {
-		data, err = io.ReadAll(io.LimitReader(a.in, maxJobFile))
+		data, err = io.ReadAll(io.LimitReader(a.In, maxJobFile))
 	} else {
 		data, err = readJobFile(file)
 	}
@@ -211,74 +216,56 @@ func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definitio
 	}
 	encoded, err := yaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, misuse(c, "%s: %w", file, err)
+		return nil, exit.Misuse(c, "%s: %w", file, err)
 	}
 	var d schedule.Definition
 	decoder := json.NewDecoder(bytes.NewReader(encoded))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d); err != nil {
-		return nil, misuse(c, "%s: %w", file, err)
+		return nil, exit.Misuse(c, "%s: %w", file, err)
 	}
 	if d.OfJob || d.Paused != nil || !d.Anchor.IsZero() || !d.Since.IsZero() {
-		return nil, misuse(c, "%s: of_job, paused, anchor and since are the store's; leave them out", file)
+		return nil, exit.Misuse(c, "%s: of_job, paused, anchor and since are the store's; leave them out", file)
 	}
 	return &d, nil
 }
 
-// whenText is when a schedule fires, in few words.
-func whenText(s *task.Schedule) string {
-	switch {
-	case s.Cron != "":
-		return s.Cron
-	case s.Every != 0:
-		return "every " + s.Every.String()
-	}
-	return "at " + s.At
-}
-
-func whatText(d *schedule.Definition) string {
-	if d.Make.Job != "" {
-		return "job " + d.Make.Job
-	}
-	return d.Make.Spec.Text()
-}
-
 func (a *app) scheduleList() *cobra.Command {
-	var o output
+	var o typed.Output
 	var names, watch bool
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and when each fires next",
 		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
 on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	watchFlag(c, &watch)
-	o.flags(c)
-	c.RunE = a.online(func(ctx context.Context, cl *client.Client, _ []string) error {
+	reach.WatchFlag(c, &watch)
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		if names {
-			asking, cancel := a.asking(ctx)
+			asking, cancel := a.Asking(ctx)
 			defer cancel()
 			all, broken := cl.Schedules(asking)
 			for i := range all {
-				fmt.Fprintln(a.out, all[i].Name)
+				fmt.Fprintln(a.Out, all[i].Name)
 			}
 			return broken
 		}
 		var broken error
-		err := a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
+		err := a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 			var rows []client.ScheduleRow
 			rows, broken = cl.ScheduleRows(ctx)
 			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
-				return frame{}, broken
+				return reach.Frame{}, broken
 			}
 			if rows == nil {
 				rows = []client.ScheduleRow{}
 			}
-			return frame{table: scheduleTable(rows, a.now()), json: rows}, nil
+			return reach.Frame{Table: scheduleTable(rows, a.Now()), JSON: rows}, nil
 		})
 		if errors.Is(broken, jet.ErrNoService) {
-			a.note("no millrace server answers, so latest tasks and missed ticks are not known")
+			a.Note("no millrace server answers, so latest tasks and missed ticks are not known")
 			broken = nil
 		}
 		return errors.Join(err, broken)
@@ -286,45 +273,45 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 	return c
 }
 
-func scheduleTable(rows []client.ScheduleRow, now time.Time) table {
-	t := table{
-		header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
-		spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
-		foot:   []string{plural(len(rows), "schedule")},
+func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
+	t := term.Table{
+		Header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
+		Spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
+		Foot:   []string{told.Plural(len(rows), "schedule")},
 	}
 	for i := range rows {
 		s := &rows[i]
-		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, plain("never")
+		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, term.Plain("never")
 		if plan, err := s.Plan(); err == nil {
 			dst = plan.Policy()
 			if s.Next != nil {
-				next.text = fmt.Sprintf("%s (in %s)", s.Next.Due.In(plan.Zone()).Format(time.DateTime), span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
+				next.Text = fmt.Sprintf("%s (in %s)", s.Next.Due.In(plan.Zone()).Format(time.DateTime), told.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
 			}
 		}
 		if s.Paused != nil {
-			next = cell{strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), yellow}
+			next = term.Tinted(strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), term.Yellow)
 		}
-		missed := plain("")
+		missed := term.Plain("")
 		if n := s.Missed(); n > 0 {
-			missed = cell{fmt.Sprint(n), red}
+			missed = term.Tinted(fmt.Sprint(n), term.Red)
 		}
-		t.add(plain(s.Name), plain(whenText(&s.When)), plain(zone), plain(dst), plain(cmp.Or(s.When.Overlap, task.OverlapAllow)),
-			runCell(s.Last, now), missed, next, plain(cut(whatText(&s.Definition), 60)))
+		t.Add(term.Plain(s.Name), term.Plain(told.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, task.OverlapAllow)),
+			runCell(s.Last, now), missed, next, term.Plain(term.Cut(told.What(&s.Definition), 60)))
 	}
 	return t
 }
 
 // runCell says how the latest task stands, and since when.
-func runCell(r *client.Run, now time.Time) cell {
+func runCell(r *client.Run, now time.Time) term.Cell {
 	if r == nil {
-		return cell{}
+		return term.Cell{}
 	}
-	c := stateCell(r.State)
-	c.text = stateText(r.State, r.Reason)
-	if since := age(r.Since, now); r.State.Terminal() {
-		c.text += " " + since + " ago"
+	c := told.StateCell(r.State)
+	c.Text = told.State(r.State, r.Reason)
+	if since := told.Age(r.Since, now); r.State.Terminal() {
+		c.Text += " " + since + " ago"
 	} else {
-		c.text += " for " + since
+		c.Text += " for " + since
 	}
 	return c
 }
@@ -332,11 +319,11 @@ func runCell(r *client.Run, now time.Time) cell {
 // shownSchedule is a schedule as `schedule show` has it in JSON.
 type shownSchedule struct {
 	client.ScheduleView
-	Changes []shownFact `json:"changes"`
+	Changes []told.ShownFact `json:"changes"`
 }
 
 func (a *app) scheduleShow() *cobra.Command {
-	var o output
+	var o typed.Output
 	var since string
 	var limit int
 	c := &cobra.Command{
@@ -344,28 +331,28 @@ func (a *app) scheduleShow() *cobra.Command {
 		Short: "Show a schedule, what became of its ticks and which come next",
 		Long: `Shows a schedule: the ticks that it should have had and what the log holds of each, and the next ones. A tick that
 has passed without a task, and of which nothing tells why, is a hole.`,
-		Args: takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
 	c.Flags().IntVar(&limit, "limit", 20, "how many of those, the latest")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := parsePast(since, a.now()); err != nil { // before anything is asked
-			return misuse(c, "--since: %w", err)
+		if _, err := typed.Past(since, a.Now()); err != nil { // before anything is asked
+			return exit.Misuse(c, "--since: %w", err)
 		}
 		if limit < 1 || limit > 1000 {
-			return misuse(c, "--limit is %d, want 1 to 1000", limit)
+			return exit.Misuse(c, "--limit is %d, want 1 to 1000", limit)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		from, err := parsePast(since, a.now()) // by the log's time
+		from, err := typed.Past(since, a.Now()) // by the log's time
 		if err != nil {
-			return misuse(c, "--since: %w", err)
+			return exit.Misuse(c, "--since: %w", err)
 		}
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		var shown shownSchedule
 		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
@@ -375,80 +362,80 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if err != nil {
 			return err
 		}
-		shown.Changes = showFacts(changes)
+		shown.Changes = told.ShowFacts(changes)
 		plan, err := shown.Plan()
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(shown)
+		if o.JSON() {
+			return a.WriteJSON(shown)
 		}
-		if _, err := fmt.Fprint(a.out, changeLines(changes)); err != nil {
+		if _, err := fmt.Fprint(a.Out, changeLines(changes)); err != nil {
 			return err
 		}
-		if err := a.print(a.scheduleDetails(&shown, plan)); err != nil {
+		if err := a.Print(a.scheduleDetails(&shown, plan)); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(a.out); err != nil {
+		if _, err := fmt.Fprintln(a.Out); err != nil {
 			return err
 		}
-		return a.print(a.tickTable(&shown, plan))
+		return a.Print(a.tickTable(&shown, plan))
 	}
 	return c
 }
 
-func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) table {
-	t := table{title: "Schedule " + s.Name}
+func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
+	t := term.Table{Title: "Schedule " + s.Name}
 	if s.Paused != nil {
-		t.field("paused", fmt.Sprintf("%s by %s: %s", moment(s.Paused.At, a.now()), s.Paused.Actor, s.Paused.Reason))
+		t.Field("paused", fmt.Sprintf("%s by %s: %s", told.Moment(s.Paused.At, a.Now()), s.Paused.Actor, s.Paused.Reason))
 	}
-	t.field("when", whenText(&s.When))
-	t.field("zone", plan.Zone().String())
-	t.field("dst", plan.Policy())
-	t.field("start", s.When.Start)
-	t.field("end", s.When.End)
-	t.field("calendar", strings.Join(s.When.Calendar, "; "))
+	t.Field("when", told.When(&s.When))
+	t.Field("zone", plan.Zone().String())
+	t.Field("dst", plan.Policy())
+	t.Field("start", s.When.Start)
+	t.Field("end", s.When.End)
+	t.Field("calendar", strings.Join(s.When.Calendar, "; "))
 	if s.When.Jitter > 0 {
-		t.field("jitter", s.When.Jitter.String())
+		t.Field("jitter", s.When.Jitter.String())
 	}
 	if s.When.Spread > 0 {
-		t.field("spread", s.When.Spread.String())
+		t.Field("spread", s.When.Spread.String())
 	}
 	overlap := cmp.Or(s.When.Overlap, task.OverlapAllow)
 	if overlap == task.OverlapQueue {
 		overlap += fmt.Sprintf(", at most %d wait", cmp.Or(s.When.Depth, task.DefaultDepth))
 	}
-	t.field("overlap", overlap)
-	t.field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, task.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow)))
+	t.Field("overlap", overlap)
+	t.Field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, task.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow)))
 	if s.When.PauseAfter > 0 {
-		t.field("pause after", plural(s.When.PauseAfter, "failure"))
+		t.Field("pause after", told.Plural(s.When.PauseAfter, "failure"))
 	}
-	t.field("runs", whatText(&s.Definition))
-	t.field("revision", fmt.Sprintf("%d, stored %s", s.Revision, moment(s.Changed, a.now())))
+	t.Field("runs", told.What(&s.Definition))
+	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, told.Moment(s.Changed, a.Now())))
 	return t
 }
 
 // tickTable lays out what became of ticks, and the next ones.
-func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) table {
-	t := table{header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, spare: []string{"TRIGGER", "TASK"},
-		foot: []string{fmt.Sprintf("%s, %s", plural(len(s.Ticks), "tick"), plural(s.Holes, "hole"))}}
+func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
+	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
+		Foot: []string{fmt.Sprintf("%s, %s", told.Plural(len(s.Ticks), "tick"), told.Plural(s.Holes, "hole"))}}
 	for _, k := range s.Ticks {
-		became := plain(k.Outcome)
+		became := term.Plain(k.Outcome)
 		if k.Outcome == client.TickHole {
-			became = cell{k.Outcome, red}
+			became = term.Tinted(k.Outcome, term.Red)
 		}
-		state := plain("")
+		state := term.Plain("")
 		if k.Task != "" {
-			state = stateCell(k.State)
+			state = told.StateCell(k.State)
 		}
-		t.add(plain(zoned(k.Tick, plan)), became, plain(k.Task.Short()), state, plain(k.Trigger), plain(k.Why))
+		t.Add(term.Plain(zoned(k.Tick, plan)), became, term.Plain(k.Task.Short()), state, term.Plain(k.Trigger), term.Plain(k.Why))
 	}
 	for _, n := range s.Next {
 		became := "to come"
 		if s.Paused != nil {
 			became = "paused"
 		}
-		t.add(plain(zoned(n.At, plan)), dim(became), plain(""), plain(""), plain(""), plain(n.Note))
+		t.Add(term.Plain(zoned(n.At, plan)), term.Dim(became), term.Plain(""), term.Plain(""), term.Plain(""), term.Plain(n.Note))
 	}
 	return t
 }
@@ -456,33 +443,4 @@ func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) table {
 // zoned is a tick on the clock of its schedule's zone.
 func zoned(t time.Time, plan *schedule.Plan) string {
 	return t.In(plan.Zone()).Format("2006-01-02 15:04:05 -07:00")
-}
-
-// scheduleDetails is what a fact of a schedule says, in words.
-func scheduleDetails(event task.ScheduleEvent) string {
-	switch e := event.(type) {
-	case task.ScheduleFired:
-		return words(by("tick", e.Tick), e.Detail)
-	case task.ScheduleAdmitted:
-		return words(by("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
-	case task.ScheduleSkipped:
-		if e.Count > 1 {
-			return words(fmt.Sprintf("%s from %s to %s", plural(e.Count, "tick"), clock(e.Tick), clock(e.Until)), e.Reason, e.Detail)
-		}
-		return words(by("tick", e.Tick), e.Reason, e.Detail)
-	case task.ScheduleQueued:
-		return words(by("tick", e.Tick), e.Trigger, e.Detail)
-	}
-	return ""
-}
-
-func originText(o task.Origin) string {
-	if o.Schedule == "" {
-		return ""
-	}
-	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, clock(o.Tick))
-	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {
-		return text
-	}
-	return o.Trigger + " of " + text
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -25,7 +28,7 @@ func (a *app) scheduleResume() *cobra.Command {
 func (a *app) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: takes(1, -1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: typed.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -38,7 +41,7 @@ func (a *app) scheduleToggle(verb string, aliases []string, short, done string, 
 			if !changed {
 				what = "unchanged"
 			}
-			_, err = fmt.Fprintf(a.out, "schedule %s %s\n", name, what)
+			_, err = fmt.Fprintf(a.Out, "schedule %s %s\n", name, what)
 			return err
 		})
 	}
@@ -46,13 +49,13 @@ func (a *app) scheduleToggle(verb string, aliases []string, short, done string, 
 }
 
 func (a *app) eachSchedule(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
-	cl, err := a.connect(c.Context())
+	cl, err := a.Connect(c.Context())
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
 	for _, name := range names {
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		err := do(asking, cl, name)
 		cancel()
 		if err != nil {
@@ -66,13 +69,13 @@ func (a *app) scheduleRemove() *cobra.Command {
 	var yes, dry bool
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove schedules; their tasks stay",
-		Args: takes(1, -1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Args: typed.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !yes && !dry {
-			if err := a.confirm(c, fmt.Sprintf("remove %s %s?", plural(len(args), "schedule"), strings.Join(args, ", "))); err != nil {
+			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", told.Plural(len(args), "schedule"), strings.Join(args, ", "))); err != nil {
 				return err
 			}
 		}
@@ -81,13 +84,13 @@ func (a *app) scheduleRemove() *cobra.Command {
 				if _, err := cl.Schedule(ctx, name); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(a.out, "schedule %s would be removed\n", name)
+				_, err := fmt.Fprintf(a.Out, "schedule %s would be removed\n", name)
 				return err
 			}
 			if err := cl.RemoveSchedule(ctx, name); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.out, "schedule %s removed\n", name)
+			_, err := fmt.Fprintf(a.Out, "schedule %s removed\n", name)
 			return err
 		})
 	}
@@ -100,7 +103,7 @@ func (a *app) scheduleRun() *cobra.Command {
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
 		Long: `Makes a task of a schedule now, whatever its ticks, also while it is paused. The task names the schedule; its tick is
 the time of the call. It does not count for the schedule's overlap.`,
-		Args: takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	fs := c.Flags()
 	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` over those of the schedule (repeat it)")
@@ -109,42 +112,42 @@ the time of the call. It does not count for the schedule's overlap.`,
 	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		over := task.Submission{Queue: f.queue}
 		var err error
-		if over.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
-			return misuse(c, "%w", err)
+		if over.Params, err = typed.Params(f.paramsIn, f.params, a.In); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		if over.Labels, err = parsePairs("label", f.labels); err != nil {
-			return misuse(c, "%w", err)
+		if over.Labels, err = typed.Pairs("label", f.labels); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		receipt, err := cl.RunSchedule(asking, args[0], over)
 		switch {
 		case err != nil:
 			return err
 		case f.follow:
-			return a.follow(c.Context(), cl, receipt.ID, f.json())
+			return a.follow(c.Context(), cl, receipt.ID, f.JSON())
 		case f.wait:
-			return a.waitAll(c.Context(), cl, []task.ID{receipt.ID}, f.json())
-		case f.json():
-			return a.writeJSON(receipt)
+			return a.waitAll(c.Context(), cl, []task.ID{receipt.ID}, f.JSON())
+		case f.JSON():
+			return a.WriteJSON(receipt)
 		}
-		_, err = fmt.Fprintln(a.out, receipt.ID)
+		_, err = fmt.Fprintln(a.Out, receipt.ID)
 		return err
 	}
 	return c
 }
 
 func (a *app) scheduleBackfill() *cobra.Command {
-	var o output
+	var o typed.Output
 	var from, to string
 	var parallel int
 	var dry, yes bool
@@ -155,7 +158,7 @@ func (a *app) scheduleBackfill() *cobra.Command {
 waits for them, and so needs to keep running. A tick that has a task gets no second one, so what was interrupted, in whatever
 way, goes on when the same command is given again.`,
 		Example: `  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4 --dry-run`,
-		Args:    takes(1, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Args:    typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	fs := c.Flags()
 	fs.StringVar(&from, "from", "", "first `time`, of the schedule's zone if it names none")
@@ -163,20 +166,20 @@ way, goes on when the same command is given again.`,
 	fs.IntVar(&parallel, "max-parallel", 1, "how many tasks at once, at most 1000")
 	fs.BoolVar(&dry, "dry-run", false, "list the ticks; make nothing")
 	fs.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from == "" {
-			return misuse(c, "--from is missing")
+			return exit.Misuse(c, "--from is missing")
 		}
 		if parallel < 1 || parallel > 1000 {
-			return misuse(c, "--max-parallel is %d, want 1 to 1000", parallel)
+			return exit.Misuse(c, "--max-parallel is %d, want 1 to 1000", parallel)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		asking, cancel := a.asking(c.Context())
+		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		stored, err := cl.Schedule(asking, args[0])
 		if err != nil {
@@ -187,22 +190,22 @@ way, goes on when the same command is given again.`,
 			return err
 		}
 		if dry {
-			if o.json() {
-				return a.writeJSON(ticks)
+			if o.JSON() {
+				return a.WriteJSON(ticks)
 			}
 			for _, t := range ticks {
-				if _, err := fmt.Fprintf(a.out, "%s %s\n", t.At.Format(time.RFC3339), t.Note); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.At.Format(time.RFC3339), t.Note); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 		if !yes {
-			if err := a.confirm(c, fmt.Sprintf("make tasks of %s of schedule %s?", plural(len(ticks), "tick"), stored.Name)); err != nil {
+			if err := a.Confirm(c, fmt.Sprintf("make tasks of %s of schedule %s?", told.Plural(len(ticks), "tick"), stored.Name)); err != nil {
 				return err
 			}
 		}
-		return a.backfill(c.Context(), cl, stored.Name, ticks, parallel, o.json())
+		return a.backfill(c.Context(), cl, stored.Name, ticks, parallel, o.JSON())
 	}
 	return c
 }
@@ -217,10 +220,10 @@ func (a *app) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to stri
 	if err != nil {
 		return nil, err
 	}
-	now := a.now().In(plan.Zone())
-	first, err := parseAbsolute(from, now)
+	now := a.Now().In(plan.Zone())
+	first, err := typed.Absolute(from, now)
 	if err != nil {
-		return nil, misuse(c, "--from: %w", err)
+		return nil, exit.Misuse(c, "--from: %w", err)
 	}
 	if stored.When.Every > 0 && stored.When.Start == "" && first.Before(stored.Anchor) {
 		every := stored.When.Every.Std()
@@ -231,19 +234,19 @@ func (a *app) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to stri
 	}
 	last := now
 	if to != "" {
-		if last, err = parseAbsolute(to, now); err != nil {
-			return nil, misuse(c, "--to: %w", err)
+		if last, err = typed.Absolute(to, now); err != nil {
+			return nil, exit.Misuse(c, "--to: %w", err)
 		}
 	}
 	if last.After(now) {
 		last = now
 	}
 	if last.Before(first) {
-		return nil, misuse(c, "--to is before --from")
+		return nil, exit.Misuse(c, "--to is before --from")
 	}
 	ticks, more := plan.Between(first.Add(-time.Nanosecond), last, maxBackfill)
 	if more {
-		return nil, misuse(c, "there are more than %d ticks; choose a shorter time", maxBackfill)
+		return nil, exit.Misuse(c, "there are more than %d ticks; choose a shorter time", maxBackfill)
 	}
 	return ticks, nil
 }
@@ -259,14 +262,14 @@ type backfilled struct {
 // ended, perhaps of a call that was interrupted, count.
 func (a *app) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
-		a.note("%s, at most %d at once; if this is interrupted, give the same command again to go on", plural(len(ticks), "tick"), parallel)
+		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", told.Plural(len(ticks), "tick"), parallel)
 	}
 	all := []backfilled{}
 	var open []task.ID
 	made := 0
 	defer func() {
 		if err != nil {
-			a.note("%d of %d ticks have their tasks; give the same command again to go on", len(all), len(ticks))
+			a.Note("%d of %d ticks have their tasks; give the same command again to go on", len(all), len(ticks))
 		}
 	}()
 	for _, t := range ticks {
@@ -291,7 +294,7 @@ func (a *app) backfill(ctx context.Context, cl *client.Client, name string, tick
 		if asJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(a.out, "%s %s %s\n", t.At.Format(time.RFC3339), one.Task, what); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s %s %s\n", t.At.Format(time.RFC3339), one.Task, what); err != nil {
 			return err
 		}
 	}
@@ -301,15 +304,15 @@ func (a *app) backfill(ctx context.Context, cl *client.Client, name string, tick
 		}
 	}
 	if asJSON {
-		return a.writeJSON(all)
+		return a.WriteJSON(all)
 	}
-	a.note("%s, %s made", plural(len(ticks), "tick"), plural(made, "task"))
+	a.Note("%s, %s made", told.Plural(len(ticks), "tick"), told.Plural(made, "task"))
 	return nil
 }
 
 // backfillOne makes the task of a tick, unless it has one, and tells whether it has not ended.
 func (a *app) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one backfilled, open bool, err error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	receipt, made, err := cl.RunTick(asking, name, tick)
 	if err != nil {

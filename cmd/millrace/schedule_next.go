@@ -10,11 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task/schedule"
 )
 
 func (a *app) scheduleNext() *cobra.Command {
-	var o output
+	var o typed.Output
 	var w whenFlags
 	var from, until, name string
 	var n int
@@ -27,7 +31,7 @@ and --until without a zone of their own are times of --timezone.`,
 		Example: `  millrace schedule next --until 18:00
   millrace schedule next nightly -n 10
   millrace schedule next --cron "30 2 * * *" --timezone Europe/Berlin --dst twice --from 2026-10-24 -n 3`,
-		Args: takes(0, 1, "schedule"), ValidArgsFunction: a.completeSchedules,
+		Args: typed.Takes(0, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 		DisableFlagsInUseLine: true,
 	}
 	w.flags(c)
@@ -37,9 +41,9 @@ and --until without a zone of their own are times of --timezone.`,
 	fs.IntVarP(&n, "count", "n", 0, "how many, at most 10000 (default 5, of all schedules 20)")
 	fs.IntVar(&n, "limit", 0, "the same as --count")
 	fs.StringVar(&name, "name", "preview", "the `name` that decides H, --spread and --jitter")
-	o.flags(c)
+	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		chosen := w.Cron != "" || w.every.set || w.At != ""
+		chosen := w.Cron != "" || w.every.Given || w.At != ""
 		everything := len(args) == 0 && !chosen
 		switch {
 		case c.Flags().Changed("count") || c.Flags().Changed("limit"):
@@ -51,7 +55,7 @@ and --until without a zone of their own are times of --timezone.`,
 			n = 5
 		}
 		if n < 1 || n > maxNext {
-			return misuse(c, "--count is %d, want 1 to %d", n, maxNext)
+			return exit.Misuse(c, "--count is %d, want 1 to %d", n, maxNext)
 		}
 		if everything {
 			return a.allNext(c, from, until, cmp.Or(w.Timezone, "UTC"), n, &o)
@@ -59,54 +63,54 @@ and --until without a zone of their own are times of --timezone.`,
 		var plan *schedule.Plan
 		if len(args) == 1 {
 			if chosen {
-				return misuse(c, "a schedule's name and --cron, --every or --at: choose one")
+				return exit.Misuse(c, "a schedule's name and --cron, --every or --at: choose one")
 			}
 			name = args[0]
-			cl, err := a.connect(c.Context())
+			cl, err := a.Connect(c.Context())
 			if err != nil {
 				return err
 			}
 			defer cl.Close()
-			asking, cancel := a.asking(c.Context())
+			asking, cancel := a.Asking(c.Context())
 			defer cancel()
 			stored, err := cl.Schedule(asking, name)
 			if err != nil {
 				return err
 			}
 			if stored.Paused != nil {
-				a.note("it is paused: %s", cmp.Or(stored.Paused.Reason, "no reason was given"))
+				a.Note("it is paused: %s", cmp.Or(stored.Paused.Reason, "no reason was given"))
 			}
 			if plan, err = stored.Plan(); err != nil {
 				return err
 			}
 		} else {
 			var err error
-			if plan, err = schedule.Compile(name, w.when(), a.now()); err != nil {
-				return misuse(c, "%w", err)
+			if plan, err = schedule.Compile(name, w.when(), a.Now()); err != nil {
+				return exit.Misuse(c, "%w", err)
 			}
 		}
-		after := a.now()
+		after := a.Now()
 		if from != "" {
 			var err error
-			if after, err = parseAbsolute(from, a.now().In(plan.Zone())); err != nil {
-				return misuse(c, "--from: %w", err)
+			if after, err = typed.Absolute(from, a.Now().In(plan.Zone())); err != nil {
+				return exit.Misuse(c, "--from: %w", err)
 			}
 			after = after.Add(-time.Nanosecond) // from then on
-			if len(args) == 0 && w.every.set && w.Start == "" {
+			if len(args) == 0 && w.every.Given && w.Start == "" {
 				s := w.when()
 				if plan, err = schedule.Compile(name, s, after.Add(time.Nanosecond)); err != nil {
-					return misuse(c, "%w", err)
+					return exit.Misuse(c, "%w", err)
 				}
 			}
 		}
 		var last time.Time
 		if until != "" {
 			var err error
-			if last, err = parseAbsolute(until, a.now().In(plan.Zone())); err != nil {
-				return misuse(c, "--until: %w", err)
+			if last, err = typed.Absolute(until, a.Now().In(plan.Zone())); err != nil {
+				return exit.Misuse(c, "--until: %w", err)
 			}
 		}
-		return a.printNext(plan, name, after, last, n, o.json())
+		return a.printNext(plan, name, after, last, n, o.JSON())
 	}
 	return c
 }
@@ -115,24 +119,24 @@ and --until without a zone of their own are times of --timezone.`,
 const maxNext = 10_000
 
 // allNext shows what comes next of all schedules.
-func (a *app) allNext(c *cobra.Command, from, until, zone string, n int, o *output) error {
+func (a *app) allNext(c *cobra.Command, from, until, zone string, n int, o *typed.Output) error {
 	place, err := time.LoadLocation(zone)
 	if err != nil {
-		return misuse(c, "--timezone: %w", err)
+		return exit.Misuse(c, "--timezone: %w", err)
 	}
-	after, last := a.now(), time.Time{}
+	after, last := a.Now(), time.Time{}
 	if from != "" {
-		if after, err = parseAbsolute(from, a.now().In(place)); err != nil {
-			return misuse(c, "--from: %w", err)
+		if after, err = typed.Absolute(from, a.Now().In(place)); err != nil {
+			return exit.Misuse(c, "--from: %w", err)
 		}
 		after = after.Add(-time.Nanosecond) // from then on
 	}
 	if until != "" {
-		if last, err = parseAbsolute(until, a.now().In(place)); err != nil {
-			return misuse(c, "--until: %w", err)
+		if last, err = typed.Absolute(until, a.Now().In(place)); err != nil {
+			return exit.Misuse(c, "--until: %w", err)
 		}
 	}
-	return a.brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+	return a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
 		stored, broken := cl.Schedules(ctx)
 		if broken != nil && len(stored) == 0 {
 			return broken
@@ -153,24 +157,24 @@ func (a *app) allNext(c *cobra.Command, from, until, zone string, n int, o *outp
 		}
 		ticks := schedule.Timeline(plans, after, last, n)
 		if paused > 0 {
-			a.note("%s paused: left out", plural(paused, "schedule"))
+			a.Note("%s paused: left out", told.Plural(paused, "schedule"))
 		}
-		if o.json() {
-			return errors.Join(a.writeJSON(ticks), broken)
+		if o.JSON() {
+			return errors.Join(a.WriteJSON(ticks), broken)
 		}
-		return errors.Join(a.print(timelineTable(ticks, byName, plans, a.now())), broken)
+		return errors.Join(a.Print(timelineTable(ticks, byName, plans, a.Now())), broken)
 	})(c, nil)
 }
 
-func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) table {
-	t := table{header: []string{"FIRES", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, spare: []string{"NOTE", "ZONE"}, foot: []string{plural(len(ticks), "tick")}}
+func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) term.Table {
+	t := term.Table{Header: []string{"FIRES", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, Spare: []string{"NOTE", "ZONE"}, Foot: []string{told.Plural(len(ticks), "tick")}}
 	if len(ticks) == 0 {
-		t.foot = []string{"nothing comes"}
+		t.Foot = []string{"nothing comes"}
 	}
 	for i := range ticks {
 		k := &ticks[i]
-		t.add(plain(k.Due.In(plans[k.Name].Zone()).Format(time.DateTime)), plain(span(max(k.Due.Sub(now), 0).Truncate(time.Second))), plain(k.Name),
-			plain(plans[k.Name].Zone().String()), plain(cut(whatText(&stored[k.Name].Definition), 40)), plain(k.Note))
+		t.Add(term.Plain(k.Due.In(plans[k.Name].Zone()).Format(time.DateTime)), term.Plain(told.Span(max(k.Due.Sub(now), 0).Truncate(time.Second))), term.Plain(k.Name),
+			term.Plain(plans[k.Name].Zone().String()), term.Plain(term.Cut(told.What(&stored[k.Name].Definition), 40)), term.Plain(k.Note))
 	}
 	return t
 }
@@ -194,22 +198,22 @@ func (a *app) printNext(plan *schedule.Plan, name string, after, until time.Time
 		after = t.At
 	}
 	if asJSON {
-		return a.writeJSON(struct {
+		return a.WriteJSON(struct {
 			Zone  string      `json:"timezone"`
 			DST   string      `json:"dst"`
 			Ticks []shownTick `json:"ticks"`
 		}{plan.Zone().String(), plan.Policy(), ticks})
 	}
-	t := table{header: []string{"TICK", "UTC", "FIRES", "NOTE"}, foot: []string{fmt.Sprintf("%s in %s, dst %s", plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
+	t := term.Table{Header: []string{"TICK", "UTC", "FIRES", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", told.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
 	if len(ticks) == 0 {
-		t.foot = []string{"nothing comes any more"}
+		t.Foot = []string{"nothing comes any more"}
 	}
 	for _, k := range ticks {
 		fires := ""
 		if !k.Due.Equal(k.At) {
 			fires = k.Due.In(plan.Zone()).Format("15:04:05.000")
 		}
-		t.add(plain(k.Local), plain(k.At.UTC().Format(time.RFC3339)), plain(fires), plain(k.Note))
+		t.Add(term.Plain(k.Local), term.Plain(k.At.UTC().Format(time.RFC3339)), term.Plain(fires), term.Plain(k.Note))
 	}
-	return a.print(t)
+	return a.Print(t)
 }

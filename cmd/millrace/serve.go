@@ -18,6 +18,11 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/embed"
@@ -38,10 +43,10 @@ type dial func(name string) (*nats.Conn, error)
 // parts are what a process of Millrace is made of; all that are started end together.
 type parts struct {
 	dial     dial
-	settings Settings
+	settings settings.Values
 	log      *slog.Logger
 
-	hurry    *hurry
+	hurry    *reach.Hurry
 	clock    *logclock.Clock // of the process; all its stores share it
 	keeping  bool            // the clock follows the log
 	closers  []func()
@@ -54,9 +59,9 @@ type parts struct {
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 
-func (a *app) newParts(ctx context.Context, d dial, s Settings, garbage pace, log *slog.Logger) *parts {
-	forgetEnvironment()
-	p := &parts{dial: d, settings: s, log: log, hurry: a.hurry, clock: a.clock}
+func (a *app) newParts(ctx context.Context, d dial, s settings.Values, garbage pace, log *slog.Logger) *parts {
+	reach.ForgetEnvironment()
+	p := &parts{dial: d, settings: s, log: log, hurry: a.Hurry, clock: a.Clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
 	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), garbage) })
 	return p
@@ -80,8 +85,8 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 
 // patience is how a process waits for a cluster when it starts.
 func (p *parts) patience() jet.Patience {
-	return jet.Patience{For: formingPatience, Say: func(waiting error) {
-		p.log.Warn("waiting for the NATS cluster; the work begins when it has a leader", "error", waiting, "for", formingPatience.String())
+	return jet.Patience{For: reach.FormingPatience, Say: func(waiting error) {
+		p.log.Warn("waiting for the NATS cluster; the work begins when it has a leader", "error", waiting, "for", reach.FormingPatience.String())
 	}}
 }
 
@@ -149,7 +154,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	})
 	p.start(func(ctx context.Context) error {
 		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e task.CopiesRestored) {
-			p.log.Warn("copies of definitions were " + restoredText(e) + "; docs/nats-cli.md shows how definitions are changed")
+			p.log.Warn("copies of definitions were " + told.Restored(e) + "; docs/nats-cli.md shows how definitions are changed")
 		}, func(err error) {
 			p.log.Warn("the copies of definitions cannot be compared with the log; trying again", "error", err)
 		})
@@ -219,22 +224,22 @@ func (p *parts) work(c workerConfig) error {
 	}
 	p.closers = append(p.closers, tasks.Close)
 	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, guardName}
-	queues, weights, err := parseWeights(c.queues)
+	queues, weights, err := typed.Weights(c.queues)
 	if err != nil {
-		return misuseOf(err)
+		return exit.MisuseOf(err)
 	}
 	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
-		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.now,
+		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.Now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
 		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,
 		Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
-		return misuseOf(err)
+		return exit.MisuseOf(err)
 	}
 	p.figures.watchWorker(w, p.settings.NodeTTL)
-	p.hurry.working.Store(true)
+	p.hurry.Working.Store(true)
 	p.starting.Add(1)
 	p.workers.Add(1)
 	p.start(func(ctx context.Context) error {
@@ -316,9 +321,6 @@ func (p *parts) close() {
 	}
 	p.closers = nil
 }
-
-// misuseOf marks an error as one in what was typed.
-func misuseOf(err error) error { return &fault{code: exitUsage, err: err} }
 
 // serviceVersion is the program's version in the form that NATS services want.
 func serviceVersion() string {

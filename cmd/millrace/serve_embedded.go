@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/local"
@@ -37,7 +40,7 @@ const defaultPort = 4222
 
 func (e *embedded) flags(fs *pflag.FlagSet) {
 	e.set = fs
-	inGroup(fs, groupEmbedded, func() { e.groupFlags(fs) })
+	typed.InGroup(fs, typed.GroupEmbedded, func() { e.groupFlags(fs) })
 }
 
 func (e *embedded) groupFlags(fs *pflag.FlagSet) {
@@ -69,15 +72,15 @@ func defaultData() string {
 
 // start starts the server and says in DIR/nats.url where it is reached only
 // when publish is called, that is, when everything behind it is ready.
-func (e *embedded) start(s Settings, log *slog.Logger) (*embed.Server, error) {
+func (e *embedded) start(s settings.Values, log *slog.Logger) (*embed.Server, error) {
 	if e.data == "" {
 		e.data = defaultData()
 	}
 	if e.port < 0 || e.port > 65535 {
-		return nil, misuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.port))
+		return nil, exit.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.port))
 	}
 	if e.connections < 0 {
-		return nil, misuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
+		return nil, exit.MisuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
 	}
 	auth, err := e.auth()
 	if err != nil {
@@ -96,17 +99,17 @@ func (e *embedded) start(s Settings, log *slog.Logger) (*embed.Server, error) {
 	}
 	switch {
 	case errors.Is(err, embed.ErrLocked):
-		return nil, &fault{code: exitRefused, err: err, hint: hint("stop the other one, or choose another directory with --data")}
+		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("stop the other one, or choose another directory with --data")}
 	case errors.Is(err, embed.ErrExposed):
-		return nil, &fault{code: exitUsage, err: err,
-			hint: hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
+		return nil, &exit.Fault{Code: exit.Usage, Err: err,
+			Hint: exit.Hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
 	case errors.Is(err, embed.ErrPlain):
-		return nil, &fault{code: exitUsage, err: err,
-			hint: hint("pass --listen-cert and --listen-key; or --insecure, if nobody else can see the packets: passwords and all data then go in the clear")}
+		return nil, &exit.Fault{Code: exit.Usage, Err: err,
+			Hint: exit.Hint("pass --listen-cert and --listen-key; or --insecure, if nobody else can see the packets: passwords and all data then go in the clear")}
 	case errors.Is(err, embed.ErrShared):
-		return nil, &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
+		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	case errors.Is(err, embed.ErrPort):
-		return nil, &fault{code: exitRefused, err: err, hint: hint("stop who listens there, or choose another port with --port, 0 for a free one")}
+		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("stop who listens there, or choose another port with --port, 0 for a free one")}
 	}
 	if err == nil {
 		if e.insecure && e.tlsCert == "" && server.Exposed() {
@@ -125,7 +128,7 @@ func (e *embedded) auth() (a embed.Auth, err error) {
 	}
 	switch {
 	case e.user != "" && e.passwordFile == "", e.user == "" && e.passwordFile != "":
-		return a, misuseOf(errors.New("--auth-user and --auth-password-file go together"))
+		return a, exit.MisuseOf(errors.New("--auth-user and --auth-password-file go together"))
 	case e.user != "":
 		a.User = e.user
 		a.Password, err = client.ReadSecret(e.passwordFile)

@@ -4,13 +4,15 @@ import (
 	"errors"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/jet"
 )
 
 // given is resolve for a process that brings a server of its own: it tells
 // whether flags or environment name another one.
 func (a *app) given() (t client.Target, given bool, err error) {
-	if t, err = a.resolve(); err != nil {
+	if t, err = a.Resolve(); err != nil {
 		return t, false, err
 	}
 	return t, t.By == client.Named, nil
@@ -20,13 +22,13 @@ func (a *app) given() (t client.Target, given bool, err error) {
 func (a *app) unusable(t client.Target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):
-		return &fault{code: exitRefused, err: err}
+		return &exit.Fault{Code: exit.Refused, Err: err}
 	case errors.Is(err, jet.ErrElecting):
-		return electing(t.Name, err)
+		return reach.Electing(t.Name, err)
 	case client.Denied(err):
-		return &fault{code: exitNoServer, err: err, hint: hint(whoYouAre)}
+		return &exit.Fault{Code: exit.NoServer, Err: err, Hint: exit.Hint(exit.WhoYouAre)}
 	case client.Unreachable(err):
-		return noServer(t.Name, err)
+		return reach.NoServer(t.Name, err)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/cmd/millrace/exit"
 	"millrace/jet"
 	"millrace/metrics"
 	"millrace/monitor"
@@ -34,7 +35,7 @@ func (p *parts) listen(role string) error {
 	}
 	m, err := monitor.Listen(p.ctx, p.settings.Metrics, p.log)
 	if err != nil {
-		return &fault{code: exitRefused, err: err, hint: hint("choose another address with --metrics, with port 0 for a free one, or --metrics off; each process of a machine needs its own")}
+		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --metrics, with port 0 for a free one, or --metrics off; each process of a machine needs its own")}
 	}
 	p.closers = append(p.closers, m.Close)
 	f := &figures{monitor: m, connections: &monitor.Connections{}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"millrace/cmd/millrace/exit"
 	"millrace/worker"
 )
 
@@ -19,7 +20,7 @@ const maxLocalNodes = 64
 func freeNodeName() (name string, release func(), err error) {
 	folder, err := stateFolder("nodes")
 	if err != nil {
-		return "", nil, &fault{code: exitUsage, err: fmt.Errorf("find a free node name: %w", err), hint: hint("--name chooses one")}
+		return "", nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("find a free node name: %w", err), Hint: exit.Hint("--name chooses one")}
 	}
 	host := string(worker.HostNode())
 	for i := 1; i <= maxLocalNodes; i++ {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/projections"
@@ -34,7 +35,7 @@ func (p *parts) keep(store *jet.Store, view *projections.Store) {
 	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
 			return store.DropOutput(ctx, t.ID, func(n int) task.Lines {
-				text := plural(n, "line") + " dropped: " + reason
+				text := told.Plural(n, "line") + " dropped: " + reason
 				return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []task.Line{{N: 1, At: now, Stream: task.System, Text: text}}}
 			})
 		}})

@@ -9,6 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/jet/embed"
 )
@@ -23,13 +27,13 @@ server or cluster, next to any number of others like it. Without, it starts a NA
 server in this process. It runs no tasks: start "millrace worker" for that.`,
 		Example: `  millrace server --data /var/lib/millrace
   millrace server --server nats://nats.example:4222 --creds millrace.creds --data /var/lib/millrace`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	e.flags(c.Flags())
-	flags := addSettingFlags(c.Flags(), profileProd, serving)
+	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Serving)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		conceal()
-		s, _, err := a.loadSettings(flags, profileProd)
+		s, _, err := a.LoadSettings(flags, settings.Prod)
 		if err != nil {
 			return err
 		}
@@ -46,30 +50,30 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 }
 
 // serverOn runs a server process on a NATS server that is somewhere else.
-func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s Settings) error {
+func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s settings.Values) error {
 	if e.data == "" {
 		e.data = defaultData()
 	}
 	lock, err := embed.LockDir(e.data) // the read model has one writer
 	if errors.Is(err, embed.ErrLocked) {
-		return &fault{code: exitRefused, err: err, hint: hint("each server process has a data directory of its own: choose one with --data")}
+		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("each server process has a data directory of its own: choose one with --data")}
 	}
 	if errors.Is(err, embed.ErrShared) {
-		return &fault{code: exitRefused, err: err, hint: hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
+		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would do it too
-	p := a.newParts(ctx, a.dialTo(t), s, slowly, a.processLogger())
+	p := a.newParts(ctx, a.dialTo(t), s, slowly, a.ProcessLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
 		return err
 	}
 	view, err := p.serve(e.data)
 	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
-		return &fault{code: exitNoServer, err: nothingAt(t.Name, err),
-			hint: hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
+		return &exit.Fault{Code: exit.NoServer, Err: reach.NothingAt(t.Name, err),
+			Hint: exit.Hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
 	}
 	if err != nil {
 		return a.unusable(t, err)
@@ -78,7 +82,7 @@ func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s Sett
 	if !p.ready() {
 		return p.wait()
 	}
-	fmt.Fprintf(a.errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.data)
+	fmt.Fprintf(a.Errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.data)
 	p.start(a.activity(view))
 	return p.wait()
 }
@@ -87,7 +91,7 @@ func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s Sett
 func (a *app) dialTo(t client.Target) dial {
 	return func(name string) (*nats.Conn, error) {
 		o := t.Options
-		o.Name, o.Log = name, a.processLogger()
+		o.Name, o.Log = name, a.ProcessLogger()
 		return jet.Connect(o)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/typed"
 	"millrace/worker/process"
 )
 
@@ -13,7 +14,7 @@ const shimName = "shim"
 
 func shimCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: shimName, Hidden: true, Args: takes(0, 0, ""),
+		Use: shimName, Hidden: true, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return process.ShimMain(os.Stdin, os.Stdout) },
 	}
 }

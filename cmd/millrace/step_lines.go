@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/client"
+	"millrace/cmd/millrace/term"
 	"millrace/task"
 )
 
@@ -21,7 +22,7 @@ func (l *labels) of(step string) string {
 	if step == "" {
 		return ""
 	}
-	step = printable(step)
+	step = term.Printable(step)
 	l.widest = max(l.widest, min(utf8.RuneCountInString(step), maxLabel))
 	return step + strings.Repeat(" ", max(l.widest-utf8.RuneCountInString(step), 0)) + " | "
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"millrace/client"
+	"millrace/cmd/millrace/settings"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
@@ -12,20 +13,13 @@ import (
 // doubt is what is to be doubted about the node on which a task depends, by the
 // settings of this command; nil for nothing.
 func (a *app) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
-	profile := profileProd
-	if a.dev {
-		profile = profileDev
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
 	}
-	s, _, err := a.loadSettings(nil, profile)
+	s, _, err := a.LoadSettings(nil, profile)
 	if err != nil {
 		return nil, err
 	}
-	return view.Doubt(ctx, c.View(), t, a.now(), node.Settings{TTL: s.NodeTTL})
-}
-
-// suspectField says that nothing may be expected of the node of a task.
-func suspectField(t *table, d *node.Doubt) {
-	if d != nil {
-		t.add(dim("suspect"), cell{d.String(), yellow})
-	}
+	return view.Doubt(ctx, c.View(), t, a.Now(), node.Settings{TTL: s.NodeTTL})
 }

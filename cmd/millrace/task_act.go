@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -68,7 +70,7 @@ MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
 	return a.actCommand(c, func(cl *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error) {
 		if body == nil && data != "" { // once, for "-" can be read once
 			var err error
-			if body, err = paramsBody(data, a.in); err != nil {
+			if body, err = typed.Body(data, a.In); err != nil {
 				return task.Task{}, fmt.Errorf("--data: %w", err)
 			}
 		}
@@ -81,26 +83,26 @@ MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
 // can be done to all tasks in these states that filters choose.
 func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task.State) *cobra.Command {
 	f := bulkFlags{do: do, many: many, states: states}
-	c.ValidArgsFunction = a.completeTasks
+	c.ValidArgsFunction = a.CompleteTasks
 	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait for the end")
-	f.flags(c)
+	f.Flags(c)
 	if many == nil {
-		c.Args = takes(1, -1, "task id")
-		c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error { return a.actOn(ctx, c, cl, ids, &f) })
+		c.Args = typed.Takes(1, -1, "task id")
+		c.RunE = a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error { return a.actOn(ctx, c, cl, ids, &f) })
 		return c
 	}
 	a.bulkFlags(c, &f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.check(c, args, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.check(c, args, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		return a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if len(args) > 0 {
 				return a.actOn(ctx, c, cl, ids, &f)
 			}
-			if err := f.times(c, a.now()); err != nil {
-				return misuse(c, "%w", err)
+			if err := f.times(c, a.Now()); err != nil {
+				return exit.Misuse(c, "%w", err)
 			}
 			return a.bulk(ctx, c, cl, &f)
 		})(c, args)
@@ -113,25 +115,25 @@ func (a *app) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, id
 	done := []task.Task{}
 	var errs []error
 	for _, id := range ids {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		t, err := f.do(cl, asking, id, f.reason)
 		cancel()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if done = append(done, t); !f.wait && !f.json() {
-			if _, err := fmt.Fprintf(a.out, "%s %s\n", t.ID, t.State); err != nil {
+		if done = append(done, t); !f.wait && !f.JSON() {
+			if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.ID, t.State); err != nil {
 				return err
 			}
 		}
 	}
-	failed := allFaults(errs)
+	failed := exit.All(errs)
 	switch {
 	case f.wait && len(done) > 0:
-		return first(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.json()))
-	case f.json():
-		return first(failed, a.writeJSON(done))
+		return exit.First(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.JSON()))
+	case f.JSON():
+		return exit.First(failed, a.WriteJSON(done))
 	}
 	return failed
 }
@@ -147,54 +149,34 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, 
 	if !cancelled || ctx.Err() != nil {
 		return err
 	}
-	var f *fault
+	var f *exit.Fault
 	switch {
-	case err == nil, errors.As(err, &f) && f.err == nil && f.code != exitInterrupted:
-		return &fault{code: exitRefused, err: errors.New("a task came to another end before it could be cancelled")}
-	case f != nil && f.err == nil:
+	case err == nil, errors.As(err, &f) && f.Err == nil && f.Code != exit.Interrupted:
+		return &exit.Fault{Code: exit.Refused, Err: errors.New("a task came to another end before it could be cancelled")}
+	case f != nil && f.Err == nil:
 		return nil
 	}
 	return err
 }
 
-// allFaults is one error of several, with the exit code of the first.
-func allFaults(errs []error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	f := *faultOf(errs[0])
-	f.err = errors.Join(errs...)
-	return &f
-}
-
-// first returns the first error that has something to say.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (a *app) taskWait() *cobra.Command {
-	var o output
-	var patience spanFlag
+	var o typed.Output
+	var patience typed.Span
 	c := &cobra.Command{
 		Use: "wait ID...", Short: "Wait for the end of tasks",
 		Long: `Waits for the end of tasks, prints how each ended and ends with the exit code of
 the first that did not finish (see "millrace help exit-codes").`,
-		Args: takes(1, -1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().Var(&patience, "timeout", "how long to wait for the end of the tasks (default for ever; $NATS_TIMEOUT is that of the connection)")
-	o.flags(c)
-	c.RunE = a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
-		if patience.d > 0 {
+	o.Flags(c)
+	c.RunE = a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+		if patience.D > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience.d)
+			ctx, cancel = context.WithTimeout(ctx, patience.D)
 			defer cancel()
 		}
-		return a.waitAll(ctx, cl, ids, o.json())
+		return a.waitAll(ctx, cl, ids, o.JSON())
 	})
 	return c
 }

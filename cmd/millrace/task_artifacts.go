@@ -7,12 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/files"
 	"millrace/task"
 )
 
 func (a *app) taskArtifacts() *cobra.Command {
-	var o output
+	var o typed.Output
 	var all bool
 	var get, cat string
 	c := &cobra.Command{
@@ -23,14 +27,14 @@ func (a *app) taskArtifacts() *cobra.Command {
 		Example: `  millrace task artifacts ID
   millrace task artifacts ID --get ./results
   millrace task artifacts ID --cat report.csv`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
 	c.Flags().StringVar(&get, "get", "", "write them to this `folder`")
 	c.Flags().StringVar(&cat, "cat", "", "print the file with this `path`")
-	o.flags(c)
+	o.Flags(c)
 	c.MarkFlagsMutuallyExclusive("all", "get", "cat")
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		left, err := a.artifactsOf(ctx, cl, id, all)
 		if err != nil {
 			return err
@@ -39,7 +43,7 @@ func (a *app) taskArtifacts() *cobra.Command {
 			return a.listArtifacts(ctx, cl, left, &o)
 		}
 		if len(left) == 0 || left[0].Digest == "" {
-			return &fault{code: exitNotFound, err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), hint: hint("--all lists those of earlier attempts")}
+			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), Hint: exit.Hint("--all lists those of earlier attempts")}
 		}
 		d := files.Digest(left[0].Digest)
 		if get != "" {
@@ -52,7 +56,7 @@ func (a *app) taskArtifacts() *cobra.Command {
 
 // artifactsOf are those of the current attempt, or of all.
 func (a *app) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	left, err := cl.Artifacts(asking, id)
 	if err != nil || all {
@@ -74,7 +78,7 @@ func refusedText(left []task.Left) string {
 	if len(left) == 0 {
 		return ""
 	}
-	return ": " + printable(left[0].Refused)
+	return ": " + term.Printable(left[0].Refused)
 }
 
 // shownArtifacts are the files of an attempt as they are printed.
@@ -83,7 +87,7 @@ type shownArtifacts struct {
 	Entries []files.Entry `json:"entries"`
 }
 
-func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *output) error {
+func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *typed.Output) error {
 	shown := []shownArtifacts{}
 	for _, l := range left {
 		s := shownArtifacts{Left: l, Entries: []files.Entry{}}
@@ -100,14 +104,14 @@ func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.
 		}
 		shown = append(shown, s)
 	}
-	if o.json() {
-		return a.writeJSON(shown)
+	if o.JSON() {
+		return a.WriteJSON(shown)
 	}
-	t := table{header: []string{"ATTEMPT", "SIZE", "PATH"}}
+	t := term.Table{Header: []string{"ATTEMPT", "SIZE", "PATH"}}
 	n := 0
 	for _, s := range shown {
 		if s.Refused != "" {
-			t.foot = append(t.foot, fmt.Sprintf("attempt %d: %s", s.Attempt, printable(s.Refused)))
+			t.Foot = append(t.Foot, fmt.Sprintf("attempt %d: %s", s.Attempt, term.Printable(s.Refused)))
 		}
 		n += len(s.Entries)
 		for _, e := range s.Entries {
@@ -115,11 +119,11 @@ func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.
 			if e.Link != "" {
 				path += " -> " + e.Link
 			}
-			t.add(plain(fmt.Sprint(s.Attempt)), plain(byteCount(e.Size)), plain(path))
+			t.Add(term.Plain(fmt.Sprint(s.Attempt)), term.Plain(told.ByteCount(e.Size)), term.Plain(path))
 		}
 	}
-	t.foot = append(t.foot, plural(n, "file"))
-	return a.print(t)
+	t.Foot = append(t.Foot, told.Plural(n, "file"))
+	return a.Print(t)
 }
 
 func (a *app) catArtifact(ctx context.Context, cl *client.Client, d files.Digest, path string) error {
@@ -133,7 +137,7 @@ func (a *app) catArtifact(ctx context.Context, cl *client.Client, d files.Digest
 	}
 	e := m.Find(path)
 	if e == nil || !e.Regular() {
-		return &fault{code: exitNotFound, err: fmt.Errorf("there is no file %q among the artifacts", path), hint: hint("without --cat they are listed")}
+		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no file %q among the artifacts", path), Hint: exit.Hint("without --cat they are listed")}
 	}
-	return cl.FilesContent(ctx, e, a.out)
+	return cl.FilesContent(ctx, e, a.Out)
 }

@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/task"
 )
@@ -142,10 +145,10 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 				if !f.dry {
 					continue
 				}
-				if r.Tasks = append(r.Tasks, t.ID); f.json() {
+				if r.Tasks = append(r.Tasks, t.ID); f.JSON() {
 					continue
 				}
-				if _, err := fmt.Fprintf(a.out, "%s %s\n", t.ID, stateAndReason(t)); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.ID, told.StateAndReason(t)); err != nil {
 					return err
 				}
 			}
@@ -158,7 +161,7 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 			r.States = counts
 			return a.reportBulk(c, f, r)
 		}
-		if err := a.confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), plural(len(only), "task"), countsLine(counts))); err != nil {
+		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), countsLine(counts))); err != nil {
 			return err
 		}
 		r.Chosen = 0
@@ -174,14 +177,14 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 	case r.Interrupted:
 		return ctx.Err()
 	case f.wait && len(done) > 0:
-		return first(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.json()))
+		return exit.First(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.JSON()))
 	}
 	return failed
 }
 
 // choose reads all pages of the filters, the first as of now, and hands them on.
 func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, report *bulkReport, each func([]task.Task) error) error {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	last, err := cl.Last(asking)
 	cancel()
 	if err != nil {
@@ -190,7 +193,7 @@ func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, repor
 	r := f.request
 	r.AtLeast = last
 	for {
-		asking, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
+		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
 		page, err := cl.List(asking, r)
 		cancel()
 		if err != nil {
@@ -212,12 +215,12 @@ func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, repor
 
 // doAll does it to each, several at once, until ctx ends; if only is given, to no others.
 func (a *app) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bulkReport, only map[task.ID]bool) (done []task.Task, err error) {
-	p := a.progress()
-	defer p.stop()
+	p := a.Progress()
+	defer p.Stop()
 	began, in := time.Now(), cl.InBatch(r.Batch)
 	var mu sync.Mutex // guards r but for what choose writes, and done
 	one := func(k task.Task) {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		t, err := f.many(in, asking, k, f.reason)
 		cancel()
 		mu.Lock()
@@ -234,7 +237,7 @@ func (a *app) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bul
 				done = append(done, t)
 			}
 		}
-		p.say(fmt.Sprintf("%d done", r.Done), task.Task{Since: began})
+		p.Say(fmt.Sprintf("%d done", r.Done), task.Task{Since: began})
 	}
 	err = a.choose(ctx, cl, f, r, func(tasks []task.Task) error {
 		var g errgroup.Group
@@ -262,20 +265,20 @@ const refusalsShown = 10
 func (a *app) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
 	var failed error
 	if n := len(r.Refused); n > 0 {
-		failed = &fault{code: exitRefused, err: fmt.Errorf("%s refused; first: %s", plural(n, "task"), r.Refused[0].Error)}
+		failed = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s refused; first: %s", told.Plural(n, "task"), r.Refused[0].Error)}
 	}
-	if f.json() {
-		return first(a.writeJSON(r), failed)
+	if f.JSON() {
+		return exit.First(a.WriteJSON(r), failed)
 	}
 	for _, refused := range r.Refused[:min(len(r.Refused), refusalsShown)] {
-		a.note("%s", refused.Error)
+		a.Note("%s", refused.Error)
 	}
 	switch {
 	case f.dry:
-		_, err := fmt.Fprintf(a.out, "would %s %s, as of sequence %d\n", c.Name(), plural(r.Chosen, "task"), r.Seq)
+		_, err := fmt.Fprintf(a.Out, "would %s %s, as of sequence %d\n", c.Name(), told.Plural(r.Chosen, "task"), r.Seq)
 		return err
 	case r.Chosen == 0:
-		_, err := fmt.Fprintf(a.out, "no task is chosen, as of sequence %d\n", r.Seq)
+		_, err := fmt.Fprintf(a.Out, "no task is chosen, as of sequence %d\n", r.Seq)
 		return err
 	}
 	var parts []string
@@ -288,6 +291,6 @@ func (a *app) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
 	if r.Interrupted {
 		parts = append(parts, "interrupted: give the same command again to go on")
 	}
-	_, err := fmt.Fprintf(a.out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
-	return first(err, failed)
+	_, err := fmt.Fprintf(a.Out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
+	return exit.First(err, failed)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -23,7 +25,7 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 "millrace task retry" gives the task itself another life instead.`,
 		Example: `  millrace task copy ID -p depth=3 --retries 5
   millrace task copy ID --run-timeout 2h --node big-1 --wait`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	fs := c.Flags()
 	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` set over those of the task (repeat it)")
@@ -40,41 +42,41 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.changes(c, &f)
 		if err != nil {
-			return misuse(c, "%w", err)
+			return exit.Misuse(c, "%w", err)
 		}
-		return a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.copy(ctx, cl, id, s, &f) })(c, args)
+		return a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.copy(ctx, cl, id, s, &f) })(c, args)
 	}
 	return c
 }
 
 // changes are what the flags change.
 func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err error) {
-	if s.Params, err = parseParams(f.paramsIn, f.params, a.in); err != nil {
+	if s.Params, err = typed.Params(f.paramsIn, f.params, a.In); err != nil {
 		return s, err
 	}
-	if s.Labels, err = parsePairs("label", f.labels); err != nil {
+	if s.Labels, err = typed.Pairs("label", f.labels); err != nil {
 		return s, err
 	}
-	if s.At, err = f.due(a.now()); err != nil {
+	if s.At, err = f.due(a.Now()); err != nil {
 		return s, err
 	}
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
 	}
-	s.Queue, s.Nodes, s.NoNode, s.Delay = f.queue, f.nodes, f.noNode, task.Duration(f.delay.d)
-	s.Run, s.Pending, s.Total = f.timeout.wanted(), f.pending.wanted(), f.total.wanted()
+	s.Queue, s.Nodes, s.NoNode, s.Delay = f.queue, f.nodes, f.noNode, task.Duration(f.delay.D)
+	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	return s, nil
 }
 
 func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *runFlags) (err error) {
-	if s.At, err = f.due(a.now()); err != nil { // once more, by the log's time
+	if s.At, err = f.due(a.Now()); err != nil { // once more, by the log's time
 		return err
 	}
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	receipt, err := cl.Copy(asking, id, s)
 	cancel()
 	switch {
@@ -85,12 +87,12 @@ func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Su
 	}
 	switch {
 	case f.follow:
-		return a.follow(ctx, cl, receipt.ID, f.json())
+		return a.follow(ctx, cl, receipt.ID, f.JSON())
 	case f.wait:
-		return a.waitAll(ctx, cl, []task.ID{receipt.ID}, f.json())
-	case f.json():
-		return a.writeJSON(receipt)
+		return a.waitAll(ctx, cl, []task.ID{receipt.ID}, f.JSON())
+	case f.JSON():
+		return a.WriteJSON(receipt)
 	}
-	_, err = fmt.Fprintln(a.out, receipt.ID)
+	_, err = fmt.Fprintln(a.Out, receipt.ID)
 	return err
 }

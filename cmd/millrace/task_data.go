@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
@@ -54,7 +56,7 @@ func (r *shownItem) line(several bool) (json.RawMessage, error) {
 }
 
 func (a *app) taskData() *cobra.Command {
-	var o output
+	var o typed.Output
 	var all bool
 	c := &cobra.Command{
 		Use: "data ID", Aliases: []string{"records", "results"},
@@ -63,15 +65,14 @@ func (a *app) taskData() *cobra.Command {
 value a line; of a task with steps or other children those of all of them, with the fields _task and _step before
 their own. With --all also those of attempts that failed or lost the task.
 -o json puts each record into an object that names its attempt.`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
-	o.flags(c, "jsonl", "json")
+	o.Flags(c, "jsonl", "json")
 	c.AddCommand(a.dataCommands()...)
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, records *recordsOf) error {
-		out := bufio.NewWriter(a.out)
-		lines := *a
-		lines.out = out
+		out := bufio.NewWriter(a.Out)
+		lines := app{a.Printing(out, a.Errs)}
 		left, shown := 0, 0
 		err := a.eachRecord(ctx, cl, records, func(r shownItem, counts bool) error {
 			if !all && !counts {
@@ -79,13 +80,13 @@ their own. With --all also those of attempts that failed or lost the task.
 				return nil
 			}
 			shown++
-			return lines.showRecord(r, records.several, o.json())
+			return lines.showRecord(r, records.several, o.JSON())
 		})
 		if flushed := out.Flush(); err == nil {
 			err = flushed
 		}
 		if left > 0 && err == nil {
-			a.note("%s of other attempts left out; --all prints them, too", plural(left, "record"))
+			a.Note("%s of other attempts left out; --all prints them, too", told.Plural(left, "record"))
 		} else if shown == 0 && err == nil {
 			a.noteNone(records, 0)
 		}

@@ -8,6 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/view"
 )
@@ -27,12 +32,12 @@ type comparison struct {
 
 // side is one of the two that are compared.
 type side struct {
-	Task task.ID     `json:"task"`
-	At   *shownPoint `json:"at,omitempty"`
+	Task task.ID           `json:"task"`
+	At   *reach.ShownPoint `json:"at,omitempty"`
 }
 
 func (a *app) taskDiff() *cobra.Command {
-	var o output
+	var o typed.Output
 	var at []string
 	c := &cobra.Command{
 		Use:   "diff ID [ID]",
@@ -45,18 +50,18 @@ Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 
 		Example: `  millrace task diff ID ANOTHER
   millrace task diff ID --at -1h
   millrace task diff ID --at 1048211 --at 1048300`,
-		Args: takes(1, -1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	c.Flags().StringArrayVar(&at, "at", nil, atUsage+" (give it twice for two moments)")
-	o.flags(c)
-	compare := a.withTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+	c.Flags().StringArrayVar(&at, "at", nil, reach.AtUsage+" (give it twice for two moments)")
+	o.Flags(c)
+	compare := a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 		return a.compare(ctx, cl, ids, at, &o)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if two := len(args) == 2 && len(at) == 0; !two && (len(args) != 1 || len(at) == 0 || len(at) > 2) {
-			return misuse(c, "want two tasks, or one and --at once or twice")
+			return exit.Misuse(c, "want two tasks, or one and --at once or twice")
 		}
-		if err := a.moments(c, at...); err != nil {
+		if err := a.Moments(c, at...); err != nil {
 			return err
 		}
 		return troubled(compare(c, args))
@@ -65,20 +70,20 @@ Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 
 }
 
 // compare prints how two tasks differ now, or one at two moments.
-func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at []string, o *output) error {
+func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at []string, o *typed.Output) error {
 	moments := append(slices.Clone(at), "", "") // what is not given is now
-	var sights [2]sight
+	var sights [2]reach.Sight
 	var tasks [2]task.Task
 	for i := range tasks {
-		s, err := a.sight(ctx, cl, moments[i], single)
+		s, err := a.Sight(ctx, cl, moments[i], reach.Single)
 		if err != nil {
 			return err
 		}
-		asking, cancel := a.asking(ctx)
-		tasks[i], err = view.GetTask(asking, s.view, ids[min(i, len(ids)-1)])
+		asking, cancel := a.Asking(ctx)
+		tasks[i], err = view.GetTask(asking, s.View, ids[min(i, len(ids)-1)])
 		cancel()
 		if err != nil {
-			return s.unknown(err)
+			return s.Unknown(err)
 		}
 		sights[i] = s
 	}
@@ -87,17 +92,17 @@ func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at 
 	if err != nil {
 		return err
 	}
-	if o.json() {
-		err = a.writeJSON(comparison{side{was.ID, sights[0].past}, side{is.ID, sights[1].past}, append([]view.Change{}, changes...)})
+	if o.JSON() {
+		err = a.WriteJSON(comparison{side{was.ID, sights[0].Past}, side{is.ID, sights[1].Past}, append([]view.Change{}, changes...)})
 	} else {
 		t := changeTable(changes)
 		for i := range sights {
-			sights[i].mark(&t, a.now())
+			sights[i].Mark(&t, a.Now())
 		}
-		err = a.print(t)
+		err = a.Print(t)
 	}
 	if err == nil && len(changes) > 0 {
-		err = exit(exitDifferent)
+		err = exit.With(exitDifferent)
 	}
 	return err
 }
@@ -105,10 +110,10 @@ func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at 
 // longValue is how much of a value is worth a cell.
 const longValue = 80
 
-func changeTable(changes []view.Change) table {
-	t := table{header: []string{"FIELD", "WAS", "IS"}, foot: []string{plural(len(changes), "difference")}}
+func changeTable(changes []view.Change) term.Table {
+	t := term.Table{Header: []string{"FIELD", "WAS", "IS"}, Foot: []string{told.Plural(len(changes), "difference")}}
 	for _, c := range changes {
-		t.add(plain(c.Field), plain(valueText(c.Was)), plain(valueText(c.Is)))
+		t.Add(term.Plain(c.Field), term.Plain(valueText(c.Was)), term.Plain(valueText(c.Is)))
 	}
 	return t
 }
@@ -119,15 +124,15 @@ func valueText(value json.RawMessage) string {
 	if json.Unmarshal(value, &text) != nil {
 		text = string(value)
 	}
-	return cut(text, longValue)
+	return term.Cut(text, longValue)
 }
 
 // troubled is an error of a comparison: that of diff, whatever is the matter, unless somebody has interrupted it or
 // all is said.
 func troubled(err error) error {
-	f := faultOf(err)
-	if f == nil || f.err == nil {
+	f := exit.Of(err)
+	if f == nil || f.Err == nil {
 		return err
 	}
-	return &fault{code: exitTrouble, err: f.err, hint: f.hint}
+	return &exit.Fault{Code: exitTrouble, Err: f.Err, Hint: f.Hint}
 }

@@ -9,69 +9,72 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/task"
 )
 
 func (a *app) taskEvents() *cobra.Command {
-	var o output
+	var o typed.Output
 	c := &cobra.Command{
 		Use: "events ID", Aliases: []string{"history", "timeline"},
 		Short: "Print the facts about a task, from its birth on",
 		Long: `Prints the facts about a task as they stand in the log: its birth, its offers and
 every transition. "+" is the time since the fact before. Below stands which attempts may have printed more than was
 stored, because their worker was lost. -o json prints the facts as they were written.`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	o.flags(c)
-	c.RunE = a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.asking(ctx)
+	o.Flags(c)
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		records, err := cl.History(asking, id)
 		if err != nil {
 			return err
 		}
-		if o.json() {
-			return a.writeJSON(showFacts(records))
+		if o.JSON() {
+			return a.WriteJSON(told.ShowFacts(records))
 		}
 		t := historyTable(records)
-		if found := tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
+		if found := told.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
 			logs, err := cl.OutputRanges(asking, id)
 			if err != nil {
 				return err
 			}
-			t.foot = unheard(found, func(epoch uint64) int { return logs[epoch].Lines })
+			t.Foot = told.Unheard(found, func(epoch uint64) int { return logs[epoch].Lines })
 		}
-		return a.print(t)
+		return a.Print(t)
 	})
 	return c
 }
 
 // historyTable lays the history of a task out.
-func historyTable(records []events.Record) table {
-	t := table{header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}, spare: []string{"BY", "SEQ", "+", "TRY"}}
+func historyTable(records []events.Record) term.Table {
+	t := term.Table{Header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ", "+", "TRY"}}
 	var before time.Time
 	for i := range records {
 		r := &records[i]
-		at, since := factTime(r), ""
+		at, since := told.FactTime(r), ""
 		if !before.IsZero() {
-			since = span(at.Sub(before))
+			since = told.Span(at.Sub(before))
 		}
 		before = at
-		t.add(plain(fmt.Sprint(r.Seq)), plain(at.Local().Format("2006-01-02 15:04:05.000")), dim(since), typeCell(r),
-			plain(factAttempt(r)), plain(factNode(r)), plain(actor(r)), plain(factDetails(r)))
+		t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(at.Local().Format("2006-01-02 15:04:05.000")), term.Dim(since), typeCell(r),
+			term.Plain(told.FactAttempt(r)), term.Plain(told.FactNode(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
 	}
 	return t
 }
 
-func typeCell(r *events.Record) cell {
-	text := factType(r)
+func typeCell(r *events.Record) term.Cell {
+	text := told.FactType(r)
 	if r.Err != nil {
-		return cell{text, red}
+		return term.Tinted(text, term.Red)
 	}
-	return cell{text, map[events.Type]colour{
-		events.AttemptStarted: blue, events.AttemptFinished: green, events.AttemptFailed: red, events.AttemptLost: purple,
-		events.AttemptLate: purple, events.TaskAbnormal: purple, events.TaskCancelRequested: yellow, events.TaskCancelled: yellow,
-		events.NodeOnline: green, events.NodeOffline: red, events.NodeDraining: yellow,
-	}[r.Fact.Type]}
+	return term.Tinted(text, map[events.Type]term.Colour{
+		events.AttemptStarted: term.Blue, events.AttemptFinished: term.Green, events.AttemptFailed: term.Red, events.AttemptLost: term.Purple,
+		events.AttemptLate: term.Purple, events.TaskAbnormal: term.Purple, events.TaskCancelRequested: term.Yellow, events.TaskCancelled: term.Yellow,
+		events.NodeOnline: term.Green, events.NodeOffline: term.Red, events.NodeDraining: term.Yellow,
+	}[r.Fact.Type])
 }

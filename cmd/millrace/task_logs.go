@@ -11,12 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 // logFlags are what `millrace task logs` was told.
 type logFlags struct {
-	output
+	typed.Output
 	logFilter
 	follow bool
 	times  bool
@@ -25,7 +30,7 @@ type logFlags struct {
 
 func (a *app) taskLogs() *cobra.Command {
 	f := logFlags{logFilter: newLogFilter()}
-	var latest latestFlags
+	var latest reach.Latest
 	c := &cobra.Command{
 		Use: "logs ID | --job NAME | --schedule NAME", Aliases: []string{"log", "output"},
 		Short: "Print what a task has printed, and all its steps",
@@ -40,25 +45,25 @@ worker was lost before it had stored them, a note on stderr says so, also where 
   millrace task logs ID --tail 20 --timestamps
   millrace task logs ID --level warn --since 1h
   millrace task logs ID --stream stderr --attempt 2 --grep '(?i)timeout'`,
-		Args: takes(0, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 		DisableFlagsInUseLine: true,
 	}
 	fs := c.Flags()
-	latest.flags(a, c)
+	latest.Flags(a.App, c)
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
-	f.output.flags(c, "text", "json")
-	print := latest.withTask(a, func(ctx context.Context, cl *client.Client, id task.ID) error {
-		if err := f.parse(a.now()); err != nil { // once more, by the log's time
-			return misuse(c, "%w", err)
+	f.Output.Flags(c, "text", "json")
+	print := latest.Task(a.App, func(ctx context.Context, cl *client.Client, id task.ID) error {
+		if err := f.parse(a.Now()); err != nil { // once more, by the log's time
+			return exit.Misuse(c, "%w", err)
 		}
 		return a.logs(ctx, cl, id, &f)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.parse(a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.parse(a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
 		return print(c, args)
 	}
@@ -66,7 +71,7 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	members, err := c.Members(asking, id) // else a task that is not there would look like a quiet one
 	cancel()
 	if err != nil {
@@ -76,7 +81,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 	p.names.know(members[1:])
 	from, err := f.start(ctx, c, members)
 	if err != nil {
-		return quietEnd(ctx, err)
+		return reach.QuietEnd(ctx, err)
 	}
 	p.gaps.partly = from != client.OutputStart{}
 	if f.tail >= 0 {
@@ -119,19 +124,18 @@ type logPrinter struct {
 }
 
 func (a *app) logPrinter(f *logFlags) *logPrinter {
-	out := bufio.NewWriterSize(a.out, 64<<10)
+	out := bufio.NewWriterSize(a.Out, 64<<10)
 	lines := &lineWriter{out: out, errs: out}
-	colours, marks := colourful(a.out), attemptMarks{}
-	printer := *a
-	printer.out = out
+	colours, marks := term.Colourful(a.Out), attemptMarks{}
+	printer := a.Printing(out, a.Errs)
 	p := &logPrinter{a: a, f: f, names: &labels{}, gaps: newLineGaps(), shown: map[uint64]int{}, flush: out.Flush}
 	p.show = func(l outputLine) error {
-		if f.json() {
-			return printer.writeLine(l)
+		if f.JSON() {
+			return printer.WriteLine(l)
 		}
-		lines.before = paint(dim(p.names.of(l.Step)), colours && l.Step != "")
+		lines.before = term.Paint(term.Dim(p.names.of(l.Step)), colours && l.Step != "")
 		if mark := marks.before(l.Task, l.Attempt); mark != "" {
-			if err := lines.mark(paint(dim(mark), colours)); err != nil {
+			if err := lines.mark(term.Paint(term.Dim(mark), colours)); err != nil {
 				return err
 			}
 		}
@@ -151,7 +155,7 @@ func (a *app) logPrinter(f *logFlags) *logPrinter {
 func (p *logPrinter) batch(b client.StepLines) error {
 	for _, l := range b.Lines.Lines {
 		if n := p.gaps.before(b.Epoch, l.N); n > 0 && (p.f.attempt == 0 || p.f.attempt == b.Attempt) {
-			p.a.note("%s of %sattempt %d missing before line %d", plural(n, "line"), ofStep(b.Step), b.Attempt, l.N)
+			p.a.Note("%s of %sattempt %d missing before line %d", told.Plural(n, "line"), ofStep(b.Step), b.Attempt, l.N)
 		}
 		if p.skip && l.N <= p.shown[b.Epoch] {
 			continue
@@ -186,7 +190,7 @@ func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Me
 			err = a.noteUnheard(ctx, c, m, f, p.gaps)
 		}
 	}
-	return quietEnd(ctx, err)
+	return reach.QuietEnd(ctx, err)
 }
 
 // knownAttempt refuses the number of an attempt that none of the tasks has made.
@@ -194,37 +198,37 @@ func (a *app) knownAttempt(ctx context.Context, c *client.Client, members []clie
 	root := &members[0].Task
 	made := fmt.Sprintf("none of the %d tasks of %s has made so many", len(members), root.ID)
 	if len(members) == 1 {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		records, err := c.History(asking, root.ID)
 		if err != nil {
 			return err
 		}
-		found := tries(records) // also of lives before
+		found := told.Tries(records) // also of lives before
 		if slices.ContainsFunc(found, func(t task.Try) bool { return t.Attempt == n }) {
 			return nil
 		}
-		made = fmt.Sprintf("task %s has made %s", root.ID, plural(len(found), "attempt"))
+		made = fmt.Sprintf("task %s has made %s", root.ID, told.Plural(len(found), "attempt"))
 	} else if slices.ContainsFunc(members, func(m client.Member) bool { return m.Task.Attempt >= n }) {
 		return nil
 	}
-	return &fault{code: exitNotFound, err: fmt.Errorf("there is no attempt %d: %s", n, made), hint: hint("`millrace task attempts %s` lists them", root.ID)}
+	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no attempt %d: %s", n, made), Hint: exit.Hint("`millrace task attempts %s` lists them", root.ID)}
 }
 
 // noteUnheard says of which attempts output may be missing at their end.
 func (a *app) noteUnheard(ctx context.Context, c *client.Client, m *client.Member, f *logFlags, gaps *lineGaps) error {
-	asking, cancel := a.asking(ctx)
+	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	records, err := c.History(asking, m.Task.ID)
 	if err != nil {
 		return err
 	}
-	found := slices.DeleteFunc(tries(records), func(t task.Try) bool {
+	found := slices.DeleteFunc(told.Tries(records), func(t task.Try) bool {
 		_, read := gaps.last[t.Epoch]
 		return f.attempt != 0 && f.attempt != t.Attempt || gaps.partly && !read
 	})
-	for _, note := range unheard(found, func(epoch uint64) int { return gaps.last[epoch] }) {
-		a.note("%s%s", ofStep(m.Step), note)
+	for _, note := range told.Unheard(found, func(epoch uint64) int { return gaps.last[epoch] }) {
+		a.Note("%s%s", ofStep(m.Step), note)
 	}
 	return nil
 }
@@ -263,24 +267,16 @@ func (g *lineGaps) before(epoch uint64, n int) int {
 }
 
 // streamColour is that of a line on a terminal.
-func streamColour(l *task.Line) colour {
+func streamColour(l *task.Line) term.Colour {
 	switch {
 	case l.Stream == task.Stdout:
 		return ""
 	case l.Stream == task.Log && grave(l.Level) == 2:
-		return yellow
+		return term.Yellow
 	case l.Stream == task.Stderr, l.Stream == task.Log && grave(l.Level) > 2:
-		return red
+		return term.Red
 	}
-	return faint
-}
-
-// quietEnd makes a success of the end that a person asked for with Ctrl-C.
-func quietEnd(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return nil
-	}
-	return err
+	return term.Faint
 }
 
 // tail keeps the last lines that were added.

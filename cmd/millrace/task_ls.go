@@ -15,12 +15,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
 
 // listFlags are what `millrace task ls` was told.
 type listFlags struct {
-	output
+	typed.Output
 	states       []string
 	labels       []string
 	since, until string
@@ -54,27 +59,27 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
   millrace task ls --suspect
   millrace task ls --at -10m --queue bulk --counts
   millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	r, fs := &f.request, c.Flags()
-	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+stateNames()+"; active and ended stand for several")
+	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+typed.StateNames()+"; active and ended stand for several")
 	a.filterFlags(c, &f)
 	f.pageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
-	atFlag(fs, &f.at)
+	reach.AtFlag(fs, &f.at)
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
-	f.flags(c)
+	f.Flags(c)
 	for _, present := range []string{"watch", "consistent", "suspect"} {
 		c.MarkFlagsMutuallyExclusive("at", present)
 	}
-	c.RunE = a.momentFlag(&f.at, func(c *cobra.Command, _ []string) error {
-		if err := f.read(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+	c.RunE = a.MomentFlag(&f.at, func(c *cobra.Command, _ []string) error {
+		if err := f.read(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		cl, err := a.connect(c.Context())
+		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
@@ -82,8 +87,8 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 		if err := a.goOn(c.Context(), cl, &f); err != nil {
 			return err
 		}
-		if err := f.times(c, a.now()); err != nil {
-			return misuse(c, "%w", err)
+		if err := f.times(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
 	})
@@ -118,26 +123,18 @@ func (f *listFlags) pageFlags(fs *pflag.FlagSet) {
 // goOn finds the task after which a page begins.
 func (a *app) goOn(ctx context.Context, c *client.Client, f *listFlags) (err error) {
 	if f.after != "" {
-		f.request.After, err = a.taskID(ctx, c, f.after)
+		f.request.After, err = a.TaskID(ctx, c, f.after)
 	}
 	return err
-}
-
-func stateNames() string {
-	var names []string
-	for _, s := range task.States() {
-		names = append(names, s.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 // read makes the request of the flags.
 func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.request
-	if r.States, err = parseStates(f.states); err != nil {
+	if r.States, err = typed.States(f.states); err != nil {
 		return err
 	}
-	if r.Labels, err = parsePairs("label", f.labels); err != nil {
+	if r.Labels, err = typed.Pairs("label", f.labels); err != nil {
 		return err
 	}
 	if err := f.times(c, now); err != nil {
@@ -152,7 +149,7 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 		if r.Cursor != "" {
 			return errors.New("--after and --cursor are both given; choose one")
 		}
-		if err := plausibleID(f.after); err != nil {
+		if err := reach.PlausibleID(f.after); err != nil {
 			return fmt.Errorf("--after: %w", err)
 		}
 	}
@@ -178,34 +175,28 @@ func (f *listFlags) times(c *cobra.Command, now time.Time) (err error) {
 		if !c.Flags().Changed(flag) {
 			continue
 		}
-		if *to, err = parsePast(c.Flag(flag).Value.String(), now); err != nil {
+		if *to, err = typed.Past(c.Flag(flag).Value.String(), now); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}
 	return nil
 }
 
-// The service may take long to answer a request that waits for the log.
-const (
-	catchUp  = 30 * time.Second // AtLeast
-	nextNews = 25 * time.Second // NewerThan
-)
-
 // list prints one page after the other, of the present or of the past.
 func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
-	s, err := a.sight(ctx, c, f.at, whole, "heartbeats", "progress", "checkpoints")
+	s, err := a.Sight(ctx, c, f.at, reach.Whole, "heartbeats", "progress", "checkpoints")
 	if err != nil {
 		return err
 	}
 	look := c.List
-	if s.past != nil {
+	if s.Past != nil {
 		look = func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
-			return client.PageOf(ctx, s.view, client.FilterOf(&r), r.Counts)
+			return client.PageOf(ctx, s.View, client.FilterOf(&r), r.Counts)
 		}
 	}
-	r, patience := f.request, a.conn.timeout
+	r, patience := f.request, a.Conn.Timeout
 	if f.consistent == lastWrite {
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		last, err := c.Last(asking)
 		if err != nil {
@@ -214,7 +205,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 		r.AtLeast = last
 	}
 	if r.AtLeast > 0 {
-		patience = max(patience, catchUp)
+		patience = max(patience, reach.CatchUp)
 	}
 	for {
 		asking, cancel := context.WithTimeout(ctx, patience)
@@ -237,69 +228,69 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 		if !f.watch {
 			return nil
 		}
-		r.NewerThan, r.AtLeast, patience = page.Seq, 0, max(a.conn.timeout, nextNews)
+		r.NewerThan, r.AtLeast, patience = page.Seq, 0, max(a.Conn.Timeout, reach.NextNews)
 	}
 }
 
-func (a *app) printPage(page *client.ListPage, f *listFlags, s *sight) error {
+func (a *app) printPage(page *client.ListPage, f *listFlags, s *reach.Sight) error {
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}
 	switch {
-	case f.json() && f.watch:
-		return a.writeLine(page)
-	case f.json():
-		return a.writeJSON(struct {
+	case f.JSON() && f.watch:
+		return a.WriteLine(page)
+	case f.JSON():
+		return a.WriteJSON(struct {
 			*client.ListPage
-			At *shownPoint `json:"at,omitempty"`
-		}{page, s.past})
+			At *reach.ShownPoint `json:"at,omitempty"`
+		}{page, s.Past})
 	case f.names:
 		for _, t := range page.Tasks {
-			if _, err := fmt.Fprintln(a.out, t.ID); err != nil {
+			if _, err := fmt.Fprintln(a.Out, t.ID); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if f.watch {
-		a.repaint()
+		a.Repaint()
 	}
-	t := taskTable(page, s.now())
-	s.mark(&t, a.now())
-	return a.print(t)
+	t := taskTable(page, s.Now())
+	s.Mark(&t, a.Now())
+	return a.Print(t)
 }
 
 // taskTable lays a page of tasks out, children below their parents.
-func taskTable(page *client.ListPage, now time.Time) table {
-	t := table{
-		header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
-		spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
+func taskTable(page *client.ListPage, now time.Time) term.Table {
+	t := term.Table{
+		Header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
+		Spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
 	}
 	short := task.Shorten(idsOf(page.Tasks))
 	for _, row := range client.Arrange(page.Tasks) {
 		k := row.Task
-		state := stateCell(k.State)
-		state.text = stateAndReason(k)
+		state := told.StateCell(k.State)
+		state.Text = told.StateAndReason(k)
 		message := cmp.Or(standingText(page, k.ID), k.Message)
 		if doubt := page.Suspects[k.ID]; doubt != nil {
-			state = cell{state.text + ", suspect", yellow}
+			state = term.Tinted(state.Text+", suspect", term.Yellow)
 			message = doubt.String()
 		}
 		try := ""
 		if k.Attempt > 0 {
 			try = strconv.Itoa(k.Attempt)
 		}
-		t.add(plain(short(k.ID)), state, plain(strings.Repeat("  ", row.Depth)+cut(k.What(), 40)), plain(k.WaitsIn()), plain(k.Node),
-			plain(try), plain(age(k.SubmittedAt, now)), plain(took(k, now)), plain(message))
+		t.Add(term.Plain(short(k.ID)), state, term.Plain(strings.Repeat("  ", row.Depth)+term.Cut(k.What(), 40)), term.Plain(k.WaitsIn()), term.Plain(k.Node),
+			term.Plain(try), term.Plain(told.Age(k.SubmittedAt, now)), term.Plain(took(k, now)), term.Plain(message))
 	}
 	if page.Counts != nil {
-		t.foot = append(t.foot, countsLine(page.Counts))
+		t.Foot = append(t.Foot, countsLine(page.Counts))
 	}
-	foot := fmt.Sprintf("%s, as of sequence %d", plural(len(page.Tasks), "task"), page.Seq)
+	foot := fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Tasks), "task"), page.Seq)
 	if n := len(page.Tasks); page.Next != "" && n > 0 {
 		foot += "; more with --after " + short(page.Tasks[n-1].ID)
 	}
-	t.foot = append(t.foot, foot)
+	t.Foot = append(t.Foot, foot)
 	return t
 }
 
@@ -326,9 +317,9 @@ func standingText(page *client.ListPage, id task.ID) string {
 func took(t *task.Task, now time.Time) string {
 	switch {
 	case t.Live() && !t.StartedAt.IsZero():
-		return span(max(now.Sub(t.StartedAt), 0).Truncate(time.Second))
+		return told.Span(max(now.Sub(t.StartedAt), 0).Truncate(time.Second))
 	case t.Ran > 0:
-		return span(t.Ran.Std())
+		return told.Span(t.Ran.Std())
 	}
 	return ""
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
 	"millrace/task"
 )
 
@@ -29,55 +31,27 @@ func standing(ctx context.Context, c *client.Client, t *task.Task) (*task.Live, 
 	return live, checkpoint
 }
 
-func standingFields(out *table, l *task.Live, c *task.Checkpoint, now time.Time) {
+func standingFields(out *term.Table, l *task.Live, c *task.Checkpoint, now time.Time) {
 	if l != nil {
 		if text := l.Text(); text != "" {
-			out.field("says", fmt.Sprintf("%s (%s)", text, moment(l.At, now)))
+			out.Field("says", fmt.Sprintf("%s (%s)", text, told.Moment(l.At, now)))
 		}
-		out.field("ready", moment(l.Ready, now))
+		out.Field("ready", told.Moment(l.Ready, now))
 		if l.Phase != "" {
-			out.field("phase", l.Phase+" since "+moment(l.PhaseSince, now))
+			out.Field("phase", l.Phase+" since "+told.Moment(l.PhaseSince, now))
 		}
 	}
 	if c != nil {
-		out.field("checkpoint", fmt.Sprintf("%s (attempt %d, %s)", c.Value, c.Attempt, moment(c.At, now)))
+		out.Field("checkpoint", fmt.Sprintf("%s (attempt %d, %s)", c.Value, c.Attempt, told.Moment(c.At, now)))
 	}
 }
 
 // surroundingFields lay out what is special about a process's surroundings.
-func surroundingFields(out *table, r *task.Run) {
-	out.field("user", r.User)
+func surroundingFields(out *term.Table, r *task.Run) {
+	out.Field("user", r.User)
 	if r.EnvClear {
-		out.field("clean environment", "inherits "+strings.Join(append([]string{"the usual"}, r.Inherit...), ", "))
+		out.Field("clean environment", "inherits "+strings.Join(append([]string{"the usual"}, r.Inherit...), ", "))
 	}
-	out.field("variables from", strings.Join(r.EnvFiles, ", "))
-	out.field("secrets", strings.Join(slices.Sorted(maps.Keys(r.Secrets)), ", "))
-}
-
-func keepText(k task.Keep) string {
-	var parts []string
-	for _, f := range []struct {
-		name string
-		d    task.Duration
-	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
-		if f.d > 0 {
-			parts = append(parts, f.name+" "+f.d.String())
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func resourcesText(r task.Resources) string {
-	var parts []string
-	say := func(there bool, format string, v any) {
-		if there {
-			parts = append(parts, fmt.Sprintf(format, v))
-		}
-	}
-	say(r.Memory > 0, "memory %v", r.Memory)
-	say(r.CPU > 0, "cpu %g", r.CPU)
-	say(r.PIDs > 0, "pids %d", r.PIDs)
-	say(r.FileSize > 0, "file_size %v", r.FileSize)
-	say(r.Output > 0, "output %v", r.Output)
-	return strings.Join(parts, ", ")
+	out.Field("variables from", strings.Join(r.EnvFiles, ", "))
+	out.Field("secrets", strings.Join(slices.Sorted(maps.Keys(r.Secrets)), ", "))
 }

@@ -10,6 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/view"
 )
@@ -30,11 +35,11 @@ type leaf struct {
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
 	// At is the moment of the past of a whole tree.
-	At *shownPoint `json:"at,omitempty"`
+	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
 func (a *app) taskTree() *cobra.Command {
-	var o output
+	var o typed.Output
 	var dot, watch bool
 	var step, at string
 	c := &cobra.Command{
@@ -48,38 +53,38 @@ list is named by its path, such as sum/0.`,
   millrace task tree ID --at -10m
   millrace task tree ID --dot | dot -Tsvg -o graph.svg
   millrace task retry $(millrace task tree ID --step build)`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().BoolVar(&dot, "dot", false, "print a graph in the language of Graphviz")
 	c.Flags().StringVar(&step, "step", "", "print the id of this `step` only")
 	c.Flags().StringVar(&step, "id", "", "the same as --step")
 	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
-	watchFlag(c, &watch)
-	atFlag(c.Flags(), &at)
-	o.flags(c)
+	reach.WatchFlag(c, &watch)
+	reach.AtFlag(c.Flags(), &at)
+	o.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "watch")
 	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
-	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := a.sight(ctx, cl, at, single)
+	c.RunE = a.MomentFlag(&at, a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := a.Sight(ctx, cl, at, reach.Single)
 		if err != nil {
 			return err
 		}
 		read := func(ctx context.Context) (leaf, error) {
-			b, err := view.Tree(ctx, s.view, id)
-			root := leafOf(&b, s.now())
-			root.At = s.past
-			return root, s.unknown(err)
+			b, err := view.Tree(ctx, s.View, id)
+			root := leafOf(&b, s.Now())
+			root.At = s.Past
+			return root, s.Unknown(err)
 		}
 		if !dot && step == "" {
-			return a.show(ctx, watch, &o, func(ctx context.Context) (frame, error) {
+			return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 				root, err := read(ctx)
 				t := root.table()
-				s.mark(&t, a.now())
-				return frame{table: t, json: root, over: root.State.Terminal()}, err
+				s.Mark(&t, a.Now())
+				return reach.Frame{Table: t, JSON: root, Over: root.State.Terminal()}, err
 			})
 		}
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		root, err := read(asking)
 		if err != nil {
@@ -88,13 +93,13 @@ list is named by its path, such as sum/0.`,
 		if step != "" {
 			found := root.find(strings.Split(step, "/"))
 			if found == nil {
-				missing := &fault{code: exitNotFound, err: fmt.Errorf("task %s has no step %q", id, step), hint: hint("`millrace task tree %s` shows those that it has", id)}
-				return orMeant(missing, step, root.paths("", nil))
+				missing := &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("task %s has no step %q", id, step), Hint: exit.Hint("`millrace task tree %s` shows those that it has", id)}
+				return reach.OrMeant(missing, step, root.paths("", nil))
 			}
-			_, err := fmt.Fprintln(a.out, found.Task)
+			_, err := fmt.Fprintln(a.Out, found.Task)
 			return err
 		}
-		_, err = fmt.Fprint(a.out, root.dot())
+		_, err = fmt.Fprint(a.Out, root.dot())
 		return err
 	}))
 	return c
@@ -135,8 +140,8 @@ func (l *leaf) paths(above string, all []string) []string {
 }
 
 // table has a row for each leaf.
-func (l *leaf) table() table {
-	t := table{header: []string{"STEP", "ID", "STATE", "TRY", "NODE", "TOOK", "NEEDS", "MESSAGE"}, spare: []string{"NEEDS", "TRY", "NODE"}}
+func (l *leaf) table() term.Table {
+	t := term.Table{Header: []string{"STEP", "ID", "STATE", "TRY", "NODE", "TOOK", "NEEDS", "MESSAGE"}, Spare: []string{"NEEDS", "TRY", "NODE"}}
 	l.rows(&t, task.Shorten(l.ids(nil)), "", "")
 	return t
 }
@@ -151,26 +156,26 @@ func (l *leaf) ids(all []task.ID) []task.ID {
 }
 
 // rows adds the leaf and those below it; lead stands before its name, and below before theirs.
-func (l *leaf) rows(t *table, short func(task.ID) string, lead, below string) {
+func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below string) {
 	name := l.Name
 	if lead == "" {
 		name = "."
 	}
-	state := stateCell(l.State)
-	if state.text = stateText(l.State, l.Reason); l.State == task.Unknown {
-		state.text = "not made yet"
+	state := told.StateCell(l.State)
+	if state.Text = told.State(l.State, l.Reason); l.State == task.Unknown {
+		state.Text = "not made yet"
 	}
 	attempt, took, needs := "", "", ""
 	if l.Times > 0 {
 		attempt = strconv.Itoa(l.Times)
 	}
 	if l.Took > 0 {
-		took = span(l.Took.Std())
+		took = told.Span(l.Took.Std())
 	}
 	if l.Needs != nil {
 		needs = l.Needs.String()
 	}
-	t.add(plain(lead+name), dim(short(l.Task)), state, plain(attempt), plain(l.Node), plain(took), plain(needs), plain(l.Message))
+	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(l.Message))
 	for i := range l.Children {
 		branch, trunk := "├─ ", "│  "
 		if i == len(l.Children)-1 {
@@ -204,7 +209,7 @@ func (l *leaf) dotNode(b *strings.Builder, indent string) {
 	if colour == "" {
 		colour = "white"
 	}
-	text := name + "\n" + stateText(l.State, l.Reason)
+	text := name + "\n" + told.State(l.State, l.Reason)
 	id := strconv.Quote(string(l.Task))
 	if len(l.Children) == 0 {
 		fmt.Fprintf(b, "%s%s [label=%s, fillcolor=%s];\n", indent, id, strconv.Quote(text), colour)

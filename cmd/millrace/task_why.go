@@ -8,6 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -18,15 +23,15 @@ import (
 type explanation struct {
 	view.Explanation
 	// Facts are those that led to the state.
-	Facts []shownFact `json:"facts"`
+	Facts []told.ShownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
 	// At is the moment of the past at which it was so.
-	At *shownPoint `json:"at,omitempty"`
+	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
 func (a *app) taskWhy() *cobra.Command {
-	var o output
+	var o typed.Output
 	var at string
 	c := &cobra.Command{
 		Use:   "why ID",
@@ -41,100 +46,100 @@ With --at it says why the task was where it was then, and what was to come next:
 the log, which does not tell whose heartbeat had stopped, nor where a task stood before its limits.`,
 		Example: `  millrace task why ID
   millrace task why ID --at -10m`,
-		Args: takes(1, 1, "task id"), ValidArgsFunction: a.completeTasks,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	atFlag(c.Flags(), &at)
-	o.flags(c)
-	c.RunE = a.momentFlag(&at, a.withTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := a.sight(ctx, cl, at, whole, "heartbeats", "pauses of consumers", "standing before limits")
+	reach.AtFlag(c.Flags(), &at)
+	o.Flags(c)
+	c.RunE = a.MomentFlag(&at, a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := a.Sight(ctx, cl, at, reach.Whole, "heartbeats", "pauses of consumers", "standing before limits")
 		if err != nil {
 			return err
 		}
-		asking, cancel := a.asking(ctx)
+		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		e, err := a.explain(asking, cl, &s, id)
 		if err != nil {
-			return s.unknown(err)
+			return s.Unknown(err)
 		}
-		if o.json() {
-			return a.writeJSON(e)
+		if o.JSON() {
+			return a.WriteJSON(e)
 		}
-		t := whyTable(e, s.now())
-		s.mark(&t, a.now())
-		return a.print(t)
+		t := whyTable(e, s.Now())
+		s.Mark(&t, a.Now())
+		return a.Print(t)
 	}))
 	return c
 }
 
-func (a *app) explain(ctx context.Context, c *client.Client, s *sight, id task.ID) (*explanation, error) {
-	profile := profileProd
-	if a.dev {
-		profile = profileDev
+func (a *app) explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*explanation, error) {
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
 	}
-	settings, _, err := a.loadSettings(nil, profile)
+	settings, _, err := a.LoadSettings(nil, profile)
 	if err != nil {
 		return nil, err
 	}
 	rules := settings.Task()
 	rules.AckWait = c.Store().AckWait() // what holds, whatever the settings say by now
-	e, err := view.Why(ctx, s.view, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.now(), Holders: namedHolders})
+	e, err := view.Why(ctx, s.View, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.Now(), Holders: told.NamedHolders})
 	if err != nil {
 		return nil, err
 	}
 	if e.Limits != nil {
-		e.What = limitDuty(&e.Folded, e.Limits, s.now())
+		e.What = told.LimitDuty(&e.Folded, e.Limits, s.Now())
 	}
-	return &explanation{*e, showFacts(e.Decisive), e.Folded.Seq, s.past}, nil
+	return &explanation{*e, told.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
 }
 
 // whyTable says it in words.
-func whyTable(e *explanation, now time.Time) table {
-	state := stateCell(e.State)
+func whyTable(e *explanation, now time.Time) term.Table {
+	state := told.StateCell(e.State)
 	if e.Reason != "" {
-		state.text += "/" + e.Reason
+		state.Text += "/" + e.Reason
 	}
 	if e.Message != "" {
-		state.text += ": " + e.Message
+		state.Text += ": " + e.Message
 	}
-	t := table{title: "Task " + string(e.Task)}
-	t.add(dim("state"), state)
-	t.field("since", moment(e.Since, now))
-	t.field("dismissed", dismissalText(e.Dismissed, now))
-	suspectField(&t, e.Suspect)
+	t := term.Table{Title: "Task " + string(e.Task)}
+	t.Add(term.Dim("state"), state)
+	t.Field("since", told.Moment(e.Since, now))
+	t.Field("dismissed", told.Dismissal(e.Dismissed, now))
+	told.SuspectField(&t, e.Suspect)
 	if e.State.Terminal() {
-		t.field("next", "nothing: it has ended; `millrace task retry "+string(e.Task)+"` gives it another life")
+		t.Field("next", "nothing: it has ended; `millrace task retry "+string(e.Task)+"` gives it another life")
 	} else {
 		who := e.Who
 		if who == "server" {
 			who = "the NATS server"
 		}
-		t.field("who acts", who)
-		t.field("to do", e.What)
+		t.Field("who acts", who)
+		t.Field("to do", e.What)
 		switch {
 		case e.By.IsZero():
-			t.field("by", "no deadline")
+			t.Field("by", "no deadline")
 		case e.Overdue:
-			t.add(dim("by"), cell{moment(e.By, now) + ", overdue", red})
+			t.Add(term.Dim("by"), term.Tinted(told.Moment(e.By, now)+", overdue", term.Red))
 		default:
-			t.field("by", moment(e.By, now))
+			t.Field("by", told.Moment(e.By, now))
 		}
-		t.field("otherwise", e.Else)
+		t.Field("otherwise", e.Else)
 		for _, id := range e.Missing {
-			t.add(dim("but"), cell{fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), yellow})
+			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), term.Yellow))
 		}
 		if !e.Enforced {
-			t.add(dim("but"), cell{"no millrace server answers, so nobody enforces deadlines: start `millrace server`", yellow})
+			t.Add(term.Dim("but"), term.Tinted("no millrace server answers, so nobody enforces deadlines: start `millrace server`", term.Yellow))
 		}
 	}
 	partFields(&t, "children", e.Parts)
-	verdicts(&t, e.Nodes, string(e.Task))
+	told.Verdicts(&t, e.Nodes, string(e.Task))
 	for i := range e.Decisive {
 		r := &e.Decisive[i]
 		name := ""
 		if i == 0 {
 			name = "because"
 		}
-		t.add(dim(name), plain(fmt.Sprintf("#%d %s %s %s", r.Seq, clock(factTime(r)), factType(r), withNode(r))))
+		t.Add(term.Dim(name), term.Plain(fmt.Sprintf("#%d %s %s %s", r.Seq, told.Clock(told.FactTime(r)), told.FactType(r), withNode(r))))
 	}
 	return t
 }
@@ -143,22 +148,22 @@ func whyTable(e *explanation, now time.Time) table {
 const shownParts = 5
 
 // partFields say under a name how the children of a task stand, and name those that failed and those that run.
-func partFields(t *table, name string, p *view.Parts) {
+func partFields(t *term.Table, name string, p *view.Parts) {
 	if p == nil {
 		return
 	}
-	t.field(name, p.Progress)
-	list := func(name string, parts []view.Part, colour colour, text func(*view.Part) string) {
+	t.Field(name, p.Progress)
+	list := func(name string, parts []view.Part, colour term.Colour, text func(*view.Part) string) {
 		for i := range parts[:min(len(parts), shownParts)] {
-			t.add(dim(name), cell{text(&parts[i]), colour})
+			t.Add(term.Dim(name), term.Tinted(text(&parts[i]), colour))
 			name = ""
 		}
 		if more := len(parts) - shownParts; more > 0 {
-			t.add(dim(""), plain(fmt.Sprintf("and %d more", more)))
+			t.Add(term.Dim(""), term.Plain(fmt.Sprintf("and %d more", more)))
 		}
 	}
-	list("failed", p.Failed, red, func(k *view.Part) string {
-		text := fmt.Sprintf("%s (%s) %s", k.Name, k.Task.Short(), stateText(k.State, k.Reason))
+	list("failed", p.Failed, term.Red, func(k *view.Part) string {
+		text := fmt.Sprintf("%s (%s) %s", k.Name, k.Task.Short(), told.State(k.State, k.Reason))
 		if k.Node != "" {
 			text += " on " + k.Node
 		}
@@ -180,9 +185,9 @@ func partFields(t *table, name string, p *view.Parts) {
 }
 
 func withNode(r *events.Record) string {
-	details := factDetails(r)
-	if n := factNode(r); n != "" {
-		details = words("on "+n, details)
+	details := told.FactDetails(r)
+	if n := told.FactNode(r); n != "" {
+		details = told.Words("on "+n, details)
 	}
 	if details != "" {
 		details = "(" + details + ")"

@@ -14,6 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
@@ -32,7 +37,7 @@ var verifyWords = [...]string{verifyOK: "OK", verifyWarning: "WARNING", verifyCr
 
 // verifyFlags are what `millrace verify` was told.
 type verifyFlags struct {
-	output
+	typed.Output
 	from, to     uint64
 	file         string
 	settled      bool
@@ -72,13 +77,13 @@ present time; in a file, or up to --to, at the time of its last message.`,
   millrace events export > log.jsonl
   millrace verify --file log.jsonl --rule I-3,I-5 -o json`,
 		Args: func(c *cobra.Command, args []string) error {
-			if err := takes(0, 0, "")(c, args); err != nil {
+			if err := typed.Takes(0, 0, "")(c, args); err != nil {
 				return a.unknown(&f, err)
 			}
 			return nil
 		},
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return a.unknown(&f, flagError(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return a.unknown(&f, typed.FlagError(c, err)) })
 	fs := c.Flags()
 	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`; nothing is expected of what came before")
 	fs.Uint64Var(&f.to, "to", 0, "end at this `sequence`")
@@ -87,7 +92,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	fs.StringVar(&f.acknowledged, "acknowledged", "", "`file` of task ids, one in a line, that must be in the log")
 	fs.StringVar(&f.now, "now", "", "judge deadlines at this `time`")
 	fs.StringSliceVar(&f.rules, "rule", nil, "only these `rules`, with commas: I-1 to I-11")
-	f.flags(c)
+	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, stop := context.WithCancel(c.Context())
 		defer stop()
@@ -96,7 +101,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 		if err != nil {
 			return a.unknown(&f, err)
 		}
-		return a.printCertificate(cert, f.json())
+		return a.printCertificate(cert, f.JSON())
 	}
 	return c
 }
@@ -104,19 +109,19 @@ present time; in a file, or up to --to, at the time of its last message.`,
 // unknown says that nothing could be checked: in the line for a monitoring system, which stands on
 // stdout, or in JSON there and in words on stderr.
 func (a *app) unknown(f *verifyFlags, err error) error {
-	why := faultOf(err)
-	if why.err == nil {
-		why = &fault{err: errors.New("interrupted")}
+	why := exit.Of(err)
+	if why.Err == nil {
+		why = &exit.Fault{Err: errors.New("interrupted")}
 	}
-	said := why.err
-	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(printable(why.err.Error()), "|", "/") // behind a | come figures
-	if f.json() {
-		_ = a.writeJSON(certificate{Status: verifyWords[verifyUnknown], Summary: summary})
+	said := why.Err
+	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(term.Printable(why.Err.Error()), "|", "/") // behind a | come figures
+	if f.JSON() {
+		_ = a.WriteJSON(certificate{Status: verifyWords[verifyUnknown], Summary: summary})
 	} else {
-		fmt.Fprintln(a.out, summary)
+		fmt.Fprintln(a.Out, summary)
 		said = nil
 	}
-	return &fault{code: verifyUnknown, err: said, hint: why.hint}
+	return &exit.Fault{Code: verifyUnknown, Err: said, Hint: why.Hint}
 }
 
 func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
@@ -124,18 +129,18 @@ func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
 	for _, name := range f.rules {
 		rule, err := verify.ParseRule(strings.TrimSpace(name))
 		if err != nil {
-			return nil, misuse(c, "--rule: %w", err)
+			return nil, exit.Misuse(c, "--rule: %w", err)
 		}
 		cfg.Rules = append(cfg.Rules, rule)
 	}
 	if f.to > 0 && f.to < f.from {
-		return nil, misuse(c, "--to %d is before --from %d", f.to, f.from)
+		return nil, exit.Misuse(c, "--to %d is before --from %d", f.to, f.from)
 	}
 	var now time.Time
 	var err error
 	if f.now != "" {
-		if now, err = parsePast(f.now, a.now()); err != nil {
-			return nil, misuse(c, "--now: %w", err)
+		if now, err = typed.Past(f.now, a.Now()); err != nil {
+			return nil, exit.Misuse(c, "--now: %w", err)
 		}
 	}
 	if cfg.Acknowledged, err = readAcknowledged(f.acknowledged); err != nil {
@@ -147,23 +152,23 @@ func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
 	return a.verifyLive(c.Context(), f, cfg, now)
 }
 
-// rules takes the bounds from the settings.
-func (s *Settings) rules(cfg *verify.Config) {
+// rulesOf takes the bounds from the settings.
+func rulesOf(s *settings.Values, cfg *verify.Config) {
 	cfg.Settings = s.Task()
-	cfg.Margin = 2*s.Sweep + slack + 3*time.Second // two sweeps, what they take, and clocks that differ
+	cfg.Margin = 2*s.Sweep + settings.Slack + 3*time.Second // two sweeps, what they take, and clocks that differ
 }
 
 func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
-	s, _, err := a.loadSettings(nil, profileProd)
+	s, _, err := a.LoadSettings(nil, settings.Prod)
 	if err != nil {
 		return nil, err
 	}
-	s.rules(&cfg)
-	in := a.in
+	rulesOf(&s, &cfg)
+	in := a.In
 	if f.file != "-" {
 		file, err := os.Open(f.file)
 		if err != nil {
-			return nil, &fault{code: exitNotFound, err: err, hint: hint("`millrace events export > FILE` writes an export")}
+			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
 		}
 		defer file.Close()
 		in = file
@@ -200,31 +205,31 @@ func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*cer
 }
 
 func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
-	cl, err := a.connect(ctx)
+	cl, err := a.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	profile := profileProd
-	if a.dev {
-		profile = profileDev
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
 	}
-	s, _, err := a.loadSettings(nil, profile)
+	s, _, err := a.LoadSettings(nil, profile)
 	if err != nil {
 		return nil, err
 	}
-	s.rules(&cfg)
+	rulesOf(&s, &cfg)
 	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
 	switch {
 	case f.now != "":
-		if now, err = parsePast(f.now, a.now()); err != nil { // once more, by the log's time
+		if now, err = typed.Past(f.now, a.Now()); err != nil { // once more, by the log's time
 			return nil, err
 		}
 	case f.to == 0:
-		now = a.now() // before the end of the log is known: what was due by then is there
+		now = a.Now() // before the end of the log is known: what was due by then is there
 	}
 	v := verify.New(cfg)
-	if err := a.span(ctx, cl, f.from, f.to, v.Add); err != nil {
+	if err := a.Span(ctx, cl, f.from, f.to, v.Add); err != nil {
 		return nil, err
 	}
 	why, err := a.compareRows(ctx, cl, f, cfg.Rules, v)
@@ -288,7 +293,7 @@ func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) er
 		asking.Go(func() {
 			r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: oldest, AtLeast: v.Last()}
 			for more := true; more; {
-				waiting, cancel := context.WithTimeout(ctx, max(a.conn.timeout, catchUp))
+				waiting, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
 				page, err := c.List(waiting, r)
 				cancel()
 				r.Cursor = page.Next
@@ -341,7 +346,7 @@ func readAcknowledged(path string) ([]task.ID, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, &fault{code: exitNotFound, err: fmt.Errorf("--acknowledged: %w", err)}
+		return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--acknowledged: %w", err)}
 	}
 	defer file.Close()
 	ids := []task.ID{}
@@ -353,7 +358,7 @@ func readAcknowledged(path string) ([]task.ID, error) {
 		}
 		id, err := task.ParseID(line)
 		if err != nil {
-			return nil, &fault{code: exitUsage, err: fmt.Errorf("--acknowledged: line %d of %s: %w", n, path, err)}
+			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--acknowledged: line %d of %s: %w", n, path, err)}
 		}
 		ids = append(ids, id)
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
 	"millrace/verify"
 )
 
@@ -25,12 +28,12 @@ func certify(r *verify.Report) *certificate {
 	case r.Poison > 0 || unknown > 0 || unchecked != "":
 		code = verifyWarning
 	}
-	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], plural(r.Facts, "fact"), r.Last, plural(r.Violations, "violation"))
+	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], told.Plural(r.Facts, "fact"), r.Last, told.Plural(r.Violations, "violation"))
 	if r.Poison > 0 {
-		text += ", " + plural(r.Poison, "message") + " not understood"
+		text += ", " + told.Plural(r.Poison, "message") + " not understood"
 	}
 	if unknown > 0 {
-		text += ", " + plural(unknown, "fact") + " of unknown types"
+		text += ", " + told.Plural(unknown, "fact") + " of unknown types"
 	}
 	text += unchecked + fmt.Sprintf(" | facts=%d violations=%d tasks=%d open=%d poison=%d unknown=%d", r.Facts, r.Violations, r.Tasks, r.Open, r.Poison, unknown)
 	return &certificate{Status: verifyWords[code], Summary: text, Report: r}
@@ -39,31 +42,31 @@ func certify(r *verify.Report) *certificate {
 // printCertificate prints the outcome and ends the command with its code.
 func (a *app) printCertificate(c *certificate, asJSON bool) error {
 	if asJSON {
-		if err := a.writeJSON(c); err != nil {
+		if err := a.WriteJSON(c); err != nil {
 			return err
 		}
-	} else if err := a.print(certificateTable(c)); err != nil {
+	} else if err := a.Print(certificateTable(c)); err != nil {
 		return err
 	}
-	return exit(slices.Index(verifyWords[:], c.Status))
+	return exit.With(slices.Index(verifyWords[:], c.Status))
 }
 
-func certificateTable(c *certificate) table {
+func certificateTable(c *certificate) term.Table {
 	r := c.Report
-	t := table{title: c.Summary, header: []string{"RULE", "STATUS", "CHECKED", "BROKEN", "PROMISE"}}
+	t := term.Table{Title: c.Summary, Header: []string{"RULE", "STATUS", "CHECKED", "BROKEN", "PROMISE"}}
 	for _, rule := range r.Rules {
 		if rule.Status == verify.StatusNotAsked {
 			continue
 		}
-		status := plain(string(rule.Status))
+		status := term.Plain(string(rule.Status))
 		checked, broken := fmt.Sprintf("%d %s", rule.Checked, rule.Things), ""
 		switch rule.Status {
 		case verify.StatusOK:
-			status.colour = green
+			status.Colour = term.Green
 		case verify.StatusBroken:
-			status.colour, broken = red, fmt.Sprint(rule.Violations)
+			status.Colour, broken = term.Red, fmt.Sprint(rule.Violations)
 		case verify.StatusUnknown:
-			status.colour = yellow
+			status.Colour = term.Yellow
 		}
 		if rule.Checked == 0 {
 			checked = ""
@@ -72,21 +75,21 @@ func certificateTable(c *certificate) table {
 		if rule.Note != "" {
 			promise += " (" + rule.Note + ")"
 		}
-		t.add(plain(rule.Rule.String()), status, plain(checked), plain(broken), plain(promise))
+		t.Add(term.Plain(rule.Rule.String()), status, term.Plain(checked), term.Plain(broken), term.Plain(promise))
 	}
-	t.foot = append(t.foot, fmt.Sprintf("sequences %d to %d, deadlines as of %s", r.First, r.Last, r.Now.Local().Format("2006-01-02 15:04:05")))
+	t.Foot = append(t.Foot, fmt.Sprintf("sequences %d to %d, deadlines as of %s", r.First, r.Last, r.Now.Local().Format("2006-01-02 15:04:05")))
 	for _, typ := range slices.Sorted(maps.Keys(r.Unknown)) {
-		t.foot = append(t.foot, fmt.Sprintf("of type %s, which this version does not know: %d", printable(string(typ)), r.Unknown[typ]))
+		t.Foot = append(t.Foot, fmt.Sprintf("of type %s, which this version does not know: %d", term.Printable(string(typ)), r.Unknown[typ]))
 	}
 	if r.Poison > 0 {
-		t.foot = append(t.foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
+		t.Foot = append(t.Foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
 	}
 	for _, f := range r.Findings {
 		about := strings.TrimSpace(string(f.Task) + " " + string(f.Node))
-		t.foot = append(t.foot, printable(fmt.Sprintf("%s  %s  %s: %s; see %s", f.Rule, sequences(f.Seqs, len(f.Seqs)), about, f.What, f.Look)))
+		t.Foot = append(t.Foot, term.Printable(fmt.Sprintf("%s  %s  %s: %s; see %s", f.Rule, sequences(f.Seqs, len(f.Seqs)), about, f.What, f.Look)))
 	}
 	if hidden := r.Violations - len(r.Findings); hidden > 0 {
-		t.foot = append(t.foot, fmt.Sprintf("and %d more", hidden))
+		t.Foot = append(t.Foot, fmt.Sprintf("and %d more", hidden))
 	}
 	return t
 }

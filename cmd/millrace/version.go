@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/typed"
 )
 
 // build says what this program was built from.
@@ -50,13 +52,13 @@ func thisBuild() build {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	var o output
-	c := &cobra.Command{Use: "version", Short: "Print the version", Args: takes(0, 0, "")}
-	o.flags(c)
+	var o typed.Output
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: typed.Takes(0, 0, "")}
+	o.Flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		b := thisBuild()
-		if o.json() {
-			return a.writeJSON(b)
+		if o.JSON() {
+			return a.WriteJSON(b)
 		}
 		commit := ""
 		if b.Commit != "" {
@@ -65,7 +67,7 @@ func (a *app) versionCommand() *cobra.Command {
 				commit += " (modified)"
 			}
 		}
-		_, err := fmt.Fprintf(a.out, "millrace %s%s, %s %s, nats-server %s\n", b.Version, commit, b.Go, b.Platform, b.Server)
+		_, err := fmt.Fprintf(a.Out, "millrace %s%s, %s %s, nats-server %s\n", b.Version, commit, b.Go, b.Platform, b.Server)
 		return err
 	}
 	return c

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker/process"
@@ -19,7 +22,7 @@ import (
 const guardName = "guard"
 
 func (w *workerConfig) flags(fs *pflag.FlagSet) {
-	inGroup(fs, groupWorker, func() { w.groupFlags(fs) })
+	typed.InGroup(fs, typed.GroupWorker, func() { w.groupFlags(fs) })
 }
 
 func (w *workerConfig) groupFlags(fs *pflag.FlagSet) {
@@ -41,10 +44,10 @@ func (w *workerConfig) groupFlags(fs *pflag.FlagSet) {
 func (w *workerConfig) check(c *cobra.Command) error {
 	if w.name != "" {
 		if err := node.ID(w.name).Validate(); err != nil {
-			return misuse(c, "--name: %w", err)
+			return exit.Misuse(c, "--name: %w", err)
 		}
 	}
-	queues, _, err := parseWeights(w.queues)
+	queues, _, err := typed.Weights(w.queues)
 	for _, q := range queues {
 		if err == nil {
 			err = task.ValidName("queue", q)
@@ -52,9 +55,9 @@ func (w *workerConfig) check(c *cobra.Command) error {
 	}
 	switch {
 	case err != nil:
-		return misuse(c, "--queue: %w", err)
+		return exit.Misuse(c, "--queue: %w", err)
 	case c.Flags().Changed("slots") && w.slots < 1:
-		return misuse(c, "--slots is %d, want 1 or more", w.slots)
+		return exit.Misuse(c, "--slots is %d, want 1 or more", w.slots)
 	}
 	return nil
 }
@@ -71,30 +74,30 @@ child processes are killed too, and another worker takes its tasks over. Tasks w
 on_restart: adopt go on without it, if the next worker of this node comes in time.`,
 		Example: `  millrace worker
   millrace worker --server nats://nats.example:4222 --name crawler-7 --queue crawl --slots 16`,
-		Args: takes(0, 0, ""),
+		Args: typed.Takes(0, 0, ""),
 	}
 	w.flags(c.Flags())
-	flags := addSettingFlags(c.Flags(), profileProd, working)
+	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Working)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		conceal()
 		if err := w.check(c); err != nil {
 			return err
 		}
-		s, _, err := a.loadSettings(flags, profileProd)
+		s, _, err := a.LoadSettings(flags, settings.Prod)
 		if err != nil {
 			return err
 		}
 		if err := w.makeFolders(&s); err != nil {
 			return err
 		}
-		t, err := a.resolve()
+		t, err := a.Resolve()
 		if err != nil {
 			return err
 		}
-		if !t.Chosen() && s.Profile == profileProd {
+		if !t.Chosen() && s.Profile == settings.Prod {
 			return whichServer(t)
 		}
-		p := a.newParts(c.Context(), a.dialTo(t), s, briskly, a.processLogger())
+		p := a.newParts(c.Context(), a.dialTo(t), s, briskly, a.ProcessLogger())
 		defer p.close()
 		if err := p.listen("worker"); err != nil {
 			return err
@@ -106,7 +109,7 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		if !p.ready() {
 			return p.wait()
 		}
-		fmt.Fprintf(a.errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.Name, s.Grace)
+		fmt.Fprintf(a.Errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.Name, s.Grace)
 		return p.wait()
 	}
 	return c
@@ -116,16 +119,16 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 // takes none that it only happens to find: a variable that has become empty is enough for that.
 func whichServer(t client.Target) error {
 	if t.By != client.Running {
-		return &fault{code: exitUsage, err: errors.New("which server? a worker with the profile prod joins none that nobody has named"),
-			hint: hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
+		return &exit.Fault{Code: exit.Usage, Err: errors.New("which server? a worker with the profile prod joins none that nobody has named"),
+			Hint: exit.Hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
 	}
-	return &fault{code: exitUsage, err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.Name),
-		hint: hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
+	return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.Name),
+		Hint: exit.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 
 func guardCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: guardName, Hidden: true, Args: takes(0, 0, ""),
+		Use: guardName, Hidden: true, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := process.GuardMain(os.Stdin, os.Stdout); err != nil {
 				return errors.Join(errors.New("the guard of child processes"), err)

@@ -33,8 +33,13 @@ func TestHousePlan(t *testing.T) {
 		}
 	}
 	for row := range plan {
-		if !there[row] {
+		if !there[strings.TrimSuffix(row, "/...")] {
 			t.Errorf("the house plan has a row for %s, which does not exist", row)
+		}
+	}
+	for _, room := range rooms {
+		if !there["cmd/millrace/"+room] {
+			t.Errorf("the house plan has a room %s, which does not exist", room)
 		}
 	}
 	reads := map[string]bool{} // rows of clocks that say something
@@ -92,6 +97,12 @@ func TestHousePlanFindsViolations(t *testing.T) {
 
 		{"NATS in jet", "jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
 		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
+		{"a room above another", "cmd/millrace/typed", "a.go", `import "millrace/cmd/millrace/exit"; var _ exit.Fault`, ""},
+		{"a room below another", "cmd/millrace/exit", "a.go", `import "millrace/cmd/millrace/typed"; var _ typed.Span`, "imports point down"},
+		{"a room and the hall", "cmd/millrace/exit", "a.go", `import main "millrace/cmd/millrace"; var _ main.App`, "imports point down"},
+		{"a room that nobody knows", "cmd/millrace/cellar", "a.go", `import "time"; var _ time.Time`, "no row"},
+		{"flags in a room", "cmd/millrace/typed", "a.go", `import "github.com/spf13/cobra"; var _ cobra.Command`, ""},
+		{"JetStream in a room", "cmd/millrace/typed", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},
 		{"JetStream in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},
 		{"a connection in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, ""},
 		{"a dial in cmd", "cmd/millrace", "a.go", `import n "github.com/nats-io/nats.go"; var _ = n.Connect`, "nats.Connect may not be used"},

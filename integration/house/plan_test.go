@@ -51,6 +51,7 @@ var plan = map[string][]string{
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
+	"cmd/millrace/...":         anything, // its rooms
 	"cmd/millrace/bench":       anything,
 	"cmd/millrace/export":      {},
 	"cmd/millrace/screen":      {},
@@ -74,6 +75,28 @@ var plan = map[string][]string{
 // anything is the row of what wires the rest.
 var anything = []string{"*"}
 
+// rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
+var rooms = []string{"screen", "export", "exit", "term", "typed", "settings", "told", "reach"}
+
+// row is the row of the house plan for a package: its own, or that of its subtree.
+func row(path string) (may []string, ok bool) {
+	if may, ok = plan[path]; ok {
+		return may, true
+	}
+	if room, below := strings.CutPrefix(path, "cmd/millrace/"); below && slices.Contains(rooms, room) {
+		return plan["cmd/millrace/..."], true
+	}
+	return nil, false
+}
+
+// holds tells whether a list of packages has one, by its name or as part of a subtree: "cmd/millrace/...".
+func holds(list []string, path string) bool {
+	return slices.ContainsFunc(list, func(of string) bool {
+		above, subtree := strings.CutSuffix(of, "/...")
+		return of == path || subtree && (path == above || strings.HasPrefix(path, above+"/"))
+	})
+}
+
 // testsMayImport are what tests of any package may use besides its own row.
 var testsMayImport = []string{"events/logtest", "internal/corpus", "jet/embed", "verify"}
 
@@ -86,19 +109,19 @@ var outsiders = []struct {
 	why    string
 }{
 	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration"}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace", "cmd/millrace/bench", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace/...", "integration"}, "only jet and the service of api speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
 	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
-	{"github.com/rs/zerolog", []string{"cmd/millrace"}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
+	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
-	{"github.com/spf13/", []string{"cmd/millrace"}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
+	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},
+	{"os/exec", []string{"worker/process", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace/...", "integration", "integration/house", "jet/embed"}, "only worker/process starts processes; bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
-var opaque = []string{"client", "cmd/millrace", "cmd/millrace/bench", "cmd/millrace/chaos"}
+var opaque = []string{"client", "cmd/millrace/..."}
 
 // exceptions are files that break a rule for outsiders or for clocks, with the reason.
 var exceptions = map[string]string{
@@ -135,13 +158,13 @@ var clocks = map[string]string{
 	"desk/room.go":  measures,
 	"api/queues.go": measures,
 
-	"local/local.go":            "tells which server of this machine is the newest; the records never leave it",
-	"cmd/millrace/bench.go":     measures,
-	"cmd/millrace/node_ping.go": measures,
-	"cmd/millrace/progress.go":  measures,
-	"cmd/millrace/run.go":       measures,
-	"cmd/millrace/signals.go":   measures,
-	"cmd/millrace/task_bulk.go": measures,
+	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
+	"cmd/millrace/bench.go":         measures,
+	"cmd/millrace/node_ping.go":     measures,
+	"cmd/millrace/term/progress.go": measures,
+	"cmd/millrace/run.go":           measures,
+	"cmd/millrace/reach/signals.go": measures,
+	"cmd/millrace/task_bulk.go":     measures,
 
 	"cmd/millrace/bench":       measures,
 	"cmd/millrace/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
@@ -259,7 +282,7 @@ func violations(pkgs []pkg) []string {
 		say := func(f *file, format string, args ...any) {
 			found = append(found, p.path+"/"+f.name+": "+fmt.Sprintf(format, args...))
 		}
-		if _, ok := plan[p.path]; !ok {
+		if _, ok := row(p.path); !ok {
 			found = append(found, p.path+": the house plan has no row for this package")
 			continue
 		}
@@ -281,8 +304,13 @@ func violations(pkgs []pkg) []string {
 }
 
 func (p *pkg) mayImport(inside string, test bool) bool {
-	row := plan[p.path]
-	if slices.Equal(row, anything) || slices.Contains(row, inside) {
+	may, _ := row(p.path)
+	if at := slices.Index(rooms, strings.TrimPrefix(p.path, "cmd/millrace/")); at >= 0 {
+		if of := slices.Index(rooms, strings.TrimPrefix(inside, "cmd/millrace/")); of >= 0 || inside == "cmd/millrace" {
+			return inside == p.path && test || of >= 0 && of < at
+		}
+	}
+	if slices.Equal(may, anything) || slices.Contains(may, inside) {
 		return true
 	}
 	if !test {
@@ -298,9 +326,9 @@ func (p *pkg) refuses(f *file, path string) string {
 			continue
 		}
 		switch {
-		case slices.Contains(o.may, p.path), f.test && slices.Contains(o.tests, p.path), exceptions[p.path+"/"+f.name] != "":
+		case holds(o.may, p.path), f.test && holds(o.tests, p.path), exceptions[p.path+"/"+f.name] != "":
 			return ""
-		case path == "github.com/nats-io/nats.go" && slices.Contains(opaque, p.path):
+		case path == "github.com/nats-io/nats.go" && holds(opaque, p.path):
 			for _, u := range f.uses {
 				if u.from == path && u.name != "Conn" {
 					return o.why + "; here nats.Conn may be passed on, and nats." + u.name + " may not be used"

@@ -1,0 +1,66 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"millrace/jet"
+	"millrace/jet/embed"
+	"millrace/task"
+)
+
+func TestFaultOf(t *testing.T) {
+	if f := Of(nil); f != nil {
+		t.Errorf("no error is fault %v", f)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"any":             {errors.New("odd"), Error},
+		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), NotFound},
+		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), NotFound},
+		"changed":         {fmt.Errorf("store job x: %w", jet.ErrChanged), Refused},
+		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), Usage},
+		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
+		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
+		"locked":          {fmt.Errorf("%w: dir", embed.ErrLocked), Refused},
+		"exposed":         {fmt.Errorf("%w: host", embed.ErrExposed), Usage},
+		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), NoServer},
+		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), NoServer},
+		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), Interrupted},
+		"service: wrong":  {&jet.ServiceError{Code: "400", Message: "cursor"}, Usage},
+		"service: none":   {&jet.ServiceError{Code: "404"}, NotFound},
+		"service: no":     {&jet.ServiceError{Code: "409"}, Refused},
+		"service: broken": {&jet.ServiceError{Code: "500"}, Error},
+		"a fault itself":  {fmt.Errorf("x: %w", &Fault{Code: 42}), 42},
+	} {
+		if f := Of(c.err); f.Code != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, f.Code, c.code)
+		}
+	}
+}
+
+func TestTaskExit(t *testing.T) {
+	code := func(n int) *int { return &n }
+	for name, c := range map[string]struct {
+		t    task.Task
+		want int
+	}{
+		"finished":        {task.Task{State: task.Finished, Exit: code(0)}, 0},
+		"exit":            {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(7)}, 7},
+		"timeout":         {task.Task{State: task.Error, Reason: task.ReasonTimeout, Exit: code(7)}, 124},
+		"killed":          {task.Task{State: task.Error, Reason: task.ReasonKilled}, 1},
+		"said an error":   {task.Task{State: task.Error, Reason: task.ReasonTask, Exit: code(0)}, 1},
+		"not of this os":  {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(70000)}, 1},
+		"never started":   {task.Task{State: task.Abnormal, Reason: task.ReasonExpired}, 125},
+		"cancelled":       {task.Task{State: task.Cancelled}, 130},
+		"cancelled, exit": {task.Task{State: task.Cancelled, Exit: code(143)}, 130},
+	} {
+		if got := OfTask(c.t); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package reach
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
+)
+
+// QuietEnd makes a success of the end that a person asked for with Ctrl-C.
+func QuietEnd(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Confirm asks a person; where none is, it refuses.
+func (a *App) Confirm(c *cobra.Command, question string) error {
+	if !term.Terminal(a.In) {
+		return exit.Misuse(c, "nobody is there to be asked %q; --yes answers it", question)
+	}
+	fmt.Fprintf(a.Errs, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no
+	if strings.HasPrefix(strings.ToLower(answer), "y") {
+		return nil
+	}
+	return &exit.Fault{Code: exit.Refused, Err: errors.New("nothing was done")}
+}
+
+// The service may take long to answer a request that waits for the log.
+const (
+	CatchUp  = 30 * time.Second // AtLeast
+	NextNews = 25 * time.Second // NewerThan
+)

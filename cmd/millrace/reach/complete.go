@@ -1,0 +1,205 @@
+package reach
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+)
+
+// completionPatience bounds what a person waits for after pressing the tab key.
+const completionPatience = 700 * time.Millisecond
+
+// Complete asks a server for words; without one there are none.
+func (a *App) Complete(c *cobra.Command, words func(context.Context, *client.Client) []string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(c.Context())), completionPatience)
+	defer cancel()
+	a.Conn.Timeout = completionPatience
+	a.Errs = io.Discard // nothing has a place on a line that is being typed
+	cl, err := a.Connect(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer cl.Close()
+	return words(ctx, cl), cobra.ShellCompDirectiveNoFileComp
+}
+
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
+// CompleteJobs are the names of jobs.
+func (a *App) CompleteJobs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		jobs, _ := cl.Jobs(ctx) // those that can be read
+		names := make([]string, len(jobs))
+		for i, j := range jobs {
+			names[i] = j.Name + "\t" + j.Title
+		}
+		return names
+	})
+}
+
+// CompleteCalendars are the names of calendars.
+func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		calendars, _ := cl.Calendars(ctx) // those that can be read
+		names := make([]string, len(calendars))
+		for i := range calendars {
+			names[i] = calendars[i].Name + "\t" + calendars[i].Title
+		}
+		return names
+	})
+}
+
+// CompleteSchedules are the names of schedules.
+func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		schedules, _ := cl.Schedules(ctx) // those that can be read
+		names := make([]string, len(schedules))
+		for i := range schedules {
+			names[i] = schedules[i].Name + "\t" + told.When(&schedules[i].When)
+		}
+		return names
+	})
+}
+
+// CompleteTasks are the ids of the latest tasks.
+func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		page, _ := cl.List(ctx, client.ListRequest{Limit: 30})
+		ids := make([]string, len(page.Tasks))
+		for i := range page.Tasks {
+			t := &page.Tasks[i]
+			ids[i] = string(t.ID) + "\t" + told.StateAndReason(t) + " " + term.Printable(term.Cut(t.What(), 40))
+		}
+		return ids
+	})
+}
+
+// CompleteNodes are the names of nodes.
+func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
+		names := make([]string, len(page.Nodes))
+		for i := range page.Nodes {
+			names[i] = string(page.Nodes[i].ID) + "\t" + page.Nodes[i].State.String()
+		}
+		return names
+	})
+}
+
+// Completer gives the words that may stand in a place of the command line.
+type Completer = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// CompleteHandlers are the handlers that the programs of nodes have.
+func (a *App) CompleteHandlers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
+		var names []string
+		for i := range page.Nodes {
+			names = append(names, page.Nodes[i].Handlers...)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	})
+}
+
+// CompleteFacts are the sequences of the latest facts.
+func (a *App) CompleteFacts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		end, err := cl.Last(ctx)
+		if err != nil || end == 0 {
+			return nil
+		}
+		feed, err := cl.Store().Follow(ctx, max(end, completedFacts)-completedFacts+1)
+		if err != nil {
+			return nil
+		}
+		defer feed.Close()
+		var latest []string
+		for seen := uint64(0); seen < end; {
+			records, err := NextRecords(ctx, feed, true)
+			if err != nil || len(records) == 0 {
+				break
+			}
+			for i := range records {
+				r := &records[i]
+				seen = r.Seq
+				latest = append(latest, strconv.FormatUint(r.Seq, 10)+"\t"+told.FactType(r)+" "+term.Printable(r.Fact.About()))
+			}
+		}
+		slices.Reverse(latest)
+		return latest
+	})
+}
+
+// completedFacts is how many of the latest facts are offered.
+const completedFacts = 15
+
+// CompleteLimits are the limits under which tasks stand.
+func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		page, _ := cl.Limits(ctx, client.LimitListRequest{Limit: 50})
+		var names []string
+		for i := range page.Counters {
+			names = append(names, page.Counters[i].Name)
+		}
+		return names
+	})
+}
+
+// CompleteQueues are the names of queues.
+func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, QueueNames)
+}
+
+// QueueNames are the names of the queues, as far as a server tells them.
+func QueueNames(ctx context.Context, cl *client.Client) []string {
+	page, _ := cl.Queues(ctx, client.QueueListRequest{})
+	var names []string
+	for _, q := range page.Queues {
+		names = append(names, q.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CompleteFiles are the names of bundles.
+func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		names, _ := cl.Store().BundleNames(ctx)
+		return names
+	})
+}

@@ -1,0 +1,260 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/jet"
+	"millrace/jet/natscontext"
+)
+
+// defaultTimeout bounds one exchange with the server.
+const defaultTimeout = 5 * time.Second
+
+// Connection is what flags and environment say about the NATS server, under
+// the names of the nats command line.
+type Connection struct {
+	server, context, user, password, creds, nkey string
+	passwordFile, tokenFile                      string
+	tlsCert, tlsKey, tlsCA, inboxPrefix          string
+	Timeout                                      time.Duration
+	bounded                                      bool // a flag or the environment says timeout
+	set                                          *pflag.FlagSet
+}
+
+// connectionFlags are the flags with a text, and their environment variables.
+func (c *Connection) texts() []connectionFlag {
+	return []connectionFlag{
+		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
+		{"context", "", "NATS_CONTEXT", "`name` of a context of the nats command line, or the path of one with a slash in it", &c.context},
+		{"user", "", "NATS_USER", "`name` of the user", &c.user},
+		{"password", "", "NATS_PASSWORD", "", &c.password},
+		{"password-file", "", "NATS_PASSWORD_FILE", "`file` with the password of the user, which may also stand in $NATS_PASSWORD", &c.passwordFile},
+		{"token-file", "", "NATS_TOKEN_FILE", "`file` with a token, which may also stand in $NATS_USER if there is no password", &c.tokenFile},
+		{"creds", "", "NATS_CREDS", "`file` with the user's credentials", &c.creds},
+		{"nkey", "", "NATS_NKEY", "`file` with the user's nkey seed", &c.nkey},
+		{"tlscert", "", "NATS_CERT", "`file` with the TLS certificate of the client", &c.tlsCert},
+		{"tlskey", "", "NATS_KEY", "`file` with the TLS key of the client", &c.tlsKey},
+		{"tlsca", "", "NATS_CA", "`file` with the certificate authority of the server", &c.tlsCA},
+		{"inbox-prefix", "", "NATS_INBOX_PREFIX", "`prefix` of the subjects of answers, if this user has one of its own", &c.inboxPrefix},
+	}
+}
+
+type connectionFlag struct {
+	name, short, env, usage string
+	value                   *string
+}
+
+// Flags adds --server and the like, which all commands have.
+func (c *Connection) Flags(fs *pflag.FlagSet) {
+	for _, f := range c.texts() {
+		fs.StringVarP(f.value, f.name, f.short, "", f.usage+" ($"+f.env+")")
+	}
+	fs.Lookup("password").Hidden = true // it is refused, with what to do instead
+	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how `long` to wait for an answer ($NATS_TIMEOUT)")
+	c.set = fs
+}
+
+// Resolve decides which server to talk to, by the flags and by the rule that programs share.
+func (a *App) Resolve() (client.Target, error) {
+	c := &a.Conn
+	o, err := c.options()
+	if err != nil {
+		return client.Target{}, err
+	}
+	o.Name, o.Log, o.Clock = "millrace command line", a.Logger(), a.Clock
+	t, err := client.FindServer(o)
+	if err != nil {
+		return t, err
+	}
+	if t.Options.Timeout > 0 {
+		c.Timeout, c.bounded = t.Options.Timeout, true
+	} else {
+		t.Options.Timeout = c.Timeout
+	}
+	switch {
+	case t.Others > 0:
+		a.Note("using the newest of %d servers that run here, that of %s; --server chooses another one", t.Others+1, t.Running.Data)
+	case t.Passed != "":
+		a.Note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", t.Running.Role, t.Running.Data, t.Passed, t.Passed)
+	case t.Withheld:
+		a.Note("nobody has said where the server is, so the credentials are not offered to %s; say it with --server or $NATS_URL", t.Name)
+	}
+	return t, nil
+}
+
+// Connect connects to the server that flags and environment choose.
+func (a *App) Connect(ctx context.Context) (*client.Client, error) {
+	t, err := a.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	a.Dev, a.reached = t.Running.Role == RoleDev, nil
+	t.Options.Patience = a.patience(t)
+	opening, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, t.Options.Patience.For))
+	defer cancel()
+	c, err := t.Connect(opening)
+	switch {
+	case err == nil:
+		a.Now = c.Now
+		a.reached = &t
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, jet.ErrElecting):
+		return nil, Electing(t.Name, err)
+	case client.Denied(err):
+		return nil, &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s refuses these credentials: %w", t.Name, err),
+			Hint: exit.Hint(exit.WhoYouAre)}
+	case client.Unreachable(err):
+		return nil, NoServer(t.Name, err)
+	}
+	return nil, badConnection(t.Options, err)
+}
+
+// Online makes the RunE of a command of a server.
+func (a *App) Online(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		ctx, cancel := context.WithCancelCause(c.Context())
+		defer cancel(nil)
+		defer cl.Store().OnDenied(cancel)()
+		err = do(ctx, cl, args)
+		if denied, ok := errors.AsType[*jet.Denied](context.Cause(ctx)); ok && err != nil {
+			return denied // it waited for an answer that cannot come
+		}
+		return err
+	}
+}
+
+// Brief is online for a command that takes no longer than --timeout.
+func (a *App) Brief(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		return do(ctx, cl, args)
+	})
+}
+
+// badConnection explains an error that comes before any server was asked.
+func badConnection(o client.Options, err error) error {
+	if errors.Is(err, natscontext.ErrUnknown) {
+		there := "there are none; `nats context add` makes one"
+		if known := client.Contexts(); len(known) > 0 {
+			there = "there are " + strings.Join(known, ", ")
+		}
+		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no context of the nats command line is called %q", o.Context), Hint: exit.Hint("%s", there)}
+	}
+	if o.Creds+o.NKey+o.TLSCert+o.TLSKey+o.TLSCA+o.Context != "" {
+		return &exit.Fault{Code: exit.Error, Err: err, Hint: exit.Hint("check the files that --creds, --nkey, --tls... or the context name")}
+	}
+	return err
+}
+
+// How long a command waits for the leader of a cluster, and a process that is to stay. An election
+// takes some ten seconds at most, a cluster that starts as long as its servers do.
+const (
+	electionPatience = 30 * time.Second
+	FormingPatience  = 2 * time.Minute
+)
+
+// patience is how a command waits for a cluster: if --timeout was given, no longer.
+func (a *App) patience(t client.Target) jet.Patience {
+	p := jet.Patience{For: electionPatience}
+	if a.Conn.bounded {
+		p.For = a.Conn.Timeout
+	}
+	p.Say = func(waiting error) { a.Note("waiting up to %v for %s: %v", p.For, t.Name, waiting) }
+	return p
+}
+
+// Electing says that a cluster has no leader.
+func Electing(name string, err error) error {
+	return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, err),
+		Hint: exit.Hint("see that more than half of its servers run; `nats server report jetstream` lists them")}
+}
+
+// NoServer says that nothing answers there, and how to have something that does.
+func NoServer(name string, err error) error {
+	return &exit.Fault{Code: exit.NoServer, Err: NothingAt(name, err), Hint: exit.Hint("start `millrace dev`, or say where it is with --server or --context")}
+}
+
+// NothingAt says that nothing answers there; why, only if that is more than that
+// nobody listens.
+func NothingAt(name string, err error) error {
+	text := "no NATS server at " + name
+	var cause *net.OpError
+	if errors.As(err, &cause) {
+		text += " (" + cause.Error() + ")"
+	}
+	return errors.New(text)
+}
+
+// Asking bounds one exchange with the server. Without a --timeout it goes on, and says so, when there
+// is no answer after the default: a cluster that elects a leader needs longer. A log that takes no
+// messages does not, so the exchange ends then, and [app.blame] says why.
+func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.Conn.bounded {
+		return context.WithTimeout(ctx, a.Conn.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, electionPatience)
+	reached := a.reached
+	late := time.AfterFunc(a.Conn.Timeout, func() {
+		if reached != nil && mute(ctx, *reached) != "" {
+			cancel()
+			return
+		}
+		a.Note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.Conn.Timeout, electionPatience)
+	})
+	return ctx, func() {
+		late.Stop()
+		cancel()
+	}
+}
+
+// Page is the page "millrace help connection".
+func Page(flags *pflag.FlagSet) string {
+	return `Every command that needs the NATS server finds it like this; the first that applies wins:
+
+  1. --server or $NATS_URL
+  2. --context or $NATS_CONTEXT, a context of the nats command line
+  3. a "millrace dev" or "millrace server" with a NATS server of its own that the same user runs
+     on this machine, the newest of several, with the password that it has made for itself
+  4. the selected context of the nats command line ("nats context select")
+  5. ` + client.UsualServer + `, without credentials
+
+"millrace worker" with the profile prod, its default, takes part in 1, 2 and 4 only: it joins
+nothing that nobody has named.
+
+A running "millrace dev" comes before the selected context, so that what is tried
+on one's own machine does not end up elsewhere; when both are there a note says so.
+A flag wins over the environment, and one that says who you are (--user, --token-file,
+--creds, --nkey) over all credentials there but the password. --server together with --context
+takes the rest of the context (TLS, and credentials if nothing else names any) and goes to
+that server. Go programs that use millrace/client go by the same rule.
+
+Flags of all commands:
+` + flags.FlagUsages() + `
+In "run" and "schedule add", --timeout is how long an attempt may run, in "task wait" and "node wait"
+how long to wait, in "node ping" for one answer; there $NATS_TIMEOUT says how long to wait for the server.`
+}
+
+// What a process with a server of its own is called: in metrics, in its record, and, after
+// "millrace-", as a context of the nats command line.
+const (
+	RoleDev    = "dev"
+	RoleServer = "server"
+)

@@ -1,0 +1,72 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Latest name a task by what it is of, in place of its id.
+type Latest struct{ Job, Schedule string }
+
+// Flags adds --job and --schedule.
+func (l *Latest) Flags(a *App, c *cobra.Command) {
+	c.Flags().StringVar(&l.Job, "job", "", "the latest task of this job")
+	c.Flags().StringVar(&l.Schedule, "schedule", "", "the latest task of this schedule")
+}
+
+// Given tells whether one of the flags is set.
+func (l *Latest) Given() bool { return l.Job != "" || l.Schedule != "" }
+
+// Task makes the RunE of a command about one task, by its id or by what it is the latest of.
+func (l *Latest) Task(a *App, do func(ctx context.Context, c *client.Client, id task.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case l.Given() && len(args) > 0:
+			return exit.Misuse(c, "a task id and --job or --schedule: choose one")
+		case !l.Given() && len(args) == 0:
+			return exit.Misuse(c, "the task id is missing; or say --job NAME or --schedule NAME")
+		case !l.Given():
+			return a.WithTask(do)(c, args)
+		}
+		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+			id, err := a.latest(ctx, cl, l)
+			if err != nil {
+				return err
+			}
+			return do(ctx, cl, id)
+		})(c, args)
+	}
+}
+
+// latest finds the task that was submitted last.
+func (a *App) latest(ctx context.Context, c *client.Client, l *Latest) (task.ID, error) {
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	last, err := c.Last(asking)
+	if err != nil {
+		return "", err
+	}
+	page, err := c.List(asking, client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, AtLeast: last})
+	if errors.Is(err, jet.ErrNoService) {
+		return "", &exit.Fault{Code: exit.NoServer, Err: errors.New("it takes a millrace server to find the latest task, and none answers"), Hint: exit.Hint("give the task's id, or start `millrace server`")}
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(page.Tasks) == 0 {
+		what := "job " + l.Job
+		if l.Schedule != "" {
+			what = "schedule " + l.Schedule
+		}
+		return "", &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no task of %s", what), Hint: exit.Hint("`millrace job ls` and `millrace schedule ls` list what there is")}
+	}
+	return page.Tasks[0].ID, nil
+}

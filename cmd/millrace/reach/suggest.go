@@ -1,0 +1,69 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
+	"millrace/jet"
+	"millrace/near"
+)
+
+// suggestTime is how long it may take to look up which names there are.
+const suggestTime = 2 * time.Second
+
+// Suggest adds to the news that nothing has a name which name may be meant. Any other error is
+// returned as it is.
+func (a *App) Suggest(ctx context.Context, err error) error {
+	absent, ok := errors.AsType[*jet.Absent](err)
+	if !ok || a.reached == nil || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, suggestTime)
+	defer cancel()
+	c, unreached := a.reached.Connect(ctx)
+	if unreached != nil {
+		return err
+	}
+	defer c.Close()
+	return OrMeant(err, absent.Name, namesOf(ctx, c, absent.Kind))
+}
+
+// OrMeant is an error about a name that nothing has, with the one of names that may be meant.
+func OrMeant(err error, name string, names []string) error {
+	meant := near.Word(name, names)
+	if meant == "" {
+		return err
+	}
+	f := *exit.Of(err)
+	f.Err = fmt.Errorf("%w%s", err, typed.DidYouMean(meant))
+	return &f
+}
+
+// namesOf are the names that there are of a kind, as far as they can be read.
+func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
+	switch {
+	case errors.Is(kind, jet.ErrNoJob):
+		jobs, _ := c.Jobs(ctx)
+		for i := range jobs {
+			names = append(names, jobs[i].Name)
+		}
+	case errors.Is(kind, jet.ErrNoSchedule):
+		schedules, _ := c.Schedules(ctx)
+		for i := range schedules {
+			names = append(names, schedules[i].Name)
+		}
+	case errors.Is(kind, jet.ErrNoCalendar):
+		calendars, _ := c.Calendars(ctx)
+		for i := range calendars {
+			names = append(names, calendars[i].Name)
+		}
+	case errors.Is(kind, jet.ErrNoBundle):
+		names, _ = c.Store().BundleNames(ctx)
+	}
+	return names
+}

@@ -1,0 +1,541 @@
+// Package settings adds up what a process goes by: the defaults of a profile, a file, the environment, flags.
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/retention"
+	"millrace/scheduler"
+	"millrace/task"
+)
+
+// Profiles: which set of defaults holds.
+const (
+	Dev  = "dev"
+	Prod = "prod"
+)
+
+// Values are what the processes of an installation agree on.
+type Values struct {
+	Profile string
+	// StartDeadline is how long a task may wait while no node serves its queue. At least 1s.
+	StartDeadline time.Duration
+	// AckWait is how long a silent worker keeps its lease. At least 1s. It has
+	// an effect only when the streams are made.
+	AckWait time.Duration
+	// Beat is how often a node writes its heartbeat; at most a third of NodeTTL
+	// leaves room for two that get lost.
+	Beat time.Duration
+	// NodeTTL is how long a heartbeat lasts; whole seconds, longer than Beat.
+	NodeTTL time.Duration
+	// Sweep is how often the scheduler looks for deadlines that have passed.
+	Sweep time.Duration
+	// Grace is what running tasks get to end when their worker shuts down.
+	Grace time.Duration
+	// Flap is the score at which a node that comes and goes is quarantined, and
+	// FlapRelease the one below which it is released; see node.FlapPolicy.
+	Flap node.FlapPolicy
+	// SyncAlways flushes every write of an embedded server before it is
+	// acknowledged; else SyncInterval bounds what the loss of the machine can take.
+	SyncAlways   bool
+	SyncInterval time.Duration
+	// Replicas is on how many servers each message lies: 1, 3 or 5. It has an
+	// effect only when the streams are made.
+	Replicas int
+	// Metrics is where a process that stays serves its figures, host:port, of which
+	// port 0 is a free one and an empty host stands for all addresses of the
+	// machine. "" for nowhere. Two processes of a machine need two addresses.
+	Metrics string
+	// Spool is where a worker keeps what tasks have to say that go on while NATS is
+	// away, until it is back; "" for a folder of the user's. SpoolLimit is how many
+	// bytes of output they may keep there together; see worker.Config.
+	Spool      string
+	SpoolLimit int64
+	// LaneIdle is how long the server keeps a consumer for tasks with a priority, a key or labels that
+	// nobody uses any more. At least 2h.
+	LaneIdle time.Duration
+	// MaxSelectors is how many different requirements of labels tasks may ask for at the same time.
+	MaxSelectors int
+	// TaskOutput and TaskRecords are how many bytes of output of an attempt a worker keeps, and
+	// of records it may produce; worker.NoBound for no bound. See worker.Config.
+	TaskOutput, TaskRecords int64
+	// Store is how many bytes the streams may hold together, 0 for what the server has room for; Sizes
+	// is how many of these each has beside the log. See jet.Sizes.
+	Store int64
+	Sizes jet.Sizes
+	// Memory is how many bytes a process that stays may take before it collects garbage whatever that
+	// costs, 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
+	// for each task that has ended, and 600 for each that is due later.
+	Memory int64
+	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
+	NewPrivileges bool
+	// LogKeep is how long a server keeps what tasks have printed after they have ended.
+	LogKeep retention.Policy
+	// DataKeep is the same for their records.
+	DataKeep retention.Policy
+}
+
+// defaultMemory is the default of the setting memory: enough for a million tasks.
+const defaultMemory = 1 << 30
+
+// slack is what a step between two writes may take before somebody else does it again, and timerSlack what
+// a timer may: when one of three servers is lost it takes 5 to 11 s until the log goes on to take what has fired.
+const (
+	Slack      = 2 * time.Second
+	timerSlack = 15 * time.Second
+)
+
+// Task returns the part of the settings that the rules of tasks need.
+func (s *Values) Task() task.Settings {
+	return task.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
+}
+
+// Layout returns the part of the settings by which streams are made.
+func (s *Values) Layout() jet.Layout {
+	return jet.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
+}
+
+// Setting is one of the Settings: how it is called, its defaults and its text form.
+type Setting struct {
+	Name      string // in the file; the flag has '-' for '_', the environment MILLRACE_ before
+	Usage     string
+	dev, prod string
+	processes Processes // which of them it is for; none stands for all
+	read      func(s *Values, text string) error
+	Text      func(s *Values) string
+}
+
+// Processes are kinds of processes that stay.
+type Processes int
+
+const (
+	Serving Processes = 1 << iota // they keep the log and decide
+	Working                       // they run tasks
+	Staying = Serving | Working
+)
+
+// of narrows a setting to some processes.
+func (d Setting) of(p Processes) Setting {
+	d.processes = p
+	return d
+}
+
+// Flag is the name of its flag, and env that of its variable.
+func (d *Setting) Flag() string { return strings.ReplaceAll(d.Name, "_", "-") }
+func (d *Setting) env() string  { return "MILLRACE_" + strings.ToUpper(d.Name) }
+
+// All lists all settings but the profile, in the order in which they are shown.
+var All = []Setting{
+	period("start_deadline", "how long a task may wait while no node serves its queue", "120s", "300s", func(s *Values) *time.Duration { return &s.StartDeadline }).of(Serving),
+	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Values) *time.Duration { return &s.AckWait }).of(Serving),
+	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Values) *time.Duration { return &s.Beat }).of(Working),
+	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
+	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Values) *time.Duration { return &s.Sweep }).of(Serving),
+	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Values) *time.Duration { return &s.Grace }).of(Working),
+	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Values) *float64 { return &s.Flap.Limit }),
+	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Values) *float64 { return &s.Flap.Release }),
+	{
+		processes: Serving, Name: "sync", Usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
+		read: ReadSync, Text: func(s *Values) string {
+			if s.SyncAlways {
+				return "always"
+			}
+			return s.SyncInterval.String()
+		},
+	},
+	{
+		processes: Serving, Name: "replicas", Usage: "on how many servers each message lies: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
+		read: func(s *Values, text string) (err error) {
+			if s.Replicas, err = strconv.Atoi(text); err != nil || s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+				return fmt.Errorf("want 1, 3 or 5")
+			}
+			return nil
+		},
+		Text: func(s *Values) string { return strconv.Itoa(s.Replicas) },
+	},
+	{
+		Name: "metrics", Usage: "address to serve metrics and health at, to anybody who reaches it: host:port (0 for a free one), or off", dev: NoMetrics, prod: NoMetrics,
+		read: readMetrics, Text: func(s *Values) string {
+			if s.Metrics == "" {
+				return NoMetrics
+			}
+			return s.Metrics
+		},
+	},
+	{
+		processes: Working, Name: "spool", Usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
+		read: readSpool, Text: func(s *Values) string { return cmp.Or(s.Spool, ownSpool) },
+	},
+	{
+		processes: Working, Name: "spool_limit", Usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
+		read: readSpoolLimit, Text: spoolLimitText,
+	},
+	{
+		processes: Serving, Name: "lane_idle", Usage: "how long a server keeps the consumer of a priority, key or selector that nobody uses", dev: "24h", prod: "24h",
+		read: func(s *Values, text string) error {
+			if readPeriod(&s.LaneIdle, text) != nil || s.LaneIdle < scheduler.MinIdle {
+				return fmt.Errorf("want a duration of at least %v with a unit, such as 24h", scheduler.MinIdle)
+			}
+			return nil
+		},
+		Text: func(s *Values) string { return s.LaneIdle.String() },
+	},
+	{
+		processes: Serving, Name: "max_selectors", Usage: "how many different requirements of labels tasks may ask for at the same time; others are refused", dev: "1000", prod: "1000",
+		read: func(s *Values, text string) (err error) {
+			if s.MaxSelectors, err = strconv.Atoi(text); err != nil || s.MaxSelectors < 1 || s.MaxSelectors > 100_000 {
+				return errors.New("want a number from 1 to 100000")
+			}
+			return nil
+		},
+		Text: func(s *Values) string { return strconv.Itoa(s.MaxSelectors) },
+	},
+	size("task_output", "how many bytes of what an attempt prints are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Values) *int64 { return &s.TaskOutput }).of(Working),
+	size("task_records", "how many bytes of records an attempt may produce before it fails, or off for any number", "1GiB", []string{noSize}, func(s *Values) *int64 { return &s.TaskRecords }).of(Working),
+	size("store", "how many bytes all streams may hold together, or auto for what the disk or the NATS server has", autoSize, []string{autoSize}, func(s *Values) *int64 { return &s.Store }).of(Serving),
+	size("store_output", "how many bytes of output of all tasks are kept, then the oldest goes; auto is a quarter of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Output }).of(Serving),
+	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Records }).of(Serving),
+	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Files }).of(Serving),
+	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.State }).of(Serving),
+	size("memory", "how many bytes a server or worker may take before it collects garbage at any cost, or auto for what the machine has", bytesText(defaultMemory), []string{autoSize}, func(s *Values) *int64 { return &s.Memory }),
+	{
+		processes: Working, Name: "new_privileges", Usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
+		read: func(s *Values, text string) error {
+			if s.NewPrivileges = text == "on"; text != "on" && text != "off" {
+				return errors.New("want on or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if s.NewPrivileges {
+				return "on"
+			}
+			return "off"
+		},
+	},
+	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),
+	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
+	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
+	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
+}
+
+// keepOff is the value of a setting by which nothing is dropped before its time.
+const keepOff = "off"
+
+// keeping makes a setting that is a time for which something is kept.
+func keeping(name, usage string, field func(*Values) *time.Duration) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: keepOff, prod: keepOff,
+		read: func(s *Values, text string) error {
+			if text == keepOff {
+				*field(s) = 0
+				return nil
+			}
+			if readPeriod(field(s), text) != nil {
+				return errors.New("want a duration of at least 100ms with a unit, such as 72h, or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if *field(s) == 0 {
+				return keepOff
+			}
+			return field(s).String()
+		},
+	}
+}
+
+// ownSpool is the value of the setting spool that stands for a folder of the user's.
+const ownSpool = "auto"
+
+// readSpool reads a folder, from where the process was started.
+func readSpool(s *Values, text string) (err error) {
+	if s.Spool = ""; text != ownSpool {
+		s.Spool, err = filepath.Abs(text)
+	}
+	return err
+}
+
+func readSpoolLimit(s *Values, text string) (err error) {
+	s.SpoolLimit, err = readBytes(text)
+	return err
+}
+
+// readBytes reads a number of bytes.
+func readBytes(text string) (int64, error) {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n == 0 || n > 1<<50 {
+		return 0, errors.New("want a number of bytes from 1 to 1 PiB, such as 64MiB or 2GB")
+	}
+	return int64(n), nil
+}
+
+func spoolLimitText(s *Values) string { return bytesText(s.SpoolLimit) }
+
+// bytesText is a number of bytes as it is best read, without losing any.
+func bytesText(size int64) string {
+	n := uint64(size) // #nosec G115 -- never below zero
+	text := strings.ReplaceAll(humanize.IBytes(n), " ", "")
+	if read, err := humanize.ParseBytes(text); err != nil || read != n {
+		return strconv.FormatUint(n, 10)
+	}
+	return text
+}
+
+// Values of a size that are no numbers.
+const (
+	autoSize = "auto" // what there is
+	noSize   = "off"  // no bound
+)
+
+// size makes a setting that is a number of bytes, or one of some words.
+func size(name, usage, value string, words []string, field func(*Values) *int64) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: value, prod: value,
+		read: func(s *Values, text string) (err error) {
+			switch {
+			case !slices.Contains(words, text):
+				if *field(s), err = readBytes(text); err != nil {
+					return fmt.Errorf("%w, or %s", err, strings.Join(words, ", or "))
+				}
+			case text == autoSize:
+				*field(s) = 0
+			case text == noSize:
+				*field(s) = jet.NoBound
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			switch n := *field(s); n {
+			case 0:
+				return autoSize
+			case jet.NoBound:
+				return noSize
+			default:
+				return bytesText(n)
+			}
+		},
+	}
+}
+
+// NoMetrics is the value of the setting metrics by which none are served.
+const NoMetrics = "off"
+
+// readMetrics reads an address. A port alone means loopback, for there is nobody
+// who asks for a password.
+func readMetrics(s *Values, text string) error {
+	if s.Metrics = ""; text == NoMetrics {
+		return nil
+	}
+	if !strings.Contains(text, ":") {
+		text = "127.0.0.1:" + text
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("want an address such as 127.0.0.1:9464, with port 0 for a free one, or %s", NoMetrics)
+	}
+	s.Metrics = text
+	return nil
+}
+
+// score makes a setting that is a score of a node. 0 switches the rule off.
+func score(name, usage, value string, field func(*Values) *float64) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: value, prod: value,
+		read: func(s *Values, text string) error {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil || v < 0 || v > 1000 {
+				return errors.New("want a number from 0 to 1000")
+			}
+			if v == 0 {
+				v = -1
+			}
+			*field(s) = v
+			return nil
+		},
+		Text: func(s *Values) string { return strconv.FormatFloat(max(*field(s), 0), 'f', -1, 64) },
+	}
+}
+
+// period makes a setting that is a duration.
+func period(name, usage, dev, prod string, field func(*Values) *time.Duration) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: dev, prod: prod,
+		read: func(s *Values, text string) error { return readPeriod(field(s), text) },
+		Text: func(s *Values) string { return field(s).String() },
+	}
+}
+
+func readPeriod(d *time.Duration, text string) error {
+	v, err := time.ParseDuration(text)
+	if err != nil || v < 100*time.Millisecond {
+		return errors.New("want a duration of at least 100ms with a unit, such as 30s or 5m")
+	}
+	*d = v
+	return nil
+}
+
+// ReadSync reads how often the log is synced to the disk.
+func ReadSync(s *Values, text string) error {
+	if text == "always" {
+		s.SyncAlways, s.SyncInterval = true, 0
+		return nil
+	}
+	s.SyncAlways = false
+	if err := readPeriod(&s.SyncInterval, text); err != nil {
+		return fmt.Errorf("%w, or always", err)
+	}
+	return nil
+}
+
+// Origin says where the value of a setting comes from, in words.
+type Origin = string
+
+// Flags are the flags that overrule all other sources.
+type Flags struct {
+	set     *pflag.FlagSet
+	profile string
+	values  map[string]*flagValue
+}
+
+// flagValue is what a flag says of a setting.
+type flagValue string
+
+func (v *flagValue) String() string        { return string(*v) }
+func (v *flagValue) Set(text string) error { *v = flagValue(text); return nil }
+func (*flagValue) Type() string            { return "value" }
+
+// defaults says which value holds if none is set, in a command whose profile is this one unless it is told another.
+func (d *Setting) defaults(profile string) string {
+	value, other, others := d.prod, Dev, d.dev
+	if profile == Dev {
+		value, other, others = d.dev, Prod, d.prod
+	}
+	if value == others {
+		return "default " + value
+	}
+	return fmt.Sprintf("default %s, with --profile %s %s", value, other, others)
+}
+
+// AddFlags gives a command a flag for every setting. Its help has those that are for the processes that it
+// starts; others are taken as well, for one line may be given to all of them.
+func AddFlags(fs *pflag.FlagSet, profile string, starts Processes) *Flags {
+	f := &Flags{set: fs, values: map[string]*flagValue{}}
+	typed.InGroup(fs, typed.GroupSettings, func() {
+		fs.StringVar(&f.profile, "profile", "", fmt.Sprintf("which defaults hold: `dev|prod` (default %s; $MILLRACE_PROFILE)", profile))
+		for _, d := range All {
+			v := new(flagValue)
+			fs.Var(v, d.Flag(), fmt.Sprintf("%s (%s; $%s)", d.Usage, d.defaults(profile), d.env()))
+			fs.Lookup(d.Flag()).Hidden = d.processes != 0 && d.processes&starts == 0
+			f.values[d.Name] = v
+		}
+	})
+	return f
+}
+
+// Load adds up the settings from the defaults of the profile, the
+// settings file, which may be named, the environment and the flags (nil for none), of which the
+// later wins, and says where each comes from. Profile holds if none of them
+// names one. The error says which value is wrong, where it stands and what is wanted.
+func Load(where string, flags *Flags, profile string) (Values, map[string]Origin, error) {
+	var s Values
+	path, err := fileOf(where)
+	if err != nil {
+		return s, nil, err
+	}
+	file, err := readFile(path)
+	if err != nil {
+		return s, nil, err
+	}
+	// find looks a setting up in all places but the defaults.
+	find := func(name, flag, env string, flagValue *string) (value string, from Origin) {
+		if flags != nil && flags.set.Changed(flag) {
+			return *flagValue, "flag --" + flag
+		}
+		if v := os.Getenv(env); v != "" {
+			return v, "env " + env
+		}
+		if v, ok := file[name]; ok {
+			return v.text, fmt.Sprintf("file %s:%d", path, v.line)
+		}
+		return "", ""
+	}
+	var named *string
+	if flags != nil {
+		named = &flags.profile
+	}
+	origins := map[string]Origin{}
+	wrong := func(name, value string, from Origin, err error) error {
+		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("setting %s is %q (%s): %w", name, value, from, err), Hint: exit.Hint("`millrace config` prints every setting and where it comes from")}
+	}
+	s.Profile, origins["profile"] = profile, "default"
+	if value, from := find("profile", "profile", "MILLRACE_PROFILE", named); from != "" {
+		if value != Dev && value != Prod {
+			return s, nil, wrong("profile", value, from, fmt.Errorf("want %s or %s", Dev, Prod))
+		}
+		s.Profile, origins["profile"] = value, from
+	}
+	for _, d := range All {
+		var named *string
+		if flags != nil {
+			named = (*string)(flags.values[d.Name])
+		}
+		value, from := find(d.Name, d.Flag(), d.env(), named)
+		if from == "" {
+			value, from = d.prod, "profile "+s.Profile
+			if s.Profile == Dev {
+				value = d.dev
+			}
+		}
+		if err := d.read(&s, value); err != nil {
+			return s, nil, wrong(d.Name, value, from, err)
+		}
+		origins[d.Name] = from
+	}
+	if s.NodeTTL <= s.Beat {
+		return s, nil, wrong("node_ttl", s.NodeTTL.String(), origins["node_ttl"], fmt.Errorf("want more than beat, which is %v (%s)", s.Beat, origins["beat"]))
+	}
+	return s, origins, nil
+}
+
+// fileOf is the path of the settings file, which may be named; "" if there is none and nobody
+// asked for one.
+func fileOf(path string) (string, error) {
+	if path == "" {
+		path = os.Getenv("MILLRACE_CONFIG")
+	}
+	if path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("settings file: %w", err), Hint: exit.Hint("--config and $MILLRACE_CONFIG name it; without either it is optional")}
+		}
+		return path, nil
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", nil // a machine without a home has no settings there
+	}
+	path = filepath.Join(folder, "millrace", "config.yaml")
+	if _, err := os.Stat(path); err != nil {
+		return "", nil
+	}
+	return path, nil
+}

@@ -1,0 +1,132 @@
+// Package term lays out what a terminal is shown: tables, colours, a line of progress.
+package term
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Colour is the parameter of an ANSI escape; "" for none.
+type Colour string
+
+const (
+	Red    Colour = "31"
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Blue   Colour = "34"
+	Purple Colour = "35"
+	bold   Colour = "1"
+	Faint  Colour = "2"
+)
+
+// Cell is a piece of a table.
+type Cell struct {
+	Text   string
+	Colour Colour
+}
+
+// Plain is a text as it is, and Dim one that is less than what stands beside it.
+func Plain(s string) Cell { return Cell{Text: s} }
+func Dim(s string) Cell   { return Cell{s, Faint} }
+
+// Tinted is a text in a colour.
+func Tinted(s string, c Colour) Cell { return Cell{s, c} }
+
+// Table is rows of cells below a header; a table without one is a list of
+// names and values.
+type Table struct {
+	Title  string
+	Header []string
+	// Spare are the columns that a narrow terminal does without, the least needed first.
+	Spare []string
+	Rows  [][]Cell
+	// Foot are lines below the rows.
+	Foot []string
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
+
+// Field adds a name and its value, unless that is empty.
+func (t *Table) Field(name, value string) {
+	if value != "" {
+		t.Add(Dim(name), Plain(value))
+	}
+}
+
+// Print writes a table to stdout as its terminal, if it is one, wants it.
+func (s *Streams) Print(t Table) error { return t.Write(s.Out, Width(s.Out), Colourful(s.Out)) }
+
+// Write writes the table. If bound is above 0, no line is wider than that: see [table.fit].
+func (t *Table) Write(w io.Writer, bound int, colours bool) error {
+	b := bufio.NewWriter(w)
+	if t.Title != "" {
+		fmt.Fprintln(b, Paint(Cell{t.Title, bold}, colours))
+	}
+	rows, widths := t.fit(bound)
+	for _, row := range rows {
+		writeRow(b, row, widths, colours)
+	}
+	for _, line := range t.Foot {
+		for _, part := range wrap(line, bound, 0) {
+			fmt.Fprintln(b, Paint(Dim(part), colours))
+		}
+	}
+	return b.Flush()
+}
+
+// writeRow writes a row of which the last cell may have several lines.
+func writeRow(b *bufio.Writer, row []wrapped, widths []int, colours bool) {
+	lines := 1
+	for _, c := range row {
+		lines = max(lines, len(c.lines))
+	}
+	for n := range lines {
+		var line strings.Builder
+		for i, c := range row {
+			text := ""
+			if n < len(c.lines) {
+				text = c.lines[n]
+			}
+			line.WriteString(Paint(Cell{text, c.colour}, colours && text != ""))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap))
+			}
+		}
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// Paint is the text of a cell, with its colour if there are colours.
+func Paint(c Cell, colours bool) string {
+	if !colours || c.Colour == "" {
+		return c.Text
+	}
+	return "\x1b[" + string(c.Colour) + "m" + c.Text + "\x1b[0m"
+}
+
+// Printable replaces what could move the cursor or worse: much of what is shown
+// was written by the programs that ran.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// Cut shortens s to n characters, the last of which then says so.
+func Cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}

@@ -1,0 +1,411 @@
+// Package told says in words what there is: facts, states, reasons, times and sizes.
+package told
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/cmd/millrace/term"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+)
+
+// ShownFact is a message of the log as JSON shows it: what the log knows of it,
+// and the fact as it was written.
+type ShownFact struct {
+	Seq     uint64          `json:"seq"`
+	Stored  time.Time       `json:"stored"`
+	Subject string          `json:"subject"`
+	Fact    json.RawMessage `json:"fact,omitempty"`
+	// Raw is the message if it is not JSON, and Error why it is no fact.
+	Raw   string `json:"raw,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// ShowFact is a fact as JSON shows it.
+func ShowFact(r *events.Record) ShownFact {
+	f := ShownFact{Seq: r.Seq, Stored: r.Stored, Subject: r.Place}
+	if json.Valid(r.Raw) {
+		f.Fact = json.RawMessage(r.Raw)
+	} else {
+		f.Raw = string(r.Raw)
+	}
+	if r.Err != nil {
+		f.Error = r.Err.Error()
+	}
+	return f
+}
+
+// ShowFacts are facts as JSON shows them.
+func ShowFacts(records []events.Record) []ShownFact {
+	shown := make([]ShownFact, len(records))
+	for i := range records {
+		shown[i] = ShowFact(&records[i])
+	}
+	return shown
+}
+
+// FactTime is when a fact happened, or was stored if it does not say.
+func FactTime(r *events.Record) time.Time {
+	if r.Fact.At.IsZero() {
+		return r.Stored
+	}
+	return r.Fact.At
+}
+
+// FactType is the type of a fact, or what else the message is.
+func FactType(r *events.Record) string {
+	switch {
+	case r.Err != nil:
+		return "unreadable"
+	case !r.IsFact():
+		return "probe"
+	}
+	return string(r.Fact.Type)
+}
+
+// FactAttempt and factNode are what a fact says of them; "" if nothing.
+func FactAttempt(r *events.Record) string {
+	attempt := 0
+	switch e := r.Fact.Event.(type) {
+	case task.Queued:
+		attempt = e.Attempt
+	case task.AttemptStarted:
+		attempt = e.Attempt
+	case task.AttemptFinished:
+		attempt = e.Attempt
+	case task.AttemptFailed:
+		attempt = e.Attempt
+	case task.AttemptReleased:
+		attempt = e.Attempt
+	case task.AttemptLost:
+		attempt = e.Attempt
+	case task.AttemptExtended:
+		attempt = e.Attempt
+	case task.AttemptAdopted:
+		attempt = e.Attempt
+	}
+	if attempt == 0 {
+		return ""
+	}
+	return strconv.Itoa(attempt)
+}
+
+// FactNode is the node that a fact names, as it is shown; "" for none.
+func FactNode(r *events.Record) string {
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptStarted:
+		return e.Node
+	case task.AttemptAdopted:
+		return e.Node
+	case task.AttemptLate:
+		return e.Node
+	case task.Throttled:
+		return e.Node
+	}
+	return string(r.Fact.Node)
+}
+
+// FactDetails is what else a fact says, in words.
+func FactDetails(r *events.Record) string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		return Words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), By("start by", e.StartBy))
+	case task.Queued:
+		return Words(e.Reason, due(e.Due))
+	case task.Due:
+		return Words("its timer has fired", due(e.Due))
+	case task.AttemptStarted:
+		if e.TookOver != nil {
+			return fmt.Sprintf("took over from epoch %d: %s", e.TookOver.Epoch, e.TookOver.Reason)
+		}
+	case task.AttemptFinished:
+		return Words(exitDetails(e.Exit), result(e.Result), Usage(e.Usage))
+	case task.AttemptFailed:
+		next := "no more attempts"
+		if e.Retry != nil {
+			next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, Clock(e.Retry.Due))
+		}
+		return Words(e.Class+": "+e.Message, next, e.Reason, Usage(e.Usage))
+	case task.AttemptReleased:
+		return e.Reason
+	case task.AttemptLost:
+		return e.Reason
+	case task.AttemptExtended:
+		return Words(By("may run until", e.Until))
+	case task.AttemptAdopted:
+		return adopted(e)
+	case task.AttemptLate:
+		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
+	case task.CancelRequested:
+		return Words(e.Reason, By("gone by", e.Deadline))
+	case task.CancelConfirmed:
+		return Words(e.Reason, exitDetails(e.Exit), Usage(e.Usage))
+	case task.GivenUp:
+		return Words(e.Reason, e.Detail)
+	case task.Reassigned:
+		to := placeText(e.To)
+		if e.Asked != nil {
+			to = askedText(e.Asked.Queue, e.Asked.Needs, e.To.Priority())
+		}
+		return Words(fmt.Sprintf("from %s to %s: %s", placeText(e.From), to, e.Reason), By("until", e.Until))
+	case task.Postponed:
+		return Words(By("until", e.Due), e.Detail)
+	case task.Throttled:
+		return "held until " + e.Limit + " admits it"
+	case task.Reopened:
+		return e.Reason
+	case task.Expanded:
+		return term.Cut(fmt.Sprintf("into %d at sequence %d: %s", len(e.Names), e.AtSeq, strings.Join(e.Names, ", ")), 200)
+	case task.Concluded:
+		return Words(e.State.String(), e.Message)
+	case node.Labelled:
+		return Words(labelChanges(e.Labels), e.Reason)
+	case task.Dismissed:
+		return e.Reason
+	case task.MessageDismissed:
+		return e.Reason
+	case task.BreakerOpened:
+		return Words(e.Reason, By("until", e.Until))
+	case task.BreakerHalfOpened:
+		return Words(e.Reason, Plural(e.Left, "trial"))
+	case task.BreakerTried:
+		return Words(e.Reason, fmt.Sprintf("%d left", e.Left))
+	case task.BreakerClosed:
+		return e.Reason
+	case task.Unheld:
+		return Words(e.Hold+" opened", e.Reason)
+	case node.Registered:
+		return Words(e.Host, Plural(e.Slots, "slot"), "queues "+strings.Join(e.Queues, ", "), Pairs(e.Labels))
+	case node.WentOnline:
+		return e.Reason
+	case node.BecameReady:
+		return Words(e.Reason, Took(e.Took), Attempts("kept", e.Kept), Attempts("stopped", e.Stopped))
+	case node.Drained:
+		return e.Reason
+	case node.WentOffline:
+		return e.Reason
+	case task.CopiesRestored:
+		return Restored(e)
+	case task.DefinitionApplied:
+		digest := term.Cut(e.Digest, 19)
+		if r.Fact.Def.Kind() == task.DefBundle {
+			digest = bundleDigest(e.Text)
+		}
+		return fmt.Sprintf("revision %d, %s", e.Revision, digest)
+	case task.DefinitionRemoved:
+		return fmt.Sprintf("revision %d", e.Revision)
+	case task.SchedulePaused:
+		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
+	case task.ScheduleResumed:
+		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
+	case task.QueuePaused:
+		return Words(e.Reason, By("until", e.Until))
+	case task.QueueResumed:
+		return e.Reason
+	case task.QueueLimited:
+		return Words(Bounds(e.Running, e.Waiting, e.Rate, e.Window), e.Reason)
+	case task.QueuePurged:
+		return Words(Plural(e.Ended, "task")+" cancelled", e.Reason)
+	case task.ScheduleEvent:
+		return scheduleFact(e)
+	case node.Changed:
+		return Words(orderWords[e.Order], e.Reason, graceText(e.Grace))
+	case node.WasQuarantined:
+		return Words(e.Reason, By("until", e.Until))
+	case node.WasReleased:
+		return e.Reason
+	case node.WasRetired:
+		return e.Reason
+	case nil:
+		if r.IsFact() {
+			return "a type that this version does not know"
+		}
+		return r.Place
+	}
+	return ""
+}
+
+// orderWords say what an operator has told a node.
+var orderWords = map[node.Order]string{
+	node.OrderServe: "takes work again", node.OrderCordon: "cordoned: no new work", node.OrderDrain: "drained: no new work, and what runs ends or is given back",
+}
+
+// Took says how long something has taken; "" for no time.
+func Took(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "took " + Span(d.Std())
+}
+
+func graceText(d task.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "grace " + Span(d.Std())
+}
+
+// Attempts counts attempts of a kind; "" for none.
+func Attempts(what string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return what + " " + Plural(n, "attempt")
+}
+
+func workDetails(w *task.Work) string {
+	text := term.Cut(w.Spec.Text(), 60)
+	if w.Job != "" {
+		text = fmt.Sprintf("job %s, revision %d: %s", w.Job, w.Revision, text)
+	}
+	return Words(stepText(w), text, WorkRoute(w), originText(w.Origin))
+}
+
+func stepText(w *task.Work) string {
+	if w.Step == "" {
+		return ""
+	}
+	return "step " + w.Step
+}
+
+// WorkRoute says where a task waits, and of one that asks for labels for which.
+func WorkRoute(w *task.Work) string {
+	if !w.Route.Selected() || w.Spec == nil {
+		return routeText(w.Route)
+	}
+	queue, needs := w.Asks()
+	return askedText(queue, needs, w.Route.Priority())
+}
+
+// askedText says what a route of a selector asks of nodes; one of nodes that are named asks for no queue.
+func askedText(queue string, needs task.Selector, priority int) string {
+	text := "nodes with " + needs.String()
+	if queue == "" {
+		return text
+	}
+	return routeText(task.QueueRoute(queue, priority)) + ", " + text
+}
+
+// routeText is a route in words.
+func routeText(r task.Route) string {
+	if _, own := r.Node(); own {
+		return "for " + placeText(r)
+	}
+	return placeText(r)
+}
+
+func placeText(r task.Route) string {
+	if on, own := r.Node(); own {
+		return "node " + on
+	}
+	text := "queue " + r.Queue()
+	if r.Selected() { // the route does not say which
+		text = "nodes with certain labels"
+	}
+	if p := r.Priority(); p != task.DefaultPriority {
+		text += fmt.Sprintf(" (priority %d)", p)
+	}
+	return text
+}
+
+func holdsText(holds []string) string {
+	if len(holds) == 0 {
+		return ""
+	}
+	return "held: " + strings.Join(holds, ", ")
+}
+
+func due(at time.Time) string { return By("due", at) }
+
+// By says when something is; "" for no time.
+func By(what string, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return what + " " + Clock(at)
+}
+
+func exitDetails(code *int) string {
+	if code == nil {
+		return ""
+	}
+	return fmt.Sprintf("exit %d", *code)
+}
+
+func result(r json.RawMessage) string {
+	if len(r) == 0 {
+		return ""
+	}
+	return "result " + term.Cut(string(r), 60)
+}
+
+// Usage is what an attempt has used; "" if nobody has measured it.
+func Usage(u *task.Usage) string {
+	if u == nil || *u == (task.Usage{}) {
+		return ""
+	}
+	text := "cpu " + Span(u.UserTime.Std()+u.SystemTime.Std())
+	if u.MaxMemory > 0 {
+		text += ", memory " + ByteCount(u.MaxMemory)
+	}
+	if u.Read > 0 || u.Written > 0 {
+		text += fmt.Sprintf(", disk %s read, %s written", ByteCount(u.Read), ByteCount(u.Written))
+	}
+	if u.Signal != "" {
+		text += ", ended by " + u.Signal
+	}
+	if u.Setup > 0 || u.Stop > 0 {
+		text += fmt.Sprintf(", setup %s, run %s, stop %s", Span(u.Setup.Std()), Span(u.Run.Std()), Span(u.Stop.Std()))
+	}
+	if u.Limits != "" {
+		text += ", limits: " + u.Limits
+	}
+	if u.Refused > 0 {
+		text += fmt.Sprintf(", %s refused (see its log)", Plural(u.Refused, "message"))
+	}
+	return text
+}
+
+// Words joins those that are not empty.
+func Words(parts ...string) string {
+	var said []string
+	for _, p := range parts {
+		if p != "" {
+			said = append(said, p)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// Actor is who wrote a fact, where the fact says it.
+func Actor(r *events.Record) string { return r.Fact.Actor }
+
+// Restored names the copies that were set back.
+func Restored(e task.CopiesRestored) string {
+	var all []string
+	for _, c := range e.Copies {
+		all = append(all, c.Of+" "+c.Name)
+	}
+	if e.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", e.More))
+	}
+	return "changed by hand, and set back: " + strings.Join(all, ", ")
+}
+
+// bundleDigest is the version to which a name points.
+func bundleDigest(text json.RawMessage) string {
+	var n jet.NamedVersion
+	if json.Unmarshal(text, &n) != nil {
+		return "which cannot be read"
+	}
+	return "version " + n.Digest.Short()
+}

@@ -1,0 +1,97 @@
+package told
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Span writes a duration with the precision that a person wants: 340ms, 12.3s,
+// 4m05s, 3h12m, 5d07h, and 0.4ms for what is over in no time.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Span(-d)
+	case d < 10*time.Millisecond && d > 0:
+		return strconv.FormatFloat(max(d.Truncate(100*time.Microsecond), 100*time.Microsecond).Seconds()*1000, 'f', 1, 64) + "ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < 10*time.Second:
+		return d.Truncate(10 * time.Millisecond).String()
+	case d < time.Minute:
+		return d.Truncate(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// Age is how long ago at was, in one unit; "" for no time.
+func Age(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	d := now.Sub(at)
+	switch {
+	case d < 0:
+		return "in " + Span(-d)
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// Moment is a time and how far away it is: "2026-03-01 12:00:00 (5m ago)".
+func Moment(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return ""
+	case at.After(now):
+		return fmt.Sprintf("%s (in %s)", Clock(at), Span(at.Sub(now)))
+	}
+	return fmt.Sprintf("%s (%s ago)", Clock(at), Span(now.Sub(at)))
+}
+
+// Clock is a time of this machine's zone.
+func Clock(at time.Time) string { return at.Local().Format(time.DateTime) }
+
+// ByteCount is a size in binary units.
+func ByteCount(n int64) string {
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1024 && unit < 3 {
+		v, unit = v/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", v, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+// Pairs writes labels in a fixed order: "a=1 b=2".
+func Pairs(m map[string]string) string {
+	var b strings.Builder
+	for i, k := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(k + "=" + m[k])
+	}
+	return b.String()
+}
+
+// Plural is "1 task", "2 tasks".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,128 @@
+package told
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/task"
+)
+
+// Bounds says in words what bounds a queue has.
+func Bounds(running, waiting int, rate task.Rate, window string) string {
+	text := Words(Bound(running, "run at once"), Bound(waiting, "wait"))
+	if rate.Limit > 0 {
+		text = Words(text, RateWords(rate)+" may start")
+	}
+	if window != "" {
+		text = Words(text, "in the window "+window)
+	}
+	return text
+}
+
+// Bound is a bound in words.
+func Bound(n int, what string) string {
+	if n == 0 {
+		return "any number may " + what
+	}
+	return fmt.Sprintf("at most %d may %s", n, what)
+}
+
+// NamedHolders is how many of those that hold a limit are named.
+const NamedHolders = 5
+
+// RateText says how a rate is and when it admits.
+func RateText(r *task.RateState, now time.Time) (rate, next string) {
+	if r == nil {
+		return "", ""
+	}
+	rate = RateWords(task.Rate{Limit: r.Limit, Per: r.Per, Burst: r.Burst})
+	if r.Opens.IsZero() {
+		return rate, fmt.Sprintf("%d now", r.Left)
+	}
+	return rate, Moment(r.Opens, now)
+}
+
+// RateWords say how often something may start; "" for a rate that is none.
+func RateWords(r task.Rate) string {
+	if r.Limit == 0 {
+		return ""
+	}
+	per := r.Per
+	if per == 0 {
+		per = task.Duration(time.Second)
+	}
+	text := fmt.Sprintf("%d in %v", r.Limit, per)
+	if r.Burst > 1 {
+		text += fmt.Sprintf(", %d at once", r.Burst)
+	}
+	return text
+}
+
+// LimitDuty says what a task waits for that its limits hold.
+func LimitDuty(t *task.Task, s *task.Standing, now time.Time) string {
+	if s.Admitted {
+		return "offer it: its limits have admitted it"
+	}
+	if t.Due.After(now) {
+		return "ask its limits when it is due, " + Moment(t.Due, now)
+	}
+	if len(s.Counters) == 0 {
+		return "admit it"
+	}
+	var full []string
+	for i := range s.Counters {
+		if c := &s.Counters[i]; c.Full {
+			full = append(full, counterDuty(c, now))
+		}
+	}
+	line := ordinal(s.Ahead+1) + " in line"
+	if len(full) == 0 {
+		return "admit it; it is " + line
+	}
+	return fmt.Sprintf("admit it: %s; it is %s", strings.Join(full, ", and "), line)
+}
+
+// counterDuty says how a limit keeps tasks waiting.
+func counterDuty(c *task.CounterState, now time.Time) string {
+	if c.Rate != nil {
+		rate, next := RateText(c.Rate, now)
+		name := "limit " + c.Name
+		if queue, ok := task.QueueOfLimit(c.Name); ok {
+			name = fmt.Sprintf("the rate of queue %s (limit %s)", queue, c.Name)
+		}
+		return fmt.Sprintf("%s admits %s, the next one %s", name, rate, next)
+	}
+	ids := make([]string, len(c.Holders))
+	for i, id := range c.Holders {
+		ids[i] = string(id)
+	}
+	if queue, ok := task.QueueOfLimit(c.Name); ok {
+		return fmt.Sprintf("%d that the rate of queue %s has admitted wait for a worker, such as %s", c.InUse, queue, strings.Join(ids, ", "))
+	}
+	by := strings.Join(ids, ", ")
+	if more := c.InUse - len(ids); more > 0 && len(ids) > 0 {
+		by += fmt.Sprintf(" and %d more", more)
+	}
+	if by != "" {
+		by = " by " + by
+	}
+	return fmt.Sprintf("limit %s is taken %d/%d%s", c.Name, c.InUse, c.Max, by)
+}
+
+// ordinal is 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n % 100 / 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}

@@ -1,0 +1,47 @@
+package told
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"millrace/client"
+	"millrace/cmd/millrace/term"
+	"millrace/node"
+)
+
+// labelChanges are changes of labels as they are typed.
+func labelChanges(changes map[string]*string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		if value := changes[key]; value != nil {
+			parts = append(parts, key+"="+*value)
+		} else {
+			parts = append(parts, key+"-")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// NodeCell is a node's state, and that it is cordoned or drained, which are no states.
+func NodeCell(n *client.NodeView) term.Cell {
+	c := term.Tinted(n.State.String(), map[node.State]term.Colour{
+		node.Online: term.Yellow, node.Ready: term.Green, node.Draining: term.Yellow, node.Quarantined: term.Purple, node.Offline: term.Red, node.Retired: term.Faint,
+	}[n.State])
+	if n.Drained {
+		c = term.Tinted("drained", term.Yellow)
+	}
+	if n.Standing.Order == node.OrderCordon {
+		c = term.Tinted(c.Text+",cordoned", term.Yellow)
+	}
+	return c
+}
+
+// SeenState is the state of a node as a server sees it: one that has fallen silent is not what the log
+// last said of it.
+func SeenState(n *client.NodeView) term.Cell {
+	if n.Silent {
+		return term.Tinted("silent", term.Red)
+	}
+	return NodeCell(n)
+}

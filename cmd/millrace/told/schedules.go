@@ -1,0 +1,56 @@
+package told
+
+import (
+	"fmt"
+
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// scheduleFact is what a fact of a schedule says, in words.
+func scheduleFact(event task.ScheduleEvent) string {
+	switch e := event.(type) {
+	case task.ScheduleFired:
+		return Words(By("tick", e.Tick), e.Detail)
+	case task.ScheduleAdmitted:
+		return Words(By("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
+	case task.ScheduleSkipped:
+		if e.Count > 1 {
+			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), Clock(e.Tick), Clock(e.Until)), e.Reason, e.Detail)
+		}
+		return Words(By("tick", e.Tick), e.Reason, e.Detail)
+	case task.ScheduleQueued:
+		return Words(By("tick", e.Tick), e.Trigger, e.Detail)
+	}
+	return ""
+}
+
+func originText(o task.Origin) string {
+	if o.Schedule == "" {
+		return ""
+	}
+	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, Clock(o.Tick))
+	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {
+		return text
+	}
+	return o.Trigger + " of " + text
+}
+
+// When is when a schedule fires, in few words.
+func When(s *task.Schedule) string {
+	switch {
+	case s.Cron != "":
+		return s.Cron
+	case s.Every != 0:
+		return "every " + s.Every.String()
+	}
+	return "at " + s.At
+}
+
+// What is what a schedule runs.
+func What(d *schedule.Definition) string {
+	if d.Make.Job != "" {
+		return "job " + d.Make.Job
+	}
+	return d.Make.Spec.Text()
+}

@@ -1,0 +1,148 @@
+package told
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/cmd/millrace/term"
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// Brief is where a task is, in a few words.
+func Brief(t *task.Task) string {
+	words := []string{t.State.String()}
+	switch t.State {
+	case task.Pending:
+		if on, own := t.Route.Node(); own {
+			words = append(words, "for node "+on)
+		} else {
+			words = append(words, "in queue "+t.QueueName())
+		}
+	case task.Scheduled, task.Retrying:
+		words = append(words, "until "+Clock(t.Due))
+	case task.Running, task.Cancelling:
+		if t.Epoch > 0 {
+			words = append(words, "on "+t.Node)
+		} else if t.Children != nil {
+			words = append(words, fmt.Sprintf("as %d children", len(t.Children.Names)))
+		}
+	}
+	if t.Attempt > 1 && t.Live() {
+		words = append(words, fmt.Sprintf("(attempt %d)", t.Attempt))
+	}
+	return strings.Join(words, " ")
+}
+
+// Ending is how a task ended, in one line.
+func Ending(t *task.Task) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", t.ID, StateAndReason(t))
+	if t.Attempt > 0 {
+		fmt.Fprintf(&b, " on attempt %d at %s", t.Attempt, t.Node)
+		if t.Ran > 0 {
+			fmt.Fprintf(&b, " after %s", Span(t.Ran.Std()))
+		}
+	}
+	if t.Message != "" {
+		b.WriteString(": " + term.Printable(t.Message))
+	}
+	return b.String()
+}
+
+// StateAndReason is the state with its reason code, for example error/exit.
+func StateAndReason(t *task.Task) string { return State(t.State, t.Reason) }
+
+// State leaves out the reasons that say no more than the state.
+func State(s task.State, reason string) string {
+	tells := s.Terminal() && reason != task.ReasonUser || s == task.Held
+	if reason == "" || !tells {
+		return s.String()
+	}
+	return s.String() + "/" + reason
+}
+
+// Retry is a retry policy in words.
+func Retry(r *task.Retry) string {
+	text := fmt.Sprintf("up to %d", r.Max)
+	if len(r.On) > 0 {
+		text += ", on " + strings.Join(r.On, ", ")
+	}
+	if len(r.NotOn) > 0 {
+		text += ", not on " + strings.Join(r.NotOn, ", ")
+	}
+	if r.AvoidNode {
+		text += ", elsewhere"
+		if r.AvoidWait > 0 {
+			text += " for up to " + r.AvoidWait.String()
+		}
+	}
+	if r.Budget > 0 {
+		text += ", within " + r.Budget.String()
+	}
+	return text
+}
+
+// Tries are the attempts that the facts of a task tell of.
+func Tries(records []events.Record) []task.Try {
+	history := make([]task.Recorded, len(records))
+	for i := range records {
+		history[i] = records[i].Task()
+	}
+	return task.Tries(history)
+}
+
+// Keep says how long what a task leaves is kept; "" if it does not say.
+func Keep(k task.Keep) string {
+	var parts []string
+	for _, f := range []struct {
+		name string
+		d    task.Duration
+	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
+		if f.d > 0 {
+			parts = append(parts, f.name+" "+f.d.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Resources are the bounds of a task's processes; "" for none.
+func Resources(r task.Resources) string {
+	var parts []string
+	say := func(there bool, format string, v any) {
+		if there {
+			parts = append(parts, fmt.Sprintf(format, v))
+		}
+	}
+	say(r.Memory > 0, "memory %v", r.Memory)
+	say(r.CPU > 0, "cpu %g", r.CPU)
+	say(r.PIDs > 0, "pids %d", r.PIDs)
+	say(r.FileSize > 0, "file_size %v", r.FileSize)
+	say(r.Output > 0, "output %v", r.Output)
+	return strings.Join(parts, ", ")
+}
+
+// Dismissal says who took a task off the list, when and why; "" if nobody has.
+func Dismissal(d *task.Dismissal, now time.Time) string {
+	if d == nil {
+		return ""
+	}
+	return Words("by "+d.By+" "+Moment(d.At, now), d.Reason)
+}
+
+// SuspectField says that nothing may be expected of the node of a task.
+func SuspectField(t *term.Table, d *node.Doubt) {
+	if d != nil {
+		t.Add(term.Dim("suspect"), term.Tinted(d.String(), term.Yellow))
+	}
+}
+
+// StateCell is the state of a task.
+func StateCell(s task.State) term.Cell {
+	return term.Tinted(s.String(), map[task.State]term.Colour{
+		task.Running: term.Blue, task.Retrying: term.Yellow, task.Cancelling: term.Yellow, task.Cancelled: term.Yellow,
+		task.Finished: term.Green, task.Error: term.Red, task.Abnormal: term.Purple,
+	}[s])
+}

@@ -1,0 +1,110 @@
+// Package typed reads what people type: commands, arguments and flags.
+package typed
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/near"
+)
+
+// Takes checks the number of arguments; what names one, max < 0 is no bound.
+func Takes(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return exit.Misuse(c, "%s is missing", what)
+		case most == 0 && len(args) > 0:
+			return exit.Misuse(c, "%q is too much: %s takes no arguments", args[0], c.CommandPath())
+		case most >= 0 && len(args) > most:
+			return exit.Misuse(c, "%q is too much: %s takes one %s", args[most], c.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// Noun makes a command that only holds others: alone it prints its help.
+func Noun(c *cobra.Command) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		return exit.Misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], DidYouMean(nearCommand(c, args[0])))
+	}
+	return c
+}
+
+// FlagError turns a flag that cannot be understood into a usage error.
+func FlagError(c *cobra.Command, err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		return exit.Misuse(c, "unknown flag --%s%s", name, DidYouMean(nearFlag(c, name)))
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return exit.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
+	}
+	return exit.Misuse(c, "%w", err)
+}
+
+// badValue says what is wrong with the value of a flag, in words of ours where Go's are about itself.
+func badValue(bad *pflag.InvalidValueError) error {
+	want := map[string]string{
+		"int": "a whole number", "intSlice": "whole numbers, with commas", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
+		"float64": "a number", "bool": "true or false", "duration": "a duration such as 90s or 2h30m",
+	}[bad.GetFlag().Value.Type()]
+	cause := bad.Unwrap()
+	switch {
+	case errors.As(cause, new(*strconv.NumError)), strings.HasPrefix(cause.Error(), "time: "):
+		return fmt.Errorf("%q is not %s", bad.GetValue(), want)
+	case strings.Contains(cause.Error(), strconv.Quote(bad.GetValue())):
+		return cause
+	}
+	return fmt.Errorf("%q: %w", bad.GetValue(), cause)
+}
+
+// nearFlag is the flag that name is most likely a misspelling of, or "".
+func nearFlag(c *cobra.Command, name string) string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if meant := near.Word(name, names); meant != "" {
+		return "--" + meant
+	}
+	return ""
+}
+
+// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of, or "".
+func nearCommand(c *cobra.Command, name string) string {
+	var names []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			names = append(append(names, below.Name()), below.Aliases...)
+		}
+	}
+	if meant := near.Word(name, names); meant != "" {
+		return meant
+	}
+	for _, whole := range names {
+		if strings.HasPrefix(whole, strings.ToLower(name)) {
+			return whole
+		}
+	}
+	return ""
+}
+
+// DidYouMean ends what is said of a word that nobody knows; "" if there is none that could be meant.
+func DidYouMean(word string) string {
+	if word == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", word)
+}
