@@ -11,6 +11,8 @@ import (
 
 	"millrace/cmd/millrace/bench"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
@@ -176,13 +178,13 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	if self, err = os.Executable(); err != nil {
 		return "", nil, err
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Log: a.Logger()})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, serve.GuardName}, Log: a.Logger()})
 	if err != nil {
 		return "", nil, err
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
-	go func() { _ = easeCollection(working, 0, briskly) }() // as in a worker, but it may be thousands of them; it ends with working
+	go func() { _ = garbage.Ease(working, 0, garbage.Briskly) }() // as in a worker, but it may be thousands of them; it ends with working
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say

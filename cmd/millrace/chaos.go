@@ -16,6 +16,7 @@ import (
 
 	"millrace/cmd/millrace/chaos"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
@@ -263,30 +264,30 @@ func tally[K ~string](counts map[K]int) string {
 // chaosLogCommand is the NATS server of `millrace chaos`: nothing else is in its
 // process, so that it can be killed alone.
 func (a *app) chaosLogCommand() *cobra.Command {
-	var e embedded
+	var e serve.Embedded
 	var sync string
 	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: typed.Takes(0, 0, "")}
-	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data")
+	c.Flags().StringVar(&e.Data, "data", "", "`directory` of the data")
 	c.Flags().StringVar(&sync, "sync", "1s", "how often it flushes to disk")
-	c.Flags().StringVar(&e.user, "auth-user", "", "`name` of the user that clients must be")
-	c.Flags().StringVar(&e.passwordFile, "auth-password-file", "", "`file` with that user's password")
-	e.host, e.set = "127.0.0.1", c.Flags()
+	c.Flags().StringVar(&e.User, "auth-user", "", "`name` of the user that clients must be")
+	c.Flags().StringVar(&e.PasswordFile, "auth-password-file", "", "`file` with that user's password")
+	e.Host, e.Set = "127.0.0.1", c.Flags()
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var s settings.Values
 		if err := settings.ReadSync(&s, sync); err != nil {
 			return exit.MisuseOf(err)
 		}
-		server, err := e.start(s, a.ProcessLogger())
+		server, err := e.Start(s, a.ProcessLogger())
 		if err != nil {
 			return err
 		}
 		defer server.Stop()
-		remove, err := e.publish(server)
+		remove, err := e.Publish(server)
 		if err != nil {
 			return err
 		}
 		defer remove()
-		return guard(c.Context(), server)
+		return serve.Guard(c.Context(), server)
 	}
 	return c
 }

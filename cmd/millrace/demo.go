@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
@@ -25,7 +26,7 @@ import (
 const crawlName = "example-crawl"
 
 func (a *app) demoCommand() *cobra.Command {
-	var e embedded
+	var e serve.Embedded
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo [URL]",
@@ -39,9 +40,9 @@ site at URL, or a small one that it brings along.`,
 		Args: typed.Takes(0, 1, "URL"),
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, until Ctrl-C")
-	c.Flags().StringVar(&e.data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
-	c.Flags().IntVar(&e.port, "port", 0, "`port` to listen on, 0 for a free one")
-	e.host, e.set = "127.0.0.1", c.Flags()
+	c.Flags().StringVar(&e.Data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
+	c.Flags().IntVar(&e.Port, "port", 0, "`port` to listen on, 0 for a free one")
+	e.Host, e.Set = "127.0.0.1", c.Flags()
 	flags := settings.AddFlags(c.Flags(), settings.Dev, settings.Staying)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, _, err := a.LoadSettings(flags, settings.Dev)
@@ -51,11 +52,11 @@ site at URL, or a small one that it brings along.`,
 		if !c.Flags().Changed("metrics") {
 			s.Metrics = "" // the settings file means the processes that stay
 		}
-		if e.data == "" {
-			if e.data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
+		if e.Data == "" {
+			if e.Data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
 				return err
 			}
-			defer os.RemoveAll(e.data)
+			defer os.RemoveAll(e.Data)
 		}
 		url := ""
 		if len(args) == 1 {
@@ -76,12 +77,12 @@ func crawlCommand() *cobra.Command {
 	}
 }
 
-func (a *app) demo(ctx context.Context, e *embedded, s settings.Values, url string, keep bool) error {
+func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, url string, keep bool) error {
 	a.Demonstrating = true
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	shown := make(chan error, 1)
-	err := a.embeddedServer(ctx, e, s, &workerConfig{}, func(server *embed.Server) {
+	err := serve.Of(a.App).EmbeddedServer(ctx, e, s, &serve.WorkerConfig{}, func(server *embed.Server) {
 		go func() {
 			err := a.showCrawl(ctx, server, url)
 			if !keep || err != nil {

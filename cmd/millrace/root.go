@@ -5,6 +5,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/typed"
 )
 
@@ -46,12 +47,12 @@ Its whole state is a log in NATS JetStream.`,
 		}
 	}
 	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), a.filesCommand(), a.taskCommand(), a.dataCommand(), a.dlqCommand(), a.limitCommand(), a.nodeCommand(), a.queueCommand(), a.eventsCommand(), a.verifyCommand(), a.ipcCommand())
-	add(groupServe, a.devCommand(), a.serverCommand(), a.workerCommand(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
+	add(groupServe, serve.Of(a.App).Dev(), serve.Of(a.App).Server(), serve.Of(a.App).Worker(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
 	add(groupAbout, a.configCommand(), a.natsCommand(), a.versionCommand())
 	root.SetHelpCommand(typed.Help(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
-	root.AddCommand(guardCommand(), shimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
+	root.AddCommand(serve.GuardCommand(), serve.ShimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags())})
 	a.completeFlags(root)

@@ -15,6 +15,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
@@ -96,7 +97,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, stop := context.WithCancel(c.Context())
 		defer stop()
-		go func() { _ = easeCollection(ctx, 0, atOnce) }() // it ends with ctx
+		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
 		cert, err := a.verify(c, &f)
 		if err != nil {
 			return a.unknown(&f, err)

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func (s *sizeFlag) Set(text string) error {
 
 // surroundings opens a worker's cache of files, on a connection of its own: contents are
 // large, and heartbeats do not wait behind them.
-func (p *parts) surroundings(c workerConfig) (process.Surroundings, error) {
+func (p *parts) surroundings(c WorkerConfig) (process.Surroundings, error) {
 	store, _, err := p.store("millrace files")
 	if err != nil {
 		return nil, err

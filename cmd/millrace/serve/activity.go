@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const activityEvery = 2 * time.Second
 
 // activity tells a person at a terminal how many tasks there are whenever that
 // has changed.
-func (a *app) activity(view *projections.Store) func(context.Context) error {
+func (a *Commands) activity(view *projections.Store) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !term.Colourful(a.Errs) {
 			return nil

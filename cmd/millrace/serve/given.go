@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // given is resolve for a process that brings a server of its own: it tells
 // whether flags or environment name another one.
-func (a *app) given() (t client.Target, given bool, err error) {
+func (a *Commands) given() (t client.Target, given bool, err error) {
 	if t, err = a.Resolve(); err != nil {
 		return t, false, err
 	}
@@ -19,7 +19,7 @@ func (a *app) given() (t client.Target, given bool, err error) {
 }
 
 // unusable says what to do when a process cannot work on the server that was chosen.
-func (a *app) unusable(t client.Target, err error) error {
+func (a *Commands) unusable(t client.Target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):
 		return &exit.Fault{Code: exit.Refused, Err: err}

@@ -1,4 +1,4 @@
-package main
+package garbage
 
 import "testing"
 
@@ -6,22 +6,22 @@ func TestGarbagePercent(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		used, rate, limit uint64
-		at                pace
+		at                Pace
 		want              int
 	}{
-		{"nothing is known yet", 0, 0, 1 << 10, slowly, 400},
-		{"at rest, small", 16, 0, 1 << 10, slowly, 25},
-		{"at rest, small, a worker", 8, 0, 1 << 10, briskly, 300},
-		{"some work, not so small, a worker", 80, 2, 1 << 10, briskly, 40},
-		{"much work, a worker", 80, 150, 1 << 10, briskly, 40},
-		{"at rest", 400, 0, 1 << 10, slowly, 10},
-		{"some work", 400, 2, 1 << 10, slowly, 40},
-		{"much work, small", 60, 150, 1 << 10, slowly, 400},
-		{"much work", 300, 150, 1 << 10, slowly, 241},
-		{"much work, little room", 800, 150, 1 << 10, slowly, 28},
-		{"much work, no room", 1 << 10, 150, 1280, slowly, 25},
-		{"much work, much room", 800, 150, 8 << 10, slowly, 400},
-		{"much work, much room, no time", 800, 150, 8 << 10, atOnce, 64},
+		{"nothing is known yet", 0, 0, 1 << 10, Slowly, 400},
+		{"at rest, small", 16, 0, 1 << 10, Slowly, 25},
+		{"at rest, small, a worker", 8, 0, 1 << 10, Briskly, 300},
+		{"some work, not so small, a worker", 80, 2, 1 << 10, Briskly, 40},
+		{"much work, a worker", 80, 150, 1 << 10, Briskly, 40},
+		{"at rest", 400, 0, 1 << 10, Slowly, 10},
+		{"some work", 400, 2, 1 << 10, Slowly, 40},
+		{"much work, small", 60, 150, 1 << 10, Slowly, 400},
+		{"much work", 300, 150, 1 << 10, Slowly, 241},
+		{"much work, little room", 800, 150, 1 << 10, Slowly, 28},
+		{"much work, no room", 1 << 10, 150, 1280, Slowly, 25},
+		{"much work, much room", 800, 150, 8 << 10, Slowly, 400},
+		{"much work, much room, no time", 800, 150, 8 << 10, AtOnce, 64},
 	} {
 		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20, c.at); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
@@ -73,18 +73,18 @@ func TestHeapWatch(t *testing.T) {
 }
 
 func TestApproach(t *testing.T) {
-	if got := approach(0, 100, slowly.looks); got != 100 {
+	if got := approach(0, 100, Slowly.looks); got != 100 {
 		t.Errorf("the first: %d", got)
 	}
-	if got := approach(400, 10, slowly.looks); got != 10 {
+	if got := approach(400, 10, Slowly.looks); got != 10 {
 		t.Errorf("down: %d", got)
 	}
-	if got := approach(10, 400, atOnce.looks); got != 400 {
+	if got := approach(10, 400, AtOnce.looks); got != 400 {
 		t.Errorf("up at once: %d", got)
 	}
 	share, looks := 10, 0
 	for ; share < 400; looks++ {
-		share = approach(share, 400, slowly.looks)
+		share = approach(share, 400, Slowly.looks)
 	}
 	if share != 400 || looks < 40 || looks > 80 {
 		t.Errorf("up to %d after %d looks", share, looks)

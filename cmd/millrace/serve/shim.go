@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"os"
@@ -12,7 +12,8 @@ import (
 // shimName is the hidden command that keeps a process beside its worker.
 const shimName = "shim"
 
-func shimCommand() *cobra.Command {
+// ShimCommand is what this program starts itself as, to keep a process beside its worker.
+func ShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: shimName, Hidden: true, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return process.ShimMain(os.Stdin, os.Stdout) },

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
@@ -18,9 +19,10 @@ import (
 	"millrace/local"
 )
 
-func (a *app) devCommand() *cobra.Command {
-	var e embedded
-	var w workerConfig
+// Dev is millrace dev.
+func (a *Commands) Dev() *cobra.Command {
+	var e Embedded
+	var w WorkerConfig
 	c := &cobra.Command{
 		Use:     "dev",
 		Aliases: []string{"start-all"},
@@ -44,14 +46,14 @@ ready, the server's URL stands in DIR/nats.url.`,
 		if err != nil {
 			return err
 		}
-		return a.embeddedServer(c.Context(), &e, s, &w, nil)
+		return a.EmbeddedServer(c.Context(), &e, s, &w, nil)
 	}
 	return c
 }
 
-// embeddedServer runs a server with everything behind it, and a worker if w is
+// EmbeddedServer runs a server with everything behind it, and a worker if w is
 // not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
-func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values, w *workerConfig, ready func(*embed.Server)) error {
+func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.Values, w *WorkerConfig, ready func(*embed.Server)) error {
 	conceal()
 	if w != nil {
 		if err := w.makeFolders(&s); err != nil {
@@ -63,19 +65,19 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values
 	if w != nil {
 		role, e.another = reach.RoleDev, true
 	}
-	server, err := e.start(s, log)
+	server, err := e.Start(s, log)
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	p := a.newParts(ctx, dialEmbedded(server, log), s, slowly, log)
+	p := a.newParts(ctx, dialEmbedded(server, log), s, garbage.Slowly, log)
 	defer p.close()
 	p.own = server
 	if err := p.listen(role); err != nil {
 		return err
 	}
-	p.start(func(ctx context.Context) error { return guard(ctx, server) })
-	view, err := p.serve(e.data)
+	p.start(func(ctx context.Context) error { return Guard(ctx, server) })
+	view, err := p.serve(e.Data)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values
 	if !p.ready() {
 		return p.wait()
 	}
-	forget, err := local.Announce(server.URL(), role, e.data)
+	forget, err := local.Announce(server.URL(), role, e.Data)
 	if err != nil {
 		log.Warn("other commands do not find this server by themselves; use --server", "error", err)
 	} else {
@@ -100,12 +102,12 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values
 		context, takeBack = lendContext(server, role)
 		defer takeBack()
 	}
-	remove, err := e.publish(server) // at last, for this is what others wait for
+	remove, err := e.Publish(server) // at last, for this is what others wait for
 	if err != nil {
 		return err
 	}
 	defer remove()
-	a.sayReady(server, e.data, w)
+	a.sayReady(server, e.Data, w)
 	if ready == nil {
 		fmt.Fprintln(a.Errs, context)
 	} else {
@@ -115,8 +117,8 @@ func (a *app) embeddedServer(ctx context.Context, e *embedded, s settings.Values
 	return p.wait()
 }
 
-// guard looks after the embedded server, and says what to do if that is in vain.
-func guard(ctx context.Context, server *embed.Server) error {
+// Guard looks after the embedded server, and says what to do if that is in vain.
+func Guard(ctx context.Context, server *embed.Server) error {
 	// A file that may not grow (ulimit -f) is then an error, as on a full disk, and does not end the
 	// process. Heard of and not ignored, for what is ignored is so in tasks, too.
 	tooLarge := make(chan os.Signal, 1)
@@ -129,7 +131,7 @@ func guard(ctx context.Context, server *embed.Server) error {
 	return err
 }
 
-func (a *app) sayReady(server *embed.Server, data string, w *workerConfig) {
+func (a *Commands) sayReady(server *embed.Server, data string, w *WorkerConfig) {
 	fmt.Fprintf(a.Errs, "Millrace is ready at %s, its data in %s.\n", server.Address(), data)
 	if w != nil {
 		fmt.Fprint(a.Errs, "Try `millrace run --follow -- echo hello` in another terminal. Ctrl-C ends it; tasks that run get time to end.\n")

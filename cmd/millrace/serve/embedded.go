@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -19,37 +19,37 @@ import (
 	"millrace/local"
 )
 
-// embedded are the flags of an embedded server.
-type embedded struct {
-	data            string
-	host            string
-	port            int
-	user            string
-	passwordFile    string
+// Embedded are the flags of an embedded server.
+type Embedded struct {
+	Data            string
+	Host            string
+	Port            int
+	User            string
+	PasswordFile    string
 	tokenFile       string
 	tlsCert, tlsKey string
 	insecure        bool
 	connections     int
 	// another is whether another port is as good if the usual one is taken.
 	another bool
-	set     *pflag.FlagSet
+	Set     *pflag.FlagSet
 }
 
 // defaultPort is that of NATS, so that the nats command line finds it.
 const defaultPort = 4222
 
-func (e *embedded) flags(fs *pflag.FlagSet) {
-	e.set = fs
+func (e *Embedded) flags(fs *pflag.FlagSet) {
+	e.Set = fs
 	typed.InGroup(fs, typed.GroupEmbedded, func() { e.groupFlags(fs) })
 }
 
-func (e *embedded) groupFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&e.data, "data", "", "`directory` of the data (default "+defaultData()+")")
-	fs.StringVar(&e.host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication and TLS")
-	fs.IntVar(&e.port, "port", defaultPort, "`port` to listen on, 0 for a free one")
+func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&e.Data, "data", "", "`directory` of the data (default "+defaultData()+")")
+	fs.StringVar(&e.Host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication and TLS")
+	fs.IntVar(&e.Port, "port", defaultPort, "`port` to listen on, 0 for a free one")
 	fs.StringVar(&e.tokenFile, "auth-token-file", "", "`file` with the token that clients must present")
-	fs.StringVar(&e.user, "auth-user", "", "`name` of the user that clients must be")
-	fs.StringVar(&e.passwordFile, "auth-password-file", "", "`file` with that user's password")
+	fs.StringVar(&e.User, "auth-user", "", "`name` of the user that clients must be")
+	fs.StringVar(&e.PasswordFile, "auth-password-file", "", "`file` with that user's password")
 	fs.StringVar(&e.tlsCert, "listen-cert", "", "`file` with the TLS certificate of the server")
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
 	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go in the clear")
@@ -70,14 +70,14 @@ func defaultData() string {
 	return filepath.Join(base, "millrace")
 }
 
-// start starts the server and says in DIR/nats.url where it is reached only
+// Start starts the server and says in DIR/nats.url where it is reached only
 // when publish is called, that is, when everything behind it is ready.
-func (e *embedded) start(s settings.Values, log *slog.Logger) (*embed.Server, error) {
-	if e.data == "" {
-		e.data = defaultData()
+func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, error) {
+	if e.Data == "" {
+		e.Data = defaultData()
 	}
-	if e.port < 0 || e.port > 65535 {
-		return nil, exit.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.port))
+	if e.Port < 0 || e.Port > 65535 {
+		return nil, exit.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.Port))
 	}
 	if e.connections < 0 {
 		return nil, exit.MisuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
@@ -87,13 +87,13 @@ func (e *embedded) start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		return nil, err
 	}
 	cfg := embed.Config{
-		Dir: e.data, Host: e.host, Port: e.port, SyncAlways: s.SyncAlways, SyncInterval: s.SyncInterval,
+		Dir: e.Data, Host: e.Host, Port: e.Port, SyncAlways: s.SyncAlways, SyncInterval: s.SyncInterval,
 		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Insecure: e.insecure, Connections: e.connections, Store: s.Store, Log: log,
 	}
 	server, err := embed.Start(cfg)
 	// Where workers of other machines know the address, another one would be that of nobody.
-	if errors.Is(err, embed.ErrPort) && e.another && !e.set.Changed("port") {
-		log.Warn("the usual port is taken; using a free one", "port", e.port)
+	if errors.Is(err, embed.ErrPort) && e.another && !e.Set.Changed("port") {
+		log.Warn("the usual port is taken; using a free one", "port", e.Port)
 		cfg.Port = 0
 		server, err = embed.Start(cfg)
 	}
@@ -120,27 +120,27 @@ func (e *embedded) start(s settings.Values, log *slog.Logger) (*embed.Server, er
 	return server, err
 }
 
-func (e *embedded) auth() (a embed.Auth, err error) {
+func (e *Embedded) auth() (a embed.Auth, err error) {
 	if e.tokenFile != "" {
 		if a.Token, err = client.ReadSecret(e.tokenFile); err != nil {
 			return a, err
 		}
 	}
 	switch {
-	case e.user != "" && e.passwordFile == "", e.user == "" && e.passwordFile != "":
+	case e.User != "" && e.PasswordFile == "", e.User == "" && e.PasswordFile != "":
 		return a, exit.MisuseOf(errors.New("--auth-user and --auth-password-file go together"))
-	case e.user != "":
-		a.User = e.user
-		a.Password, err = client.ReadSecret(e.passwordFile)
+	case e.User != "":
+		a.User = e.User
+		a.Password, err = client.ReadSecret(e.PasswordFile)
 	}
 	return a, err
 }
 
-func (e *embedded) urlFile() string { return filepath.Join(e.data, "nats.url") }
+func (e *Embedded) urlFile() string { return filepath.Join(e.Data, "nats.url") }
 
-// publish writes the server's URL to DIR/nats.url, with the credential that it has made itself, for
+// Publish writes the server's URL to DIR/nats.url, with the credential that it has made itself, for
 // its user alone; remove takes it away again.
-func (e *embedded) publish(server *embed.Server) (remove func(), err error) {
+func (e *Embedded) Publish(server *embed.Server) (remove func(), err error) {
 	if err := local.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
 	}

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
@@ -17,8 +18,9 @@ import (
 	"millrace/jet/embed"
 )
 
-func (a *app) serverCommand() *cobra.Command {
-	var e embedded
+// Server is millrace server.
+func (a *Commands) Server() *cobra.Command {
+	var e Embedded
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Start the scheduler, the read model and the service, with a NATS server unless one is given",
@@ -42,7 +44,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 			return err
 		}
 		if !given {
-			return a.embeddedServer(c.Context(), &e, s, nil, nil)
+			return a.EmbeddedServer(c.Context(), &e, s, nil, nil)
 		}
 		return a.serverOn(c.Context(), t, &e, s)
 	}
@@ -50,11 +52,11 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 }
 
 // serverOn runs a server process on a NATS server that is somewhere else.
-func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s settings.Values) error {
-	if e.data == "" {
-		e.data = defaultData()
+func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s settings.Values) error {
+	if e.Data == "" {
+		e.Data = defaultData()
 	}
-	lock, err := embed.LockDir(e.data) // the read model has one writer
+	lock, err := embed.LockDir(e.Data) // the read model has one writer
 	if errors.Is(err, embed.ErrLocked) {
 		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("each server process has a data directory of its own: choose one with --data")}
 	}
@@ -65,12 +67,12 @@ func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s sett
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would do it too
-	p := a.newParts(ctx, a.dialTo(t), s, slowly, a.ProcessLogger())
+	p := a.newParts(ctx, a.dialTo(t), s, garbage.Slowly, a.ProcessLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
 		return err
 	}
-	view, err := p.serve(e.data)
+	view, err := p.serve(e.Data)
 	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
 		return &exit.Fault{Code: exit.NoServer, Err: reach.NothingAt(t.Name, err),
 			Hint: exit.Hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
@@ -82,13 +84,13 @@ func (a *app) serverOn(ctx context.Context, t client.Target, e *embedded, s sett
 	if !p.ready() {
 		return p.wait()
 	}
-	fmt.Fprintf(a.Errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.data)
+	fmt.Fprintf(a.Errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.Data)
 	p.start(a.activity(view))
 	return p.wait()
 }
 
 // dialTo connects to the server that was chosen.
-func (a *app) dialTo(t client.Target) dial {
+func (a *Commands) dialTo(t client.Target) dial {
 	return func(name string) (*nats.Conn, error) {
 		o := t.Options
 		o.Name, o.Log = name, a.ProcessLogger()

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -19,12 +19,12 @@ func TestFoldersOfAWorker(t *testing.T) {
 	}
 	want := func(spool, cache, work string) {
 		t.Helper()
-		var w workerConfig
+		var w WorkerConfig
 		if err := w.makeFolders(&settings.Values{}); err != nil || w.own.spool != spool || w.own.cache != cache || w.own.work != work {
 			t.Errorf("%+v, %v, want %s, %s and %s", w.own, err, spool, cache, work)
 		}
 	}
-	var w workerConfig
+	var w WorkerConfig
 	if err := w.makeFolders(&settings.Values{}); err == nil {
 		t.Errorf("without any place there is %+v", w.own)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package garbage fits what garbage may lie about to what a process does.
+package garbage
 
 import (
 	"context"
@@ -39,22 +40,22 @@ const (
 	usedLooks = 60
 )
 
-// pace is how a process takes to a share that its work asks for.
-type pace struct {
+// Pace is how a process takes to a share that its work asks for.
+type Pace struct {
 	looks int    // that the way to a higher share takes, more or less
 	least uint64 // how many bytes of garbage are never too much
 	spare uint64 // and how many are enough
 }
 
 var (
-	// slowly is for a process that stays, so that a short burst takes little memory.
-	slowly = pace{16, leastSpare, math.MaxUint64}
-	// briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
+	// Slowly is for a process that stays, so that a short burst takes little memory.
+	Slowly = Pace{16, leastSpare, math.MaxUint64}
+	// Briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
 	// leave about is little memory.
-	briskly = pace{1, 24 << 20, 32 << 20}
-	// atOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
+	Briskly = Pace{1, 24 << 20, 32 << 20}
+	// AtOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
 	// collecting does.
-	atOnce = pace{1, leastSpare, 512 << 20}
+	AtOnce = Pace{1, leastSpare, 512 << 20}
 )
 
 // restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
@@ -64,7 +65,7 @@ var restLooks = []int{20, 40, 60, 130}
 
 // garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
 // are allocated in a second, the process may take limit bytes, at the pace at.
-func garbagePercent(used, rate, limit uint64, at pace) int {
+func garbagePercent(used, rate, limit uint64, at Pace) int {
 	if used == 0 {
 		return maxPercent // nothing is known, and little is in use
 	}
@@ -101,9 +102,9 @@ func memory(setting uint64) uint64 {
 	return min(setting, may)
 }
 
-// easeCollection sets the runtime's garbage collection by what is in use, what is allocated and what the
+// Ease sets the runtime's garbage collection by what is in use, what is allocated and what the
 // process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
-func easeCollection(ctx context.Context, setting uint64, at pace) error {
+func Ease(ctx context.Context, setting uint64, at Pace) error {
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package serve
 
 // conceal does nothing: this system has no such call.
 func conceal() {}

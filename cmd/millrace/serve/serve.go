@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
@@ -59,11 +60,11 @@ type parts struct {
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
 
-func (a *app) newParts(ctx context.Context, d dial, s settings.Values, garbage pace, log *slog.Logger) *parts {
+func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap garbage.Pace, log *slog.Logger) *parts {
 	reach.ForgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.Hurry, clock: a.Clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
-	p.start(func(ctx context.Context) error { return easeCollection(ctx, uint64(s.Memory), garbage) })
+	p.start(func(ctx context.Context) error { return garbage.Ease(ctx, uint64(s.Memory), heap) })
 	return p
 }
 
@@ -176,8 +177,8 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	return view, nil
 }
 
-// workerConfig is what the flags of a worker say.
-type workerConfig struct {
+// WorkerConfig is what the flags of a worker say.
+type WorkerConfig struct {
 	name   string
 	queues []string
 	slots  int
@@ -189,7 +190,7 @@ type workerConfig struct {
 }
 
 // work starts a worker, whose folders are made.
-func (p *parts) work(c workerConfig) error {
+func (p *parts) work(c WorkerConfig) error {
 	store, _, err := p.store("millrace worker")
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (p *parts) work(c workerConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, guardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
+	runner, err := process.NewRunner(process.Config{Guard: []string{self, GuardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func (p *parts) work(c workerConfig) error {
 		return err
 	}
 	p.closers = append(p.closers, tasks.Close)
-	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, guardName}
+	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, GuardName}
 	queues, weights, err := typed.Weights(c.queues)
 	if err != nil {
 		return exit.MisuseOf(err)
@@ -233,7 +234,7 @@ func (p *parts) work(c workerConfig) error {
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.Now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
 		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,
-		Commands: tasks, Now: p.clock.Now, Version: thisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Commands: tasks, Now: p.clock.Now, Version: told.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return exit.MisuseOf(err)
@@ -324,7 +325,7 @@ func (p *parts) close() {
 
 // serviceVersion is the program's version in the form that NATS services want.
 func serviceVersion() string {
-	v := strings.TrimPrefix(thisBuild().Version, "v")
+	v := strings.TrimPrefix(told.ThisBuild().Version, "v")
 	if v == "" || v[0] < '0' || v[0] > '9' {
 		return "0.0.0"
 	}

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
@@ -18,14 +19,14 @@ import (
 	"millrace/worker/process"
 )
 
-// guardName is the hidden command that outlives a killed worker.
-const guardName = "guard"
+// GuardName is the hidden command that outlives a killed worker.
+const GuardName = "guard"
 
-func (w *workerConfig) flags(fs *pflag.FlagSet) {
+func (w *WorkerConfig) flags(fs *pflag.FlagSet) {
 	typed.InGroup(fs, typed.GroupWorker, func() { w.groupFlags(fs) })
 }
 
-func (w *workerConfig) groupFlags(fs *pflag.FlagSet) {
+func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
 	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
 	fs.StringSliceVar(&w.queues, "queues", []string{task.DefaultQueue}, "the same as --queue")
@@ -41,7 +42,7 @@ func (w *workerConfig) groupFlags(fs *pflag.FlagSet) {
 }
 
 // check refuses what no worker can be, before anything is started for it.
-func (w *workerConfig) check(c *cobra.Command) error {
+func (w *WorkerConfig) check(c *cobra.Command) error {
 	if w.name != "" {
 		if err := node.ID(w.name).Validate(); err != nil {
 			return exit.Misuse(c, "--name: %w", err)
@@ -62,8 +63,9 @@ func (w *workerConfig) check(c *cobra.Command) error {
 	return nil
 }
 
-func (a *app) workerCommand() *cobra.Command {
-	var w workerConfig
+// Worker is millrace worker.
+func (a *Commands) Worker() *cobra.Command {
+	var w WorkerConfig
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Run tasks on this machine",
@@ -97,7 +99,7 @@ on_restart: adopt go on without it, if the next worker of this node comes in tim
 		if !t.Chosen() && s.Profile == settings.Prod {
 			return whichServer(t)
 		}
-		p := a.newParts(c.Context(), a.dialTo(t), s, briskly, a.ProcessLogger())
+		p := a.newParts(c.Context(), a.dialTo(t), s, garbage.Briskly, a.ProcessLogger())
 		defer p.close()
 		if err := p.listen("worker"); err != nil {
 			return err
@@ -126,9 +128,10 @@ func whichServer(t client.Target) error {
 		Hint: exit.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 
-func guardCommand() *cobra.Command {
+// GuardCommand is what this program starts itself as, to guard the processes of tasks.
+func GuardCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: guardName, Hidden: true, Args: typed.Takes(0, 0, ""),
+		Use: GuardName, Hidden: true, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if err := process.GuardMain(os.Stdin, os.Stdout); err != nil {
 				return errors.Join(errors.New("the guard of child processes"), err)

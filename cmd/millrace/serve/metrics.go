@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
 	"millrace/jet"
 	"millrace/metrics"
 	"millrace/monitor"
@@ -39,7 +40,7 @@ func (p *parts) listen(role string) error {
 	}
 	p.closers = append(p.closers, m.Close)
 	f := &figures{monitor: m, connections: &monitor.Connections{}}
-	b := thisBuild()
+	b := told.ThisBuild()
 	m.Add(f.connections, monitor.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, NATSServer: b.Server, Role: role})
 	m.Expect(f.connections.Check())
 	p.figures = f

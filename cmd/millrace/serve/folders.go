@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 type folders struct{ spool, cache, work string }
 
 // makeFolders makes them. Do it before anything is started: it may be refused.
-func (w *workerConfig) makeFolders(s *settings.Values) (err error) {
+func (w *WorkerConfig) makeFolders(s *settings.Values) (err error) {
 	if w.own.spool, err = spoolFolder(s.Spool); err != nil {
 		return err
 	}
