@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/history"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -96,7 +97,7 @@ func unreadableTable(messages []client.Unreadable) term.Table {
 }
 
 func (a *app) dlqShow() *cobra.Command {
-	show, message := a.taskWhy(), a.eventsShow()
+	show, message := a.taskWhy(), history.Of(a.App).Show()
 	c := &cobra.Command{
 		Use: "show ID|SEQ", Aliases: []string{"view", "info"},
 		Short: "Say why a task is dead, or print a message by its sequence",

@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/history"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
@@ -217,7 +218,7 @@ const dismissedAtOnce = 16
 func (a *app) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	r, err := a.eventAt(asking, c, seq)
+	r, err := history.Of(a.App).At(asking, c, seq)
 	switch {
 	case err != nil:
 	case r.Unreadable() == "":

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/bundles"
 	"millrace/files"
 	"millrace/task"
 )
@@ -27,7 +28,7 @@ func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []fileOf[tas
 					dir = filepath.Join(filepath.Dir(f.name), dir)
 				}
 				if _, done := pushed[dir]; !done {
-					p, err := a.push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
+					p, err := bundles.Of(a.App).Push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
 					if err != nil {
 						return nil, fmt.Errorf("files: %w", err)
 					}
@@ -69,7 +70,7 @@ func (a *app) filesFor(c *cobra.Command, cl *client.Client, named string) (*task
 	if !files.IsFolder(named) {
 		return &task.Files{Bundle: named}, nil
 	}
-	p, err := a.push(c, cl, client.FilesPush{Dir: named})
+	p, err := bundles.Of(a.App).Push(c, cl, client.FilesPush{Dir: named})
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,8 @@ const (
 	id2 task.ID = "01JD6Z8V3M0QK4T7W2X9Y5ABCE"
 )
 
-// history is a task that failed once, was lost once and runs now.
-func history() []events.Record {
+// recorded is a task that failed once, was lost once and runs now.
+func recorded() []events.Record {
 	work := task.Work{
 		Job: "backup", Revision: 3, Route: task.QueueRoute("bulk", 5), Labels: map[string]string{"team": "a", "customer": "acme"},
 		Params: json.RawMessage(`{"depth":2}`),
@@ -84,7 +84,7 @@ func history() []events.Record {
 }
 
 func TestTaskTables(t *testing.T) {
-	records := history()
+	records := recorded()
 	now := noon.Add(50 * time.Second)
 	running := events.FoldTask(id1, records)
 	ended := task.Task{
@@ -145,7 +145,7 @@ func (presumed) Standing(context.Context, task.ID, int) (*task.Standing, error) 
 
 func TestWhyTables(t *testing.T) {
 	rules := task.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
-	records := history()
+	records := recorded()
 	for name, c := range map[string]struct {
 		until    int
 		nodes    []node.Node

@@ -1,8 +1,8 @@
 // Command millrace runs Millrace and is how people use it: it submits tasks,
 // shows what becomes of them, and starts the processes that see to that.
 //
-// The package holds flags, settings, signals, exit codes and the form of what
-// is printed. Whatever else it does, another package does for it.
+// The folders beside it are its rooms, each about one thing; this package wires them and
+// holds the commands that have no room yet. Whatever else it does, another package does for it.
 package main
 
 import (

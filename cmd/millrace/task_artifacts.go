@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -47,7 +48,7 @@ func (a *app) taskArtifacts() *cobra.Command {
 		}
 		d := files.Digest(left[0].Digest)
 		if get != "" {
-			return a.pull(c, cl, "what task "+string(id)+" has left", d, get)
+			return bundles.Of(a.App).Pull(c, cl, "what task "+string(id)+" has left", d, get)
 		}
 		return a.catArtifact(ctx, cl, d, cat)
 	})

@@ -61,20 +61,8 @@ func historyTable(records []events.Record) term.Table {
 			since = told.Span(at.Sub(before))
 		}
 		before = at
-		t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(at.Local().Format("2006-01-02 15:04:05.000")), term.Dim(since), typeCell(r),
+		t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(at.Local().Format("2006-01-02 15:04:05.000")), term.Dim(since), told.TypeCell(r),
 			term.Plain(told.FactAttempt(r)), term.Plain(told.FactNode(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
 	}
 	return t
-}
-
-func typeCell(r *events.Record) term.Cell {
-	text := told.FactType(r)
-	if r.Err != nil {
-		return term.Tinted(text, term.Red)
-	}
-	return term.Tinted(text, map[events.Type]term.Colour{
-		events.AttemptStarted: term.Blue, events.AttemptFinished: term.Green, events.AttemptFailed: term.Red, events.AttemptLost: term.Purple,
-		events.AttemptLate: term.Purple, events.TaskAbnormal: term.Purple, events.TaskCancelRequested: term.Yellow, events.TaskCancelled: term.Yellow,
-		events.NodeOnline: term.Green, events.NodeOffline: term.Red, events.NodeDraining: term.Yellow,
-	}[r.Fact.Type])
 }

@@ -67,6 +67,43 @@ func TestHousePlan(t *testing.T) {
 	}
 }
 
+// No package has more files than somebody can keep in mind.
+func TestPackagesAreSmall(t *testing.T) {
+	pkgs, err := readModule(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range checkSizes(pkgs, grown) {
+		t.Error(v)
+	}
+	with := func(path string, files, tests int) pkg {
+		p := pkg{path: path}
+		for i := range files + tests {
+			p.files = append(p.files, file{test: i >= files})
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		p    pkg
+		list map[string]int
+		want string // part of the only finding; "" for none
+	}{
+		{"small, with many tests", with("a", most, 9), nil, ""},
+		{"large", with("a", most+1, 0), nil, "at most"},
+		{"as large as it was", with("a", 40, 0), map[string]int{"a": 40}, ""},
+		{"larger than it was", with("a", 41, 0), map[string]int{"a": 40}, "may only shrink"},
+		{"smaller than it was", with("a", 39, 0), map[string]int{"a": 40}, "has shrunk"},
+		{"small at last", with("a", most, 0), map[string]int{"a": 40}, "off the list"},
+		{"gone", with("a", 1, 0), map[string]int{"b": 40}, "does not exist"},
+	} {
+		found := checkSizes([]pkg{c.p}, c.list)
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.Contains(found[0], c.want)) {
+			t.Errorf("%s: found %q, want %q", c.name, found, c.want)
+		}
+	}
+}
+
 // A rule that finds nothing may be no rule at all: each must find what is put
 // there for it.
 func TestHousePlanFindsViolations(t *testing.T) {

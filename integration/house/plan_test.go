@@ -76,7 +76,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
-var rooms = []string{"screen", "export", "exit", "term", "typed", "settings", "told", "reach", "garbage", "serve"}
+var rooms = []string{"screen", "export", "exit", "term", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {
@@ -226,6 +226,59 @@ func (p *port) width(all map[string]port) int {
 		}
 	}
 	return n
+}
+
+// most is how many files a package may have, tests aside: who comes new to it can know it in a day.
+const most = 25
+
+// grown are the packages that have more, and how many. They may only shrink, and this list with them.
+var grown = map[string]int{
+	"client":         29,
+	"cmd/millrace":   58,
+	"jet":            68,
+	"scheduler":      27,
+	"task":           69,
+	"verify":         35,
+	"worker":         33,
+	"worker/process": 42,
+}
+
+// size counts the files of a package, tests aside.
+func (p *pkg) size() int {
+	n := 0
+	for _, f := range p.files {
+		if !f.test {
+			n++
+		}
+	}
+	return n
+}
+
+// checkSizes lists the packages that are too large, and the rows of grown that no longer say how large one is.
+func checkSizes(pkgs []pkg, grown map[string]int) []string {
+	var found []string
+	there := map[string]bool{}
+	for i := range pkgs {
+		p := &pkgs[i]
+		there[p.path] = true
+		switch n, listed := p.size(), grown[p.path]; {
+		case listed == 0 && n > most:
+			found = append(found, fmt.Sprintf("%s has %d files: a package has at most %d, and one idea", p.path, n, most))
+		case listed > 0 && n > listed:
+			found = append(found, fmt.Sprintf("%s has %d files, and had %d: it may only shrink", p.path, n, listed))
+		case listed > 0 && n <= most:
+			found = append(found, fmt.Sprintf("%s has %d files: take it off the list of those that have more than %d", p.path, n, most))
+		case listed > 0 && n < listed:
+			found = append(found, fmt.Sprintf("%s has shrunk to %d files: say so in the list, which has %d", p.path, n, listed))
+		}
+	}
+	for path := range grown {
+		if !there[path] {
+			found = append(found, path+" is on the list of large packages and does not exist")
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // checkPorts lists the ports that are too wide.

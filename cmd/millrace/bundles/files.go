@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"millrace/jet"
 )
 
-func (a *app) filesCommand() *cobra.Command {
+// Command is millrace files.
+func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "files", Aliases: []string{"file", "bundle", "bundles"},
 		Short: "Files: folders in versions, for tasks to find around them",
@@ -37,7 +38,7 @@ characters of a digest are enough. Only contents that the other side lacks trave
 	return c
 }
 
-func (a *app) filesPush() *cobra.Command {
+func (a *Commands) filesPush() *cobra.Command {
 	var o typed.Output
 	var name string
 	var exclude []string
@@ -53,7 +54,7 @@ that lead out of the folder are refused; devices, sockets and pipes are left out
 	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-		p, err := a.push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
+		p, err := a.Push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
 		if err != nil {
 			return err
 		}
@@ -69,8 +70,8 @@ that lead out of the folder are refused; devices, sockets and pipes are left out
 	return c
 }
 
-// push pushes a folder, with a line of progress and the notes that there are.
-func (a *app) push(c *cobra.Command, cl *client.Client, p client.FilesPush) (client.FilesPushed, error) {
+// Push pushes a folder, with a line of progress and the notes that there are.
+func (a *Commands) Push(c *cobra.Command, cl *client.Client, p client.FilesPush) (client.FilesPushed, error) {
 	moving := a.moving("sent")
 	p.Each = moving.tell
 	done, err := cl.PushFiles(c.Context(), p)
@@ -81,7 +82,7 @@ func (a *app) push(c *cobra.Command, cl *client.Client, p client.FilesPush) (cli
 	return done, err
 }
 
-func (a *app) filesList() *cobra.Command {
+func (a *Commands) filesList() *cobra.Command {
 	var o typed.Output
 	var names bool
 	c := &cobra.Command{
@@ -137,7 +138,7 @@ func (a *app) filesList() *cobra.Command {
 }
 
 // withVersion makes the RunE of a command about what is in a version.
-func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
+func (a *Commands) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
 	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		ref, v, err := cl.FilesVersion(ctx, args[0])
 		if err != nil {
@@ -151,7 +152,7 @@ func (a *app) withVersion(do func(context.Context, *client.Client, files.Ref, tr
 	})
 }
 
-func (a *app) filesShow() *cobra.Command {
+func (a *Commands) filesShow() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show VERSION", Aliases: []string{"view", "info"}, Short: "Show what is in a version",
@@ -191,7 +192,7 @@ func entryTable(m *files.Manifest) term.Table {
 	return t
 }
 
-func (a *app) filesDiff() *cobra.Command {
+func (a *Commands) filesDiff() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Tell what is different in a version",
@@ -228,7 +229,7 @@ func (a *app) filesDiff() *cobra.Command {
 	return c
 }
 
-func (a *app) filesPull() *cobra.Command {
+func (a *Commands) filesPull() *cobra.Command {
 	var into bool
 	c := &cobra.Command{
 		Use: "pull VERSION DIR", Aliases: []string{"get", "download"}, Short: "Write a version to a folder",
@@ -251,12 +252,13 @@ they differ, and others are left alone.`,
 		if err != nil {
 			return err
 		}
-		return a.pull(c, cl, ref.String(), v.Digest, args[1])
+		return a.Pull(c, cl, ref.String(), v.Digest, args[1])
 	}
 	return c
 }
 
-func (a *app) pull(c *cobra.Command, cl *client.Client, what string, d files.Digest, dir string) error {
+// Pull fetches a version into a directory and says so.
+func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d files.Digest, dir string) error {
 	v, err := cl.Store().Version(c.Context(), d)
 	if err != nil {
 		return err
@@ -275,7 +277,7 @@ func (a *app) pull(c *cobra.Command, cl *client.Client, what string, d files.Dig
 	return nil
 }
 
-func (a *app) filesRemove() *cobra.Command {
+func (a *Commands) filesRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; versions that nothing needs go with the next gc",
 		Args: typed.Takes(1, -1, "name"), ValidArgsFunction: a.CompleteFiles,
@@ -296,7 +298,7 @@ func (a *app) filesRemove() *cobra.Command {
 	}
 }
 
-func (a *app) filesVerify() *cobra.Command {
+func (a *Commands) filesVerify() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "verify VERSION", Aliases: []string{"check"}, Short: "Read all of a version from the store and compare it with its digests",
@@ -329,7 +331,7 @@ func (a *app) filesVerify() *cobra.Command {
 	return c
 }
 
-func (a *app) filesSweep() *cobra.Command {
+func (a *Commands) filesSweep() *cobra.Command {
 	var o typed.Output
 	var s client.FilesSweep
 	older, artifacts := typed.Span{}, typed.Span{}
@@ -380,7 +382,7 @@ type moving struct {
 	last int64
 }
 
-func (a *app) moving(verb string) *moving {
+func (a *Commands) moving(verb string) *moving {
 	m := &moving{verb: verb}
 	if term.Terminal(a.Errs) {
 		m.w = term.Unfiltered(a.Errs)

@@ -1,4 +1,4 @@
-package main
+package certify
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func certify(r *verify.Report) *certificate {
 }
 
 // printCertificate prints the outcome and ends the command with its code.
-func (a *app) printCertificate(c *certificate, asJSON bool) error {
+func (a *Commands) printCertificate(c *certificate, asJSON bool) error {
 	if asJSON {
 		if err := a.WriteJSON(c); err != nil {
 			return err

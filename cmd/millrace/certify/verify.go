@@ -1,4 +1,4 @@
-package main
+package certify
 
 import (
 	"bufio"
@@ -55,7 +55,8 @@ type certificate struct {
 	*verify.Report
 }
 
-func (a *app) verifyCommand() *cobra.Command {
+// Command is millrace verify.
+func (a *Commands) Command() *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
 		Use: "verify", Aliases: []string{"check"},
@@ -109,7 +110,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 
 // unknown says that nothing could be checked: in the line for a monitoring system, which stands on
 // stdout, or in JSON there and in words on stderr.
-func (a *app) unknown(f *verifyFlags, err error) error {
+func (a *Commands) unknown(f *verifyFlags, err error) error {
 	why := exit.Of(err)
 	if why.Err == nil {
 		why = &exit.Fault{Err: errors.New("interrupted")}
@@ -125,7 +126,7 @@ func (a *app) unknown(f *verifyFlags, err error) error {
 	return &exit.Fault{Code: verifyUnknown, Err: said, Hint: why.Hint}
 }
 
-func (a *app) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
+func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
 	cfg := verify.Config{From: f.from, Settled: f.settled}
 	for _, name := range f.rules {
 		rule, err := verify.ParseRule(strings.TrimSpace(name))
@@ -159,7 +160,7 @@ func rulesOf(s *settings.Values, cfg *verify.Config) {
 	cfg.Margin = 2*s.Sweep + settings.Slack + 3*time.Second // two sweeps, what they take, and clocks that differ
 }
 
-func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
+func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
 	s, _, err := a.LoadSettings(nil, settings.Prod)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (a *app) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*cer
 	return certify(v.Report(now)), nil
 }
 
-func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
+func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -245,7 +246,7 @@ func (a *app) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config,
 
 // compareRows gives the copies of definitions and the rows of the read model to a verifier. It returns why
 // that was not possible, if only the read model is the reason.
-func (a *app) compareRows(ctx context.Context, c *client.Client, f *verifyFlags, rules []verify.Rule, v *verify.Verifier) (string, error) {
+func (a *Commands) compareRows(ctx context.Context, c *client.Client, f *verifyFlags, rules []verify.Rule, v *verify.Verifier) (string, error) {
 	alone := false // whether this rule was asked for by name
 	if len(rules) > 0 {
 		for _, r := range rules {
@@ -284,7 +285,7 @@ const rowsAtOnce = 500
 
 // rows gives all rows to a verifier. They are asked for from both ends of the list at once, until the two have
 // met: the server makes one page while it makes another, and while a third is compared.
-func (a *app) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
+func (a *Commands) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
 	ctx, stop := context.WithCancel(ctx)
 	pages := make(chan rowPage)
 	var asking sync.WaitGroup

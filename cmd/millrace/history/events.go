@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"context"
@@ -20,12 +20,13 @@ import (
 	"millrace/task"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
+// Command is millrace events.
+func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "events", Aliases: []string{"event", "e"},
 		Short: "Events: the log itself",
 	})
-	c.AddCommand(a.eventsTail(), a.eventsShow(), a.eventsExport())
+	c.AddCommand(a.eventsTail(), a.Show(), a.eventsExport())
 	return c
 }
 
@@ -42,7 +43,7 @@ type tailFlags struct {
 	probes   bool
 }
 
-func (a *app) eventsTail() *cobra.Command {
+func (a *Commands) eventsTail() *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
 		Use: "tail", Aliases: []string{"follow", "watch"},
@@ -108,7 +109,7 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	}
 	for _, t := range f.types {
 		if !slices.ContainsFunc(events.Types, func(known events.Type) bool { return matches(t, string(known)) }) {
-			return nil, fmt.Errorf("--type: there is no type %q; there are %s", t, strings.Join(typeNames(), ", "))
+			return nil, fmt.Errorf("--type: there is no type %q; there are %s", t, strings.Join(TypeNames(), ", "))
 		}
 	}
 	return func(r *events.Record) bool {
@@ -124,7 +125,8 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	}, nil
 }
 
-func typeNames() []string {
+// TypeNames are the types of facts.
+func TypeNames() []string {
 	names := make([]string, len(events.Types))
 	for i, t := range events.Types {
 		names[i] = string(t)
@@ -135,7 +137,7 @@ func typeNames() []string {
 // matches tells whether a type is the one that was asked for, or of that kind.
 func matches(asked, t string) bool { return asked == t || strings.HasPrefix(t, asked+".") }
 
-func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted func(*events.Record) bool) error {
+func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted func(*events.Record) bool) error {
 	asking, cancel := a.Asking(ctx)
 	end, err := c.Last(asking)
 	cancel()
@@ -180,12 +182,12 @@ func (a *app) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted f
 }
 
 // printEvent prints one line; the columns have fixed widths, for what comes is not known.
-func (a *app) printEvent(r *events.Record, asJSON bool) error {
+func (a *Commands) printEvent(r *events.Record, asJSON bool) error {
 	if asJSON {
 		return a.WriteLine(told.ShowFact(r))
 	}
 	colours := term.Colourful(a.Out)
-	kind := typeCell(r)
+	kind := told.TypeCell(r)
 	kind.Text = fmt.Sprintf("%-21s", kind.Text)
 	_, err := fmt.Fprintf(a.Out, "%7d  %s  %s  %-8s  %s\n", r.Seq, told.FactTime(r).Local().Format("15:04:05.000"),
 		term.Paint(kind, colours), shortAbout(&r.Fact), term.Printable(told.Words(attemptAndNode(r), told.FactDetails(r))))
@@ -211,7 +213,8 @@ func attemptAndNode(r *events.Record) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *app) eventsShow() *cobra.Command {
+// Show is millrace events show.
+func (a *Commands) Show() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show SEQ", Aliases: []string{"view", "info"},
@@ -229,7 +232,7 @@ func (a *app) eventsShow() *cobra.Command {
 			return err
 		}
 		defer cl.Close()
-		r, err := a.eventAt(c.Context(), cl, seq)
+		r, err := a.At(c.Context(), cl, seq)
 		if err != nil {
 			return err
 		}
@@ -261,8 +264,8 @@ func (a *app) eventsShow() *cobra.Command {
 	return c
 }
 
-// eventAt reads one message of the log.
-func (a *app) eventAt(ctx context.Context, c *client.Client, seq uint64) (events.Record, error) {
+// At reads one message of the log.
+func (a *Commands) At(ctx context.Context, c *client.Client, seq uint64) (events.Record, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	end, err := c.Last(asking)

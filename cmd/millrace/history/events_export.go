@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"millrace/events"
 )
 
-func (a *app) eventsExport() *cobra.Command {
+func (a *Commands) eventsExport() *cobra.Command {
 	var from, to uint64
 	c := &cobra.Command{
 		Use: "export", Aliases: []string{"dump"},

@@ -1,0 +1,10 @@
+// Package bundles moves bundles of files to a server and back.
+package bundles
+
+import "millrace/cmd/millrace/reach"
+
+// Commands are those about bundles, of one run.
+type Commands struct{ *reach.App }
+
+// Of are the commands of a run.
+func Of(a *reach.App) *Commands { return &Commands{a} }
