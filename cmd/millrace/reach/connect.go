@@ -205,7 +205,7 @@ func NothingAt(name string, err error) error {
 
 // Asking bounds one exchange with the server. Without a --timeout it goes on, and says so, when there
 // is no answer after the default: a cluster that elects a leader needs longer. A log that takes no
-// messages does not, so the exchange ends then, and [app.blame] says why.
+// messages does not, so the exchange ends then, and [App.Blame] says why.
 func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.Conn.bounded {
 		return context.WithTimeout(ctx, a.Conn.Timeout)

@@ -61,7 +61,7 @@ func (t *Table) Field(name, value string) {
 // Print writes a table to stdout as its terminal, if it is one, wants it.
 func (s *Streams) Print(t Table) error { return t.Write(s.Out, Width(s.Out), Colourful(s.Out)) }
 
-// Write writes the table. If bound is above 0, no line is wider than that: see [table.fit].
+// Write writes the table. If bound is above 0, no line is wider than that: see [Table.fit].
 func (t *Table) Write(w io.Writer, bound int, colours bool) error {
 	b := bufio.NewWriter(w)
 	if t.Title != "" {
