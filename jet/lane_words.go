@@ -27,6 +27,9 @@ import (
 // A lane is removed like this: its word is replaced, by compare-and-set, by one that says so and where
 // the next consumer begins, then the consumer goes. A writer may take its own word for granted for
 // declareAgain, which is far less than a lane is kept, and the removal fails if it says the word anew.
+//
+// If all words are lost with their stream, workers say anew those of the lanes at which they wait, and a scheduler those
+// of all lanes in which tasks are, by its read model.
 
 // laneWord is what is known of a special lane.
 type laneWord struct {
@@ -179,21 +182,46 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 	return unused, nil
 }
 
-// tellLanes says anew which lanes are used, after what was said is lost: those that have a consumer.
-func (s *Store) tellLanes(ctx context.Context) error {
-	names := s.log.ConsumerNames(ctx)
-	for name := range names.Name() {
-		l, ok := laneOf(name)
-		if !ok {
+// lanesTold is where it lies that the words are whole. It is lost with them.
+const lanesTold = laneWordPrefix + "~.~.~"
+
+// LanesTold tells whether what is said of lanes is whole. After the stream is lost it is not, until somebody calls [Store.TellLanes].
+func (s *Store) LanesTold(ctx context.Context) (bool, error) {
+	m, _, _, err := s.said(StateStream, lanesTold).Read(ctx, nil)
+	if err != nil {
+		return false, fmt.Errorf("look whether it was said which lanes are used: %w", err)
+	}
+	return m != nil, nil
+}
+
+// TellLanes says which lanes are used, and until when the last timer is due that was set for each, where that is not said.
+func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) error {
+	for l, until := range used {
+		if !special(l) || l.Validate() != nil {
 			continue
 		}
-		if _, _, err := s.sayLane(ctx, l, laneWord{}); err != nil {
-			return fmt.Errorf("say which lanes are used: %w", err)
+		if err := s.useLane(ctx, l, until); err != nil {
+			return err
 		}
 		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
-	if err := names.Err(); err != nil {
-		return fmt.Errorf("list lanes: %w", err)
+	_, err := s.said(StateStream, lanesTold).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+		return &nats.Msg{Subject: lanesTold, Data: []byte("{}")}, there == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("say which lanes are used: %w", err)
+	}
+	return nil
+}
+
+// tellLane says that a lane is used if nothing is said of it.
+func (s *Store) tellLane(ctx context.Context, l task.Lane) error {
+	_, done, err := s.sayLane(ctx, l, laneWord{})
+	if err != nil {
+		return fmt.Errorf("say anew that lane %s is used: %w", laneConsumer(l), err)
+	}
+	if done {
+		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
 	return nil
 }

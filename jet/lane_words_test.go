@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -203,6 +205,60 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 		}
 	}
 	t.Error("the offer is not to be had")
+}
+
+// When all that was said of lanes is lost, the read model has those said again in which tasks are, and a worker those at which
+// it waits. One that was removed stays away.
+func TestLanesAreToldAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx := within(t)
+	o := offersOf(t, openStore(t, s.nc, Layout{}), "served")
+	done(t, o, submitAt(t, s, "served", 8))
+	waits := submitAt(t, s, "later", 3)
+	far := s.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
+	if err := s.js.DeleteStream(ctx, StateStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.LanesTold(ctx); !errors.Is(err, events.ErrNoStream) {
+		t.Errorf("where there is no stream: %v", err)
+	}
+	if err := ensureStream(ctx, s.js, Layout{}.withDefaults().stateStream()); err != nil {
+		t.Fatal(err)
+	}
+	if told := must(s.LanesTold(ctx))(t); told {
+		t.Error("what is lost counts as told")
+	}
+	used := map[task.Lane]time.Time{{Queue: "later", Priority: 3}: {}, {Queue: "served", Priority: 8}: far, {Queue: "later", Priority: 5}: {}}
+	if err := s.TellLanes(ctx, used); err != nil {
+		t.Fatal(err)
+	}
+	if told := must(s.LanesTold(ctx))(t); !told {
+		t.Error("what was told counts as lost")
+	}
+	if w := must(s.laneWord(ctx, task.Lane{Queue: "served", Priority: 8}))(t); !w.Until.Equal(far) {
+		t.Errorf("its last timer is said to be due at %v, want %v", w.Until, far)
+	}
+	done(t, offersOf(t, openStore(t, s.nc, Layout{}), "later"), waits)
+
+	served := task.Lane{Queue: "served", Priority: 8}
+	if err := s.dropUpTo(ctx, StateStream, laneSubject(served), math.MaxUint32); err != nil {
+		t.Fatal(err)
+	}
+	o.lookAgain()
+	eventually(t, "the worker says that the lane is used", func() bool {
+		lanes := must(s.spoken(ctx, "served"))(t)
+		return slices.Equal(lanes, []task.Lane{served})
+	})
+	if closed := must(s.CloseLane(ctx, served, time.Now().Add(time.Hour)))(t); !closed {
+		t.Error("it is not closed")
+	}
+	if err := o.tellLanes(ctx, nil); err != nil { // it still waits there
+		t.Fatal(err)
+	}
+	if lanes := must(s.spoken(ctx, "served"))(t); len(lanes) > 0 {
+		t.Errorf("%v is opened by a worker that waits there", lanes)
+	}
 }
 
 // A worker that waits at a route of a selector lets go of it when that is retracted, and does not make it again.

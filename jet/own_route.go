@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +25,8 @@ type ownRoute struct {
 	store *Store
 	node  node.ID
 	lane  task.Lane
-	pull  *puller // set once, before anything comes
+	idle  time.Duration // how long the server keeps the consumer while nobody pulls
+	pull  *puller       // set once, before anything comes
 	// conns counts the connections that the process has had; a new one counts before anything comes on it.
 	conns func() uint64
 
@@ -53,13 +53,14 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 	conns := func() uint64 { return s.nc.Stats().Reconnects }
 	lane := task.Lane{Queue: id.Queue(), Priority: task.DefaultPriority}
 	return &ownRoute{
-		store: s, node: id, lane: lane, conns: conns, conn: conns(),
+		store: s, node: id, lane: lane, idle: routeIdle, conns: conns, conn: conns(),
 		open: map[uint64]*ownLease{}, arrived: make(chan struct{}),
 	}
 }
 
 // routeIdle is how long the server keeps the consumer of a node that does not
-// pull. Longer absences only cost making it again.
+// pull. Longer absences only cost making it again. So nothing is left of a node that never comes back, whether
+// it was retired or died before it had registered.
 const routeIdle = 24 * time.Hour
 
 // markKey names what sets one consumer of a node apart from the next.
@@ -99,7 +100,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: routeIdle,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: r.idle,
 		// The mark sets each of them apart. Without it, to make one that only did not
 		// answer in time would succeed and keep the old, which offers nothing again.
 		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
@@ -437,21 +438,6 @@ func (o *offers) unmute() {
 			p.renew()
 		}
 	}
-}
-
-// NodeRoutes lists the nodes that have consumers of their own.
-func (s *Store) NodeRoutes(ctx context.Context) ([]node.ID, error) {
-	var ids []node.ID
-	names := s.log.ConsumerNames(ctx)
-	for name := range names.Name() {
-		if id, ok := strings.CutPrefix(name, nodeConsumerPrefix); ok {
-			ids = append(ids, node.ID(id))
-		}
-	}
-	if err := names.Err(); err != nil {
-		return ids, fmt.Errorf("list the routes of nodes: %w", err)
-	}
-	return ids, nil
 }
 
 // DropNode removes what the server holds for a node besides its facts and offers:

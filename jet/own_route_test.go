@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -306,7 +305,17 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// What the server holds for nodes can be listed and removed, and removed again.
+// hasRoute tells whether the server has a consumer for a node.
+func hasRoute(t testing.TB, s *Store, id node.ID) bool {
+	t.Helper()
+	_, err := s.js.Consumer(within(t), LogStream, nodeConsumer(id))
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// What the server holds for nodes can be removed, and removed again.
 func TestDropNode(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
@@ -321,8 +330,8 @@ func TestDropNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if ids := must(s.NodeRoutes(within(t)))(t); !slices.Equal(ids, []node.ID{"n2"}) {
-		t.Errorf("there are routes of %v", ids)
+	if hasRoute(t, s, "n1") || !hasRoute(t, s, "n2") {
+		t.Error("want no route of n1, and that of n2")
 	}
 	if got := alive(t, s); got != "[n2]" {
 		t.Errorf("alive: %s", got)
@@ -332,6 +341,29 @@ func TestDropNode(t *testing.T) {
 	}
 	if err := s.DropNode(within(t), "never-was"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The server itself removes the route of a node that pulls no more, whatever became of the node: also of one that
+// died before it had registered, of which nobody else knows.
+func TestForgottenRoute(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	offersOf(t, s, node.ID("n1").Queue())
+	c := must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t)
+	if keeps := c.CachedInfo().Config.InactiveThreshold; keeps != routeIdle {
+		t.Errorf("the server keeps the route of a node for %v", keeps)
+	}
+	o := s.newOffers()
+	t.Cleanup(o.Close)
+	o.own = newOwnRoute(s, "n2")
+	o.own.idle = 100 * time.Millisecond
+	src := must(o.serveOwn(within(t)))(t)
+	prove(t, o)
+	src.pull.drain() // as if its process had died
+	eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
+	if !hasRoute(t, s, "n1") {
+		t.Error("the route of a node that waits is gone")
 	}
 }
 

@@ -266,7 +266,11 @@ func (o *offers) findLanes(ctx context.Context) error {
 		return err
 	}
 	o.dropRemoved()
-	lanes, err := o.store.lanesOf(ctx, slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))...)
+	queues := slices.AppendSeq(slices.Clone(o.queues), maps.Keys(o.more))
+	lanes, err := o.store.lanesOf(ctx, queues...)
+	if err == nil {
+		err = o.tellLanes(ctx, lanes)
+	}
 	if err != nil {
 		return err
 	}
@@ -289,6 +293,23 @@ func (o *offers) findLanes(ctx context.Context) error {
 			continue
 		}
 		if _, err := o.serveLane(ctx, l); err != nil && !errors.Is(err, errRemoved) {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellLanes says anew of the lanes that are served here that they are used, if that is lost: then they are not among those that
+// are said to be. A removed one is not either, and of that there is a word.
+func (o *offers) tellLanes(ctx context.Context, said []task.Lane) error {
+	o.mu.Lock()
+	sources := o.sources
+	o.mu.Unlock()
+	for _, src := range sources {
+		if !special(src.lane) || slices.Contains(said, src.lane) {
+			continue
+		}
+		if err := o.store.tellLane(ctx, src.lane); err != nil {
 			return err
 		}
 	}

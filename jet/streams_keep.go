@@ -54,11 +54,7 @@ func (k *keeper) look(ctx context.Context, l Layout) error {
 			if last := k.last[cfg.Name]; last > 0 {
 				cfg.FirstSeq = last + sequenceGap
 			}
-			err := ensureStream(ctx, k.s.js, cfg)
-			if err == nil && cfg.Name == StateStream {
-				err = k.s.tellLanes(ctx)
-			}
-			return err
+			return ensureStream(ctx, k.s.js, cfg)
 		}))
 	}
 	for _, cfg := range l.buckets() {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
@@ -46,6 +47,38 @@ func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, er
 		err = queueForm.Read(doc, &q)
 	}
 	return q, err
+}
+
+// Lanes returns the lanes in which tasks are that have not ended, and when the last of those is due that wait for timers. It reads
+// all such tasks.
+func (s *Store) Lanes(ctx context.Context) (map[task.Lane]time.Time, error) {
+	used := map[task.Lane]time.Time{}
+	err := s.view(ctx, "list the lanes that are used", func(tx *sql.Tx, _ uint64) error {
+		for _, where := range []string{"waits IS NOT NULL", inStateIndex} {
+			var doc []byte
+			var state task.State
+			err := each(ctx, tx, "SELECT state, doc FROM tasks WHERE "+where, nil, []any{&state, &doc}, func() error {
+				if state.Terminal() {
+					return nil
+				}
+				t := task.Task{State: state}
+				if err := s.form.Read(doc, &t); err != nil {
+					return err
+				}
+				l, until := t.Lane(), used[t.Lane()]
+				if t.Due.After(until) {
+					until = t.Due
+				}
+				used[l] = until
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return used, err
 }
 
 // SaidOfQueues returns the queues about which operators have said something, and what.

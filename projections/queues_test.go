@@ -76,3 +76,50 @@ func TestRatedRows(t *testing.T) {
 		}
 	}
 }
+
+// The lanes that are used are those of tasks that have not ended, with the last timer of each.
+func TestLanes(t *testing.T) {
+	log := events.NewMemory(time.Now, time.Minute)
+	r := recorder(log)
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	defer stop()
+	due := time.Now().Add(72 * time.Hour).UTC().Truncate(time.Microsecond)
+	ended := task.Route("over.9")
+	var last task.ID
+	for _, c := range []struct {
+		route task.Route
+		key   string
+		due   time.Time
+	}{
+		{"default.5", "", time.Time{}},
+		{"bulk.2", "", time.Time{}},
+		{"bulk.8", "", due}, {"bulk.8", "", due.Add(-time.Hour)}, {"bulk.8", "", time.Time{}},
+		{"bulk.5", "customer", time.Time{}},
+		{ended, "", time.Time{}},
+	} {
+		last = task.ID(events.NewID(time.Now()))
+		e := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: c.route, FairKey: c.key}, Due: c.due}
+		if _, err := r.Submit(t.Context(), last, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, _, err := r.Do(t.Context(), mustLoad(t, r, last), task.Cancel{})
+	if err != nil || !k.State.Terminal() {
+		t.Fatal(k.State, err)
+	}
+	await(t, s, k.Seq)
+	used, err := s.Lanes(t.Context())
+	fair := (&task.Work{Route: "bulk.5", FairKey: "customer"}).Lane()
+	want := map[task.Lane]time.Time{
+		{Queue: "default", Priority: 5}: {}, {Queue: "bulk", Priority: 2}: {}, {Queue: "bulk", Priority: 8}: due, fair: {},
+	}
+	if err != nil || len(used) != len(want) {
+		t.Errorf("%v are used, %v; want %v", used, err, want)
+	}
+	for l, until := range want {
+		if at, ok := used[l]; !ok || !at.Equal(until) {
+			t.Errorf("%v is used until %v (%v), want %v", l, at, ok, until)
+		}
+	}
+}

@@ -26,10 +26,9 @@ type Heartbeats interface {
 	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
 }
 
-// Routes are what the log holds for nodes besides their facts.
+// Routes are what the log holds for nodes besides their facts. What nobody uses it removes itself after a while.
 type Routes interface {
-	// NodeRoutes lists the nodes for which there is something, DropNode removes it.
-	NodeRoutes(ctx context.Context) ([]node.ID, error)
+	// DropNode removes at once what there is for a node. To do it again is harmless and costs little.
 	DropNode(ctx context.Context, id node.ID) error
 }
 
@@ -221,20 +220,25 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Reap removes once what the log holds for nodes that are retired, or that
-// nobody knows. A reaper that dies midway leaves it to the next one.
+// reapFor is for how long after a node was retired the reaper removes what is left of it. Who retires it does so first, and
+// what neither has removed the log removes itself, a day after it was last used: that of a node that never registered, too.
+const reapFor = 24*time.Hour + reapEvery
+
+// Reap removes once what the log still holds for nodes that were retired lately.
 func (s *Scheduler) Reap(ctx context.Context) error {
-	ids, err := s.cfg.Routes.NodeRoutes(ctx)
+	nodes, _, err := s.view.Nodes(ctx)
 	errs := []error{err}
-	for _, id := range ids {
-		n, err := s.rec.LoadNode(ctx, id)
-		if err == nil && (n.State == node.Retired || n.State == node.Unknown) {
-			if err = s.cfg.Routes.DropNode(ctx, id); err == nil {
-				s.log.Info("removed what was left of a node that is no more", "node", string(id))
-			}
+	since := s.rec.Now().Add(-reapFor)
+	for i := range nodes {
+		if n := &nodes[i]; n.State != node.Retired || n.Since.Before(since) {
+			continue
+		}
+		n, err := s.rec.LoadNode(ctx, nodes[i].ID)
+		if err == nil && n.State == node.Retired { // else it has begun anew
+			err = s.cfg.Routes.DropNode(ctx, n.ID)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("reap node %s: %w", id, err))
+			errs = append(errs, fmt.Errorf("reap node %s: %w", nodes[i].ID, err))
 		}
 	}
 	return errors.Join(errs...)

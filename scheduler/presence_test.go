@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
@@ -158,20 +159,16 @@ func TestSchedulersQuarantine(t *testing.T) {
 
 // routes are what the log holds for nodes.
 type routes struct {
-	mu   sync.Mutex
-	ids  []node.ID
-	fail int
-}
-
-func (r *routes) NodeRoutes(context.Context) ([]node.ID, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.ids), nil
+	mu      sync.Mutex
+	ids     []node.ID // guarded by mu
+	fail    int       // guarded by mu
+	dropped int       // guarded by mu; how often something was to be removed
 }
 
 func (r *routes) DropNode(_ context.Context, id node.ID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.dropped++
 	if r.fail--; r.fail >= 0 {
 		return errors.New("not now")
 	}
@@ -179,7 +176,8 @@ func (r *routes) DropNode(_ context.Context, id node.ID) error {
 	return nil
 }
 
-// What retired nodes and unknown ones left is removed at the start, and tried again.
+// What retired nodes left is removed at the start, and tried again, for a day. Then the log has removed it itself, and all of
+// that of unknown nodes (package jet's TestForgottenRoute).
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -194,16 +192,27 @@ func TestReaper(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		left := &routes{ids: []node.ID{"stays", "away", "retired", "unknown"}, fail: 1}
+		left := &routes{ids: []node.ID{"stays", "away", "retired"}, fail: 1}
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
 		for range 2 {
-			s := New(w.Memory, w, w, Config{Settings: settings, Routes: left})
+			s := New(w.Memory, w, w, Config{Settings: settings, Sweep: time.Minute, Presence: time.Minute, React: time.Minute, Routes: left})
 			go func() { _ = s.Run(ctx) }() // it returns nil
 		}
+		look := func() ([]node.ID, int) {
+			left.mu.Lock()
+			defer left.mu.Unlock()
+			return slices.Clone(left.ids), left.dropped
+		}
 		pass(2 * time.Minute)
-		if ids, _ := left.NodeRoutes(ctx); !slices.Equal(ids, []node.ID{"stays", "away"}) {
+		if ids, _ := look(); !slices.Equal(ids, []node.ID{"stays", "away"}) {
 			t.Errorf("what is left belongs to %v", ids)
+		}
+		pass(26 * time.Hour)
+		_, before := look()
+		pass(26 * time.Hour)
+		if ids, after := look(); after != before || !slices.Equal(ids, []node.ID{"stays", "away"}) {
+			t.Errorf("%d removals more on the third day, and what is left belongs to %v", after-before, ids)
 		}
 	})
 }
@@ -212,6 +221,58 @@ func TestReaper(t *testing.T) {
 type lanes struct {
 	mu   sync.Mutex
 	used map[task.Lane]time.Time // guarded by mu
+	told map[task.Lane]time.Time // guarded by mu; nil if what was said is lost
+	away bool                    // guarded by mu; there is nothing in which to say it
+}
+
+func (l *lanes) LanesTold(context.Context) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return false, events.ErrNoStream
+	}
+	return l.told != nil, nil
+}
+
+func (l *lanes) TellLanes(_ context.Context, used map[task.Lane]time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = used
+	return nil
+}
+
+// Lanes implements [LaneModel].
+func (l *lanes) Lanes(context.Context) (map[task.Lane]time.Time, error) {
+	return map[task.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
+}
+
+// What is said of lanes is said again once it is lost, as the read model has it.
+func TestLanesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		all := &lanes{away: true}
+		ctx, stop := context.WithCancel(context.Background())
+		defer func() { stop(); synctest.Wait() }()
+		s := New(w.Memory, w, w, Config{Settings: settings, Lanes: all, Laned: all, Looked: func(loop string, _, _ time.Time, err error) {
+			if err != nil {
+				t.Error(loop, err)
+			}
+		}})
+		go func() { _ = s.Run(ctx) }() // it returns nil
+		pass(time.Minute)
+		all.mu.Lock()
+		all.away = false
+		all.mu.Unlock()
+		for range 2 {
+			pass(time.Minute)
+			all.mu.Lock()
+			if len(all.told) != 1 {
+				t.Errorf("it says that %v are used", all.told)
+			}
+			all.told = nil
+			all.mu.Unlock()
+		}
+	})
 }
 
 func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []task.Lane, _ error) {

@@ -59,8 +59,9 @@ type Config struct {
 	Deliveries Deliveries
 	// Selectors are told what routes of selectors stand for, if nobody has. Default: nobody is.
 	Selectors Selectors
-	// Lanes are tidied up, as routes of selectors are. Default: nothing is.
+	// Lanes are tidied up, as routes of selectors are, and Laned is the read model that knows which are used. Default: nothing is.
 	Lanes Lanes
+	Laned LaneModel
 	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
 	Idle time.Duration
 	// Schedules are those whose ticks it makes tasks of, Ticks their timers, and Births what the births of these tasks depend
@@ -295,7 +296,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepLanes(ctx), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
 	return errors.Join(errs...)
 }
 

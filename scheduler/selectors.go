@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task"
 )
@@ -26,6 +27,35 @@ type Lanes interface {
 	// CloseLane removes what the server holds for one, and tells whether it did. One that is used, or in which something
 	// lies, stays. Nothing is lost by it: whoever uses it next opens it again.
 	CloseLane(ctx context.Context, l task.Lane, since time.Time) (bool, error)
+	// LanesTold tells whether what is said of lanes is whole: it is not at first, and after it was lost. TellLanes makes it so:
+	// it says which are used, and until when the last timer is due that was set for each.
+	LanesTold(ctx context.Context) (bool, error)
+	TellLanes(ctx context.Context, used map[task.Lane]time.Time) error
+}
+
+// LaneModel is the read model that knows which lanes are used.
+type LaneModel interface {
+	// Lanes returns those in which tasks are that have not ended, and when the last of those is due that wait for timers.
+	Lanes(ctx context.Context) (map[task.Lane]time.Time, error)
+}
+
+// sweepLanes says which lanes are used if what was said of that is lost.
+func (s *Scheduler) sweepLanes(ctx context.Context) error {
+	if s.cfg.Lanes == nil || s.cfg.Laned == nil || !s.turns.first("lanes") {
+		return nil
+	}
+	told, err := s.cfg.Lanes.LanesTold(ctx)
+	switch {
+	case told || errors.Is(err, events.ErrNoStream): // it is about to be made again
+		return nil
+	case err != nil:
+		return err
+	}
+	used, err := s.cfg.Laned.Lanes(ctx)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Lanes.TellLanes(ctx, used)
 }
 
 // MinIdle is the least for which lanes and routes of selectors may stay that nobody uses: longer than a writer

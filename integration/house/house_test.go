@@ -132,6 +132,11 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"an offer from a loop", "scheduler", "a.go", `func f() { s.rec.Log.PlaceAll() }`, "only a Recorder places"},
 		{"an offer by the recorder", "events", "a.go", `func f() { r.Log.Place() }`, ""},
 
+		{"a list of consumers", "jet", "a.go", `func f() { s.log.ConsumerNames(ctx) }`, "nobody lists all consumers"},
+		{"a request for a list", "jet", "a.go", `const all = "$JS.API.CONSUMER.LIST." + name`, "nobody lists all consumers"},
+		{"a list in a test", "jet", "a_test.go", `func f() { s.log.ListConsumers(ctx) }`, ""},
+		{"one consumer", "jet", "a.go", `func f() { s.log.Consumer(ctx, "a") }`, ""},
+
 		{"NATS in jet", "jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
 		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
 		{"a room above another", "cmd/millrace/typed", "a.go", `import "millrace/cmd/millrace/exit"; var _ exit.Fault`, ""},

@@ -200,6 +200,8 @@ type file struct {
 	skips []string
 	// places are calls of a log's methods of [placing].
 	places []string
+	// lists are calls of methods of [listing], and requests that ask for the same.
+	lists []string
 	// ports are the interfaces that it declares.
 	ports []port
 }
@@ -327,6 +329,10 @@ var conflicted = map[string]string{
 // placing are the methods of a log by which a task is offered, now or in time.
 var placing = []string{"Place", "PlaceAll", "PlaceClaimed", "Arm", "Disarm"}
 
+// listing are the methods of a stream that list all of its consumers: of a log with many nodes and queues that is much. What
+// is looked for has a name.
+var listing = []string{"ListConsumers", "ConsumerNames", "ConsumersInfo"}
+
 // violations lists what breaks a rule, each with the place and the reason.
 func violations(pkgs []pkg) []string {
 	var found []string
@@ -415,6 +421,9 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	}
 	if len(f.takes(module+"events", "ErrConflict")) > 0 && conflicted[p.path+"/"+f.name] == "" && p.path != "events/logtest" {
 		say(f, "knows of a conflict: decide on an events.Chain")
+	}
+	if len(f.lists) > 0 {
+		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
 	}
 	if len(f.places) > 0 && p.path != "events/logtest" && p.path != "events" {
 		say(f, "%v: only a Recorder places and arms", f.places)

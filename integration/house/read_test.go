@@ -86,9 +86,16 @@ func readFile(name string, source []byte) (file, error) {
 			if in, ok := n.Type.(*ast.InterfaceType); ok && !f.test {
 				f.ports = append(f.ports, readPort(n.Name.Name, in))
 			}
+		case *ast.BasicLit:
+			if strings.Contains(n.Value, "CONSUMER.LIST") || strings.Contains(n.Value, "CONSUMER.NAMES") {
+				f.lists = append(f.lists, n.Value)
+			}
 		case *ast.SelectorExpr:
 			if log, ok := n.X.(*ast.SelectorExpr); ok && log.Sel.Name == "Log" && slices.Contains(placing, n.Sel.Name) {
 				f.places = append(f.places, "Log."+n.Sel.Name)
+			}
+			if slices.Contains(listing, n.Sel.Name) {
+				f.lists = append(f.lists, n.Sel.Name)
 			}
 			of, ok := n.X.(*ast.Ident)
 			if !ok {

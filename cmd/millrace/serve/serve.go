@@ -127,7 +127,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
 		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
-		Lanes: deciding, Idle: p.settings.LaneIdle,
+		Lanes: deciding, Laned: view, Idle: p.settings.LaneIdle,
 		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
