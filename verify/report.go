@@ -45,6 +45,8 @@ type RuleReport struct {
 	// Checked counts the Things that were looked at.
 	Checked int    `json:"checked"`
 	Things  string `json:"things"`
+	// Unjudged counts those of them that were not judged, of which Note says why: decisions only.
+	Unjudged int `json:"unjudged,omitempty"`
 	// Violations counts all findings, also those that were not kept.
 	Violations int `json:"violations"`
 	// Note says what the status does not.
@@ -125,6 +127,9 @@ func (v *Verifier) ruleReports() []RuleReport {
 	for _, rule := range Rules() {
 		r := RuleReport{Rule: rule, Promise: rule.Promise(), Checked: v.checked[rule], Things: promises[rule].things, Violations: v.violations[rule]}
 		r.Note = strings.Join(v.notes[rule], "; ")
+		if rule == Decisions {
+			r.Unjudged = v.forgotten + v.overtaken
+		}
 		switch {
 		case !v.asked[rule]:
 			r.Status, r.Checked, r.Note = StatusNotAsked, 0, ""

@@ -216,6 +216,8 @@ func chaosTable(r *chaos.Report) term.Table {
 	t.Field("faults", tally(r.Faults))
 	t.Field("tasks", fmt.Sprintf("%d, of which %d acknowledged; %s", r.Tasks, r.Acknowledged, tally(r.States)))
 	t.Field("lost, duplicated, stuck", fmt.Sprintf("%d, %d, %d", r.Lost, r.DuplicatedResults, r.Stuck))
+	t.Field("limits", fmt.Sprintf("%d tasks ran under them, %d were refused and %d made place; exceeded %d times", r.Limits.Tasks, r.Limits.Refused, r.Limits.Replaced, r.Limits.Exceeded))
+	t.Field("decisions", fmt.Sprintf("%d made again, %d could not be", r.Decisions-r.Unjudged, r.Unjudged))
 	t.Field("takeovers", fmt.Sprintf("%d by workers, %d attempts declared lost, %d late results refused", r.Takeovers, r.LostAttempts, r.LateResults))
 	t.Field("detection", latencyText(r.Detection))
 	t.Field("takeover", latencyText(r.Takeover))

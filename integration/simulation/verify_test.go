@@ -43,9 +43,9 @@ func TestHistoriesVerify(t *testing.T) {
 	whenever := slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool {
 		return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
 	})
-	checked := map[verify.Rule]int{}
+	checked, unjudged := map[verify.Rule]int{}, map[verify.Rule]int{}
 	// Verifying a history in seven ways takes as long as playing several.
-	var mu sync.Mutex // guards checked
+	var mu sync.Mutex // guards checked and unjudged
 	each(max(min(*historiesFlag, many), *historiesFlag/10), func(seed uint64) bool {
 		h := play(t, seed, variant{})
 		h.report(t)
@@ -65,6 +65,7 @@ func TestHistoriesVerify(t *testing.T) {
 			mu.Lock()
 			for _, rule := range r.Rules {
 				checked[rule.Rule] += rule.Checked
+				unjudged[rule.Rule] += rule.Unjudged
 			}
 			mu.Unlock()
 		}
@@ -76,7 +77,7 @@ func TestHistoriesVerify(t *testing.T) {
 			t.Errorf("%v found nothing to check", rule)
 		}
 	}
-	t.Logf("checked: %v", checked)
+	t.Logf("checked: %v; of these not judged: %v", checked, unjudged)
 }
 
 // rulesFound are the rules that the log of a history breaks.

@@ -195,6 +195,11 @@ type Report struct {
 	// them began while another one of the same task still ran.
 	Runs     int `json:"runs"`
 	Overlaps int `json:"overlaps"`
+	// Limits is what limits have shown outside of the log.
+	Limits LimitsReport `json:"limits"`
+	// Decisions is how many decisions the log has, and Unjudged how many of them could not be made again.
+	Decisions int `json:"decisions"`
+	Unjudged  int `json:"unjudged"`
 	// Faults counts what was injected, by fault; one that meets several targets counts for each.
 	Faults map[Fault]int `json:"faults"`
 	// The figures of [Figures].

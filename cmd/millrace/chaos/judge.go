@@ -24,6 +24,8 @@ type Judgement struct {
 	Odd []string
 	// States counts the tasks by state.
 	States map[task.State]int
+	// Decisions is how many there are, Unjudged how many of them were not made again.
+	Decisions, Unjudged int
 }
 
 // judge holds a log that has come to rest against the promises, with the rows of
@@ -47,6 +49,11 @@ func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, ru
 		v.RowsEnd()
 	}
 	report := v.Report(time.Time{})
+	for _, r := range report.Rules {
+		if r.Rule == verify.Decisions {
+			j.Decisions, j.Unjudged = r.Checked, r.Unjudged
+		}
+	}
 	for _, f := range report.Findings {
 		about := string(f.Task) + string(f.Node)
 		j.Broken = append(j.Broken, fmt.Sprintf("%s: %s: %s %v", f.Rule, about, f.What, f.Seqs))

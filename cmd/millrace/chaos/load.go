@@ -21,7 +21,7 @@ type order struct {
 // workload makes the tasks of a run: so many in a second until the end, at most
 // limit of them if that is above 0. Two thirds are short; the others fail once
 // or always, are due later, are cancelled, or run for up to a lease and a bit,
-// so that a fault finds them running. Like [Plan] it is a pure function.
+// so that a fault finds them running. A third stands under limits. Like [Plan] it is a pure function.
 func workload(seed uint64, duration time.Duration, rate float64, limit int, lease time.Duration) []order {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	n := int(duration.Seconds() * rate)
@@ -64,5 +64,6 @@ func workload(seed uint64, duration time.Duration, rate float64, limit int, leas
 		o.submission.Labels = map[string]string{"kind": kind}
 		orders = append(orders, o)
 	}
+	restrain(orders, seed, rate)
 	return orders
 }

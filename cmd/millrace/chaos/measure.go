@@ -299,22 +299,25 @@ func (m *measure) count() {
 	}
 	turns := map[task.ID]turn{}
 	births := map[task.ID]int{}
-	since := map[task.ID]time.Time{} // when tasks that have not started may
+	since := map[task.ID]time.Time{} // when tasks that have not started may, unless limits say when
+	limited := map[task.ID]bool{}    // what schedulers admit, they offer
 	var starts []time.Duration
 	abnormal := map[string][]task.ID{}
 	var repaired, twice []task.ID
 	for i := range m.records {
 		r := &m.records[i]
 		id, scheduler := r.Fact.Task, r.Fact.Actor == events.PartScheduler
-		opens := turn{since: r.Seq, others: !scheduler}
+		opens := turn{since: r.Seq, others: !scheduler && !limited[id]}
 		switch e := r.Fact.Event.(type) {
 		case task.Submitted:
-			if births[id]++; births[id] == 1 {
+			if limited[id] = e.Spec.Limited(); limited[id] {
+				births[id]++
+			} else if births[id]++; births[id] == 1 {
 				if since[id] = r.Stored; e.Due.After(r.Stored) {
 					since[id] = e.Due
 				}
 			}
-			turns[id] = turn{others: len(e.Holds) == 0, offered: e.Offers()}
+			turns[id] = turn{others: len(e.Holds) == 0 && !limited[id], offered: e.Offers()}
 		case task.Queued:
 			t, known := turns[id]
 			if !known || e.After != t.since || r.Kind != events.KindOffer {
@@ -351,7 +354,9 @@ func (m *measure) count() {
 		case task.AttemptLate:
 			m.figures.Late++
 		case task.GivenUp:
-			abnormal[e.Reason] = append(abnormal[e.Reason], id)
+			if e.Reason != task.ReasonLimit { // as ordered
+				abnormal[e.Reason] = append(abnormal[e.Reason], id)
+			}
 		}
 	}
 	m.figures.Start = latencyOf(starts)

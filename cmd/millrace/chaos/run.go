@@ -119,7 +119,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}}
+	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}, limited: map[task.ID]limited{}}
 	r.ticker = &ticker{client: callers}
 	r.observer = newObserver(r.store)
 	r.beside(ctx, r.observer.run)
@@ -315,6 +315,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		return report
 	}
 	j := judge(records, rows, acknowledged, r.cfg.Rules)
+	report.Decisions, report.Unjudged = j.Decisions, j.Unjudged
 	report.Tasks, report.Lost, report.DuplicatedResults, report.Stuck = j.Tasks, len(j.Lost), len(j.Duplicated), len(j.Stuck)
 	for s, n := range j.States {
 		report.States[s.String()] = n
@@ -340,11 +341,12 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		missed, odd := r.ticker.judge(records, r.ticked, &times)
 		report.Times, report.Broken, report.Odd = &times, append(append(report.Broken, broken...), missed...), append(report.Odd, odd...)
 	}
-	overlapping, runs, err := r.witnesses.judge(faults)
-	if report.Runs, report.Overlaps = runs, len(overlapping); err != nil {
+	seen, err := r.witnesses.judge(faults, r.submitter.underLimits())
+	if report.Runs, report.Overlaps, report.Limits = seen.runs, len(seen.overlapping), seen.limits; err != nil {
 		report.Odd = append(report.Odd, fmt.Sprintf("what ran cannot be asked whether it ran alone: %v", err))
 	}
-	report.Broken = append(report.Broken, overlapping...)
+	report.Limits.count(records)
+	report.Broken = append(append(report.Broken, seen.overlapping...), seen.exceeded...)
 
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start

@@ -31,6 +31,7 @@ type submitter struct {
 	open         int                       // guarded by mu; submitted and not acknowledged
 	refused      []string                  // guarded by mu
 	delays       map[task.ID]time.Duration // guarded by mu; of those that were submitted with one
+	limited      map[task.ID]limited       // guarded by mu; those that somebody has tried to submit under limits
 }
 
 // run submits each order at its time after start, and returns when all have been
@@ -61,6 +62,10 @@ func (s *submitter) play(ctx context.Context, o order) {
 		}
 		o.submission.Spec.Files = files
 	}
+	if err := s.restrained(&o.submission); err != nil {
+		s.refuse("submission of "+string(o.submission.ID), ctx, err)
+		return
+	}
 	err := s.insist(ctx, func(ctx context.Context) error {
 		_, err := s.client.Submit(ctx, o.submission)
 		return err
@@ -90,6 +95,18 @@ func (s *submitter) play(ctx context.Context, o order) {
 	if err != nil && !errors.Is(err, task.ErrEnded) {
 		s.refuse("cancel of "+string(o.submission.ID), ctx, err)
 	}
+}
+
+// restrained notes a task that is about to be submitted under limits.
+func (s *submitter) restrained(o *task.Submission) error {
+	if !o.Spec.Limited() {
+		return nil
+	}
+	up, err := uptime()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limited[o.ID] = limited{o.Spec, up.Seconds()}
+	return err
 }
 
 // insist does something until it succeeds or is refused for good.
@@ -136,6 +153,13 @@ func (s *submitter) delayed() map[task.ID]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.delays)
+}
+
+// underLimits are the tasks that were submitted under limits, so far as anybody knows.
+func (s *submitter) underLimits() map[task.ID]limited {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.limited)
 }
 
 // waiting is how many submissions or cancels have no answer yet.

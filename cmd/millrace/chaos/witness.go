@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,20 +122,27 @@ func (w *witnesses) attend(r *task.Run) {
 	r.Shell, r.Argv = "", append([]string{"sh", w.script(), w.file()}, command...)
 }
 
-// judge says which runs overlapped, and how many witnesses there were. A worker that was suspended
-// cannot stop what it runs, so what overlaps for that breaks no promise.
-func (w *witnesses) judge(faults []Injected) (broken []string, runs int, err error) {
+// witnessed is what witnesses have seen: which runs overlapped, where limits were exceeded, and how many witnesses there were.
+type witnessed struct {
+	overlapping, exceeded []string
+	limits                LimitsReport
+	runs                  int
+}
+
+// judge says what the witnesses have seen. A worker that was suspended cannot stop what it runs, so what overlaps, or is too
+// much, for that breaks no promise.
+func (w *witnesses) judge(faults []Injected, tasks map[task.ID]limited) (seen witnessed, err error) {
 	text, err := os.ReadFile(w.file())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
+		return seen, err
 	}
 	up, err := uptime()
 	if err != nil {
-		return nil, 0, err
+		return seen, err
 	}
 	all, err := ReadStints(string(text))
 	if err != nil {
-		return nil, 0, err
+		return seen, err
 	}
 	started := time.Now().Add(-up) // of the machine
 	for _, o := range Overlaps(all) {
@@ -143,10 +151,24 @@ func (w *witnesses) judge(faults []Injected) (broken []string, runs int, err err
 			return f.Fault == Pause && string(f.Target) == o.First.Node && f.Began.Before(began) && (f.Ended.IsZero() || f.Ended.Add(time.Second).After(began))
 		})
 		if !suspended {
-			broken = append(broken, "I-3: two attempts ran at once: "+o.String())
+			seen.overlapping = append(seen.overlapping, "I-3: two attempts ran at once: "+o.String())
 		}
 	}
-	return broken, len(all), nil
+	seen.limits, seen.exceeded = judgeLimits(all, tasks, func(s *Stint) float64 { return suspendedAt(s, faults, started) })
+	seen.runs = len(all)
+	return seen, nil
+}
+
+// suspendedAt is when the worker of a run was suspended first while that went on, in seconds since the machine started.
+func suspendedAt(s *Stint, faults []Injected, started time.Time) float64 {
+	first := math.Inf(1)
+	for _, f := range faults {
+		at := f.Began.Sub(started).Seconds()
+		if f.Fault == Pause && string(f.Target) == s.Node && at >= s.Began && at <= s.Last {
+			first = min(first, at)
+		}
+	}
+	return first
 }
 
 // uptime is for how long the machine is up.

@@ -69,9 +69,9 @@ func TestWitness(t *testing.T) {
 		{[]Injected{{Fault: Kill, Target: "n1", Began: time.Now().Add(-10 * time.Second), Ended: time.Now()}}, 1},
 		{[]Injected{{Fault: Pause, Target: "n1", Began: time.Now().Add(-2 * time.Second), Ended: time.Now()}}, 1},
 	} {
-		broken, runs, err := w.judge(c.faults)
-		if err != nil || runs != 2 || len(broken) != c.broken {
-			t.Errorf("with %v: %d runs, %q, %v; want %d broken", c.faults, runs, broken, err, c.broken)
+		seen, err := w.judge(c.faults, nil)
+		if err != nil || seen.runs != 2 || len(seen.overlapping) != c.broken {
+			t.Errorf("with %v: %d runs, %q, %v; want %d broken", c.faults, seen.runs, seen.overlapping, err, c.broken)
 		}
 	}
 }
