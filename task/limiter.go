@@ -243,8 +243,13 @@ func (a *Limiter) Stands(t Stand, counters func() ([]Counter, error)) {
 		if !t.Held {
 			delete(a.unoffered, e.id)
 		}
+		if t.State == Pending {
+			e.rated = t.Rated
+		}
 		if e.live = live; e.live {
 			a.started(e)
+		} else { // it may have waited meanwhile, of which nothing was told
+			a.offered(e)
 		}
 		return
 	}
@@ -268,11 +273,18 @@ func (a *Limiter) Granted(g Grant) {
 	if e == nil {
 		return
 	}
-	e.granted, e.rated, e.sure = g.Turn, g.Rated, true
+	e.granted, e.sure = g.Turn, true
+	if g.Turn < e.turn {
+		return
+	}
+	e.rated = g.Rated
 	if e.turn == g.Turn {
 		e.open = false
 	}
-	if e.phase != holding && e.turn == g.Turn {
+	switch {
+	case e.phase == holding: // by what was admitted before; that it waited since was not told
+		a.offered(e)
+	case e.turn == g.Turn:
 		a.leave(e)
 		a.hold(e)
 	}

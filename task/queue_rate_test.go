@@ -278,6 +278,42 @@ func TestARateDoesNotRunAhead(t *testing.T) {
 	}
 }
 
+// What the rate of a queue has admitted counts until it starts, also for who is told in leaps: that the task was lost, put back
+// and admitted since is known from its new offer, and from the grant, in either order.
+func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
+	t.Parallel()
+	grant := Grant{Task: limited(1, "j", Concurrency{Max: 5}, Rate{}, 5).ID, Turn: 42, Rated: 100}
+	for name, tell := range map[string]func(*Limiter, *Task){
+		"the offer":             func(a *Limiter, k *Task) { a.Put(k) },
+		"the offer first":       func(a *Limiter, k *Task) { a.Put(k); a.Granted(grant) },
+		"the grant first":       func(a *Limiter, k *Task) { a.Granted(grant); a.Put(k) },
+		"and a grant of before": func(a *Limiter, k *Task) { a.Put(k); a.Granted(Grant{Task: grant.Task, Turn: 7, Rated: 50}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := NewLimiter()
+			a.Said("q", 100, noon, QueueLimited{Rate: Rate{Limit: 1}})
+			k := limited(1, "j", Concurrency{Max: 5}, Rate{}, 5)
+			k.Route, k.State, k.Holds, k.Turn, k.Seq = "q.5", Pending, nil, 20, 24
+			a.Put(k)
+			offered := *k
+			offered.Turn, offered.Seq, offered.Rated = 42, 47, 100
+			tell(a, &offered)
+			next := throttledTask(2)
+			a.Put(next)
+			if d := a.Decide(noon.Add(time.Hour), 10); !d.Empty() {
+				t.Errorf("while one that is admitted has not started, %q is", grants(d))
+			}
+			started := offered
+			started.State, started.Seq = Running, 50
+			a.Put(&started)
+			if d := a.Decide(noon.Add(time.Hour), 10); grants(d) != "T0002" {
+				t.Errorf("once it has started, %q is admitted", grants(d))
+			}
+		})
+	}
+}
+
 // Who was admitted under on_limit: skip, and is put back for a rate that came meanwhile, is not skipped.
 func TestThrottledIsNotRefused(t *testing.T) {
 	t.Parallel()
