@@ -36,6 +36,7 @@ func full() map[Type]Fact {
 			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Window:  "night",
 			PerNode: task.PerNodes{{Max: 2, Key: "{params.tenant}"}},
+			Budget:  task.Budgets{{Starts: 1000, Run: task.Duration(8 * time.Hour), Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
 				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
 				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: task.Duration(5 * time.Second),

@@ -101,10 +101,12 @@ var (
 
 // Of the limits that a server's scheduler looks after. All keys of a limit are added up.
 var (
-	LimitInUse    = family(Gauge, "millrace_limit_in_use", "Tasks that have a place in a limit of concurrency.", "limit")
-	LimitPlaces   = family(Gauge, "millrace_limit_places", "Places of a limit of concurrency that is in use or waited for.", "limit")
-	LimitWaiting  = family(Gauge, "millrace_limit_waiting", "Tasks that wait for a limit.", "limit")
-	LimitRateLeft = family(Gauge, "millrace_limit_rate_left", "Tasks that may start at once under a limit of rate that was used lately or is waited for.", "limit")
+	LimitInUse   = family(Gauge, "millrace_limit_in_use", "Tasks that have a place in a limit of concurrency.", "limit")
+	LimitPlaces  = family(Gauge, "millrace_limit_places", "Places of a limit of concurrency that is in use or waited for.", "limit")
+	LimitWaiting = family(Gauge, "millrace_limit_waiting", "Tasks that wait for a limit.", "limit")
+	// LimitBudgetUsed is of the key of which most is used up.
+	LimitBudgetUsed = family(Gauge, "millrace_limit_budget_used_ratio", "How much of a limit's budget is used up, 1 for all of it; of several keys, the most.", "limit")
+	LimitRateLeft   = family(Gauge, "millrace_limit_rate_left", "Tasks that may start at once under a limit of rate that was used lately or is waited for.", "limit")
 )
 
 // Of the loops of a server's scheduler.

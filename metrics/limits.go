@@ -32,7 +32,8 @@ func (l *Limits) Watch(list func() []task.CounterState) {
 // limitSum is what stands under all keys of a limit.
 type limitSum struct {
 	inUse, places, waiting, left int
-	slots, rate                  bool
+	slots, rate, budget          bool
+	used                         float64
 }
 
 // Collect asks the scheduler.
@@ -52,9 +53,12 @@ func (l *Limits) Collect(emit Emit) {
 			sums[name] = s
 		}
 		s.waiting += c.Waiting
-		if c.Rate != nil {
+		switch {
+		case c.Budget != nil:
+			s.budget, s.used = true, max(s.used, c.Budget.Share())
+		case c.Rate != nil:
 			s.rate, s.left = true, s.left+c.Rate.Left
-		} else {
+		default:
 			s.slots, s.inUse, s.places = true, s.inUse+c.InUse, s.places+c.Max
 		}
 	}
@@ -63,6 +67,9 @@ func (l *Limits) Collect(emit Emit) {
 		if s.slots {
 			emit(LimitInUse, float64(s.inUse), nil, name)
 			emit(LimitPlaces, float64(s.places), nil, name)
+		}
+		if s.budget {
+			emit(LimitBudgetUsed, s.used, nil, name)
 		}
 		if s.rate {
 			emit(LimitRateLeft, float64(s.left), nil, name)

@@ -142,10 +142,14 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		say("job", []any{name, jobs[name].ID})
 	}
-	rates, _, err := s.EachLimited(ctx, func(k *task.Task, admitted *task.Grant) { say("limited", []any{k.ID, admitted}) })
+	used, _, err := s.EachLimited(ctx, func(k *task.Task, admitted *task.Grant) { say("limited", []any{k.ID, admitted}) })
 	must(err)
-	for _, name := range slices.Sorted(maps.Keys(rates)) {
-		say("rate", []any{name, rates[name].UTC()})
+	for _, name := range slices.Sorted(maps.Keys(used.Rates)) {
+		say("rate", []any{name, used.Rates[name].UTC()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(used.Budgets)) {
+		y := used.Budgets[name]
+		say("budget", []any{name, y.Since.UTC(), y.Starts, y.Ran, y.Last})
 	}
 	poison, _, err := s.messages(ctx, 0, view.MaxLimit)
 	must(err)

@@ -37,6 +37,7 @@ type fold struct {
 	changes []change
 	of      []int             // of each record, its place in changes, or -1
 	homes   map[string]string // by the routes of selectors that the batch touches, their queues
+	shifts  []shift           // of attempts under budgets, in order
 
 	noted     []noted
 	observers []Observer
@@ -160,6 +161,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLimits(ctx, records); err != nil {
 			return err
 		}
+		if err := f.writeBudgets(ctx, &records[len(records)-1]); err != nil {
+			return err
+		}
 		if err := f.writeLatest(ctx, records); err != nil {
 			return err
 		}
@@ -177,7 +181,8 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	clear(f.index)
 	clear(f.homes)
 	clear(f.changes)
-	f.changes, f.of = f.changes[:0], f.of[:0]
+	clear(f.shifts)
+	f.changes, f.of, f.shifts = f.changes[:0], f.of[:0], f.shifts[:0]
 	var unknown []int
 	for i := range records {
 		r := &records[i]
@@ -233,8 +238,7 @@ func (f *fold) evolve(records []events.Record) {
 	}
 	for i, at := range f.of {
 		if at >= 0 {
-			c := &f.changes[at]
-			c.task.Apply(records[i].Task())
+			f.follow(&records[i], &f.changes[at].task)
 		}
 	}
 }
@@ -248,7 +252,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 		if at >= 0 {
 			c := &f.changes[at]
 			s.Was = events.GlanceAt(&c.task)
-			c.task.Apply(records[i].Task())
+			f.follow(&records[i], &c.task)
 			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
 		}
 		f.steps = append(f.steps, s)

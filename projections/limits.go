@@ -60,13 +60,16 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 }
 
 // EachLimited calls each with every task that stands under limits and has not ended, and the
-// latest admission of it if no offer has followed that is known, else nil. It returns the buckets of
-// rates that are not untouched, and the sequence that all of this reflects.
-func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (rates map[string]time.Time, seq uint64, err error) {
-	rates = map[string]time.Time{}
+// latest admission of it if no offer has followed that is known, else nil. It returns what is used up of
+// rates and budgets that are not untouched, and the sequence that all of this reflects.
+func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used task.Used, seq uint64, err error) {
+	used = task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
 	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
 		seq = at
-		if err := eachRate(ctx, tx, rates); err != nil {
+		if err := eachRate(ctx, tx, used.Rates); err != nil {
+			return err
+		}
+		if err := eachBudget(ctx, tx, "", nil, func(name string, y task.Tally) { used.Budgets[name] = y }); err != nil {
 			return err
 		}
 		grants, err := allGrants(ctx, tx)
@@ -90,7 +93,7 @@ func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitte
 		}
 		return nil
 	})
-	return rates, seq, err
+	return used, seq, err
 }
 
 func eachRate(ctx context.Context, tx *sql.Tx, into map[string]time.Time) error {

@@ -46,7 +46,7 @@ func TestLimitedRows(t *testing.T) {
 	await(t, s, at)
 	stop()
 	var found, admitted []task.ID
-	rates, seq, err := s.EachLimited(t.Context(), func(k *task.Task, grant *task.Grant) {
+	are, seq, err := s.EachLimited(t.Context(), func(k *task.Task, grant *task.Grant) {
 		found = append(found, k.ID)
 		if grant != nil {
 			admitted = append(admitted, k.ID)
@@ -56,7 +56,7 @@ func TestLimitedRows(t *testing.T) {
 	if err != nil || seq != at || !slices.Equal(found, ids) || !slices.Equal(admitted, ids[1:2]) {
 		t.Errorf("found %v, of which %v are admitted and not offered, at %d: %v", found, admitted, seq, err)
 	}
-	if got := rates["rate:queue.default"]; !got.Equal(used) {
+	if got := are.Rates["rate:queue.default"]; !got.Equal(used) {
 		t.Errorf("the rate is used up until %v, want %v", got, used)
 	}
 	tasks, err := s.ByID(t.Context(), append(slices.Clone(ids), "nobody"))

@@ -254,8 +254,13 @@ func (s *Store) ids(ctx context.Context, what, query string, args ...any) ([]tas
 	return ids, err
 }
 
+// querier is a transaction, of who reads or of who writes.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // each scans one row after the other into the same variables and calls f.
-func each(ctx context.Context, tx *sql.Tx, query string, args, into []any, f func() error) error {
+func each(ctx context.Context, tx querier, query string, args, into []any, f func() error) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -73,6 +73,17 @@ CREATE TABLE rates (
 	used INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- What is used up of budgets: since when, in how many starts, and in run time, how long the last attempt ran, and when all of that
+-- counts no more. Times are in nanoseconds.
+CREATE TABLE budgets (
+	name   TEXT    NOT NULL PRIMARY KEY,
+	since  INTEGER NOT NULL,
+	starts INTEGER NOT NULL,
+	ran    INTEGER NOT NULL,
+	last   INTEGER NOT NULL,
+	blank  INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- What operators have said about queues, as JSON like nodes.
 CREATE TABLE queues (
 	name TEXT NOT NULL PRIMARY KEY,

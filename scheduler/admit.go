@@ -20,9 +20,9 @@ import (
 // change through [Scheduler.Observe].
 type LimitModel interface {
 	// EachLimited calls each with every task under limits that has not ended, and the latest
-	// admission of it if no offer has followed that is known, else nil. It returns the buckets of
-	// rates, and the sequence that all of this reflects.
-	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (rates map[string]time.Time, seq uint64, err error)
+	// admission of it if no offer has followed that is known, else nil. It returns what is used up of
+	// rates and budgets, and the sequence that all of this reflects.
+	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used task.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues about which operators have said something, and what.
 	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
 	// ByID returns those of some tasks that are known.
@@ -113,26 +113,53 @@ func (a *admitter) observe(step *events.Step) {
 		return
 	}
 	a.touched = true
+	took := shiftOf(step)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.loaded {
 		a.observed.Store(r.Seq)
-		a.put(step.Task, until)
+		a.put(step.Task, until, took)
 		return
 	}
 	t := *step.Task
 	if until.IsZero() && !t.Limited() { // of which no more counts than that
 		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
 	}
-	a.early = append(a.early, early{r.Seq, false, func() { a.put(&t, until) }})
+	a.early = append(a.early, early{r.Seq, false, func() { a.put(&t, until, took) }})
 }
 
-// put takes over what has become of a task, and until when it asks to be left alone, with mu held.
-func (a *admitter) put(t *task.Task, until time.Time) {
+// put takes over what has become of a task, until when it asks to be left alone, and what a fact did to its attempts, with mu held. Of a
+// task under budgets that is further than the fact is taken over how it is with its last one, for until then not all is known that it has used up. One
+// of which nothing was known is taken over at once, so that its admission finds it.
+func (a *admitter) put(t *task.Task, until time.Time, took shift) {
 	if !until.IsZero() {
 		a.pause(&t.Work, until)
 	}
-	a.known.Put(t)
+	if took.seq > a.reflects {
+		a.known.Spend(took.counters, took.Shift)
+	}
+	if took.seq == 0 || took.seq == t.Seq || !a.known.Knows(t.ID) {
+		a.known.Put(t)
+	}
+}
+
+// shift is what a fact did to the attempts of a task under budgets; seq is 0 for one under none.
+type shift struct {
+	task.Shift
+	seq      uint64
+	counters []task.Counter
+}
+
+func shiftOf(step *events.Step) shift {
+	if !step.Task.Budgeted() {
+		return shift{}
+	}
+	was, is := &step.Was, &step.Is
+	took := shift{task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, step.Record.Fact.At), step.Record.Seq, nil}
+	if took.Ended || took.Began {
+		took.counters, _ = step.Task.Counters() // of one that has none nobody can have admitted an attempt
+	}
+	return took
 }
 
 // said takes over what was said of a queue.
@@ -242,7 +269,7 @@ func (a *admitter) load(ctx context.Context) error {
 	for _, q := range queues {
 		known.Queue(q)
 	}
-	rates, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
+	used, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
 		known.Put(t)
 		if admitted != nil {
 			known.Granted(*admitted)
@@ -251,9 +278,7 @@ func (a *admitter) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, used := range rates {
-		known.Bucket(name, task.Bucket(used))
-	}
+	known.Used(used)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects = known, true, seq
@@ -415,7 +440,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 			delete(a.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
 			continue
 		}
-		if a.known.Used(name).After(used) {
+		if a.known.UsedUntil(name).After(used) {
 			continue // what was admitted since has shut it for longer, and to record this would open it
 		}
 		if t, ok := d.Rates[name]; (!ok || used.After(t)) && !a.known.Out(name) {

@@ -24,12 +24,12 @@ type limitView struct {
 	tasks  map[task.ID]task.Task
 	grants map[task.ID]task.Grant
 	queues map[string]task.Queue
-	rates  map[string]time.Time
+	used   task.Used
 	moved  chan struct{}
 }
 
 func newLimitView(log *events.Memory) *limitView {
-	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, rates: map[string]time.Time{}, moved: make(chan struct{})}
+	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, used: task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}, moved: make(chan struct{})}
 }
 
 // follow tells a scheduler of the log until ctx ends.
@@ -49,7 +49,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				for _, g := range e.Grants {
 					v.grants[g.Task] = g
 				}
-				maps.Copy(v.rates, e.Rates)
+				maps.Copy(v.used.Rates, e.Rates)
 			}
 			if e, ok := r.Fact.Event.(task.QueueEvent); ok {
 				q := v.queues[r.Fact.Queue]
@@ -65,6 +65,8 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
 				steps[i].Is, steps[i].Task = events.GlanceAt(&t), &t
+				took := shiftOf(&steps[i])
+				v.used.Budgets.Spend(took.counters, took.Shift)
 			}
 			v.seq = r.Seq
 		}
@@ -75,7 +77,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 	}
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (map[string]time.Time, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (task.Used, uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(v.tasks)) {
@@ -83,7 +85,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 			each(&t, v.grant(id))
 		}
 	}
-	return maps.Clone(v.rates), v.seq, nil
+	return task.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.seq, nil
 }
 
 // grant is the latest admission of a task, nil if there is none.

@@ -50,31 +50,34 @@ type Rate struct {
 
 // Limited tells whether a limit has to admit the tasks of a spec.
 func (s *Spec) Limited() bool {
-	return s != nil && (len(s.Concurrency) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
+	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
 }
 
-// Counter is one limit that a task stands under. Exactly one of Max and Rate is set.
+// Counter is one limit that a task stands under. Exactly one of Max, Allows and Rate is set.
 type Counter struct {
 	// Name is common to all tasks that share the limit: "job:<job>", "queue:<queue>" for what
 	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>". A second rate
-	// with the same key has its time behind an @. The rate of a queue is "rate:queue:<queue>", and in the log
+	// with the same key has its time behind an @. A budget is "budget:<period>:<job>" or "budget:<period>:<job>/<key>",
+	// see [Budget]. The rate of a queue is "rate:queue:<queue>", and in the log
 	// has the sequence of the fact that set it behind a #.
 	Name string
 	// Max is how many tasks may hold it at once.
 	Max int
 	// OnLimit is what becomes of the task if it has no place.
 	OnLimit string
+	// Allows is how much of a budget the task may find used up.
+	Allows Allowance
 	// Rate is how often it admits.
 	Rate Rate
 }
 
-// Counters returns the limits that a task stands under, those on its concurrency first. The
+// Counters returns the limits that a task stands under, those on its concurrency first, and then budgets. The
 // error says that a key names something that the task was not given.
 func (w *Work) Counters() ([]Counter, error) {
 	if !w.Spec.Limited() {
 		return nil, nil
 	}
-	all := make([]Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Rate))
+	all := make([]Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Budget)+len(w.Spec.Rate))
 	for i, c := range w.Spec.Concurrency {
 		name, err := w.counter("job:", "key:", c.Key)
 		if err != nil {
@@ -85,6 +88,18 @@ func (w *Work) Counters() ([]Counter, error) {
 			all = append(all, of)
 		} else if c.Max < twin.Max { // keys that became the same: one place is taken, not two
 			*twin = of
+		}
+	}
+	for i, b := range w.Spec.Budget {
+		name, err := w.counter(b.kind(), b.kind(), b.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s.key: %w", entryName("budget", i, len(w.Spec.Budget)), err)
+		}
+		of := Counter{Name: name, Allows: b.allowance(w.Spec.Timeout.Run)}
+		if twin := counterNamed(all, name); twin == nil {
+			all = append(all, of)
+		} else {
+			twin.Allows = twin.Allows.tighter(of.Allows)
 		}
 	}
 	slots := len(all)

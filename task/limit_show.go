@@ -19,6 +19,8 @@ type CounterState struct {
 	Holders []ID `json:"holders,omitempty"`
 	// Rate is the rate of a counter that has one, as the latest task has it.
 	Rate *RateState `json:"rate,omitempty"`
+	// Budget is how a budget stands, as the latest task has it.
+	Budget *BudgetState `json:"budget,omitempty"`
 	// Full tells, where a task stands, that the limit has no place for it now.
 	Full bool `json:"full,omitempty"`
 }
@@ -33,11 +35,51 @@ type RateState struct {
 	Opens time.Time `json:"opens,omitzero"`
 }
 
+// BudgetState is a budget as people look at it.
+type BudgetState struct {
+	// Starts is how many may start in the period, and Used how many have; Run is how long they may run, Ran how long those ran
+	// that have ended, and Reserved how long those under way may run. 0 of Starts or Run is no bound.
+	Starts   int      `json:"starts,omitempty"`
+	Used     int      `json:"used"`
+	Run      Duration `json:"run,omitempty"`
+	Ran      Duration `json:"ran"`
+	Reserved Duration `json:"reserved,omitempty"`
+	// Since is when the period began, and Resets when the next one does.
+	Since  time.Time `json:"since"`
+	Resets time.Time `json:"resets"`
+	// Spent tells that nothing may start now, and Unmeasured that one that is under way has all of the run time, for nobody
+	// knows how long such tasks run.
+	Spent      bool `json:"spent,omitempty"`
+	Unmeasured bool `json:"unmeasured,omitempty"`
+}
+
+// Share is how much of the budget is used up, 1 for all of it.
+func (b *BudgetState) Share() (used float64) {
+	if b.Starts > 0 {
+		used = float64(b.Used) / float64(b.Starts)
+	}
+	if b.Run > 0 {
+		used = max(used, float64(b.Ran)/float64(b.Run))
+	}
+	return used
+}
+
+// stands is how a budget stands for tasks that are allowed so much.
+func (c *counter) stands(a Allowance, now time.Time) *BudgetState {
+	y := c.tally.At(c.period, now)
+	reserved, known := c.underway.Reserve(y)
+	_, next := c.period.Bounds(now)
+	return &BudgetState{
+		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: Duration(a.Run), Ran: Duration(y.Ran), Reserved: Duration(reserved),
+		Since: y.Since, Resets: next, Spent: a.Spent(y, c.underway), Unmeasured: a.Run > 0 && !known,
+	}
+}
+
 // Counters lists the counters that tasks stand under, by name; of the holders at most so many.
 func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 	list := make([]CounterState, 0, len(a.counters))
 	for _, c := range a.counters {
-		if (c.lines > 0 || c.kept || time.Time(c.bucket).After(now)) && !c.hidden() {
+		if (c.lines > 0 || c.used(now)) && !c.hidden() {
 			list = append(list, c.state(now, most))
 		}
 	}
@@ -63,6 +105,9 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 
 func (c *counter) state(now time.Time, most int) CounterState {
 	s := CounterState{Name: shownLimit(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
+	if c.budget {
+		s.Budget = c.stands(c.allows, now)
+	}
 	if c.how.Limit > 0 {
 		s.Rate = &RateState{Limit: c.how.Limit, Per: Duration(c.how.per()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
 		if opens := c.bucket.Opens(c.how); opens.After(now) {
@@ -113,6 +158,11 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 		for _, of := range e.line.slots {
 			if of.counter == c {
 				is.Max = of.max
+			}
+		}
+		for _, of := range e.line.funds {
+			if of.counter == c {
+				is.Budget = c.stands(of.how, now)
 			}
 		}
 		is.Full = e.phase == waiting && e.line.blocked(c, now)

@@ -12,6 +12,10 @@ func LimitWords(name string) string {
 	}
 	kind, rest, _ := strings.Cut(name, ":")
 	what := map[string]string{"job": "tasks under way", "queue": "tasks under way", "key": "tasks under way", "rate": "starts"}[kind]
+	if p, ok := PeriodOf(name); ok {
+		_, rest, _ = strings.Cut(rest, ":")
+		what = fmt.Sprintf("starts and run time in a %s (%s)", p.per, p.zone)
+	}
 	if what == "" || rest == "" {
 		return ""
 	}
@@ -33,6 +37,25 @@ func LimitWords(name string) string {
 		what += " with the key " + key
 	}
 	return what
+}
+
+// Words says for people how much of a budget is used up.
+func (b *BudgetState) Words() string {
+	var used []string
+	if b.Starts > 0 {
+		used = append(used, fmt.Sprintf("%d of %d starts", b.Used, b.Starts))
+	}
+	if b.Run > 0 {
+		text := fmt.Sprintf("%v of %v", b.Ran, b.Run)
+		switch {
+		case b.Unmeasured:
+			text += ", the rest for the first one, which still runs"
+		case b.Reserved > 0:
+			text += fmt.Sprintf(", %v for what is under way", b.Reserved)
+		}
+		used = append(used, text)
+	}
+	return strings.Join(used, " and ")
 }
 
 // Words says for people what the bound allows.

@@ -25,7 +25,7 @@ type Limiter struct {
 	lines    map[string]*line
 	ready    heapOf[*line]    // lines whose first is to be looked at
 	due      heapOf[*entry]   // tasks that wait for their time, the soonest first
-	opening  heapOf[*counter] // rates that are shut and wanted, the first to open first
+	opening  heapOf[*counter] // rates and budgets that are shut and wanted, the first to open first
 	// fresh are tasks for which a bound may have no place and that would not wait for it.
 	fresh map[ID]struct{}
 	// unoffered are those that are admitted and wait for their offer.
@@ -65,6 +65,7 @@ type entry struct {
 	held     bool // it is not offered
 	open     bool // its grant is decided and not recorded yet
 	live     bool // it has started
+	pledged  bool // it counts as one that will start
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
@@ -92,6 +93,7 @@ func (e *entry) before(f *entry) bool {
 type line struct {
 	key     string
 	slots   []slot
+	funds   []fund
 	rates   []tap
 	waiting heapOf[*entry]
 	scopes  []*scope // on whose chains its admissions lie, in order
@@ -125,6 +127,14 @@ type tap struct {
 
 func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) }
 
+// fund is a budget, as the tasks of a line have it.
+type fund struct {
+	*counter
+	how Allowance
+}
+
+func (f fund) spent(now time.Time) bool { return f.how.Spent(f.tally.At(f.period, now), f.underway) }
+
 func (l *line) first() *entry { return l.waiting.list[0] }
 
 // counter is one limit.
@@ -136,13 +146,19 @@ type counter struct {
 	told    int  // how often it was told how the bucket stands
 	how     Rate // as the latest task had it
 	max     int
-	rows    []*row
-	one     row // the first of rows: few counters have more
-	waits   int
-	index   int // in opening, -1 if it is not there
-	opens   time.Time
-	lines   int
-	kept    bool // it is the present rate of a queue
+	// budget says that it is one, of which the latest task had allows.
+	budget   bool
+	period   Period
+	allows   Allowance
+	tally    Tally
+	underway Underway
+	rows     []*row
+	one      row // the first of rows: few counters have more
+	waits    int
+	index    int // in opening, -1 if it is not there
+	opens    time.Time
+	lines    int
+	kept     bool // it is the present rate of a queue
 	// replacing are tasks of cancel_old that wait here, and what each of them allows.
 	replacing map[*entry]int
 }
@@ -150,10 +166,11 @@ type counter struct {
 // row are lines that rest at a counter which bounds all of them alike: if it has a place for one of them, then for the
 // first.
 type row struct {
-	at    *counter
-	max   int
-	how   Rate
-	lines heapOf[*line]
+	at     *counter
+	max    int
+	allows Allowance
+	how    Rate
+	lines  heapOf[*line]
 }
 
 // row is where a line rests at the counter.
@@ -164,13 +181,18 @@ func (c *counter) row(l *line) *row {
 			r.max = s.max
 		}
 	}
+	for _, f := range l.funds {
+		if f.counter == c {
+			r.allows = f.how
+		}
+	}
 	for _, t := range l.rates {
 		if t.counter == c {
 			r.how = t.how
 		}
 	}
 	for _, same := range c.rows {
-		if same.max == r.max && same.how == r.how {
+		if same.max == r.max && same.allows == r.allows && same.how == r.how {
 			return same
 		}
 	}
@@ -251,6 +273,7 @@ func (a *Limiter) Stands(t Stand, counters func() ([]Counter, error)) {
 		} else { // it may have waited meanwhile, of which nothing was told
 			a.offered(e)
 		}
+		a.pledge(e, !e.live)
 		return
 	}
 	a.leave(e)
@@ -298,12 +321,42 @@ func (a *Limiter) Bucket(name string, b Bucket) {
 	a.wake(c)
 }
 
-// Used is up to when a bucket is used, as far as is known; zero for one that nothing stands under.
-func (a *Limiter) Used(name string) time.Time {
+// UsedUntil is up to when a bucket is used, as far as is known; zero for one that nothing stands under.
+func (a *Limiter) UsedUntil(name string) time.Time {
 	if c := a.counters[name]; c != nil {
 		return time.Time(c.bucket)
 	}
 	return time.Time{}
+}
+
+// Spend is as [Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
+// one that has not started, or runs.
+func (a *Limiter) Spend(counters []Counter, s Shift) {
+	for _, of := range counters {
+		if p, ok := PeriodOf(of.Name); ok {
+			c := a.counter(of.Name)
+			c.tally = c.tally.spend(p, s)
+			a.wake(c) // it may be known now how long such tasks run
+		}
+	}
+}
+
+// Used is what is used up of rates and budgets, by counter: up to when a bucket is, and the tally of a budget.
+type Used struct {
+	Rates   map[string]time.Time
+	Budgets Tallies
+}
+
+// Used takes over what is used up.
+func (a *Limiter) Used(u Used) {
+	for name, used := range u.Rates {
+		a.Bucket(name, Bucket(used))
+	}
+	for name, y := range u.Budgets {
+		c := a.counter(name)
+		c.tally = y
+		a.wake(c)
+	}
 }
 
 // Buckets are all that are not as good as untouched now.
@@ -342,7 +395,9 @@ func (a *Limiter) Pause(w *Work, until time.Time) map[string]Bucket {
 func (a *Limiter) counter(name string) *counter {
 	c := a.counters[name]
 	if c == nil {
+		name = strings.Clone(name)
 		c = &counter{name: name, scope: a.scope(ScopeOf(name)), holders: map[ID]*entry{}, index: -1}
+		c.period, c.budget = PeriodOf(name)
 		c.scope.uses++
 		a.counters[name] = c
 	}
@@ -358,11 +413,15 @@ func (a *Limiter) lineOf(queue, route string, counters []Counter) *line {
 	for _, of := range counters {
 		c := a.counter(of.Name)
 		c.lines++
-		if of.Max > 0 {
+		switch {
+		case of.Max > 0:
 			c.max = of.Max
 			l.slots = append(l.slots, slot{c, of.Max, of.OnLimit})
 			l.picky = l.picky || of.OnLimit != "" && of.OnLimit != LimitWait
-		} else {
+		case c.budget:
+			c.allows = of.Allows
+			l.funds = append(l.funds, fund{c, of.Allows})
+		default:
 			c.how = of.Rate
 			l.rates = append(l.rates, tap{c, of.Rate})
 		}
@@ -382,6 +441,10 @@ func lineKey(queue, route string, counters []Counter) string {
 		b = append(append(b, c.Name...), 0)
 		b = strconv.AppendInt(b, int64(c.Max), 10)
 		b = append(append(b, c.OnLimit...), 0)
+		if c.Allows != (Allowance{}) {
+			b = fmt.Appendf(b, "%d/%d/%d", c.Allows.Starts, c.Allows.Run, c.Allows.Reserve)
+			b = append(b, 0)
+		}
 		if c.Rate.Limit > 0 {
 			b = fmt.Appendf(b, "%d/%d/%d", c.Rate.Limit, c.Rate.Per, c.Rate.Burst)
 			b = append(b, 0)
@@ -424,11 +487,16 @@ func (a *Limiter) queue(e *entry) {
 	a.place(l)
 }
 
-// counters are all of a line, those on concurrency first.
+// counters are all of a line, those on concurrency first, and then budgets.
 func (l *line) counters() iter.Seq[*counter] {
 	return func(yield func(*counter) bool) {
 		for i := range l.slots {
 			if !yield(l.slots[i].counter) {
+				return
+			}
+		}
+		for i := range l.funds {
+			if !yield(l.funds[i].counter) {
 				return
 			}
 		}
@@ -499,6 +567,11 @@ func (a *Limiter) hold(e *entry) {
 	for _, s := range e.line.slots {
 		s.holders[e.id] = e
 	}
+	for _, f := range e.line.funds {
+		f.holders[e.id] = e
+		f.reserve(1)
+	}
+	a.pledge(e, !e.live)
 	a.offered(e)
 }
 
@@ -523,9 +596,15 @@ func (a *Limiter) leave(e *entry) {
 		a.place(l)
 	case holding:
 		delete(a.unoffered, e.id)
+		a.pledge(e, false)
 		for _, s := range e.line.slots {
 			delete(s.holders, e.id)
 			a.wake(s.counter)
+		}
+		for _, f := range e.line.funds {
+			delete(f.holders, e.id)
+			f.reserve(-1)
+			a.wake(f.counter)
 		}
 		a.started(e)
 	}
@@ -549,7 +628,7 @@ func (a *Limiter) remove(e *entry) {
 
 // release forgets a counter that a line has left if it was the last, and nothing of it is used up.
 func (a *Limiter) release(c *counter) {
-	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() {
+	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() && c.tally == (Tally{}) {
 		a.forget(c)
 	}
 }
@@ -560,6 +639,35 @@ func (a *Limiter) forget(c *counter) {
 	}
 	delete(a.counters, c.name)
 	c.scope.uses--
+}
+
+// used tells whether something of a counter is used up, or it is the present rate of a queue.
+func (c *counter) used(now time.Time) bool {
+	return c.kept || time.Time(c.bucket).After(now) || c.tally != (Tally{}) && c.tally.Blank(c.period).After(now)
+}
+
+// reserve sets aside what so many of the tasks of a line may run, or gives it back.
+func (f fund) reserve(n int) {
+	if f.how.Reserve == 0 {
+		f.underway.Open += n
+	}
+	f.underway.Reserved += time.Duration(n) * f.how.Reserve
+}
+
+// pledge has a task that holds its places count as one that will start, or no more.
+func (a *Limiter) pledge(e *entry, will bool) {
+	if e.pledged == will {
+		return
+	}
+	e.pledged = will
+	for _, f := range e.line.funds {
+		if will {
+			f.underway.Starts++
+			continue
+		}
+		f.underway.Starts--
+		a.wake(f.counter)
+	}
 }
 
 // wake has the best of the lines that rest at a counter looked at again.
@@ -601,13 +709,16 @@ func (a *Limiter) Awaits(id ID, turn uint64) bool {
 // Waiting is how many wait for a place that one of those under way has.
 func (a *Limiter) Waiting() int { return a.crowd }
 
+// Knows tells whether it knows of a task.
+func (a *Limiter) Knows(id ID) bool { return a.entries[id] != nil }
+
 // Len is how many tasks it knows of.
 func (a *Limiter) Len() int { return len(a.entries) }
 
-// Prune forgets rates that nobody needs and that are as good as untouched now.
+// Prune forgets rates and budgets that nobody needs and that are as good as untouched now.
 func (a *Limiter) Prune(now time.Time) {
 	for _, c := range a.counters {
-		if c.lines == 0 && !c.kept && !time.Time(c.bucket).After(now) {
+		if c.lines == 0 && !c.used(now) {
 			a.forget(c)
 		}
 	}

@@ -15,7 +15,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 		along := NewLimiter()
 		var tasks []*Task
 		latest := map[ID]Grant{}
-		buckets := map[string]Bucket{}
+		used := Used{Rates: map[string]time.Time{}, Budgets: Tallies{}}
 		queue := Queue{Name: "q", Head: 1, Rate: Rate{Limit: 4, Burst: 3}, RateSince: 1}
 		if rng.IntN(2) == 0 {
 			queue.Rate, queue.RateSince = Rate{}, 0
@@ -24,6 +24,9 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 		now, seq := noon, uint64(1)
 		for range 120 {
 			now = now.Add(time.Duration(rng.IntN(300)) * time.Millisecond)
+			if rng.IntN(30) == 0 {
+				now = now.Add(20 * time.Hour)
+			}
 			for range 1 + rng.IntN(4) {
 				seq++
 				k := &Task{}
@@ -36,6 +39,13 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 						k.Spec.Rate = Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
 					}
 					if rng.IntN(4) == 0 {
+						k.Spec.Budget = Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
+					}
+					if rng.IntN(4) == 0 {
+						k.Spec.Budget = append(k.Spec.Budget, Budget{Run: Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: PerWeek})
+						k.Spec.Timeout.Run = Duration(time.Duration(rng.IntN(2)) * time.Second)
+					}
+					if rng.IntN(4) == 0 {
 						k.Due = now.Add(time.Duration(rng.IntN(900)) * time.Millisecond)
 					}
 					tasks = append(tasks, k)
@@ -44,15 +54,23 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				}
 				k.Seq = seq
 				g, granted := latest[k.ID]
+				was, before := k.State, k.Attempt
 				switch {
 				case rng.IntN(8) == 0:
 					k.State = Finished
 				case k.Admissible() && granted && g.Turn == k.Turn:
 					k.State, k.Holds, k.Rated = Pending, nil, g.Rated
 				case k.State == Pending:
-					k.State, k.Attempt = Running, k.Attempt+1
+					k.State, k.Attempt, k.StartedAt = Running, k.Attempt+1, now
 				case k.State == Running:
 					k.State, k.Holds, k.Turn, k.Rated = Retrying, onlyLimit, seq, 0
+				}
+				if counters, err := k.Counters(); err != nil {
+					t.Fatal(err)
+				} else if k.Spec.Budget != nil {
+					took := ShiftOf(was, uint64(before), k.StartedAt, k.State, uint64(k.Attempt), now)
+					along.Spend(counters, took)
+					used.Budgets.Spend(counters, took)
 				}
 				along.Put(k)
 				tasks = slices.DeleteFunc(tasks, func(k *Task) bool { return k.State == Finished })
@@ -74,9 +92,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 			if late {
 				told.Queue(queue)
 			}
-			for name, b := range buckets {
-				told.Bucket(name, b)
-			}
+			told.Used(used)
 			most := 1 + rng.IntN(5)
 			have, want := along.Decide(now, most), told.Decide(now, most)
 			if grants(have) != grants(want) {
@@ -90,8 +106,8 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 			for _, g := range have.Grants {
 				latest[g.Task] = g
 			}
-			for name, used := range have.Rates {
-				buckets[name] = Bucket(used)
+			for name, until := range have.Rates {
+				used.Rates[name] = until
 			}
 		}
 	}

@@ -124,12 +124,12 @@ func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	heap.Pop(&a.ready)
 	l.inReady = false
 	if gate := l.closed(); gate != nil {
-		a.park(l, gate)
+		a.park(l, gate, now)
 		a.passOn(l, gate, now)
 		return
 	}
 	if at := l.obstacle(now); at != nil {
-		a.park(l, at)
+		a.park(l, at, now)
 		a.judge(l)
 		// What its other counters would admit may do for somebody in another line.
 		a.passOn(l, at, now)
@@ -174,6 +174,11 @@ func (l *line) obstacle(now time.Time) *counter {
 			return s.counter
 		}
 	}
+	for _, f := range l.funds {
+		if f.spent(now) {
+			return f.counter
+		}
+	}
 	for _, r := range l.rates {
 		if r.shut(now) {
 			return r.counter
@@ -191,15 +196,15 @@ func (l *line) waitsForStarts() bool {
 }
 
 // park lets a line rest at a counter.
-func (a *Limiter) park(l *line, at *counter) {
+func (a *Limiter) park(l *line, at *counter, now time.Time) {
 	l.rests, l.head = at.row(l), l.first()
 	heap.Push(&l.rests.lines, l)
-	a.await(at, l)
+	a.await(at, l, now)
 }
 
-// await has a rate looked at when it opens for a line; what is no rate is told by its holders.
-func (a *Limiter) await(at *counter, l *line) {
-	opens, ok := l.opens(at)
+// await has a rate or a budget looked at when it opens for a line; what is neither is told by its holders.
+func (a *Limiter) await(at *counter, l *line, now time.Time) {
+	opens, ok := l.opens(at, now)
 	switch {
 	case !ok:
 	case at.index < 0:
@@ -211,8 +216,13 @@ func (a *Limiter) await(at *counter, l *line) {
 	}
 }
 
-// opens is when one of a line's rates admits its next; false if the counter is no rate of it.
-func (l *line) opens(at *counter) (time.Time, bool) {
+// opens is when one of a line's rates admits its next, or a budget that is spent has another period; false if the counter is
+// none of both.
+func (l *line) opens(at *counter, now time.Time) (time.Time, bool) {
+	if at.budget {
+		_, next := at.period.Bounds(now)
+		return next, true
+	}
 	for _, r := range l.rates {
 		if r.counter == at {
 			return at.bucket.Opens(r.how), true
@@ -233,7 +243,7 @@ func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
 				continue
 			}
 			if next := r.lines.list[0]; next.blocked(c, now) {
-				a.await(c, next)
+				a.await(c, next, now)
 			} else {
 				a.get(heap.Pop(&r.lines).(*line))
 			}
@@ -248,10 +258,15 @@ func (l *line) blocked(at *counter, now time.Time) bool {
 			return s.full()
 		}
 	}
+	for _, f := range l.funds {
+		if f.counter == at {
+			return f.spent(now)
+		}
+	}
 	if at == l.offered {
 		return l.waitsForStarts()
 	}
-	opens, _ := l.opens(at)
+	opens, _ := l.opens(at, now)
 	return opens.After(now)
 }
 

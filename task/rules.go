@@ -75,6 +75,12 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
 	},
 	{
+		Name: "budget", Question: Quota, Keyed: true,
+		Has:   func(s *Spec) bool { return len(s.Budget) > 0 },
+		Check: func(s *Spec) error { return s.Budget.validate() },
+		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
+	},
+	{
 		Name: "rate", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
 		Check: func(s *Spec) error { return s.Rate.validate() },

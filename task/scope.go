@@ -29,6 +29,8 @@ func ScopeOf(counter string) Scope {
 		return scopeNamed("queue.", rest)
 	case "rate":
 		rest = withoutTime(rest)
+	case "budget":
+		_, rest, _ = strings.Cut(rest, ":") // the period
 	}
 	if strings.HasPrefix(rest, "/") {
 		return Scope("key." + KeyMark(rest))

@@ -49,6 +49,8 @@ type Spec struct {
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
 	Concurrency Concurrencies `json:"concurrency,omitzero"`
+	// Budget bounds how many of its tasks start in a day, or how long they run in all. Default: no bound.
+	Budget Budgets `json:"budget,omitzero"`
 	// Rate bounds how often its tasks start. Default: no bound.
 	Rate Rates `json:"rate,omitzero"`
 	// Unique refuses a task while there is another one with the same key. Default: none is refused.

@@ -48,9 +48,10 @@ type Submission struct {
 	Place *Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
-	// PerNode, Concurrency, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
 	PerNode     PerNodes      `json:"per_node,omitzero"`
 	Concurrency Concurrencies `json:"concurrency,omitzero"`
+	Budget      Budgets       `json:"budget,omitzero"`
 	Rate        Rates         `json:"rate,omitzero"`
 	Unique      *Unique       `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
@@ -226,6 +227,9 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if s.Concurrency != nil {
 		spec.Concurrency = s.Concurrency
 	}
+	if s.Budget != nil {
+		spec.Budget = s.Budget
+	}
 	if s.Rate != nil {
 		spec.Rate = s.Rate
 	}
@@ -242,7 +246,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Slots = s.Slots
 	}
 	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil || s.Window != nil ||
-		s.PerNode != nil || s.Concurrency != nil || s.Rate != nil || s.Unique != nil
+		s.PerNode != nil || s.Concurrency != nil || s.Budget != nil || s.Rate != nil || s.Unique != nil
 }
 
 // with returns the place with what is set in another one put in the stead of its own.

@@ -37,8 +37,8 @@ func (s *story) standing(v *Verifier, r *events.Record) {
 // pauses shuts the rates of a task until a time.
 func (s *story) pauses(v *Verifier, k *task.Task, until time.Time) {
 	for _, b := range s.limit {
-		if b.max == 0 {
-			v.pause(v.tasks.words.list[b.counter], v.tasks.rates.list[b.rate], until)
+		if how, ok := v.rate(b); ok {
+			v.pause(v.tasks.words.list[b.counter], how, until)
 		}
 	}
 	if queue := k.RateQueue(); queue != "" {
@@ -129,8 +129,9 @@ func (v *Verifier) counts(s *story, g *task.Grant, r *events.Record, takes map[s
 		if len(left) == 0 || left[0] != name {
 			return fmt.Sprintf("the task stands under %s, and it is admitted under %v", name, g.Limits)
 		}
-		if left = left[1:]; b.max == 0 && task.ScopeOf(name) == r.Fact.Scope {
-			takes[name] = append(takes[name], v.tasks.rates.list[b.rate])
+		left = left[1:]
+		if how, ok := v.rate(b); ok && task.ScopeOf(name) == r.Fact.Scope {
+			takes[name] = append(takes[name], how)
 		}
 	}
 	if len(left) == 0 {

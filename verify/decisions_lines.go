@@ -44,6 +44,7 @@ type news struct {
 	stand task.Stand
 	limit limited
 	queue *task.Queue
+	took  task.Shift // what it did to the attempts of the task
 	seq   uint64
 }
 
@@ -97,7 +98,7 @@ func (l *lineup) stands(v *Verifier, s *story, r *events.Record) {
 			delete(l.rated, s.id)
 		}
 	}
-	l.news = append(l.news, news{seq: r.Seq, stand: task.StandOf(&k), limit: s.limit})
+	l.news = append(l.news, news{seq: r.Seq, stand: task.StandOf(&k), limit: s.limit, took: v.tasks.took})
 }
 
 // said keeps what was said of a queue.
@@ -213,6 +214,9 @@ func (l *lineup) advance(v *Verifier, to uint64) {
 		if now.queue != nil {
 			l.limiter().Queue(*now.queue)
 		} else {
+			if now.took.Ended || now.took.Began {
+				l.limiter().Spend(now.limit.counters(v), now.took)
+			}
 			l.limiter().Stands(now.stand, func() ([]task.Counter, error) { return now.limit.counters(v), nil })
 		}
 	}
@@ -222,7 +226,7 @@ func (l *lineup) advance(v *Verifier, to uint64) {
 // counters are the limits as a task has them.
 func (l limited) counters(v *Verifier) (all []task.Counter) {
 	for _, b := range l {
-		all = append(all, task.Counter{Name: v.tasks.words.list[b.counter], Max: int(b.max), OnLimit: b.onLimit, Rate: v.tasks.rates.list[b.rate]})
+		all = append(all, task.Counter{Name: v.tasks.words.list[b.counter], Max: int(b.max), OnLimit: b.onLimit, Rate: v.tasks.allowances.list[b.how].rate, Allows: v.tasks.allowances.list[b.how].budget})
 	}
 	return all
 }

@@ -13,28 +13,40 @@ import (
 // that a task among them allows. Slots are freed by the end of an epoch only, so there is
 // no epoch that is open in the log and whose place somebody else may have.
 
-// limited are the limits that a task stands under: the bounds on its concurrency, and then its rates.
+// limited are the limits that a task stands under: the bounds on its concurrency, then its budgets, and then its rates.
 type limited []bound
 
-// bound is one of them. Its counter is the number of a word; a rate has the number of what it allows, and max is 0.
+// bound is one of them. Its counter is the number of a word; a rate and a budget have the number of what they allow, and max is 0.
 type bound struct {
-	counter, max, rate uint32
-	onLimit            string
+	counter, max, how uint32
+	onLimit           string
 }
 
-// rates are what rates allow: few for many tasks.
-type rates struct {
-	index map[task.Rate]uint32
-	list  []task.Rate
+// allowed is what a rate or a budget allows; the other one is zero.
+type allowed struct {
+	rate   task.Rate
+	budget task.Allowance
 }
 
-func (r *rates) number(how task.Rate) uint32 {
+// allowances are what rates and budgets allow: few for many tasks.
+type allowances struct {
+	index map[allowed]uint32
+	list  []allowed
+}
+
+func (r *allowances) number(how allowed) uint32 {
 	n, ok := r.index[how]
 	if !ok {
 		n = uint32(len(r.list))
 		r.index[how], r.list = n, append(r.list, how)
 	}
 	return n
+}
+
+// rate is the rate that a limit is; false if it is none.
+func (v *Verifier) rate(b bound) (task.Rate, bool) {
+	how := v.tasks.allowances.list[b.how].rate
+	return how, how.Limit > 0
 }
 
 func (t *tasks) limited(w *task.Work) limited {
@@ -47,7 +59,7 @@ func (t *tasks) limited(w *task.Work) limited {
 	}
 	var all limited
 	for _, c := range counters {
-		all = append(all, bound{uint32(t.words.number(c.Name)), uint32(c.Max), t.rates.number(c.Rate), onLimit(c.OnLimit)})
+		all = append(all, bound{uint32(t.words.number(c.Name)), uint32(c.Max), t.allowances.number(allowed{c.Rate, c.Allows}), onLimit(c.OnLimit)})
 	}
 	return all
 }

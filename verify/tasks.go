@@ -27,14 +27,16 @@ type tasks struct {
 	// now is the task whose fact is folded, for the same reason. Nobody may keep it.
 	now task.Task
 	// spare are stories that have ended, to be used again.
-	spare []*story
-	rates rates
+	spare      []*story
+	allowances allowances
+	// took is what the fact did to the attempts of that task.
+	took task.Shift
 	// digests are of what is compared and else of no use.
 	digests digests
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: newDigests(), words: newWords(), rates: rates{index: map[task.Rate]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: newDigests(), words: newWords(), allowances: allowances{index: map[allowed]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // words are texts that many tasks have in common: nodes, sessions, routes. A
@@ -412,7 +414,9 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 			s.tripped(v, k, r)
 		}
 	}
+	state, epoch, from := k.State, k.Epoch, k.StartedAt
 	k.Apply(r.Task())
+	t.took = task.ShiftOf(state, epoch, from, k.State, k.Epoch, r.Fact.At)
 	s.related(v, k, r)
 	t.forgive(k, &s.now)
 	s.now = t.thin(k, &s.now)

@@ -23,9 +23,11 @@ type Plan struct {
 	NoNode string        `json:"no_node,omitempty"`
 	// Prefers says in words which of the nodes are better, and for how long it is left to them.
 	Prefers string `json:"prefers,omitempty"`
-	// Windows say in words whether its window is open, and that of its queue; PerNode how many may run on one node.
+	// Windows say in words whether its window is open, and that of its queue; PerNode how many may run on one node, and
+	// Budgets what they allow, and how much of that is used up if it holds the task.
 	Windows []string `json:"windows,omitempty"`
 	PerNode []string `json:"per_node,omitempty"`
+	Budgets []string `json:"budgets,omitempty"`
 	// Children are the nodes that would get a child each.
 	Children []string       `json:"children,omitempty"`
 	Nodes    []node.Verdict `json:"nodes"`
@@ -46,7 +48,28 @@ func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, err
 		return Plan{}, err
 	}
 	p := planOf(&t, &nodes, ranOn(ctx, v, &t))
-	return p, p.rules(ctx, v, &t, t.Spec, now)
+	if err := p.rules(ctx, v, &t, t.Spec, now); err != nil {
+		return p, err
+	}
+	return p, p.spent(ctx, v, &t)
+}
+
+// spent says which budgets hold a task, as far as the present tells.
+func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
+	present, ok := v.(Present)
+	if !ok || !t.Budgeted() || !t.Admissible() {
+		return nil
+	}
+	s, err := present.Standing(ctx, t.ID, 0)
+	if s == nil || err != nil {
+		return err
+	}
+	for i := range s.Counters {
+		if c := &s.Counters[i]; c.Full && c.Budget != nil {
+			p.Budgets = append(p.Budgets, fmt.Sprintf("limit %s is used up, %s, until %s", c.Name, c.Budget.Words(), c.Budget.Resets.UTC().Format(time.RFC3339)))
+		}
+	}
+	return nil
 }
 
 // rules adds what says, besides the nodes, when a task of a spec may start and how many of them: it is the task's own, or that of its job,
@@ -57,6 +80,9 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *task.Spec,
 	}
 	for i := range spec.PerNode {
 		p.PerNode = append(p.PerNode, spec.PerNode[i].Words())
+	}
+	for i := range spec.Budget {
+		p.Budgets = append(p.Budgets, spec.Budget[i].Words())
 	}
 	windows := []task.Queue{{Window: spec.Window}}
 	if queue := t.RateQueue(); queue != "" && !p.Parent {

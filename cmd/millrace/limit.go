@@ -21,6 +21,7 @@ import (
 type limitFlags struct {
 	concurrency []string
 	perNode     []string
+	budget      []string
 	rate        []string
 	burst       int
 	key         string
@@ -32,9 +33,10 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.concurrency, "concurrency", nil, "at most so many under way at once, of the job or with the same key: `number[:KEY]` (repeat it)")
 	fs.StringArrayVar(&f.perNode, "per-node", nil, "at most so many running on one node, of the job or with the same key: `number[:KEY]` (repeat it)")
+	fs.StringArrayVar(&f.budget, "budget", nil, "at most so many starts, or so much run time, in a day, week or month, of the job or with the same key, `amount/period[@ZONE][:KEY]`: 1000/day, 8h/week@Europe/Berlin (repeat it)")
 	fs.StringArrayVar(&f.rate, "rate", nil, "at most so many starts in a time, of the job or with the same key, `number/time[:KEY]`: 10/1m (repeat it)")
 	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
-	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
+	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node, --budget and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
 }
@@ -47,8 +49,8 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 		return fmt.Errorf("--on-limit says what happens if --concurrency has no place; give that, too")
 	case given("burst") && !given("rate"):
 		return fmt.Errorf("--burst belongs to --rate; give that, too")
-	case given("key") && !given("concurrency") && !given("per-node") && !given("rate"):
-		return fmt.Errorf("--key splits --concurrency, --per-node or --rate; give one of them, too")
+	case given("key") && !given("concurrency") && !given("per-node") && !given("budget") && !given("rate"):
+		return fmt.Errorf("--key splits --concurrency, --per-node, --budget or --rate; give one of them, too")
 	}
 	for _, text := range f.concurrency {
 		most, key, err := f.most("concurrency", text)
@@ -63,6 +65,15 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 			return err
 		}
 		s.PerNode = append(s.PerNode, task.PerNode{Max: most, Key: key})
+	}
+	for _, text := range f.budget {
+		amount, key := f.keyed(text)
+		b, err := parseBudget(amount)
+		if err != nil {
+			return fmt.Errorf("--budget is %q, want a number of starts or a run time and a period, perhaps with a zone and a key: 1000/day or 8h/week@Europe/Berlin:{labels.site}: %w", text, err)
+		}
+		b.Key = key
+		s.Budget = append(s.Budget, b)
 	}
 	for _, text := range f.rate {
 		rate, key := f.keyed(text)
@@ -86,6 +97,19 @@ func (f *limitFlags) most(flag, text string) (n int, key string, err error) {
 		return n, key, fmt.Errorf("--%s is %q, want a number, perhaps with a key: 5 or 1:{params.customer}", flag, text)
 	}
 	return n, key, nil
+}
+
+// parseBudget reads a number of starts or a run time, and the period for that after a /.
+func parseBudget(text string) (b task.Budget, err error) {
+	amount, per, timed := strings.Cut(text, "/")
+	if !timed {
+		return b, fmt.Errorf("the period is missing: %s/day is so much in a day", amount)
+	}
+	b.Per, b.Timezone, _ = strings.Cut(per, "@")
+	if b.Starts, err = strconv.Atoi(amount); err == nil {
+		return b, nil
+	}
+	return b, b.Run.UnmarshalText([]byte(amount))
 }
 
 // parseRate reads a number of starts, and the time for that after a /.
@@ -113,7 +137,7 @@ func (a *app) limitCommand() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "limit", Aliases: []string{"limits"},
 		Short: "Limits: who holds them, and who waits for them",
-		Long: `Limits of concurrency and rate, as jobs and submissions name them. There is no counter
+		Long: `Limits of concurrency, budget and rate, as jobs and submissions name them. There is no counter
 to be set right: a place is taken by a task that was admitted and is free when that
 task has ended or waits for another attempt.`,
 		Example: `  millrace limit ls
@@ -188,7 +212,7 @@ func limitTable(page *client.LimitPage, now time.Time) term.Table {
 	t := term.Table{Header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, Spare: []string{"RATE", "NEXT"}}
 	for i := range page.Counters {
 		c := &page.Counters[i]
-		rate, next := told.RateText(c.Rate, now)
+		rate, next := told.NextText(c, now)
 		t.Add(term.Plain(c.Name), term.Plain(inUse(c)), term.Plain(strconv.Itoa(c.Waiting)), term.Plain(rate), term.Plain(next), term.Plain(task.LimitWords(c.Name)))
 	}
 	t.Foot = []string{told.Plural(page.All, "limit")}
@@ -200,7 +224,7 @@ func limitFields(c *task.CounterState, now time.Time) term.Table {
 	t.Field("bounds", task.LimitWords(c.Name))
 	t.Field("in use", inUse(c))
 	t.Field("waiting", strconv.Itoa(c.Waiting))
-	rate, next := told.RateText(c.Rate, now)
+	rate, next := told.NextText(c, now)
 	t.Field("rate", rate)
 	t.Field("next", next)
 	for i, id := range c.Holders {
@@ -215,6 +239,9 @@ func limitFields(c *task.CounterState, now time.Time) term.Table {
 
 // inUse is how much of a limit is taken; of a rate, nothing is.
 func inUse(c *task.CounterState) string {
+	if c.Budget != nil {
+		return c.Budget.Words()
+	}
 	if c.Max == 0 {
 		return ""
 	}

@@ -31,7 +31,7 @@ func (a *app) planCommand() *cobra.Command {
 (-f, which need not be stored), or a task that waits, and names the rule that excludes
 it if not: name, avoid, queue, label or slots; or that it is retired, offline, draining,
 quarantined, cordoned or unproved. It also says whether the windows of the job and of its queue are
-open, and how many of its tasks may run on one node. Nothing is submitted.`,
+open, how many of its tasks may run on one node, and what budgets allow. Nothing is submitted.`,
 		Example: `  millrace plan -f crawl.yaml
   millrace plan crawl --labels 'zone=eu,mem>=16'`,
 		Args: typed.Takes(0, 1, "job or task"), ValidArgsFunction: a.CompleteJobs,
@@ -156,6 +156,7 @@ func planTable(p *view.Plan) term.Table {
 	t.Field("prefers", p.Prefers)
 	t.Field("window", strings.Join(p.Windows, "; "))
 	t.Field("on one node", strings.Join(p.PerNode, "; "))
+	t.Field("budget", strings.Join(p.Budgets, "; "))
 	if p.Parent {
 		t.Field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), told.Join(p.Children)))
 	}

@@ -16,6 +16,7 @@ import (
 var Samples = []any{
 	task.Abnormal, task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}},
 	task.Concurrencies{{Max: 2, Key: "a"}}, task.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
+	task.Budgets{{Starts: 6, Run: 7, Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "c"}},
 	node.Ready, node.OrderDrain,
 }
 

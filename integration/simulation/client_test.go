@@ -179,6 +179,9 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.weather.watched && (h.rng.IntN(3) == 0 || h.variant.crowded) {
 		h.limit(&s)
 	}
+	if h.variant.thrifty && h.weather.watched && h.policies.IntN(3) > 0 {
+		h.budget(&s)
+	}
 	if h.variant.windowed && h.policies.IntN(2) == 0 {
 		s.Spec.Window = minutes
 	}

@@ -73,6 +73,8 @@ type variant struct {
 	windowed bool
 	// roomy histories have nodes that run several tasks at once, and most tasks say how many of their kind may run on one.
 	roomy bool
+	// thrifty histories begin shortly before midnight, and most tasks have budgets.
+	thrifty bool
 	// spared are the faults that do not happen, skipped the steps in which nothing
 	// does, and absent those of the cast who never come on.
 	spared, skipped map[int]bool
@@ -109,6 +111,9 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	// In the bubble the clock stands still but when the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
 		defer func() { h.end(h.actors...) }()
+		if v.thrifty {
+			time.Sleep(24*time.Hour - time.Minute)
+		}
 		h.began, h.asks = time.Now(), make(chan ask, 100)
 		h.mem = events.NewMemory(time.Now, ackWait)
 		h.feed, _ = h.mem.Follow(context.Background(), 1)
@@ -358,8 +363,13 @@ func (h *history) settle() {
 	}
 	// Long enough for every retry, lease and deadline to be over several times.
 	h.round() // clients end what they were at
-	for limit := time.Now().Add(15 * time.Minute); !h.over() && time.Now().Before(limit); {
-		h.round()
+	for days := 0; !h.over() && (days == 0 || h.variant.thrifty && days < 30); days++ {
+		if days > 0 {
+			h.nextDay()
+		}
+		for limit := time.Now().Add(15 * time.Minute); !h.over() && time.Now().Before(limit); {
+			h.round()
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.accepted)) {
 		h.blame(id, kept(id, h.stories[id]))

@@ -93,7 +93,7 @@ type ratedUse struct {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, was: map[task.ID]task.State{}, rates: map[string]time.Time{}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -115,8 +115,8 @@ type limitView struct {
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
 	queues map[string]task.Queue
-	rates  map[string]time.Time
-	was    map[task.ID]task.State // as it was told last
+	used   task.Used
+	told   fold // of what it was told
 }
 
 func (v *limitView) catchUp() error {
@@ -132,7 +132,7 @@ func (v *limitView) catchUp() error {
 			for _, g := range e.Grants {
 				v.grants[g.Task] = g
 			}
-			maps.Copy(v.rates, e.Rates)
+			maps.Copy(v.used.Rates, e.Rates)
 		}
 		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
 			q := v.queues[r.Fact.Queue]
@@ -140,9 +140,14 @@ func (v *limitView) catchUp() error {
 			v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 		if id := r.Fact.Task; id != "" {
-			t := v.fold.tasks[id]
-			step.Task, step.Was.State = &t, v.was[id]
-			v.was[id] = t.State
+			t, was := v.fold.tasks[id], v.told.tasks[id]
+			v.told.add(r)
+			is := v.told.tasks[id]
+			step.Task, step.Was, step.Is = &t, events.GlanceAt(&was), events.GlanceAt(&is)
+			if t.Budgeted() {
+				counters, _ := t.Counters()
+				v.used.Budgets.Spend(counters, task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, r.Fact.At))
+			}
 		}
 		steps = append(steps, step)
 	}
@@ -150,7 +155,7 @@ func (v *limitView) catchUp() error {
 	return nil
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (map[string]time.Time, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (task.Used, uint64, error) {
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
 		if t := v.fold.tasks[id]; !t.State.Terminal() {
 			var admitted *task.Grant
@@ -160,7 +165,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 			each(&t, admitted)
 		}
 	}
-	return maps.Clone(v.rates), v.fold.seq, nil
+	return task.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
 }
 
 func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {

@@ -98,6 +98,8 @@ func (r *reader) setter(of any) func(value) {
 		return into(to, r.unique)
 	case *task.Concurrencies:
 		return into(to, r.concurrency)
+	case *task.Budgets:
+		return into(to, r.budget)
 	case *task.Rates:
 		return into(to, r.rate)
 	case *task.PerNodes:
@@ -125,7 +127,7 @@ var vocabulary = func() map[string][]string {
 		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
 		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
 		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),
-		"concurrency": reflect.TypeFor[task.Concurrency](), "rate": reflect.TypeFor[task.Rate](), "per_node": reflect.TypeFor[task.PerNode](), "unique": reflect.TypeFor[task.Unique](),
+		"concurrency": reflect.TypeFor[task.Concurrency](), "budget": reflect.TypeFor[task.Budget](), "rate": reflect.TypeFor[task.Rate](), "per_node": reflect.TypeFor[task.PerNode](), "unique": reflect.TypeFor[task.Unique](),
 		"keep": reflect.TypeFor[task.Keep](), "resources": reflect.TypeFor[task.Resources](),
 	} {
 		for _, f := range form.Fields(of) {

@@ -32,6 +32,7 @@ var foreign = map[string][]string{
 	"foreach": {"each"}, "with_items": {"each"}, "matrix": {"each"}, "on.abort": {"on.cancel"}, "on.always": {"on.exit"},
 	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "retention": {"keep"},
 	"max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"},
+	"quota": {"budget"}, "budget.tasks": {"budget.starts"}, "budget.limit": {"budget.starts"}, "budget.seconds": {"budget.run"}, "budget.period": {"budget.per"}, "budget.zone": {"budget.timezone"},
 	"distinct_hosts": {"per_node"}, "max_per_node": {"per_node"}, "idempotency": {"unique.key"}, "idempotency_key": {"unique.key"},
 	"timeout_sec": {"timeout.run"}, "timeout_seconds": {"timeout.run"}, "execution_timeout": {"timeout.run"}, "timeout.execution": {"timeout.run"},
 	"schedule_timeout": {"timeout.pending"}, "timeout.schedule": {"timeout.pending"},
@@ -63,7 +64,7 @@ func refusal(path, name string) string {
 	}
 	// The right field at a wrong indentation.
 	if path == "" {
-		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "rate", "unique", "schedule"} {
+		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "budget", "rate", "unique", "schedule"} {
 			if slices.Contains(vocabulary[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}

@@ -12,6 +12,12 @@ func (r *reader) concurrency(v value) task.Concurrencies {
 	})
 }
 
+func (r *reader) budget(v value) task.Budgets {
+	return few(r, v, "a mapping such as {starts: 1000} or {run: 8h}, or a list of such", func(b *task.Budget) setters {
+		return r.fields(b, setters{"per": r.words(&b.Per, task.Pers)})
+	})
+}
+
 func (r *reader) rate(v value) task.Rates {
 	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *task.Rate) setters {
 		return r.fields(t, nil)

@@ -32,6 +32,14 @@ func Bound(n int, what string) string {
 // NamedHolders is how many of those that hold a limit are named.
 const NamedHolders = 5
 
+// NextText says how a rate is, and when it admits or when a budget begins anew.
+func NextText(c *task.CounterState, now time.Time) (rate, next string) {
+	if c.Budget != nil {
+		return "", "anew " + Moment(c.Budget.Resets, now)
+	}
+	return RateText(c.Rate, now)
+}
+
 // RateText says how a rate is and when it admits.
 func RateText(r *task.RateState, now time.Time) (rate, next string) {
 	if r == nil {
@@ -93,6 +101,9 @@ func counterDuty(c *task.CounterState, now time.Time) string {
 			name = fmt.Sprintf("the rate of queue %s (limit %s)", queue, c.Name)
 		}
 		return fmt.Sprintf("%s admits %s, the next one %s", name, rate, next)
+	}
+	if c.Budget != nil {
+		return fmt.Sprintf("the budget is used up, limit %s has %s, and begins anew %s", c.Name, c.Budget.Words(), Moment(c.Budget.Resets, now))
 	}
 	ids := make([]string, len(c.Holders))
 	for i, id := range c.Holders {

@@ -1,0 +1,76 @@
+package projections
+
+import (
+	"context"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// shift is what a record of the batch did to the attempts of a task under budgets.
+type shift struct {
+	task.Shift
+	counters []task.Counter
+}
+
+// follow applies a record to the task that it is about, and notes what that does to attempts under budgets.
+func (f *fold) follow(r *events.Record, t *task.Task) {
+	if !t.Budgeted() {
+		t.Apply(r.Task())
+		return
+	}
+	was, epoch, from := t.State, t.Epoch, t.StartedAt
+	t.Apply(r.Task())
+	if took := task.ShiftOf(was, epoch, from, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
+		counters, _ := t.Counters() // of one that has none nobody can have admitted an attempt
+		f.shifts = append(f.shifts, shift{took, counters})
+	}
+}
+
+// writeBudgets writes what the batch has used up of budgets.
+func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
+	used := task.Tallies{}
+	for _, took := range f.shifts {
+		for _, c := range took.counters {
+			if err := f.loadBudget(ctx, used, c.Name); err != nil {
+				return err
+			}
+		}
+		used.Spend(took.counters, took.Shift)
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	for name, y := range used {
+		p, _ := task.PeriodOf(name)
+		err := f.w.exec(ctx, "INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?, ?, ?)",
+			name, y.Since.UnixNano(), y.Starts, int64(y.Ran), int64(y.Last), y.Blank(p).UnixNano())
+		if err != nil {
+			return err
+		}
+	}
+	return f.w.exec(ctx, "DELETE FROM budgets WHERE blank < ?", last.Stored.Add(-time.Minute).UnixNano())
+}
+
+// loadBudget reads what was used up of a counter before the batch, if that is a budget.
+func (f *fold) loadBudget(ctx context.Context, used task.Tallies, name string) error {
+	if _, known := used[name]; known {
+		return nil
+	}
+	if _, ok := task.PeriodOf(name); !ok {
+		return nil
+	}
+	used[name] = task.Tally{}
+	return eachBudget(ctx, f.w.conn, " WHERE name = ?", []any{name}, func(_ string, y task.Tally) { used[name] = y })
+}
+
+func eachBudget(ctx context.Context, q querier, where string, args []any, f func(name string, y task.Tally)) error {
+	var name string
+	var since, ran, last int64
+	var starts int
+	return each(ctx, q, "SELECT name, since, starts, ran, last FROM budgets"+where, args, []any{&name, &since, &starts, &ran, &last}, func() error {
+		f(name, task.Tally{Since: time.Unix(0, since), Starts: starts, Ran: time.Duration(ran), Last: time.Duration(last)})
+		return nil
+	})
+}

@@ -1,0 +1,325 @@
+package task
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata" // so that every machine knows every zone
+)
+
+// Budget bounds how many attempts may start in a day, or how long they may run in all. What is used up is counted from
+// the starts and ends of attempts. When a task is judged, one that is admitted and has not started counts as a start, and what is
+// under way counts for as long as it may run. So attempts run for longer than the budget by one of them at most, if none runs longer
+// than its run timeout, or without one than the one that ended last.
+type Budget struct {
+	// Starts is how many attempts may start: each counts, also the second one of a task. 0 for any number.
+	Starts int `json:"starts,omitempty"`
+	// Run is how long attempts may run, all added up. 0 for any time.
+	Run Duration `json:"run,omitempty"`
+	// Per is the time to which both refer: [PerDay], the default, [PerWeek] or [PerMonth].
+	Per string `json:"per,omitempty"`
+	// Timezone is the zone by whose calendar days begin. Default UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// Key is as that of [Concurrency].
+	Key string `json:"key,omitempty"`
+}
+
+// The times to which a budget may refer. A week begins on Monday.
+const (
+	PerDay   = "day"
+	PerWeek  = "week"
+	PerMonth = "month"
+)
+
+// Pers lists the values of [Budget.Per].
+var Pers = []string{PerDay, PerWeek, PerMonth}
+
+// Budgets are those that a task stands under: it starts when none of them is used up. In JSON one
+// of them may stand without the list.
+type Budgets []Budget
+
+// MarshalJSON writes a single one without the list.
+func (b Budgets) MarshalJSON() ([]byte, error) { return marshalFew(b) }
+
+// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+func (b *Budgets) UnmarshalJSON(data []byte) (err error) {
+	*b, err = unmarshalFew[Budget](data)
+	return err
+}
+
+func (b Budgets) validate() error {
+	if len(b) > MaxLimits {
+		return fmt.Errorf("budget has %d entries, want at most %d", len(b), MaxLimits)
+	}
+	var all error
+	for i, one := range b {
+		all = JoinFaults(all, one.validate(entryName("budget", i, len(b))))
+	}
+	return all
+}
+
+func (b Budget) validate(field string) error {
+	switch {
+	case b.Starts < 0:
+		return fmt.Errorf("%s.starts is %d, want 1 or more", field, b.Starts)
+	case b.Run < 0:
+		return fmt.Errorf("%s.run is %v, want more than 0", field, b.Run)
+	case b.Starts == 0 && b.Run == 0:
+		return fmt.Errorf("%s.starts and %s.run are missing: how many may start, or how long they may run", field, field)
+	case b.Per != "" && !slices.Contains(Pers, b.Per):
+		return fmt.Errorf("%s.per is %q, want one of %v", field, b.Per, Pers)
+	}
+	if _, err := zoneNamed(b.Timezone); err != nil {
+		return fmt.Errorf("%s.timezone is %q, want a zone such as Europe/Berlin: %w", field, b.Timezone, err)
+	}
+	return validKey(field+".key", b.Key)
+}
+
+// Budgeted tells whether the task stands under a budget.
+func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
+
+// Words says for people what the budget allows.
+func (b Budget) Words() string {
+	var what []string
+	if b.Starts > 0 {
+		what = append(what, fmt.Sprintf("%d starts", b.Starts))
+	}
+	if b.Run > 0 {
+		what = append(what, fmt.Sprintf("%v of run time", b.Run))
+	}
+	text := fmt.Sprintf("at most %s a %s (%s)", strings.Join(what, " and "), cmp.Or(b.Per, PerDay), cmp.Or(b.Timezone, "UTC"))
+	if b.Key != "" {
+		text += " with the key " + b.Key
+	}
+	return text
+}
+
+// zones are those that were asked for, by name: to read one takes as long as to admit a task.
+var zones sync.Map
+
+func zoneNamed(name string) (*time.Location, error) {
+	if zone, ok := zones.Load(name); ok {
+		return zone.(*time.Location), nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, cmp.Or(err, fmt.Errorf("it is another one on every machine"))
+	}
+	zones.Store(name, zone)
+	return zone, nil
+}
+
+// budgetPrefix begins the names of budgets as counters. Behind it are the period, and a colon. So all who
+// name a counter go by the same calendar, and who knows the name needs no task to count.
+const budgetPrefix = "budget:"
+
+// kind is how the name of the budget's counter begins: "budget:day:", or "budget:week.Europe.Berlin:".
+func (b Budget) kind() string {
+	text := budgetPrefix + cmp.Or(b.Per, PerDay)
+	if b.Timezone != "" && b.Timezone != "UTC" {
+		text += "." + strings.ReplaceAll(b.Timezone, "/", ".")
+	}
+	return text + ":"
+}
+
+// Period is how time is divided for a budget.
+type Period struct {
+	per  string
+	zone *time.Location
+}
+
+// PeriodOf is the period of a counter, by its name; false if it is no budget. Of a zone that nobody knows the days are
+// those of UTC: no job may name one.
+func PeriodOf(counter string) (Period, bool) {
+	rest, ok := strings.CutPrefix(counter, budgetPrefix)
+	if !ok {
+		return Period{}, false
+	}
+	text, _, _ := strings.Cut(rest, ":")
+	per, name, _ := strings.Cut(text, ".")
+	zone, err := zoneNamed(strings.ReplaceAll(name, ".", "/"))
+	if err != nil {
+		zone = time.UTC
+	}
+	return Period{per, zone}, true
+}
+
+// Bounds are when the day, week or month of a moment began, and when the next one begins.
+func (p Period) Bounds(at time.Time) (from, to time.Time) {
+	y, m, d := at.In(p.zone).Date()
+	switch p.per {
+	case PerMonth:
+		return midnight(y, m, 1, p.zone), midnight(y, m+1, 1, p.zone)
+	case PerWeek:
+		monday := d - (int(at.In(p.zone).Weekday())+6)%7
+		return midnight(y, m, monday, p.zone), midnight(y, m, monday+7, p.zone)
+	}
+	return midnight(y, m, d, p.zone), midnight(y, m, d+1, p.zone)
+}
+
+// midnight is when a day begins: at the first moment that bears its date, for clocks may be put forward at midnight, or back to it.
+func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
+	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	_, offset := t.Zone()
+	if t.Day() != date.Day() { // the clock jumps over midnight, and this is before it does
+		_, t = t.ZoneBounds()
+		return t
+	}
+	changed, _ := t.ZoneBounds()
+	_, before := changed.Add(-time.Second).Zone()
+	if first := t.Add(time.Duration(offset-before) * time.Second); !changed.IsZero() && first.Before(t) && first.In(zone).Day() == date.Day() {
+		return first // there are two midnights
+	}
+	return t
+}
+
+// Tally is how much of a budget is used up in a period, the latest of which anything is known. The zero value is nothing.
+type Tally struct {
+	// Since is when the period began.
+	Since time.Time `json:"since,omitzero"`
+	// Starts is how many attempts have started, and Ran how long attempts ran that have ended.
+	Starts int           `json:"starts,omitempty"`
+	Ran    time.Duration `json:"ran,omitempty"`
+	// Last is how long the one ran that ended last, in this period or the one before; 0 if there was none.
+	Last time.Duration `json:"last,omitempty"`
+}
+
+// At is the tally in the period of a moment. In a new one nothing is used up. A moment before the tally's period is taken for one in it.
+func (y Tally) At(p Period, now time.Time) Tally {
+	from, _ := p.Bounds(now)
+	if !from.After(y.Since) {
+		return y
+	}
+	is := Tally{Since: from}
+	if _, next := p.Bounds(y.Since); next.Equal(from) {
+		is.Last = y.Last
+	}
+	return is
+}
+
+// Start is the tally when an attempt has started.
+func (y Tally) Start(p Period, at time.Time) Tally {
+	if at.Before(y.Since) {
+		return y
+	}
+	is := y.At(p, at)
+	is.Starts++
+	return is
+}
+
+// Run is the tally when an attempt has ended. In each period counts what of it lies there.
+func (y Tally) Run(p Period, from, to time.Time) Tally {
+	if to.Before(y.Since) {
+		return y
+	}
+	is := y.At(p, to)
+	is.Last = max(to.Sub(from), 0)
+	is.Ran += max(to.Sub(later(from, is.Since)), 0)
+	return is
+}
+
+// Blank is when nothing is left of the tally that counts.
+func (y Tally) Blank(p Period) time.Time {
+	_, next := p.Bounds(y.Since)
+	_, after := p.Bounds(next)
+	return after
+}
+
+// Tallies are those of budgets, by counter.
+type Tallies map[string]Tally
+
+// Spend takes over a turn of attempts of a task that stands under some counters.
+func (y Tallies) Spend(counters []Counter, s Shift) {
+	for _, c := range counters {
+		if p, ok := PeriodOf(c.Name); ok {
+			y[c.Name] = y[c.Name].spend(p, s)
+		}
+	}
+}
+
+// Allowance is what a budget allows, as a task has it.
+type Allowance struct {
+	Starts int
+	Run    time.Duration
+	// Reserve is what the task counts for while it is under way: its run timeout, 0 if it has none.
+	Reserve time.Duration
+}
+
+// allowance is what the budget allows to tasks with a run timeout.
+func (b Budget) allowance(timeout Duration) Allowance {
+	return Allowance{Starts: b.Starts, Run: b.Run.Std(), Reserve: timeout.Std()}
+}
+
+// tighter is what two budgets allow together.
+func (a Allowance) tighter(b Allowance) Allowance {
+	return Allowance{Starts: least(a.Starts, b.Starts), Run: least(a.Run, b.Run), Reserve: a.Reserve}
+}
+
+// least is the smaller of two bounds, of which 0 is none.
+func least[T cmp.Ordered](a, b T) T {
+	var none T
+	if a == none || b != none && b < a {
+		return b
+	}
+	return a
+}
+
+// Underway is what is admitted under a budget and not in its tally.
+type Underway struct {
+	// Starts are those that have not started.
+	Starts int
+	// Reserved is how long those may run that have a run timeout, all added up, and Open how many have none.
+	Reserved time.Duration
+	Open     int
+}
+
+// Reserve is how much run time is set aside for what is under way, if the tally is that of now. Of tasks without a run timeout each is taken to
+// run as long as the last one; false if there was none, for then nobody knows.
+func (u Underway) Reserve(y Tally) (time.Duration, bool) {
+	return u.Reserved + time.Duration(u.Open)*y.Last, u.Open == 0 || y.Last > 0
+}
+
+// Spent tells whether a budget has nothing left for one more, if the tally is that of now. Of tasks of which nobody knows how long they
+// run one goes first, and has all of the run time.
+func (a Allowance) Spent(y Tally, u Underway) bool {
+	if a.Starts > 0 && y.Starts+u.Starts >= a.Starts {
+		return true
+	}
+	reserve, known := u.Reserve(y)
+	return a.Run > 0 && (!known || y.Ran+reserve >= a.Run)
+}
+
+// Shift is a fact by which an attempt of a task ends, or starts, or one takes over from another. The zero value is none of these.
+type Shift struct {
+	At           time.Time
+	Ended, Began bool
+	From         time.Time // when the attempt had started that ended
+}
+
+// ShiftOf is what a fact of some time did to the attempts of a task, by how that was before and after it: its state and its epoch. From is
+// when its attempt had started before.
+func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, at time.Time) Shift {
+	ran, runs := was == Running || was == Cancelling, is == Running || is == Cancelling
+	s := Shift{Ended: ran && (!runs || before != after), Began: runs && before != after}
+	if s.Ended || s.Began {
+		s.At = at
+	}
+	if s.Ended {
+		s.From = from
+	}
+	return s
+}
+
+func (y Tally) spend(p Period, s Shift) Tally {
+	if s.Ended {
+		y = y.Run(p, s.From, s.At)
+	}
+	if s.Began {
+		y = y.Start(p, s.At)
+	}
+	return y
+}
