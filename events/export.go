@@ -130,6 +130,7 @@ type ExportReader struct {
 	ahead  []byte // the first line, if it was no header
 	last   uint64
 	err    error
+	skips  bool // err is about one line, and those behind it may be good
 }
 
 // NewExportReader reads the header, if there is one. The error says what is
@@ -164,7 +165,7 @@ func NewExportReader(r io.Reader) (*ExportReader, error) {
 func (e *ExportReader) Header() ExportHeader { return e.header }
 
 // Next returns the next record, or [io.EOF] at the end. Any other error names
-// the line that is wrong and what is wanted there; nothing more can be read then.
+// the line that is wrong and what is wanted there; nothing more can be read then, unless that line is left out ([ExportReader.Skip]).
 func (e *ExportReader) Next() (Record, error) {
 	if e.err != nil {
 		return Record{}, e.err
@@ -172,6 +173,15 @@ func (e *ExportReader) Next() (Record, error) {
 	r, err := e.next()
 	e.err = err
 	return r, err
+}
+
+// Skip leaves out a line that is wrong, so that those behind it can be read; false if the error was of another kind.
+func (e *ExportReader) Skip() bool {
+	if !e.skips {
+		return false
+	}
+	e.skips, e.err = false, nil
+	return true
 }
 
 func (e *ExportReader) next() (Record, error) {
@@ -185,9 +195,11 @@ func (e *ExportReader) next() (Record, error) {
 	}
 	r, err := readExportLine(line)
 	if err != nil {
+		e.skips = true
 		return Record{}, e.wrong(err)
 	}
 	if r.Seq <= e.last {
+		e.skips = true
 		return Record{}, e.wrong(fmt.Errorf("sequence %d comes after %d: the lines must be in the order of the log", r.Seq, e.last))
 	}
 	e.last = r.Seq

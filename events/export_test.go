@@ -3,8 +3,10 @@ package events
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +146,31 @@ func FuzzExportReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A line that is wrong can be left out; a file that cannot be read goes on nowhere.
+func TestExportReaderSkips(t *testing.T) {
+	line := func(seq int) string {
+		return fmt.Sprintf(`{"seq":%d,"kind":"other","subject":"x","body":{}}`+"\n", seq)
+	}
+	r, err := NewExportReader(strings.NewReader("garbage\n" + line(3) + line(2) + line(5) + line(6)[:20]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seqs []uint64
+	left := 0
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			seqs = append(seqs, record.Seq)
+		} else if left++; !r.Skip() {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(seqs, []uint64{3, 5}) || left != 3 || r.Skip() {
+		t.Errorf("read %v, and left out %d lines", seqs, left)
+	}
 }
