@@ -134,27 +134,60 @@ type Item struct {
 
 // Fold adds up the facts about one thing, in the order of the log.
 func Fold(ref Ref, records []events.Record) Item {
+	item := Nothing(ref)
+	for i := range records {
+		item.Add(ref, &records[i])
+	}
+	return item
+}
+
+// Nothing is a thing about which there are no facts yet.
+func Nothing(ref Ref) Item {
 	switch ref.Kind {
 	case Tasks:
-		t := events.FoldTask(task.ID(ref.ID), records)
-		return Item{Task: &t}
+		return Item{Task: &task.Task{ID: task.ID(ref.ID)}}
 	case Nodes:
-		n := events.FoldNode(node.ID(ref.ID), records)
-		return Item{Node: &n}
+		return Item{Node: &node.Node{ID: node.ID(ref.ID)}}
 	case Queues:
-		q := events.FoldQueue(ref.ID, records)
-		return Item{Queue: &q}
+		return Item{Queue: &task.Queue{Name: ref.ID}}
 	case Definitions:
-		d := events.FoldDefinition(records)
-		return Item{Definition: &d}
+		return Item{Definition: &task.Definition{}}
 	case Breakers:
-		c := task.Circuit{State: task.CircuitClosed}
-		for i := range records {
-			c = records[i].Circuit(c)
-		}
-		return Item{Breaker: &c}
+		return Item{Breaker: &task.Circuit{State: task.CircuitClosed}}
 	}
 	return Item{}
+}
+
+// Add folds the next fact about the thing into what it points to.
+func (i *Item) Add(ref Ref, r *events.Record) {
+	switch ref.Kind {
+	case Tasks:
+		i.Task.Apply(r.Task())
+	case Nodes:
+		*i.Node = node.Evolve(*i.Node, r.Node())
+	case Queues:
+		e, _ := r.Fact.Event.(task.QueueEvent)
+		*i.Queue = task.EvolveQueue(*i.Queue, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	case Definitions:
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
+			*i.Definition = task.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		}
+	case Breakers:
+		*i.Breaker = r.Circuit(*i.Breaker)
+	}
+}
+
+// Clone is a copy to which nothing is added with the original.
+func (i Item) Clone() Item {
+	return Item{Task: clone(i.Task), Node: clone(i.Node), Queue: clone(i.Queue), Definition: clone(i.Definition), Breaker: clone(i.Breaker)}
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	is := *p
+	return &is
 }
 
 // Point is a place in the log.

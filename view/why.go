@@ -108,6 +108,16 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	return e, err
 }
 
+// Owed is the duty of a task in a view. What only the present can tell is left out in a view of the past.
+func Owed(ctx context.Context, v View, t *task.Task, r Rules) (task.Duty, error) {
+	now, err := timeOf(ctx, v, r.Now)
+	if err != nil {
+		return task.Duty{}, err
+	}
+	around, _, err := surroundings(ctx, v, t, now)
+	return task.Owes(*t, around, r.Task), err
+}
+
 // timeOf is the time by which a view is judged: the present's, or the one at which its last message was stored.
 func timeOf(ctx context.Context, v View, now time.Time) (time.Time, error) {
 	if _, present := v.(Present); present {
