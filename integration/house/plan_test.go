@@ -27,6 +27,7 @@ var plan = map[string][]string{
 	"events/logtest": {"internal/corpus", "events", "task", "node"},
 
 	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
+	"replay":      {"internal/form", "near", "verify", "view", "events", "task", "node"},
 	"view":        {"events", "task", "task/schedule", "node"},
 	"projections": {"internal/form", "view", "events", "task", "node"},
 	"metrics":     {"events", "task", "node"},
@@ -114,6 +115,7 @@ var outsiders = []struct {
 	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
 	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
+	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},
@@ -131,8 +133,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view"}
-	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "internal/form", "metrics", "verify"}
+	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
+	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

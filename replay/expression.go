@@ -1,0 +1,245 @@
+package replay
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
+
+	"millrace/events"
+	"millrace/internal/form"
+	"millrace/near"
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// seen is what an expression sees of a fact and of what it changed. Fields of tasks, nodes, queues and of By are called as
+// in JSON. What is not there, such as the task of a fact about a node, is empty.
+type seen struct {
+	Seq    uint64    `expr:"seq"`
+	Type   string    `expr:"type"`
+	Kind   string    `expr:"kind"`
+	About  string    `expr:"about"`
+	Actor  string    `expr:"actor"`
+	At     time.Time `expr:"at"`
+	Stored time.Time `expr:"stored"`
+	// Fact are the fields of the fact as they were written.
+	Fact map[string]any `expr:"fact"`
+	By   *task.By       `expr:"by"`
+	Task *task.Task     `expr:"task"`
+	// Was is the task before the fact.
+	Was     *task.Task    `expr:"was"`
+	Node    *node.Node    `expr:"node"`
+	Queue   *task.Queue   `expr:"queue"`
+	Breaker *task.Circuit `expr:"breaker"`
+	// Now is the time of the point: no expression reads a clock.
+	Now func() time.Time `expr:"now"`
+}
+
+// Names that an expression may begin with.
+var seenNames = func() (names []string) {
+	for i := range reflect.TypeFor[seen]().NumField() {
+		names = append(names, reflect.TypeFor[seen]().Field(i).Tag.Get("expr"))
+	}
+	return names
+}()
+
+// builtins are those of the language that an expression may call.
+var builtins = []string{"len", "any", "all", "none", "count", "lower", "upper", "abs", "min", "max", "duration", "date"}
+
+// Bounds of an expression: its parts, and the values that it makes at one fact.
+const (
+	mostNodes  = 200
+	mostMemory = 10_000
+)
+
+// expression is one that was compiled.
+type expression struct {
+	text    string
+	program *vm.Program
+	vm      vm.VM
+	fact    bool // it reads fields of the fact as they were written
+}
+
+// compile compiles an expression; with truth it must say yes or no. The error says what is wrong.
+func compile(text string, truth bool) (*expression, error) {
+	names := &byTags{types: map[ast.Node]reflect.Type{}}
+	options := []expr.Option{
+		expr.Env(seen{}), expr.DisableAllBuiltins(), expr.MaxNodes(mostNodes), expr.Patch(names),
+		expr.Function(asText, textOf, new(func(any) string)), expr.Function(asSpan, spanOf, new(func(any) time.Duration)),
+		expr.Function(asNumber, numberOf, new(func(any) int)),
+	}
+	for _, name := range builtins {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	if truth {
+		options = append(options, expr.AsBool())
+	}
+	program, err := expr.Compile(text, options...)
+	switch {
+	case names.err != nil:
+		return nil, names.err
+	case err != nil:
+		why, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fmt.Errorf("%s; an expression is of %s, and the functions %s", why, strings.Join(seenNames, ", "), strings.Join(builtins, ", "))
+	}
+	return &expression{text: text, program: program, vm: vm.VM{MemoryBudget: mostMemory}, fact: names.fact}, nil
+}
+
+// eval is the value at what is seen.
+func (e *expression) eval(s *seen) (any, error) {
+	value, err := e.vm.Run(e.program, s)
+	if err != nil {
+		why, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, errors.New(why)
+	}
+	return value, nil
+}
+
+// see is what an expression sees of a fact.
+func (e *expression) see(r *events.Record, was, is view.Item) *seen {
+	s := &seen{Seq: r.Seq, Type: typeOf(r), Kind: r.Kind.String(), About: view.RefOf(r).ID, Actor: r.Fact.Actor, At: r.Fact.At, Stored: r.Stored,
+		By: r.Fact.By, Task: is.Task, Was: was.Task, Node: is.Node, Queue: is.Queue, Breaker: is.Breaker}
+	s.Now = func() time.Time { return s.Stored }
+	or(&s.By)
+	or(&s.Task)
+	or(&s.Was)
+	or(&s.Node)
+	or(&s.Queue)
+	or(&s.Breaker)
+	if e.fact {
+		_ = json.Unmarshal(r.Raw, &s.Fact) // what nobody can read has no fields
+	}
+	return s
+}
+
+// or puts something empty where there is nothing.
+func or[T any](p **T) {
+	if *p == nil {
+		*p = new(T)
+	}
+}
+
+// byTags has an expression name fields as JSON does: by the tags of the types, from which the log's forms are made, too.
+type byTags struct {
+	types map[ast.Node]reflect.Type
+	fact  bool
+	err   error
+}
+
+// What turns a value of Millrace into one that the language compares.
+const (
+	asText   = "$text"
+	asSpan   = "$span"
+	asNumber = "$number"
+)
+
+// Visit implements [ast.Visitor]; the parts of a node have been visited before it.
+func (b *byTags) Visit(n *ast.Node) {
+	switch is := (*n).(type) {
+	case *ast.IdentifierNode:
+		b.fact = b.fact || is.Value == "fact"
+		if i := slices.Index(seenNames, is.Value); i >= 0 {
+			b.types[is] = reflect.TypeFor[seen]().Field(i).Type
+		}
+	case *ast.MemberNode:
+		b.member(n, is)
+	}
+}
+
+func (b *byTags) member(n *ast.Node, is *ast.MemberNode) {
+	of := b.types[is.Node]
+	if of == nil {
+		return
+	}
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	name, named := is.Property.(*ast.StringNode)
+	switch {
+	case of.Kind() == reflect.Map:
+		b.leaf(n, is, of.Elem())
+	case named && of.Kind() == reflect.Struct && !form.Spelled(of):
+		fields := form.Fields(of)
+		i := slices.IndexFunc(fields, func(f form.Field) bool { return f.Name == name.Value })
+		if i < 0 {
+			b.unknown(name.Value, fields)
+			return
+		}
+		is.Property = &ast.StringNode{Value: of.FieldByIndex(fields[i].Index).Name}
+		b.leaf(n, is, fields[i].Type)
+	}
+}
+
+func (b *byTags) unknown(name string, fields []form.Field) {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	if b.err != nil {
+		return
+	}
+	if meant := near.Word(name, names); meant != "" {
+		b.err = fmt.Errorf("there is no field %q: did you mean %s?", name, meant)
+		return
+	}
+	b.err = fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// leaf notes the type of a field, and turns what the language does not know into what it compares.
+func (b *byTags) leaf(n *ast.Node, is *ast.MemberNode, t reflect.Type) {
+	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+		b.types[is] = t
+		return
+	}
+	turn := ""
+	switch {
+	case t == reflect.TypeFor[time.Time](), t.PkgPath() == "" && t.Kind() != reflect.Map:
+	case t == reflect.TypeFor[task.Duration]():
+		turn = asSpan
+	case form.Spelled(t), t.Kind() == reflect.String, t == reflect.TypeFor[json.RawMessage]():
+		turn = asText
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		turn = asNumber
+	default:
+		b.types[is] = t
+	}
+	if turn != "" {
+		ast.Patch(n, &ast.CallNode{Callee: &ast.IdentifierNode{Value: turn}, Arguments: []ast.Node{is}})
+	}
+}
+
+func textOf(args ...any) (any, error) {
+	switch v := args[0].(type) {
+	case nil:
+		return "", nil
+	case json.RawMessage:
+		return string(v), nil
+	case encoding.TextMarshaler:
+		text, err := v.MarshalText()
+		return string(text), err
+	}
+	return reflect.ValueOf(args[0]).String(), nil
+}
+
+func spanOf(args ...any) (any, error) {
+	d, _ := args[0].(task.Duration)
+	return d.Std(), nil
+}
+
+func numberOf(args ...any) (any, error) {
+	v := reflect.ValueOf(args[0])
+	if v.CanUint() {
+		return int(v.Uint()), nil //nolint:gosec // a named number of Millrace is small
+	}
+	return int(v.Int()), nil
+}

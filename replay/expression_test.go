@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/view"
+)
+
+func TestExpressions(t *testing.T) {
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	k := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5AB0A", State: task.Error, Reason: "exit", Attempt: 3, Ran: task.Duration(2 * time.Second)}
+	k.Spec = &task.Spec{Handler: "resize", Retry: task.Retry{Max: 2}}
+	k.Spec.Timeout.Run = task.Duration(time.Minute)
+	k.Job, k.Labels, k.Since = "crawl", map[string]string{"team": "a"}, at
+	was := k
+	was.State = task.Running
+	r := events.Record{Seq: 41, Stored: at.Add(time.Hour), Kind: events.KindChain, Raw: []byte(`{"type":"attempt.failed","class":"exit"}`),
+		Fact: events.Fact{Type: events.AttemptFailed, Task: k.ID, Actor: "n1", At: at, By: &task.By{Seen: 40, Rule: "own"}, Event: task.AttemptFailed{}}}
+	for _, c := range []struct {
+		text string
+		want string // yes, no, or a part of the error
+	}{
+		{`type == "attempt.failed" && seq > 40`, "yes"},
+		{`task.state == "error" and was.state == "running"`, "yes"},
+		{`task.state == "finished"`, "no"},
+		{`task.id endsWith "B0A"`, "yes"},
+		{`task.labels.team == "a"`, "yes"},
+		{`task.labels.other == "a"`, "no"},
+		{`task.spec.timeout.run == duration("1m")`, "yes"},
+		{`task.ran > duration("1s")`, "yes"},
+		{`task.attempt > task.spec.retry.max`, "yes"},
+		{`now() - task.since > duration("59m")`, "yes"},
+		{`by.seen < seq and by.rule == "own"`, "yes"},
+		{`fact.class == "exit"`, "yes"},
+		{`fact.nothing == "exit"`, "no"},
+		{`node.state == "ready"`, "no"},
+		{`task.attmpt > 1`, `there is no field "attmpt": did you mean attempt?`},
+		{`tsk.attempt > 1`, "unknown name tsk"},
+		{`task.attempt`, "expected bool"},
+		{`exec("ls")`, "unknown name exec"},
+		{`was.spec.retry.max == 2`, "yes"},
+		{strings.Repeat("seq > 1 and ", 200) + "true", "exceeds maximum"},
+	} {
+		e, err := compile(c.text, true)
+		have := ""
+		if err == nil {
+			var value any
+			if value, err = e.eval(e.see(&r, view.Item{Task: &was}, view.Item{Task: &k})); err == nil {
+				have = map[bool]string{true: "yes", false: "no"}[value.(bool)]
+			}
+		}
+		if err != nil {
+			have = err.Error()
+		}
+		if have != c.want && (err == nil || !strings.Contains(have, c.want)) {
+			t.Errorf("%.80s: %s, want %s", c.text, have, c.want)
+		}
+	}
+}
+
+func TestExpressionOfNothing(t *testing.T) {
+	e, err := compile(`task.spec.retry.max == 2`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.eval(e.see(&events.Record{Kind: events.KindNode}, view.Item{}, view.Item{})); err == nil || !strings.Contains(err.Error(), "cannot get") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package replay
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Focus is what somebody looks at: a task, a node, a queue or a schedule; the zero value is everything.
+type Focus struct {
+	// Kind is "task", "node", "queue" or "schedule"; "" for everything.
+	Kind string
+	// ID is its name.
+	ID string
+}
+
+// FocusKinds are the kinds of things that can be looked at.
+var FocusKinds = []string{"task", "node", "queue", "schedule"}
+
+func (f *Focus) String() string { return strings.TrimSpace(f.Kind + " " + f.ID) }
+
+// ref is the thing whose fields are followed.
+func (f *Focus) ref() view.Ref {
+	switch f.Kind {
+	case "task":
+		return view.Task(task.ID(f.ID))
+	case "node":
+		return view.Node(node.ID(f.ID))
+	case "queue":
+		return view.Queue(f.ID)
+	case "schedule":
+		return view.Definition(task.DefOf(task.DefSchedule, f.ID))
+	}
+	return view.Ref{}
+}
+
+// aim is a focus with the places in the span that have to do with it.
+type aim struct {
+	Focus
+	at []int32 // not set for everything
+}
+
+// look puts the focus on a thing. The error says that the span has nothing about it; of a task a part of the id suffices
+// that no other one has.
+func (s *Span) look(f Focus) (*aim, error) {
+	a := &aim{Focus: f}
+	switch f.Kind {
+	case "":
+		return a, nil
+	case "task":
+		id, err := s.taskOf(f.ID)
+		if err != nil {
+			return nil, err
+		}
+		a.ID = string(id)
+		if c := s.chains[view.Task(id)]; c != nil {
+			a.at = c.at[c.upTo(s.begin-1):]
+		}
+	default:
+		concerns := s.concerns(&f)
+		for pos := s.begin; pos < len(s.facts); pos++ {
+			if concerns(pos) {
+				a.at = append(a.at, int32(pos)) //nolint:gosec // a span of more facts does not go into memory
+			}
+		}
+	}
+	if len(a.at) == 0 {
+		return nil, fmt.Errorf("the span has no fact about %s: take a longer one with --from and --until, or look at something else", a.String())
+	}
+	return a, nil
+}
+
+// upTo is how many facts of the focus lie at a place or before it, in a span that begins there.
+func (a *aim) upTo(pos, begin int) int {
+	if a.Kind == "" {
+		return pos - begin + 1
+	}
+	return sort.Search(len(a.at), func(i int) bool { return int(a.at[i]) > pos })
+}
+
+// place is where the facts of the focus lie, by their numbers from 0; false if there is none of that number.
+func (a *aim) place(i int, s *Span) (int, bool) {
+	if a.Kind == "" {
+		return s.begin + i, i >= 0 && i < s.Len()
+	}
+	if i < 0 || i >= len(a.at) {
+		return 0, false
+	}
+	return int(a.at[i]), true
+}
+
+// len is how many there are.
+func (a *aim) len(s *Span) int {
+	if a.Kind == "" {
+		return s.Len()
+	}
+	return len(a.at)
+}
+
+// taskOf is the task of which a text is the id, or a part of it.
+func (s *Span) taskOf(text string) (task.ID, error) {
+	if id, err := task.ParseID(text); err == nil {
+		return id, nil
+	}
+	part, ok := task.Part(text)
+	if !ok {
+		return "", fmt.Errorf("%q is no task id, and no part of one", text)
+	}
+	var found []string
+	for ref := range s.chains {
+		if ref.Kind == view.Tasks && strings.Contains(ref.ID, part) {
+			found = append(found, ref.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("the span has no task whose id has %q in it", text)
+	case 1:
+		return task.ID(found[0]), nil
+	}
+	sort.Strings(found)
+	return "", fmt.Errorf("%d tasks have %q in their ids: %s", len(found), text, strings.Join(found[:min(len(found), 5)], ", "))
+}
+
+// concerns tells of a place whether its fact has to do with what is looked at.
+func (s *Span) concerns(f *Focus) func(pos int) bool {
+	chain := s.chains[f.ref()]
+	about := func(pos int) bool {
+		if chain == nil {
+			return false
+		}
+		i := chain.upTo(pos)
+		return i > 0 && int(chain.at[i-1]) == pos
+	}
+	n := s.words.number[f.ID]
+	switch f.Kind {
+	case "node":
+		return s.onNode(f.ID)
+	case "queue":
+		return func(pos int) bool {
+			at := &s.facts[pos]
+			return n != 0 && (at.is.queue == n || at.was.queue == n) || about(pos)
+		}
+	case "schedule":
+		return func(pos int) bool { return n != 0 && s.facts[pos].schedule == n }
+	}
+	return about
+}

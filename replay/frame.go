@@ -1,0 +1,356 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Frame is what there is to say at a point.
+type Frame struct {
+	// Seq is the fact that the point is at, or behind; 0 before the first one.
+	Seq uint64 `json:"seq"`
+	// To is the last sequence of the span.
+	To uint64 `json:"to"`
+	// Time is that of the point: when the log took the fact, or later, before the next one.
+	Time   time.Time `json:"time,omitzero"`
+	Stored time.Time `json:"stored,omitzero"`
+	// At is when it happened, by the clock of who wrote it.
+	At    time.Time `json:"at,omitzero"`
+	Type  string    `json:"type,omitempty"`
+	About string    `json:"about,omitempty"`
+	Actor string    `json:"actor,omitempty"`
+	// Fact is the message as it was written; Error says why nobody can read it.
+	Fact  json.RawMessage `json:"fact,omitempty"`
+	Error string          `json:"error,omitempty"`
+	// Focus is what is looked at, and Nth of Of the point's place among the facts about it.
+	Focus string `json:"focus,omitempty"`
+	Nth   int    `json:"nth,omitempty"`
+	Of    int    `json:"of,omitempty"`
+	// Stop is why it is shown.
+	Stop *Stop `json:"stop,omitempty"`
+	// Changed are the fields of the thing that the fact has changed.
+	Changed []Changed `json:"changed,omitempty"`
+	// Queues and Nodes are the counts that it has changed.
+	Queues []Count `json:"queues,omitempty"`
+	Nodes  []Count `json:"nodes,omitempty"`
+	// Decision is what was decided, by what, and what the others would have been.
+	Decision *Decision `json:"decision,omitempty"`
+	// Owed is who must act on the thing, before the fact and after it.
+	Owed *Owed `json:"owed,omitempty"`
+
+	// Record is the fact itself, for those who lay it out.
+	Record events.Record `json:"-"`
+}
+
+// Stop is why a point is shown.
+type Stop struct {
+	// Break is the number of the breakpoint; 0 for none.
+	Break int `json:"break,omitempty"`
+	// Why says it in words; "" if the breakpoint does.
+	Why string `json:"why,omitempty"`
+	// About is what the breakpoint is about, where that is not what the fact is about.
+	About string `json:"about,omitempty"`
+	// Seqs are the facts that prove it.
+	Seqs []uint64 `json:"seqs,omitempty"`
+	// Behind and Ahead count the hits of the breakpoint on both sides.
+	Behind int `json:"behind"`
+	Ahead  int `json:"ahead"`
+	// Others are what else stops there.
+	Others []Stop `json:"others,omitempty"`
+}
+
+// Changed is a field that a fact has changed.
+type Changed struct {
+	Of string `json:"of"`
+	view.Change
+}
+
+// Count is a number of tasks that a fact has changed.
+type Count struct {
+	// Name is that of the queue or node.
+	Name string `json:"name"`
+	// State is that of the tasks; of a node, they run there.
+	State task.State `json:"state"`
+	Was   int32      `json:"was"`
+	Is    int32      `json:"is"`
+	// Slots is how many the node runs at once.
+	Slots int `json:"slots,omitempty"`
+}
+
+// Decision is one that a fact records.
+type Decision struct {
+	// Rule says which rule decided; "" where the type of the fact tells.
+	Rule string `json:"rule,omitempty"`
+	// By is all that it was decided by beside the history of the thing.
+	By *task.By `json:"by,omitempty"`
+	// Seen is how far who decided knew the nodes, and Behind how many messages the log had by then that it had not seen.
+	Seen   uint64 `json:"seen,omitempty"`
+	Behind int    `json:"behind,omitempty"`
+	// Nodes says of each node whether it might have claimed the task, as who decided knew them.
+	Nodes []Alternative `json:"nodes,omitempty"`
+	// Rules are those that the task has, each with its answer.
+	Rules []Answered `json:"rules,omitempty"`
+	// NoNode is what happens while no node may claim it.
+	NoNode string `json:"no_node,omitempty"`
+}
+
+// Alternative is a node that a task might have gone to.
+type Alternative struct {
+	node.Verdict
+	// Running of Slots is what it ran by then.
+	Running int32 `json:"running"`
+	Slots   int   `json:"slots,omitempty"`
+	// Taken says that it is the one.
+	Taken bool `json:"taken,omitempty"`
+}
+
+// Answered is a rule of a task with its answer.
+type Answered struct {
+	Rule     string        `json:"rule"`
+	Question task.Question `json:"question"`
+	Answer   string        `json:"answer"`
+	// Decided says that it is the one that decided.
+	Decided bool `json:"decided,omitempty"`
+}
+
+// Owed is who must act on a thing, before a fact and after it; nil if it was not there, or if nobody must.
+type Owed struct {
+	Of     string `json:"of"`
+	Before *Duty  `json:"before,omitempty"`
+	After  *Duty  `json:"after,omitempty"`
+}
+
+// Duty is who must do what until when, and what happens else.
+type Duty struct {
+	Who  string    `json:"who"`
+	What string    `json:"what"`
+	By   time.Time `json:"by,omitzero"`
+	// Look says that By ends nothing.
+	Look bool   `json:"look,omitempty"`
+	Else string `json:"else,omitempty"`
+	// Overdue says that By had passed at the point.
+	Overdue bool `json:"overdue,omitempty"`
+}
+
+// frame says what there is to say at a point, but why it is shown.
+func (s *Span) frame(ctx context.Context, p point, focus *aim, rules view.Rules) (*Frame, error) {
+	f := &Frame{To: s.To(), Time: p.at, Focus: focus.String()}
+	f.Nth, f.Of = focus.upTo(p.pos, s.begin), focus.len(s)
+	if p.pos < s.begin {
+		return f, nil
+	}
+	r := s.record(p.pos)
+	f.Record = r
+	f.Seq, f.Stored, f.Type, f.Actor, f.At = r.Seq, r.Stored, typeOf(&r), r.Fact.Actor, r.Fact.At
+	f.Error = r.Unreadable()
+	if json.Valid(r.Raw) {
+		f.Fact = r.Raw
+	}
+	ref := view.RefOf(&r)
+	f.About = name(ref, &r)
+	if ref.Kind == 0 {
+		return f, nil
+	}
+	was, is := s.fold(ref, p.pos-1), s.fold(ref, p.pos)
+	changes, err := changed(was, is, s.chains[ref].upTo(p.pos-1) > 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		f.Changed = append(f.Changed, Changed{ref.String(), c})
+	}
+	s.counts(f, p.pos)
+	if is.Task != nil {
+		if f.Decision, err = s.decision(ctx, p, &r, was.Task, is.Task); err != nil {
+			return nil, err
+		}
+	} else if r.Fact.By != nil {
+		f.Decision = &Decision{Rule: r.Fact.By.Rule, By: r.Fact.By}
+	}
+	f.Owed, err = s.owed(ctx, ref, p.pos-1, p, rules)
+	return f, err
+}
+
+// name is what a fact is about, in words.
+func name(ref view.Ref, r *events.Record) string {
+	if ref.Kind != 0 {
+		return ref.String()
+	}
+	if !r.IsFact() {
+		return ""
+	}
+	return r.Kind.String() + " " + r.Fact.About()
+}
+
+// changed are the fields that a thing has otherwise; of one that was not there before, all that it has.
+func changed(was, is view.Item, there bool) ([]view.Change, error) {
+	changes, err := view.DiffItems(was, is)
+	if err != nil || there {
+		return changes, err
+	}
+	for i := range changes {
+		changes[i].Was = nil
+	}
+	return changes, nil
+}
+
+// counts are the numbers of tasks that a fact has changed.
+func (s *Span) counts(f *Frame, pos int) {
+	was, is := s.facts[pos].was, s.facts[pos].is
+	if was == is {
+		return
+	}
+	var places []place
+	for _, at := range []stand{was, is} {
+		if at.there && (was.queue != is.queue || was.state != is.state || was.there != is.there) {
+			places = append(places, place{queue: at.queue, state: at.state})
+		}
+	}
+	for _, at := range []stand{was, is} {
+		if at.node != 0 && was.node != is.node {
+			places = append(places, place{node: at.node})
+		}
+	}
+	before, after := s.tallyAt(pos-1, places), s.tallyAt(pos, places)
+	for i, p := range places {
+		c := Count{Name: s.words.say(p.queue), State: p.state, Was: before[i], Is: after[i]}
+		if p.node == 0 {
+			f.Queues = append(f.Queues, c)
+			continue
+		}
+		c.Name, c.State = s.words.say(p.node), task.Running
+		c.Slots = s.fold(view.Node(node.ID(c.Name)), pos).Node.Slots
+		f.Nodes = append(f.Nodes, c)
+	}
+}
+
+// owed is the duty on a thing behind a fact, and at a point.
+func (s *Span) owed(ctx context.Context, ref view.Ref, before int, p point, rules view.Rules) (*Owed, error) {
+	was, err := s.duty(ctx, ref, before, p.at, rules)
+	if err != nil {
+		return nil, err
+	}
+	is, err := s.duty(ctx, ref, p.pos, p.at, rules)
+	if err != nil || was == nil && is == nil {
+		return nil, err
+	}
+	return &Owed{Of: ref.String(), Before: was, After: is}, nil
+}
+
+// duty is who must act on a thing as it is behind a fact, judged at a time; nil if it is not there, or if nobody must.
+func (s *Span) duty(ctx context.Context, ref view.Ref, pos int, at time.Time, rules view.Rules) (*Duty, error) {
+	if c := s.chains[ref]; c == nil || c.upTo(pos) == 0 {
+		return nil, nil
+	}
+	item := s.fold(ref, pos)
+	switch {
+	case item.Task != nil && !item.Task.State.Terminal():
+		d, err := view.Owed(ctx, s.world(pos, pos, at), item.Task, rules)
+		return &Duty{d.Who, d.What, d.By, d.Look, d.Else, !d.Look && d.Overdue(at)}, err
+	case item.Node != nil:
+		d := node.Owes(*item.Node, rules.Node)
+		if d.Who == "nobody" && d.Else == "" {
+			return nil, nil
+		}
+		return &Duty{Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: !d.By.IsZero() && at.After(d.By)}, nil
+	}
+	return nil, nil
+}
+
+// decision is what a fact about a task records of one; nil if it decides nothing.
+func (s *Span) decision(ctx context.Context, p point, r *events.Record, was, is *task.Task) (*Decision, error) {
+	by := r.Fact.By
+	claim, claimed := r.Fact.Event.(task.AttemptStarted)
+	if by == nil && !claimed {
+		return nil, nil
+	}
+	d := &Decision{By: by}
+	seen := p.pos - 1
+	if by != nil {
+		d.Rule = by.Rule
+		if d.Seen = by.Seen; by.Seen > 0 {
+			seen = s.after(by.Seen) - 1
+			d.Behind = p.pos - 1 - seen
+		}
+	}
+	if was.Seq == 0 { // a birth
+		was = is
+	}
+	judged, at := p.pos-1, p.at
+	if was == is {
+		judged = p.pos
+	}
+	world := s.world(judged, seen, at)
+	plan, err := view.PlanTask(ctx, world, was.ID, at)
+	if err != nil {
+		return nil, fmt.Errorf("#%d: %w", r.Seq, err)
+	}
+	if was.Waiting() {
+		d.NoNode = plan.NoNode
+		nodes := s.nodesAt(seen)
+		for _, v := range plan.Nodes {
+			d.Nodes = append(d.Nodes, s.alternative(v, nodes, p.pos-1, claimed && claim.Node == string(v.Node)))
+		}
+	}
+	d.Rules, err = answers(ctx, world, was, &plan, d.Rule)
+	return d, err
+}
+
+// alternative is a node with what it ran by then.
+func (s *Span) alternative(v node.Verdict, nodes []node.Node, pos int, taken bool) Alternative {
+	a := Alternative{Verdict: v, Taken: taken}
+	a.Running = s.tallyAt(pos, []place{{node: s.words.number[string(v.Node)]}})[0]
+	for i := range nodes {
+		if nodes[i].ID == v.Node {
+			a.Slots = nodes[i].Slots
+		}
+	}
+	return a
+}
+
+// answers are what the rules of a task say in a world, as its plan has it; decided is the one that did.
+func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, decided string) ([]Answered, error) {
+	if t.Spec == nil {
+		return nil, nil
+	}
+	circuit := ""
+	if t.Spec.Breaker != nil {
+		item, err := v.Get(ctx, view.Breaker(t.Job))
+		if err != nil {
+			return nil, err
+		}
+		circuit = strings.TrimSuffix(string(item.Breaker.State)+": "+item.Breaker.Reason, ": ")
+	}
+	may := 0
+	for i := range plan.Nodes {
+		if plan.Nodes[i].Rule == "" {
+			may++
+		}
+	}
+	place := fmt.Sprintf("%d of %d nodes may claim it", may, len(plan.Nodes))
+	told := map[string]string{
+		task.ReasonBreaker: circuit, task.ReasonWindow: strings.Join(plan.Windows, "; "), task.ReasonPerNode: strings.Join(plan.PerNode, "; "),
+		"place": strings.TrimSuffix(place+"; "+plan.Prefers, "; "), "slots": fmt.Sprintf("takes %d", t.Spec.Slots),
+	}
+	var all []Answered
+	for i := range task.Rules {
+		r := &task.Rules[i]
+		if !r.Has(t.Spec) {
+			continue
+		}
+		a := Answered{r.Name, r.Question, told[r.Name], r.Name == decided}
+		if a.Answer == "" {
+			a.Answer = "not recorded; its grant is a fact of its own"
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}

@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// late finds the moments at which a duty passed that somebody had on a task. They lie between the facts: behind the last
+// one that the log had by then.
+func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
+	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}}
+	for pos := range s.facts {
+		if pos%patience == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := l.passed(ctx, pos-1, s.time(pos)); err != nil {
+			return nil, err
+		}
+		if err := l.fact(ctx, pos); err != nil {
+			return nil, err
+		}
+	}
+	return l.hits, nil
+}
+
+type lateness struct {
+	span  *Span
+	rules view.Rules
+	pass  pass
+	by    map[task.ID]time.Time // the deadline of each duty; what else is in due counts no more
+	due   deadlines
+	nodes []node.Node
+	stale bool // nodes
+	hits  []hit
+}
+
+// fact takes the next one into account.
+func (l *lateness) fact(ctx context.Context, pos int) error {
+	r := l.span.record(pos)
+	ref, _, is := l.pass.add(&r)
+	switch ref.Kind {
+	case view.Tasks:
+		if err := l.owes(ctx, pos, is.Task, l.span.time(pos)); err != nil {
+			return err
+		}
+		l.pass.ended(ref, is)
+	case view.Nodes:
+		l.stale = true
+		return l.touched(ctx, pos, ref.ID)
+	case view.Queues:
+		return l.touched(ctx, pos, "")
+	}
+	return nil
+}
+
+// touched looks again at the tasks that wait, and at those that run on a node.
+func (l *lateness) touched(ctx context.Context, pos int, on string) error {
+	for ref, item := range l.pass.items {
+		if ref.Kind != view.Tasks || item.Task.State != task.Pending && (on == "" || item.Task.Node != on) {
+			continue
+		}
+		if err := l.owes(ctx, pos, item.Task, l.span.time(pos)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duty is what is owed on a task behind a fact, at a time.
+func (l *lateness) duty(ctx context.Context, pos int, t *task.Task, at time.Time) (task.Duty, error) {
+	if l.stale {
+		l.nodes, l.stale = l.pass.known(), false
+	}
+	return view.Owed(ctx, l.span.worldOf(pos, at, func() []node.Node { return l.nodes }), t, l.rules)
+}
+
+// owes notes the duty of a task.
+func (l *lateness) owes(ctx context.Context, pos int, t *task.Task, at time.Time) error {
+	delete(l.by, t.ID)
+	if t.State.Terminal() {
+		return nil
+	}
+	d, err := l.duty(ctx, pos, t, at)
+	if err != nil {
+		return err
+	}
+	if d.Look || d.By.IsZero() {
+		return nil
+	}
+	by := d.By
+	if !by.After(at) { // it is owed at once, which takes a moment
+		by = at.Add(l.rules.Task.Slack)
+	}
+	l.by[t.ID] = by
+	heap.Push(&l.due, deadline{by, t.ID})
+	return nil
+}
+
+// passed finds the duties that passed behind a fact, before the log had the next one.
+func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
+	for len(l.due) > 0 && l.due[0].by.Before(next) {
+		first, _ := heap.Pop(&l.due).(deadline)
+		by, current := l.by[first.id]
+		if !current || !by.Equal(first.by) {
+			continue
+		}
+		delete(l.by, first.id)
+		at := first.by
+		if had := l.span.time(pos); at.Before(had) {
+			at = had
+		}
+		ref := view.Task(first.id)
+		d, err := l.duty(ctx, pos, l.pass.items[ref].Task, at)
+		switch {
+		case err != nil:
+			return err
+		case d.Look || d.By.IsZero():
+		case d.By.After(first.by):
+			l.by[first.id] = d.By
+			heap.Push(&l.due, deadline{d.By, first.id})
+		case pos >= l.span.begin:
+			l.hits = append(l.hits, hit{point: point{pos, at}, about: ref,
+				why: fmt.Sprintf("%s has not done this by then: %s; else: %s", d.Who, d.What, d.Else)})
+		}
+	}
+	return nil
+}
+
+// deadline is by when something is owed on a task.
+type deadline struct {
+	by time.Time
+	id task.ID
+}
+
+// deadlines is a heap, the nearest first.
+type deadlines []deadline
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].by.Before(d[j].by) }
+func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+
+// Push implements [heap.Interface].
+func (d *deadlines) Push(x any) {
+	next, _ := x.(deadline)
+	*d = append(*d, next)
+}
+
+// Pop implements [heap.Interface].
+func (d *deadlines) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}

@@ -1,0 +1,47 @@
+package replay
+
+import (
+	"millrace/events"
+	"millrace/task"
+	"millrace/view"
+)
+
+// pass folds the facts of a span, one after the other.
+type pass struct {
+	span  *Span
+	items map[view.Ref]*view.Item
+	was   task.Task
+}
+
+func (s *Span) start() pass {
+	return pass{span: s, items: map[view.Ref]*view.Item{}}
+}
+
+// add folds the next fact. It returns the thing that it is about as it was and as it is; was is good until the next
+// one, and of a thing that is no task not there.
+func (p *pass) add(r *events.Record) (ref view.Ref, was, is view.Item) {
+	if ref = view.RefOf(r); ref.Kind == 0 {
+		return ref, was, is
+	}
+	item := p.items[ref]
+	if item == nil {
+		item = new(view.Item)
+		if *item = view.Nothing(ref); p.span.chains[ref] != nil {
+			*item = p.span.fold(ref, p.span.after(r.Seq-1)-1)
+		}
+		p.items[ref] = item
+	}
+	if item.Task != nil {
+		p.was = *item.Task
+		was.Task = &p.was
+	}
+	item.Add(ref, r)
+	return ref, was, *item
+}
+
+// ended forgets a thing that has come to its end: should it be heard of again, its chain is short.
+func (p *pass) ended(ref view.Ref, is view.Item) {
+	if is.Task != nil && is.Task.State.Terminal() {
+		delete(p.items, ref)
+	}
+}

@@ -1,0 +1,360 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Span is a part of a log in memory, and all that lies before it: what the span begins with follows from that. It takes
+// facts until somebody looks at them.
+type Span struct {
+	from   uint64 // where the facts begin, those before the span too
+	facts  []fact
+	begin  int // where the span begins; the facts before it only say how things stood then
+	chains map[view.Ref]*chain
+	nodes  []view.Ref // by their ids
+	words  words
+	marks  []tally // before every [markEvery]th fact
+	totals tally   // after all of them
+	pass   pass
+	gaps   []Gap
+}
+
+// fact is one of the log, and what it made of the task that it is about.
+type fact struct {
+	seq    uint64
+	stored int64 // when the log took it
+	latest int64 // the latest of those times up to here: the log's clock may have been set back
+	raw    []byte
+	place  word
+	kind   events.Kind
+	bad    *events.Record // as it was read, if nobody can understand it
+
+	typ      word
+	schedule word
+	was, is  stand
+}
+
+// stand is where a task stands, as far as it is counted.
+type stand struct {
+	there bool
+	state task.State
+	queue word
+	node  word // that runs it
+}
+
+// chain are the facts about one thing, by their places in the span.
+type chain struct {
+	at []int32
+	// folded is the thing after every [foldEvery]th of them; nil of a task, which has few facts.
+	folded []view.Item
+}
+
+const (
+	foldEvery = 32
+	markEvery = 1 << 14
+)
+
+// Gap is a part of a log that is missing.
+type Gap struct {
+	// After is the sequence of the last fact before it, 0 for none, and Before that of the first one behind it, 0 for none.
+	After  uint64 `json:"after"`
+	Before uint64 `json:"before,omitempty"`
+	// Why says what is wrong there.
+	Why string `json:"why"`
+}
+
+// tally counts tasks.
+type tally map[place]int32
+
+// place is a queue and a state of a task, or a node that runs it.
+type place struct {
+	queue, node word
+	state       task.State
+}
+
+// word is a text that occurs often.
+type word uint32
+
+// words number texts from 1; 0 is "".
+type words struct {
+	number map[string]word
+	text   []string
+}
+
+func (w *words) of(text string) word {
+	if text == "" {
+		return 0
+	}
+	n, ok := w.number[text]
+	if !ok {
+		text = strings.Clone(text)
+		w.text = append(w.text, text)
+		n = word(len(w.text))
+		w.number[text] = n
+	}
+	return n
+}
+
+func (w *words) say(n word) string {
+	if n == 0 {
+		return ""
+	}
+	return w.text[n-1]
+}
+
+// NewSpan returns a span without facts. They begin at a sequence: 1 for the beginning of the log.
+func NewSpan(from uint64) *Span {
+	s := &Span{from: max(from, 1), chains: map[view.Ref]*chain{}, words: words{number: map[string]word{}}, totals: tally{}}
+	s.pass = s.start()
+	return s
+}
+
+// errBackwards: the facts are not in the order of the log.
+var errBackwards = errors.New("the log goes backwards")
+
+// Add adds the next message of the log, which is the first of the span, or behind it, if inside says so. The span keeps r.Raw.
+func (s *Span) Add(r *events.Record, inside bool) error {
+	f := fact{seq: r.Seq, stored: r.Stored.UnixNano(), raw: r.Raw, place: s.words.of(r.Place), kind: r.Kind}
+	f.latest = f.stored
+	if n := len(s.facts); n > 0 {
+		before := &s.facts[n-1]
+		if r.Seq <= before.seq {
+			return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, r.Seq, before.seq)
+		}
+		f.latest = max(f.latest, before.latest)
+	}
+	if r.Err != nil {
+		bad := *r
+		f.bad = &bad
+	}
+	if !inside {
+		s.begin = len(s.facts) + 1
+	}
+	f.typ = s.words.of(typeOf(r))
+	if len(s.facts)%markEvery == 0 {
+		s.marks = append(s.marks, maps.Clone(s.totals))
+	}
+	at := int32(len(s.facts))
+	s.facts = append(s.facts, f)
+	s.index(at, r)
+	return nil
+}
+
+// Missing notes that a part of the log is not there, behind the last fact that was added.
+func (s *Span) Missing(why string) {
+	g := Gap{Why: why}
+	if n := len(s.facts); n > 0 {
+		g.After = s.facts[n-1].seq
+	}
+	s.gaps = append(s.gaps, g)
+}
+
+// Gaps are the parts that are missing.
+func (s *Span) Gaps() []Gap {
+	gaps := slices.Clone(s.gaps)
+	for i := range gaps {
+		if next := s.after(gaps[i].After); next < len(s.facts) {
+			gaps[i].Before = s.facts[next].seq
+		}
+	}
+	return gaps
+}
+
+// index enters the last fact into the chain of its thing, and into the counts.
+func (s *Span) index(at int32, r *events.Record) {
+	f := &s.facts[at]
+	ref, was, is := s.pass.add(r)
+	f.schedule = s.words.of(scheduleOf(r, is))
+	if ref.Kind == 0 {
+		return
+	}
+	c := s.chains[ref]
+	if c == nil {
+		c = &chain{}
+		if s.chains[ref] = c; ref.Kind == view.Nodes {
+			s.nodes = append(s.nodes, ref)
+			slices.SortFunc(s.nodes, byID)
+		}
+	}
+	c.at = append(c.at, at)
+	if ref.Kind != view.Tasks {
+		if len(c.at)%foldEvery == 0 {
+			c.folded = append(c.folded, is.Clone())
+		}
+		return
+	}
+	f.was, f.is = s.standOf(was.Task), s.standOf(is.Task)
+	s.totals.move(f, 1)
+	s.pass.ended(ref, is)
+}
+
+func (s *Span) standOf(t *task.Task) stand {
+	if t.Seq == 0 {
+		return stand{}
+	}
+	is := stand{there: true, state: t.State, queue: s.words.of(t.QueueName())}
+	if t.Live() {
+		is.node = s.words.of(t.Node)
+	}
+	return is
+}
+
+// move counts what a fact moves, by +1 or, back, by -1.
+func (t tally) move(f *fact, by int32) {
+	if f.was == f.is {
+		return
+	}
+	t.count(f.was, -by)
+	t.count(f.is, by)
+}
+
+func (t tally) count(s stand, by int32) {
+	if !s.there {
+		return
+	}
+	t[place{queue: s.queue, state: s.state}] += by
+	if s.node != 0 {
+		t[place{node: s.node}] += by
+	}
+}
+
+// tallyAt are the counts of some places after a fact.
+func (s *Span) tallyAt(pos int, places []place) []int32 {
+	counts := make([]int32, len(places))
+	if len(s.facts) == 0 {
+		return counts
+	}
+	mark := (pos + 1) / markEvery
+	if mark >= len(s.marks) {
+		mark = len(s.marks) - 1
+	}
+	for i, p := range places {
+		counts[i] = s.marks[mark][p]
+	}
+	one := tally{}
+	for at := mark * markEvery; at <= pos; at++ {
+		f := &s.facts[at]
+		if f.was == f.is {
+			continue
+		}
+		clear(one)
+		one.move(f, 1)
+		for i, p := range places {
+			counts[i] += one[p]
+		}
+	}
+	return counts
+}
+
+// record is a fact as the log had it.
+func (s *Span) record(at int) events.Record {
+	f := &s.facts[at]
+	if f.bad != nil {
+		return *f.bad
+	}
+	r := events.Record{Seq: f.seq, Stored: time.Unix(0, f.stored).UTC(), Kind: f.kind, Place: s.words.say(f.place), Raw: f.raw}
+	if r.IsFact() {
+		r.Fact, r.Err = events.Decode(f.raw)
+	}
+	return r
+}
+
+// fold is a thing after the facts about it up to a place.
+func (s *Span) fold(ref view.Ref, pos int) view.Item {
+	item := view.Nothing(ref)
+	c := s.chains[ref]
+	if c == nil {
+		return item
+	}
+	end := c.upTo(pos)
+	from := min(end/foldEvery, len(c.folded))
+	if from > 0 {
+		item = c.folded[from-1].Clone()
+	}
+	for _, at := range c.at[from*foldEvery : end] {
+		r := s.record(int(at))
+		item.Add(ref, &r)
+	}
+	return item
+}
+
+// upTo is how many facts of the chain lie at a place or before it.
+func (c *chain) upTo(pos int) int {
+	return sort.Search(len(c.at), func(i int) bool { return int(c.at[i]) > pos })
+}
+
+// after is the place of the first fact behind a sequence.
+func (s *Span) after(seq uint64) int {
+	return sort.Search(len(s.facts), func(i int) bool { return s.facts[i].seq > seq })
+}
+
+// at is the place of the last fact that the log had at a time.
+func (s *Span) at(t time.Time) int {
+	nano := t.UnixNano()
+	return sort.Search(len(s.facts), func(i int) bool { return s.facts[i].latest > nano }) - 1
+}
+
+// last is the place of the last fact.
+func (s *Span) last() int { return len(s.facts) - 1 }
+
+// From and To are the first and the last sequence of the span, 0 for none.
+func (s *Span) From() uint64 {
+	if s.begin >= len(s.facts) {
+		return 0
+	}
+	return s.facts[s.begin].seq
+}
+
+// To is the last sequence of the span, 0 for none.
+func (s *Span) To() uint64 {
+	if s.begin >= len(s.facts) {
+		return 0
+	}
+	return s.facts[s.last()].seq
+}
+
+// Len is how many messages of the log the span has.
+func (s *Span) Len() int { return len(s.facts) - s.begin }
+
+// time is when the log had a fact and all before it.
+func (s *Span) time(pos int) time.Time {
+	if pos < 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, s.facts[pos].latest).UTC()
+}
+
+// typeOf is the type of a fact, or what else a message is.
+func typeOf(r *events.Record) string {
+	switch {
+	case r.Unreadable() != "":
+		return Unreadable
+	case !r.IsFact():
+		return r.Kind.String()
+	}
+	return string(r.Fact.Type)
+}
+
+// Unreadable is the type of a message that nobody can understand.
+const Unreadable = "unreadable"
+
+// scheduleOf is the schedule that a fact has to do with.
+func scheduleOf(r *events.Record, is view.Item) string {
+	if is.Task != nil {
+		return is.Task.Schedule
+	}
+	if r.Fact.Def.Kind() == task.DefSchedule {
+		return strings.TrimPrefix(string(r.Fact.Def), task.DefSchedule+".")
+	}
+	return r.Fact.Schedule
+}
