@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -107,24 +106,12 @@ func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at 
 	return err
 }
 
-// longValue is how much of a value is worth a cell.
-const longValue = 80
-
 func changeTable(changes []view.Change) term.Table {
 	t := term.Table{Header: []string{"FIELD", "WAS", "IS"}, Foot: []string{told.Plural(len(changes), "difference")}}
 	for _, c := range changes {
-		t.Add(term.Plain(c.Field), term.Plain(valueText(c.Was)), term.Plain(valueText(c.Is)))
+		t.Add(term.Plain(c.Field), term.Plain(told.Value(c.Was)), term.Plain(told.Value(c.Is)))
 	}
 	return t
-}
-
-// valueText is a value of JSON for people: a text without its quotes; "" for none.
-func valueText(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) != nil {
-		text = string(value)
-	}
-	return term.Cut(text, longValue)
 }
 
 // troubled is an error of a comparison: that of diff, whatever is the matter, unless somebody has interrupted it or

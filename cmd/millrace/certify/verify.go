@@ -157,7 +157,7 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 // rulesOf takes the bounds from the settings.
 func rulesOf(s *settings.Values, cfg *verify.Config) {
 	cfg.Settings = s.Task()
-	cfg.Margin = 2*s.Sweep + settings.Slack + 3*time.Second // two sweeps, what they take, and clocks that differ
+	cfg.Margin = s.Margin()
 }
 
 func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {

@@ -190,7 +190,7 @@ func (a *Commands) printEvent(r *events.Record, asJSON bool) error {
 	kind := told.TypeCell(r)
 	kind.Text = fmt.Sprintf("%-21s", kind.Text)
 	_, err := fmt.Fprintf(a.Out, "%7d  %s  %s  %-8s  %s\n", r.Seq, told.FactTime(r).Local().Format("15:04:05.000"),
-		term.Paint(kind, colours), shortAbout(&r.Fact), term.Printable(told.Words(attemptAndNode(r), told.FactDetails(r))))
+		term.Paint(kind, colours), shortAbout(&r.Fact), term.Printable(told.Words(told.AttemptAndNode(r), told.FactDetails(r))))
 	return err
 }
 
@@ -200,17 +200,6 @@ func shortAbout(f *events.Fact) string {
 		return f.Task.Short()
 	}
 	return f.About()
-}
-
-func attemptAndNode(r *events.Record) string {
-	var parts []string
-	if n := told.FactAttempt(r); n != "" {
-		parts = append(parts, "attempt "+n)
-	}
-	if n := told.FactNode(r); n != "" && r.Fact.Task != "" {
-		parts = append(parts, "on "+n)
-	}
-	return strings.Join(parts, " ")
 }
 
 // Show is millrace events show.
@@ -246,7 +235,7 @@ func (a *Commands) Show() *cobra.Command {
 		t.Field("stored", r.Stored.Local().Format("2006-01-02 15:04:05.000000"))
 		t.Field("by", told.Actor(&r))
 		t.Field("subject", r.Place)
-		t.Field("says", told.Words(attemptAndNode(&r), told.FactDetails(&r)))
+		t.Field("says", told.Words(told.AttemptAndNode(&r), told.FactDetails(&r)))
 		if r.Unreadable() != "" {
 			asking, cancel := a.Asking(c.Context())
 			defer cancel()

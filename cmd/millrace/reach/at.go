@@ -29,8 +29,8 @@ const AtUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m
 // AtFlag adds --at.
 func AtFlag(fs *pflag.FlagSet, at *string) { fs.StringVar(at, "at", "", AtUsage) }
 
-// parseMoment reads the value of --at; "" is the end of the log.
-func parseMoment(text string, now time.Time) (m view.Moment, err error) {
+// ParseMoment reads the value of --at; "" is the end of the log.
+func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 	if text == "" {
 		return m, nil
 	}
@@ -46,8 +46,8 @@ func parseMoment(text string, now time.Time) (m view.Moment, err error) {
 	return m, nil
 }
 
-// pointAt is the place in the log of a moment.
-func (a *App) pointAt(ctx context.Context, c *client.Client, m view.Moment) (view.Point, error) {
+// PointAt is the place in the log of a moment.
+func (a *App) PointAt(ctx context.Context, c *client.Client, m view.Moment) (view.Point, error) {
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
 	if m.Seq > 0 {
@@ -79,7 +79,7 @@ func (a *App) MomentFlag(at *string, run func(*cobra.Command, []string) error) f
 // Moments refuses those that are none.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
-		if _, err := parseMoment(text, a.Now()); err != nil {
+		if _, err := ParseMoment(text, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 	}
@@ -109,11 +109,11 @@ const (
 
 // Sight is the present if at is "", else the moment that it names; lacks is what the log does not tell of that.
 func (a *App) Sight(ctx context.Context, c *client.Client, at string, all bool, lacks ...string) (Sight, error) {
-	m, err := parseMoment(at, a.Now())
+	m, err := ParseMoment(at, a.Now())
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err
 	}
-	p, err := a.pointAt(ctx, c, m)
+	p, err := a.PointAt(ctx, c, m)
 	if err != nil {
 		return Sight{}, err
 	}

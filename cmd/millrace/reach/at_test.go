@@ -18,12 +18,12 @@ func TestParseMoment(t *testing.T) {
 		"2026-03-01 12:00":     {At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)},
 		"2026-03-01T12:00:00Z": {At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
 	} {
-		if m, err := parseMoment(text, now); err != nil || m.Seq != want.Seq || !m.At.Equal(want.At) {
+		if m, err := ParseMoment(text, now); err != nil || m.Seq != want.Seq || !m.At.Equal(want.At) {
 			t.Errorf("%q: %+v, %v; want %+v", text, m, err, want)
 		}
 	}
 	for _, text := range []string{"0", "#0", "soon", "-", "#", "-17x"} {
-		if m, err := parseMoment(text, now); err == nil {
+		if m, err := ParseMoment(text, now); err == nil {
 			t.Errorf("%q: %+v", text, m)
 		}
 	}

@@ -106,6 +106,9 @@ func (s *Values) Task() task.Settings {
 	return task.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
 }
 
+// Margin is how long after a deadline the fact that says so may take: two sweeps, what they take, and clocks that differ.
+func (s *Values) Margin() time.Duration { return 2*s.Sweep + Slack + 3*time.Second }
+
 // Layout returns the part of the settings by which streams are made.
 func (s *Values) Layout() jet.Layout {
 	return jet.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}

@@ -1,6 +1,8 @@
 package told
 
 import (
+	"encoding/json"
+
 	"millrace/cmd/millrace/term"
 	"millrace/events"
 )
@@ -16,4 +18,16 @@ func TypeCell(r *events.Record) term.Cell {
 		events.AttemptLate: term.Purple, events.TaskAbnormal: term.Purple, events.TaskCancelRequested: term.Yellow, events.TaskCancelled: term.Yellow,
 		events.NodeOnline: term.Green, events.NodeOffline: term.Red, events.NodeDraining: term.Yellow,
 	}[r.Fact.Type])
+}
+
+// longValue is how much of a value is worth a cell.
+const longValue = 80
+
+// Value is a value of JSON for people: a text without its quotes; "" for none.
+func Value(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return term.Cut(text, longValue)
 }

@@ -111,6 +111,18 @@ func FactNode(r *events.Record) string {
 	return string(r.Fact.Node)
 }
 
+// AttemptAndNode says which attempt a fact is about, and on which node.
+func AttemptAndNode(r *events.Record) string {
+	var parts []string
+	if n := FactAttempt(r); n != "" {
+		parts = append(parts, "attempt "+n)
+	}
+	if n := FactNode(r); n != "" && r.Fact.Task != "" {
+		parts = append(parts, "on "+n)
+	}
+	return strings.Join(parts, " ")
+}
+
 // FactDetails is what else a fact says, in words.
 func FactDetails(r *events.Record) string {
 	if r.Err != nil {

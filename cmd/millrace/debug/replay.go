@@ -1,0 +1,300 @@
+// Package debug holds the command that steps through the past.
+package debug
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+	"millrace/events"
+	"millrace/node"
+	"millrace/replay"
+	"millrace/view"
+)
+
+// Commands are those of this room.
+type Commands struct{ *reach.App }
+
+// Of are the commands of a run.
+func Of(a *reach.App) *Commands { return &Commands{a} }
+
+// Exit codes of replay beside those that all commands have.
+const (
+	replayNone    = 1
+	replayDamaged = 3
+)
+
+// replayFlags are what `millrace replay` was told.
+type replayFlags struct {
+	typed.Output
+	focus       [4]string // by the order of replay.FocusKinds
+	from, until string
+	commands    []string
+}
+
+// Command is millrace replay.
+func (a *Commands) Command() *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{
+		Use: "replay [FILE]", Aliases: []string{"debug"},
+		Short: "Step through the log, or an export of it, forward and back",
+		Long: `Steps through a span of the log, or of an export ("millrace events export"; - is stdin). At each
+fact it says what changed, by what it was decided and what the alternatives were, who owed what
+before and after. It runs to breakpoints, forward and back, and changes nothing.
+
+Commands come from -c, or line by line from stdin; a semicolon ends one as well:
+
+` + commandsHelp() + `
+The names that gdb and delve have for these are good, too. In an expression stand the fact (seq,
+type, about, actor, at, stored, by, fact), the thing that it is about (task, node, queue, breaker)
+and the task before it (was), with fields as in JSON: task.attempt > 1 and was.state == "running".
+docs/replay.md has more.
+
+Ends with 0, with 1 if the last search found nothing, with 3 if the file is damaged: what is whole
+can be stepped through.`,
+		Example: `  millrace replay --task ID -c "n; n; p task.state"
+  millrace replay -c "b state error; c; k"
+  millrace events export > log.jsonl
+  millrace replay log.jsonl --from -1h -c "b broken; c" -o json`,
+		Args: typed.Takes(0, 1, "file"),
+	}
+	fs := c.Flags()
+	for i, what := range []string{"look at the task with this `id`", "look at this `node`", "look at this `queue`", "look at this `schedule`"} {
+		fs.StringVar(&f.focus[i], replay.FocusKinds[i], "", what)
+	}
+	fs.StringVar(&f.from, "from", "", "begin at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
+	fs.StringVar(&f.until, "until", "", "end at a `moment`")
+	fs.StringArrayVarP(&f.commands, "command", "c", nil, "do these `commands`, and no others (repeat it)")
+	f.Flags(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		focus, err := f.looksAt()
+		if err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
+		var span [2]view.Moment
+		for i, text := range []string{f.from, f.until} {
+			if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
+				return exit.Misuse(c, "%s", strings.Replace(err.Error(), "--at", []string{"--from", "--until"}[i], 1))
+			}
+		}
+		file := strings.Join(args, "")
+		if file == "-" && len(f.commands) == 0 {
+			return exit.Misuse(c, "stdin is the export: give commands with -c")
+		}
+		for _, line := range f.commands {
+			for _, do := range replay.Split(line) {
+				if err := replay.Known(do); err != nil {
+					return exit.Misuse(c, "-c: %w", err)
+				}
+			}
+		}
+		ctx, stop := context.WithCancel(c.Context())
+		defer stop()
+		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
+		return a.replay(ctx, &f, file, focus, span)
+	}
+	return c
+}
+
+// commandsHelp lists the commands of a session.
+func commandsHelp() string {
+	var text strings.Builder
+	for _, c := range replay.Commands() {
+		fmt.Fprintf(&text, "  %s\n", helpLine(&c))
+	}
+	return text.String()
+}
+
+// looksAt is what the flags have the session look at.
+func (f *replayFlags) looksAt() (focus replay.Focus, err error) {
+	for i, id := range f.focus {
+		switch {
+		case id == "":
+		case focus.Kind != "":
+			return focus, fmt.Errorf("--%s and --%s are both given; choose one, `o` looks at the other", focus.Kind, replay.FocusKinds[i])
+		default:
+			focus = replay.Focus{Kind: replay.FocusKinds[i], ID: id}
+		}
+	}
+	return focus, nil
+}
+
+func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focus replay.Focus, between [2]view.Moment) error {
+	var span *replay.Span
+	var ackWait time.Duration
+	var err error
+	if file != "" {
+		span, err = a.fileSpan(file, between)
+	} else {
+		span, ackWait, err = a.logSpan(ctx, between)
+	}
+	if err != nil {
+		return err
+	}
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
+	}
+	s, _, err := a.LoadSettings(nil, profile)
+	if err != nil {
+		return err
+	}
+	rules := view.Rules{Task: s.Task(), Node: node.Settings{TTL: s.NodeTTL}}
+	if ackWait > 0 {
+		rules.Task.AckWait = ackWait // what holds, whatever the settings say by now
+	}
+	for _, g := range span.Gaps() {
+		fmt.Fprintln(a.Errs, gapText(g))
+	}
+	session, err := replay.New(span, replay.Config{
+		Rules: rules, Margin: s.Margin(), Focus: focus,
+		Time: func(text string, near time.Time) (time.Time, error) { return typed.Absolute(text, near.Local()) },
+	})
+	if err != nil {
+		return &exit.Fault{Code: exit.NotFound, Err: err}
+	}
+	found, err := a.play(ctx, session, span, f)
+	switch {
+	case err != nil:
+		return err
+	case len(span.Gaps()) > 0:
+		return exit.With(replayDamaged)
+	case !found:
+		return exit.With(replayNone)
+	}
+	return nil
+}
+
+// logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.
+func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay.Span, time.Duration, error) {
+	cl, err := a.Connect(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer cl.Close()
+	to := uint64(0)
+	if until := between[1]; until != (view.Moment{}) {
+		p, err := a.PointAt(ctx, cl, until)
+		if err != nil {
+			return nil, 0, err
+		}
+		to = p.Seq
+	}
+	span := replay.NewSpan(1)
+	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, within(between[0], r)) })
+	return span, cl.Store().AckWait(), err
+}
+
+// within tells whether a record is at a moment, or behind it.
+func within(from view.Moment, r *events.Record) bool {
+	return r.Seq >= from.Seq && !r.Stored.Before(from.At)
+}
+
+// fileSpan reads a span of an export. Lines that cannot be read are gaps.
+func (a *Commands) fileSpan(name string, between [2]view.Moment) (*replay.Span, error) {
+	in := a.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+		}
+		defer file.Close()
+		in = file
+	}
+	r, err := events.NewExportReader(in)
+	if err != nil {
+		return nil, err
+	}
+	span := replay.NewSpan(r.Header().From)
+	for {
+		record, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return span, nil
+		case err != nil && !r.Skip():
+			return nil, err
+		case err != nil:
+			span.Missing(err.Error())
+		case between[1] != (view.Moment{}) && between[1].Before(&record):
+			return span, nil
+		default:
+			if err := span.Add(&record, within(between[0], &record)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func gapText(g replay.Gap) string {
+	where := fmt.Sprintf("between #%d and #%d", g.After, g.Before)
+	switch {
+	case g.After == 0 && g.Before == 0:
+		where = "everywhere"
+	case g.After == 0:
+		where = fmt.Sprintf("before #%d", g.Before)
+	case g.Before == 0:
+		where = fmt.Sprintf("after #%d", g.After)
+	}
+	return "damaged: something is missing " + where + ": " + term.Printable(g.Why)
+}
+
+// play does the commands, and tells whether the last one that looked for something has found it.
+func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Span, f *replayFlags) (found bool, err error) {
+	found = true
+	p := replayPrinter{a: a, asJSON: f.JSON(), person: len(f.commands) == 0 && term.Terminal(a.In)}
+	do := func(line string) (over bool, err error) {
+		for _, command := range replay.Split(line) {
+			answer, err := x.Do(ctx, command)
+			switch {
+			case ctx.Err() != nil:
+				return true, ctx.Err()
+			case err != nil && p.person:
+				fmt.Fprintln(a.Errs, term.Printable(err.Error()))
+				return false, nil
+			case err != nil:
+				return true, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", command, err)}
+			case answer.Quit:
+				return true, nil
+			}
+			if answer.Frame != nil {
+				found = !answer.None
+			}
+			if err := p.print(answer); err != nil {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+	for _, line := range f.commands {
+		if over, err := do(line); over || err != nil {
+			return found, err
+		}
+	}
+	if len(f.commands) > 0 {
+		return found, nil
+	}
+	if p.person {
+		fmt.Fprintf(a.Out, "#%d to #%d, %s; ? lists the commands\n", span.From(), span.To(), told.Plural(span.Len(), "message"))
+	}
+	lines := bufio.NewScanner(a.In)
+	for p.prompt(x); lines.Scan(); p.prompt(x) {
+		if over, err := do(lines.Text()); over || err != nil {
+			return found, err
+		}
+	}
+	return found, lines.Err()
+}
