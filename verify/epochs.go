@@ -214,8 +214,8 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 		wrong bool
 		why   string
 	}{
-		{early && v.knows(s.openOn) && !v.over(s.openOn, r.Stored, from.At), "which was held for less than a lease, and of which the session was not over"},
-		{o.Ground == task.GroundSession && v.whole() && !v.over(s.openOn, r.Stored, from.At), "because its session was over, and that was not"},
+		{early && v.knows(s.openOn) && !v.over(s.openOn, r.Stored, &from), "which was held for less than a lease, and of which the session was not over"},
+		{o.Ground == task.GroundSession && v.whole() && !v.over(s.openOn, r.Stored, &from), "because its session was over, and that was not"},
 		{o.Ground == task.GroundBeat && from.At.Sub(o.Heard) < min(lease, v.beats(s.openOn, lease)), "because of a heartbeat that was not too old"},
 		{o.Ground == task.GroundBeat && nanoseconds(o.Heard) < s.held-int64(serverError), "because of a heartbeat of before its claim"},
 		{o.Ground != "" && from.At.After(r.Stored.Add(serverError)), "and says that this was found out later"},
@@ -227,14 +227,20 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 }
 
 // over tells whether a session was over by the facts of its node, as a writer could know them that writes at a time and
-// has looked before: zero if it does not say when.
-func (v *Verifier) over(key sessionKey, at, looked time.Time) bool {
+// has looked before, if it says so. Between the two another session may have begun, and then the one before it
+// counts as over a little later than it did.
+func (v *Verifier) over(key sessionKey, at time.Time, looked *task.LeaseBy) bool {
 	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
 	if !ok {
 		return false
 	}
 	session := v.tasks.words.list[key.session]
-	if back, ok := v.back[n.ID]; ok && n.Session == session && (at.Sub(back) <= writerError || !looked.IsZero() && back.After(looked.Add(-serverError))) {
+	if then, known := v.pastOf(string(n.ID)).storedAt(looked.Node); known && looked.Node > 0 {
+		if gone := then.Gone(session); !gone.IsZero() && !gone.After(looked.At.Add(serverError)) {
+			return true
+		}
+	}
+	if back, ok := v.back[n.ID]; ok && n.Session == session && (at.Sub(back) <= writerError || !looked.At.IsZero() && back.After(looked.At.Add(-serverError))) {
 		return true // it was until then
 	}
 	if since, ok := v.ended[key]; ok && !since.After(at.Add(writerError)) {

@@ -45,30 +45,33 @@ func TestFoundedTakeovers(t *testing.T) {
 		heard  float64
 		judged float64
 		found  string
+		read   uint64 // the fact of its node up to which it was known; 0 if that is not said
 	}{
-		{"a lease after the claim", nil, 6, task.GroundClaim, 0, 6, ""},
-		{"its node has fallen silent long since", nil, 50, task.GroundSilence, 30, 50, ""},
-		{"a heartbeat ran out", nil, 50, task.GroundBeat, 44, 50, ""},
-		{"its session is over", []events.Record{offline(2)}, 2.5, task.GroundSession, 2, 2.4, ""},
-		{"its session was over when that was read", []events.Record{offline(2), online(10)}, 10.1, task.GroundSession, 2, 9.9, ""},
-		{"its session has had several successors", []events.Record{next(2, "s2"), next(7, "s3"), next(7.1, "s4")}, 7.2, task.GroundSession, 5, 7.2, ""},
-		{"of an earlier version", nil, 1.5, "", 0, 0, ""},
-		{"of an earlier version, and its session is over", []events.Record{offline(0.2)}, 0.3, "", 0, 0, ""},
+		{"a lease after the claim", nil, 6, task.GroundClaim, 0, 6, "", 0},
+		{"its node has fallen silent long since", nil, 50, task.GroundSilence, 30, 50, "", 0},
+		{"a heartbeat ran out", nil, 50, task.GroundBeat, 44, 50, "", 0},
+		{"its session is over", []events.Record{offline(2)}, 2.5, task.GroundSession, 2, 2.4, "", 0},
+		{"its session was over when that was read", []events.Record{offline(2), online(10)}, 10.1, task.GroundSession, 2, 9.9, "", 0},
+		{"its session was over when that was read, and has a successor since", []events.Record{offline(2), next(14, "s2")}, 14.5, task.GroundSession, 2, 13.9, "", 5},
+		{"its session has had several successors", []events.Record{next(2, "s2"), next(7, "s3"), next(7.1, "s4")}, 7.2, task.GroundSession, 5, 7.2, "", 0},
+		{"of an earlier version", nil, 1.5, "", 0, 0, "", 0},
+		{"of an earlier version, and its session is over", []events.Record{offline(0.2)}, 0.3, "", 0, 0, "", 0},
 
-		{"at once", nil, 0.3, "", 0, 0, "less than a lease"},
-		{"too soon after the claim", nil, 5, task.GroundClaim, 0, 6, "less than a lease"},
-		{"too soon after its adoption", []events.Record{adopted(20)}, 25, task.GroundClaim, 0, 25, "less than a lease"},
-		{"by the end of a session that was not over", nil, 50, task.GroundSession, 2, 50, "because its session was over"},
-		{"by the end of a session that has been back for long", []events.Record{offline(2), online(10)}, 13, task.GroundSession, 2, 13, "because its session was over"},
-		{"by a fresh heartbeat", nil, 50, task.GroundBeat, 46, 50, "not too old"},
-		{"by a heartbeat of before the claim", nil, 50, task.GroundBeat, -7, 50, "before its claim"},
-		{"by what was found out later", nil, 50, task.GroundClaim, 0, 51, "later"},
+		{"at once", nil, 0.3, "", 0, 0, "less than a lease", 0},
+		{"too soon after the claim", nil, 5, task.GroundClaim, 0, 6, "less than a lease", 0},
+		{"too soon after its adoption", []events.Record{adopted(20)}, 25, task.GroundClaim, 0, 25, "less than a lease", 0},
+		{"by the end of a session that was not over", nil, 50, task.GroundSession, 2, 50, "because its session was over", 0},
+		{"by the end of a session that has been back for long", []events.Record{offline(2), online(10)}, 13, task.GroundSession, 2, 13, "because its session was over", 0},
+		{"by the end of a session that has just got a successor", []events.Record{offline(2), next(14, "s2")}, 14.5, task.GroundSession, 2, 14.4, "because its session was over", 6},
+		{"by a fresh heartbeat", nil, 50, task.GroundBeat, 46, 50, "not too old", 0},
+		{"by a heartbeat of before the claim", nil, 50, task.GroundBeat, -7, 50, "before its claim", 0},
+		{"by what was found out later", nil, 50, task.GroundClaim, 0, 51, "later", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var by *task.By
 			took := &task.TookOver{Epoch: 4, Reason: "test", Ground: c.ground}
 			if c.ground != "" {
-				took.Heard, by = at(c.heard), &task.By{Lease: &task.LeaseBy{At: at(c.judged), Lasts: task.Duration(lease)}}
+				took.Heard, by = at(c.heard), &task.By{Lease: &task.LeaseBy{Node: c.read, At: at(c.judged), Lasts: task.Duration(lease)}}
 			}
 			records := []events.Record{
 				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}}),

@@ -47,6 +47,7 @@ func TestHistoriesVerify(t *testing.T) {
 	// Verifying a history in seven ways takes as long as playing several.
 	var mu sync.Mutex // guards checked and unjudged
 	each(max(min(*historiesFlag, many), *historiesFlag/10), func(seed uint64) bool {
+		seed += *firstFlag
 		h := play(t, seed, variant{})
 		h.report(t)
 		accepted := slices.Sorted(maps.Keys(h.accepted))
