@@ -75,6 +75,8 @@ const (
 	markEvery = 4096
 	// markPause lies between two marks, however fast the log grows.
 	markPause = 100 * time.Millisecond
+	// markAgain is when one is tried again that could not be put there.
+	markAgain = 10 * time.Second
 )
 
 // Marks says when the log needs a mark. It is told of what is read of the log, as an observer of the projector.
@@ -110,23 +112,23 @@ func (m *Marks) needed() bool { return m.level.Load() >= m.next.Load() }
 // KeepMarks marks the log whenever m says so, until ctx ends. Of several that do it for one log, first says of one that
 // it is this one's turn. What went wrong failed is told; it is tried again.
 func (s *Store) KeepMarks(ctx context.Context, m *Marks, first func() bool, failed func(error)) {
-	pause := time.NewTicker(markPause)
-	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.due:
 		}
+		pause := markPause
 		if m.needed() && first() {
 			if err := s.putMark(ctx, m); err != nil && ctx.Err() == nil {
 				failed(err)
+				pause = markAgain
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-pause.C:
+		case <-time.After(pause):
 		}
 	}
 }
