@@ -38,8 +38,8 @@ func (a *app) calendarApply() *cobra.Command {
 	name := func(is *schedule.Calendar) string { return is.Name }
 	return applying(a, &applied[schedule.Calendar]{
 		what: "calendar", use: "apply FILE|DIR|-...", name: name, store: (*client.Client).ApplyCalendar,
-		read: func(c *cobra.Command, paths []string) ([]fileOf[schedule.Calendar], error) {
-			return readFiles(a, c, paths, jobfile.ParseCalendars, "calendar", exit.Hint("docs/calendars.md says what a calendar may hold"), name)
+		read: func(c *cobra.Command, paths []string) ([]typed.FileOf[schedule.Calendar], error) {
+			return typed.ReadFiles(a.In, c, paths, jobfile.ParseCalendars, "calendar", exit.Hint("docs/calendars.md says what a calendar may hold"), name)
 		},
 	})
 }

@@ -24,11 +24,11 @@ import (
 // applied is a kind of definitions that are stored as files have them.
 type applied[D any] struct {
 	what, use string
-	read      func(c *cobra.Command, paths []string) ([]fileOf[D], error)
+	read      func(c *cobra.Command, paths []string) ([]typed.FileOf[D], error)
 	name      func(*D) string
 	store     func(*client.Client, context.Context, D) (revision uint64, changed bool, err error)
 	// before and after are done with all of them and with each; nil for nothing.
-	before func(*cobra.Command, *client.Client, []fileOf[D]) error
+	before func(*cobra.Command, *client.Client, []typed.FileOf[D]) error
 	after  func(context.Context, *client.Client, *D)
 }
 
@@ -69,8 +69,8 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 		}
 		done := []row{}
 		for _, f := range read {
-			for i := range f.all {
-				is := &f.all[i]
+			for i := range f.All {
+				is := &f.All[i]
 				asking, cancel := a.Asking(c.Context())
 				revision, changed, err := k.store(cl, asking, *is)
 				cancel()
@@ -80,7 +80,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 				if k.after != nil {
 					k.after(c.Context(), cl, is)
 				}
-				done = append(done, row{k.name(is), revision, changed, f.name})
+				done = append(done, row{k.name(is), revision, changed, f.Name})
 				if o.JSON() {
 					continue
 				}

@@ -8,16 +8,17 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/bundles"
+	"millrace/cmd/millrace/typed"
 	"millrace/files"
 	"millrace/task"
 )
 
 // pushFilesOf pushes the folders that job files name, and puts their versions in the place of them. A
 // folder is meant from where the file lies.
-func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []fileOf[task.Job]) error {
+func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[task.Job]) error {
 	for _, f := range read {
-		for i := range f.all {
-			j := &f.all[i]
+		for i := range f.All {
+			j := &f.All[i]
 			pushed := map[string]files.Ref{} // what two steps have in common is one bundle
 			pin := func(name string, of *task.Files) (*task.Files, error) {
 				if of == nil || !files.IsFolder(of.Bundle) {
@@ -25,7 +26,7 @@ func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []fileOf[tas
 				}
 				dir := of.Bundle
 				if !filepath.IsAbs(dir) {
-					dir = filepath.Join(filepath.Dir(f.name), dir)
+					dir = filepath.Join(filepath.Dir(f.Name), dir)
 				}
 				if _, done := pushed[dir]; !done {
 					p, err := bundles.Of(a.App).Push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
@@ -63,16 +64,4 @@ func bundleOf(name string) string {
 		return name
 	}
 	return ""
-}
-
-// filesFor are the files that `run --files` names; a folder is pushed.
-func (a *app) filesFor(c *cobra.Command, cl *client.Client, named string) (*task.Files, error) {
-	if !files.IsFolder(named) {
-		return &task.Files{Bundle: named}, nil
-	}
-	p, err := bundles.Of(a.App).Push(c, cl, client.FilesPush{Dir: named})
-	if err != nil {
-		return nil, err
-	}
-	return &task.Files{Bundle: string(p.Digest)}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/typed"
 	"millrace/near"
 	"millrace/node"
@@ -72,7 +73,7 @@ func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submis
 			continue
 		}
 		if names == nil {
-			names = nodeNames(ctx, c)
+			names = reach.NodeNames(ctx, c)
 		}
 		a.Note("%s", nodeNews(name, gone, near.Word(name, names), noNode))
 	}
@@ -106,14 +107,4 @@ func nodeNews(name string, retired bool, meant, noNode string) string {
 	}
 	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node, or place.no_node of a job, says otherwise: %s, %s, %s)",
 		task.NoNodeWait, task.NoNodeFallback, task.NoNodeFail)
-}
-
-// nodeNames are the names of the nodes, as far as a server tells them.
-func nodeNames(ctx context.Context, c *client.Client) []string {
-	page, _ := c.Nodes(ctx, client.NodeListRequest{})
-	names := make([]string, len(page.Nodes))
-	for i := range page.Nodes {
-		names[i] = string(page.Nodes[i].ID)
-	}
-	return names
 }

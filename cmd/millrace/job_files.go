@@ -3,10 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,122 +14,8 @@ import (
 	"millrace/task/jobfile"
 )
 
-// maxJobFile is more than [jobfile.Parse] takes; what is larger is not read to its end.
-const maxJobFile = 2 << 20
-
-// fileOf is what one file defines, or what is wrong with it.
-type fileOf[D any] struct {
-	name string
-	all  []D
-	err  error
-}
-
-// parseFiles reads files, folders of files, and stdin ("-").
-func parseFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error)) ([]fileOf[D], error) {
-	if len(paths) == 0 {
-		return nil, exit.Misuse(c, "no file is named; - stands for stdin")
-	}
-	var read []fileOf[D]
-	add := func(name string, data []byte) {
-		all, err := parse(name, data)
-		read = append(read, fileOf[D]{name, all, err})
-	}
-	for _, path := range paths {
-		if path == "-" {
-			data, err := io.ReadAll(io.LimitReader(a.In, maxJobFile))
-			if err != nil {
-				return nil, fmt.Errorf("stdin: %w", err)
-			}
-			add("stdin", data)
-			continue
-		}
-		files, err := jobFiles(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range files {
-			data, err := readJobFile(name)
-			if err != nil {
-				return nil, err
-			}
-			add(name, data)
-		}
-	}
-	return read, nil
-}
-
-func readJobFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fileFault(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxJobFile))
-	if err != nil {
-		return nil, fileFault(err)
-	}
-	return data, nil
-}
-
-// fileFault gives a file that is not there its exit code.
-func fileFault(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return &exit.Fault{Code: exit.NotFound, Err: err}
-	}
-	return err
-}
-
-// jobFiles is path itself, or the job files in the folder that it is.
-func jobFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fileFault(err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, e := range entries {
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(e.Name()))) && !e.IsDir() {
-			files = append(files, filepath.Join(path, e.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
-	}
-	return files, nil
-}
-
-// readFiles is parseFiles, and an error if anything is wrong with any file or two of them define the same.
-func readFiles[D any](a *app, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error), what, next string, called func(*D) string) ([]fileOf[D], error) {
-	read, err := parseFiles(a, c, paths, parse)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	from := map[string]string{}
-	for _, f := range read {
-		errs = append(errs, f.err)
-		for i := range f.all {
-			name := called(&f.all[i])
-			if first, twice := from[name]; twice {
-				errs = append(errs, fmt.Errorf("%s %q is defined by %s and by %s", what, name, first, f.name))
-			}
-			from[name] = f.name
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("nothing was stored\n%w", err), Hint: next}
-	}
-	return read, nil
-}
-
-func (a *app) readJobs(c *cobra.Command, paths []string) ([]fileOf[task.Job], error) {
-	return readFiles(a, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
+func (a *app) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[task.Job], error) {
+	return typed.ReadFiles(a.In, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
 }
 
 func (a *app) jobValidate() *cobra.Command {
@@ -145,7 +27,7 @@ func (a *app) jobValidate() *cobra.Command {
 	}
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := parseFiles(a, c, args, jobfile.Parse)
+		read, err := typed.ParseFiles(a.In, c, args, jobfile.Parse)
 		if err != nil {
 			return err
 		}
@@ -188,19 +70,19 @@ type fileProblem struct {
 	Message string `json:"message"`
 }
 
-func reportOf(f fileOf[task.Job]) fileReport {
-	r := fileReport{File: f.name, Jobs: []string{}, Problems: []fileProblem{}}
-	for _, j := range f.all {
+func reportOf(f typed.FileOf[task.Job]) fileReport {
+	r := fileReport{File: f.Name, Jobs: []string{}, Problems: []fileProblem{}}
+	for _, j := range f.All {
 		r.Jobs = append(r.Jobs, j.Name)
 	}
 	var problems jobfile.Errors
 	switch {
-	case errors.As(f.err, &problems):
+	case errors.As(f.Err, &problems):
 		for _, p := range problems {
 			r.Problems = append(r.Problems, fileProblem{p.Line, p.Column, p.Path, p.Message})
 		}
-	case f.err != nil:
-		r.Problems = append(r.Problems, fileProblem{Message: f.err.Error()})
+	case f.Err != nil:
+		r.Problems = append(r.Problems, fileProblem{Message: f.Err.Error()})
 	}
 	return r
 }

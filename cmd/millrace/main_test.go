@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,12 +18,7 @@ import (
 	"millrace/local"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 func TestMain(m *testing.M) {
-	// Golden files show local times. To set time.Local would race with the
-	// goroutines that imported packages have started.
-	_ = os.Setenv("TZ", "UTC")
 	testscript.Main(m, map[string]func(){"millrace": main})
 }
 

@@ -53,15 +53,15 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 		}
 		var jobs []task.Job
 		if file != "" {
-			read, err := parseFiles(a, c, []string{file}, jobfile.Parse)
+			read, err := typed.ParseFiles(a.In, c, []string{file}, jobfile.Parse)
 			if err != nil {
 				return err
 			}
 			for _, f := range read {
-				if f.err != nil {
-					return f.err
+				if f.Err != nil {
+					return f.Err
 				}
-				for _, j := range f.all {
+				for _, j := range f.All {
 					if name == "" || name == j.Name {
 						jobs = append(jobs, j)
 					}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -309,7 +310,7 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 		return err
 	}
 	if f.files != "" {
-		if s.Files, err = a.filesFor(cmd, c, f.files); err != nil {
+		if s.Files, err = bundles.Of(a.App).For(cmd, c, f.files); err != nil {
 			return err
 		}
 	}

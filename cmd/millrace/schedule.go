@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
@@ -134,7 +135,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		if run.files != "" {
-			if d.Make.Files, err = a.filesFor(c, cl, run.files); err != nil {
+			if d.Make.Files, err = bundles.Of(a.App).For(c, cl, run.files); err != nil {
 				return err
 			}
 		}
@@ -207,9 +208,9 @@ func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definitio
 	var data []byte
 	var err error
 	if file == "-" {
-		data, err = io.ReadAll(io.LimitReader(a.In, maxJobFile))
+		data, err = io.ReadAll(io.LimitReader(a.In, typed.MaxFile))
 	} else {
-		data, err = readJobFile(file)
+		data, err = typed.ReadFile(file)
 	}
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/task"
 )
 
 // Command is millrace files.
@@ -403,4 +404,16 @@ func (m *moving) stop() {
 	if m.w != nil && m.last > 0 {
 		fmt.Fprintf(m.w, "\r%s\r", strings.Repeat(" ", 60))
 	}
+}
+
+// For are the files that `run --files` names; a folder is pushed.
+func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*task.Files, error) {
+	if !files.IsFolder(named) {
+		return &task.Files{Bundle: named}, nil
+	}
+	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
+	if err != nil {
+		return nil, err
+	}
+	return &task.Files{Bundle: string(p.Digest)}, nil
 }

@@ -203,3 +203,13 @@ func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, c
 		return names
 	})
 }
+
+// NodeNames are the names of the nodes, as far as a server tells them.
+func NodeNames(ctx context.Context, c *client.Client) []string {
+	page, _ := c.Nodes(ctx, client.NodeListRequest{})
+	names := make([]string, len(page.Nodes))
+	for i := range page.Nodes {
+		names[i] = string(page.Nodes[i].ID)
+	}
+	return names
+}

@@ -241,3 +241,15 @@ func StateNames() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// ParseRate reads a number of starts, and the time for that after a /.
+func ParseRate(text string) (r task.Rate, err error) {
+	count, per, timed := strings.Cut(text, "/")
+	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {
+		return r, fmt.Errorf("%q is no number of at least 1", count)
+	}
+	if !timed {
+		return r, fmt.Errorf("the time is missing: %s/1s is so many in a second, %s/1m in a minute", count, count)
+	}
+	return r, r.Per.UnmarshalText([]byte(per))
+}

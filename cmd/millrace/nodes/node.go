@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -22,7 +22,8 @@ import (
 	"millrace/view"
 )
 
-func (a *app) nodeCommand() *cobra.Command {
+// Command is millrace node.
+func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "node", Aliases: []string{"nodes", "n"},
 		Short: "Nodes: the workers that run tasks",
@@ -34,7 +35,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) nodeList() *cobra.Command {
+func (a *Commands) nodeList() *cobra.Command {
 	var o typed.Output
 	var names, watch bool
 	var at string
@@ -125,7 +126,7 @@ func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 }
 
 // onNode makes what runs a command that is given one node's name.
-func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
+func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		id := node.ID(args[0])
 		if err := id.Validate(); err != nil {
@@ -139,14 +140,14 @@ func (a *app) onNode(do func(ctx context.Context, cl *client.Client, id node.ID)
 		if err = do(c.Context(), cl, id); errors.Is(err, node.ErrUnknown) {
 			asking, cancel := a.Asking(c.Context())
 			defer cancel()
-			return reach.OrMeant(err, string(id), nodeNames(asking, cl))
+			return reach.OrMeant(err, string(id), reach.NodeNames(asking, cl))
 		}
 		return err
 	}
 }
 
 // nodeRules are the numbers by which it is said what must happen to a node.
-func (a *app) nodeRules() (node.Settings, error) {
+func (a *Commands) nodeRules() (node.Settings, error) {
 	profile := settings.Prod
 	if a.Dev {
 		profile = settings.Dev
@@ -155,7 +156,7 @@ func (a *app) nodeRules() (node.Settings, error) {
 	return node.Settings{TTL: s.NodeTTL}, err
 }
 
-func (a *app) nodeShow() *cobra.Command {
+func (a *Commands) nodeShow() *cobra.Command {
 	var o typed.Output
 	var at string
 	c := &cobra.Command{
@@ -270,7 +271,7 @@ func nodeFact(r *events.Record) string {
 	return fmt.Sprintf("#%d %s %s (%s)", r.Seq, told.Clock(told.FactTime(r)), told.FactType(r), told.FactDetails(r))
 }
 
-func (a *app) nodeEvents() *cobra.Command {
+func (a *Commands) nodeEvents() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // nodeOrder makes a command that gives a node an order.
-func (a *app) nodeOrder(verb string, order node.Order) *cobra.Command {
+func (a *Commands) nodeOrder(verb string, order node.Order) *cobra.Command {
 	var o typed.Output
 	var reason string
 	var grace typed.Span
@@ -69,7 +69,7 @@ the worker, until "millrace node uncordon".`
 
 // sayNode prints what has become of a node; running is how much it runs, -1 if
 // nobody looked.
-func (a *app) sayNode(n node.Node, running int, o *typed.Output) error {
+func (a *Commands) sayNode(n node.Node, running int, o *typed.Output) error {
 	rules, err := a.nodeRules()
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *app) sayNode(n node.Node, running int, o *typed.Output) error {
 const drainLook = 300 * time.Millisecond
 
 // awaitDrained waits until a node runs nothing, as far as the log knows.
-func (a *app) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) (running int, err error) {
+func (a *Commands) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) (running int, err error) {
 	p := a.Progress()
 	defer p.Stop()
 	tick := time.NewTicker(drainLook)
@@ -127,7 +127,7 @@ func (a *app) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) 
 	}
 }
 
-func (a *app) nodeRelease() *cobra.Command {
+func (a *Commands) nodeRelease() *cobra.Command {
 	var o typed.Output
 	var reason string
 	c := &cobra.Command{
@@ -148,7 +148,7 @@ func (a *app) nodeRelease() *cobra.Command {
 	return c
 }
 
-func (a *app) nodeRetire() *cobra.Command {
+func (a *Commands) nodeRetire() *cobra.Command {
 	var o typed.Output
 	var reason string
 	c := &cobra.Command{
@@ -172,7 +172,7 @@ new life.`,
 	return c
 }
 
-func (a *app) nodeWait() *cobra.Command {
+func (a *Commands) nodeWait() *cobra.Command {
 	var o typed.Output
 	var ready bool
 	var stable, patience typed.Span

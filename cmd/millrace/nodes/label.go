@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"millrace/node"
 )
 
-func (a *app) nodeLabel() *cobra.Command {
+func (a *Commands) nodeLabel() *cobra.Command {
 	var o typed.Output
 	var reason string
 	c := &cobra.Command{

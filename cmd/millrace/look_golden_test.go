@@ -1,47 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"millrace/client"
-	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/golden"
 	"millrace/events"
-	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
-	"millrace/task/schedule"
 	"millrace/view"
 )
-
-// golden compares a table with testdata/golden/<name>.txt; go test -update writes it.
-func golden(t *testing.T, name string, got term.Table, bound int, colours bool) {
-	t.Helper()
-	var b bytes.Buffer
-	if err := got.Write(&b, bound, colours); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", "golden", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s is\n%s\nwant\n%s", name, b.Bytes(), want)
-	}
-}
 
 const (
 	id1 task.ID = "01JD6Z8V3M0QK4T7W2X9Y5ABCD"
@@ -95,14 +67,14 @@ func TestTaskTables(t *testing.T) {
 		Tasks: []task.Task{running, ended}, Next: "abc", Seq: 17,
 		Counts: map[string]int{"running": 1, "abnormal": 1, "pending": 0, "sleeping": 2},
 	}
-	golden(t, "task_ls", taskTable(&page, now), 0, false)
-	golden(t, "task_ls_narrow_coloured", taskTable(&page, now), 130, true)
-	golden(t, "task_ls_none", taskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
-	golden(t, "task_ls_80", taskTable(&page, now), 80, false)
-	golden(t, "task_ls_steps", taskTable(steps(now), now), 100, false)
-	golden(t, "task_ls_steps_80", taskTable(steps(now), now), 80, false)
-	golden(t, "task_show", taskDetails(&running, now), 0, false)
-	golden(t, "task_events", historyTable(records), 0, false)
+	golden.Table(t, "task_ls", taskTable(&page, now), 0, false)
+	golden.Table(t, "task_ls_narrow_coloured", taskTable(&page, now), 130, true)
+	golden.Table(t, "task_ls_none", taskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
+	golden.Table(t, "task_ls_80", taskTable(&page, now), 80, false)
+	golden.Table(t, "task_ls_steps", taskTable(steps(now), now), 100, false)
+	golden.Table(t, "task_ls_steps_80", taskTable(steps(now), now), 80, false)
+	golden.Table(t, "task_show", taskDetails(&running, now), 0, false)
+	golden.Table(t, "task_events", historyTable(records), 0, false)
 }
 
 // steps is a page of a whole that runs, with its steps in the order of their ids.
@@ -164,7 +136,7 @@ func TestWhyTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Suspect, e.Nodes = nil, nil // other tables show them
-		golden(t, name, whyTable(&explanation{Explanation: *e}, c.now), 0, false)
+		golden.Table(t, name, whyTable(&explanation{Explanation: *e}, c.now), 0, false)
 	}
 	whole := task.Task{ID: id1, State: task.Error, Reason: task.ReasonTask, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
@@ -174,90 +146,11 @@ func TestWhyTables(t *testing.T) {
 	}
 	e := &explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
 	e.Parts = view.PartsOf(&whole, children)
-	golden(t, "why_whole", whyTable(e, noon), 80, false)
+	golden.Table(t, "why_whole", whyTable(e, noon), 80, false)
 	children[2].State = task.Running
 	e.Parts = view.PartsOf(&whole, children)
-	golden(t, "why_whole_running", whyTable(e, noon), 80, false)
+	golden.Table(t, "why_whole_running", whyTable(e, noon), 80, false)
 }
-
-func TestNodeTables(t *testing.T) {
-	a := client.NodeView{
-		Node: node.Node{
-			ID: "node-a", State: node.Ready, Reason: "its probe came through", Session: "s1", Head: 9, Since: noon, Started: noon,
-			Link: node.Ready, OnlineSince: noon.Add(-time.Second), ReadySince: noon, Took: task.Duration(3 * time.Millisecond), Kept: 2,
-			Standing:  node.Standing{Order: node.OrderCordon, Reason: "disk", By: "ada@desk", Since: noon.Add(time.Second)},
-			Stability: node.Stability{Sessions: 3, Ended: 2, Lived: task.Duration(time.Hour), Short: 1},
-			Profile:   node.Profile{Host: "desk", PID: 42, Version: "v1.2.3", Labels: map[string]string{"gpu": "yes"}, Slots: 4, Queues: []string{"default", "bulk"}, Probes: true},
-		},
-		MeanSession: task.Duration(30 * time.Minute), Score: 0.7, Running: 3, LastBeat: noon.Add(58 * time.Second),
-	}
-	b := client.NodeView{Node: node.Node{ID: "node-b", State: node.Offline, Reason: "its heartbeat stopped", Since: noon.Add(-time.Hour)}}
-	now := noon.Add(time.Minute)
-	for _, v := range []*client.NodeView{&a, &b} {
-		v.Next = node.Owes(v.Node, node.Settings{TTL: 15 * time.Second})
-	}
-	c := client.NodeView{Node: node.Node{ID: "node-c", State: node.Draining, Reason: "drained by ada@desk: new disk", Since: noon, Standing: node.Standing{Order: node.OrderDrain}}}
-	c.Runs(1)
-	d := c
-	d.ID = "node-d"
-	d.Runs(0)
-	a.Version = "v0.3.1-0.20261122101500-ff0781f2b3c4"
-	nodes := client.NodePage{Nodes: []client.NodeView{a, b, c, d}, Seq: 9}
-	golden(t, "node_ls", nodeTable(&nodes, presentAt(now)), 0, false)
-	golden(t, "node_ls_80", nodeTable(&nodes, presentAt(now)), 80, false)
-	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
-	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
-	golden(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
-
-	for want, n := range map[string]node.Node{
-		`timed out waiting: node a is online for 1m00s (beats); its worker must act: fetch what was put on its own route, which proves that work reaches it, by 2026-03-01 12:00:15; otherwise look at the worker's log: it beats, and cannot fetch`: {
-			ID: "a", State: node.Online, Reason: "beats", Since: noon, OnlineSince: noon, Profile: node.Profile{Probes: true}},
-		`timed out waiting: node a is ready for 1m00s (proved), and that is less than 2m0s without a drop`:                                    {ID: "a", State: node.Ready, Reason: "proved", Since: noon, ReadySince: noon},
-		"timed out waiting: node a is unknown; an operator must act: start `millrace worker --name a`: nobody has registered under this name": {ID: "a"},
-	} {
-		if got := unready(n, 2*time.Minute, now, node.Settings{TTL: 15 * time.Second}); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
-func TestJobTable(t *testing.T) {
-	jobs := []client.JobRow{{
-		StoredJob: jet.StoredJob{
-			Job:      task.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}}},
-			Revision: 3, Changed: noon.Add(-5 * time.Minute),
-		},
-		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-2 * time.Hour)},
-	}, {
-		StoredJob: jet.StoredJob{Job: task.Job{Name: "resize", Queue: "images", Spec: task.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
-		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
-	}}
-	golden(t, "job_ls", jobTable(jobs, noon), 0, false)
-	golden(t, "job_ls_80", jobTable(jobs, noon), 80, false)
-}
-
-func TestScheduleTable(t *testing.T) {
-	row := func(name string, when task.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
-		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: task.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
-		return client.NewScheduleRow(stored, last, decided, skipped, noon)
-	}
-	paused := row("tidy", task.Schedule{Every: task.Duration(time.Minute)}, nil, noon, nil)
-	paused.Paused, paused.Next = &schedule.Pause{Reason: "enough of it"}, nil
-	rows := []client.ScheduleRow{
-		row("late", task.Schedule{Every: task.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
-		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-9 * time.Hour)},
-			noon, map[string]int{task.SkipOverlap: 2, task.SkipMissed: 1}),
-		paused,
-	}
-	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time
-		t.Errorf("%d ticks are undecided, want 4", got)
-	}
-	golden(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
-	golden(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
-}
-
-// presentAt is the present at a time.
-func presentAt(now time.Time) *reach.Sight { return &reach.Sight{Now: func() time.Time { return now }} }
 
 // noon is now in these tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type pinged struct {
 	Error string        `json:"error,omitempty"`
 }
 
-func (a *app) nodePing() *cobra.Command {
+func (a *Commands) nodePing() *cobra.Command {
 	var o typed.Output
 	patience := 2 * time.Second
 	c := &cobra.Command{
@@ -71,7 +71,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 }
 
 // expected lists the nodes of which a process should be there.
-func (a *app) expected(ctx context.Context, cl *client.Client) ([]node.ID, error) {
+func (a *Commands) expected(ctx context.Context, cl *client.Client) ([]node.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	page, err := cl.Nodes(asking, client.NodeListRequest{Bare: true})
@@ -110,7 +110,7 @@ func pingAll(ctx context.Context, cl *client.Client, ids []node.ID, patience tim
 }
 
 // sayPinged prints the answers; the error says how many are missing.
-func (a *app) sayPinged(all []pinged, o *typed.Output) error {
+func (a *Commands) sayPinged(all []pinged, o *typed.Output) error {
 	missing := 0
 	t := term.Table{Header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}, Spare: []string{"BEAT"}}
 	for i := range all {
