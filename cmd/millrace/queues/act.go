@@ -1,4 +1,4 @@
-package main
+package queues
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"millrace/task"
 )
 
-func (a *app) queuePause() *cobra.Command {
+func (a *Commands) queuePause() *cobra.Command {
 	var o typed.Output
 	var reason string
 	var d typed.Span
@@ -43,7 +43,7 @@ timeout, but does not expire merely because nobody takes it.`,
 	return c
 }
 
-func (a *app) queueResume() *cobra.Command {
+func (a *Commands) queueResume() *cobra.Command {
 	var o typed.Output
 	var reason string
 	c := &cobra.Command{
@@ -61,7 +61,7 @@ func (a *app) queueResume() *cobra.Command {
 	return c
 }
 
-func (a *app) queueLimit() *cobra.Command {
+func (a *Commands) queueLimit() *cobra.Command {
 	var o typed.Output
 	var reason, most, rate, window string
 	var burst int
@@ -164,7 +164,7 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 }
 
 // sayQueue prints what operators have said about a queue.
-func (a *app) sayQueue(q task.Queue, err error, o *typed.Output) error {
+func (a *Commands) sayQueue(q task.Queue, err error, o *typed.Output) error {
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (a *app) sayQueue(q task.Queue, err error, o *typed.Output) error {
 // purgePage is how many tasks a purge asks for at once.
 const purgePage = 500
 
-func (a *app) queuePurge() *cobra.Command {
+func (a *Commands) queuePurge() *cobra.Command {
 	var o typed.Output
 	var reason string
 	var states []string
@@ -250,7 +250,7 @@ submitted meanwhile are left alone.`,
 
 // purge cancels the tasks of a queue that a list finds.
 type purge struct {
-	a       *app
+	a       *Commands
 	cl      *client.Client
 	request client.ListRequest
 	reason  string

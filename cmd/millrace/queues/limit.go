@@ -1,4 +1,4 @@
-package main
+package queues
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 	"millrace/task"
 )
 
-func (a *app) limitCommand() *cobra.Command {
+// Limits is millrace limit.
+func (a *Commands) Limits() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "limit", Aliases: []string{"limits"},
 		Short: "Limits: who holds them, and who waits for them",
@@ -30,7 +31,7 @@ task has ended or waits for another attempt.`,
 	return c
 }
 
-func (a *app) limitList() *cobra.Command {
+func (a *Commands) limitList() *cobra.Command {
 	var o typed.Output
 	limit := 0
 	c := &cobra.Command{
@@ -54,7 +55,7 @@ func (a *app) limitList() *cobra.Command {
 	return c
 }
 
-func (a *app) limitShow() *cobra.Command {
+func (a *Commands) limitShow() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
@@ -76,7 +77,7 @@ func (a *app) limitShow() *cobra.Command {
 	return c
 }
 
-func (a *app) limits(ctx context.Context, r client.LimitListRequest, show func(*client.LimitPage) error) error {
+func (a *Commands) limits(ctx context.Context, r client.LimitListRequest, show func(*client.LimitPage) error) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err

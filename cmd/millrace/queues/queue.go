@@ -1,4 +1,4 @@
-package main
+package queues
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"millrace/task"
 )
 
-func (a *app) queueCommand() *cobra.Command {
+// Command is millrace queue.
+func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "queue", Aliases: []string{"queues", "q"},
 		Short: "Queues: what waits in them, and how much of it may run",
@@ -41,7 +42,7 @@ started one is of a lower priority, if there are any. Tasks with fair keys
 	return c
 }
 
-func (a *app) queueList() *cobra.Command {
+func (a *Commands) queueList() *cobra.Command {
 	var o typed.Output
 	var names, rates, watch bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: typed.Takes(0, 0, "")}
@@ -147,7 +148,7 @@ func perSecond(r *float64) string {
 	return strconv.FormatFloat(*r, 'f', 1, 64)
 }
 
-func (a *app) queueShow() *cobra.Command {
+func (a *Commands) queueShow() *cobra.Command {
 	var o typed.Output
 	var rates bool
 	c := &cobra.Command{
@@ -216,7 +217,7 @@ func queueFields(q *client.QueueView, now time.Time) term.Table {
 }
 
 // onQueue makes what runs a command that is given one queue's name.
-func (a *app) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
+func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := task.ValidName("queue", args[0]); err != nil {
 			return exit.Misuse(c, "%w", err)
