@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/history"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
@@ -114,8 +115,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string
 			return nil
 		}
 		b, _ := view.Tree(ctx, cl.View(), id)
-		root := leafOf(&b, a.Now())
-		return root.paths("", nil)
+		return look.StepPaths(&b, a.Now())
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/export"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -21,7 +22,7 @@ import (
 
 func (a *app) dataExport() *cobra.Command {
 	var to string
-	var f listFlags // for its times
+	var f look.ListFlags // for its times
 	var jobs reach.Latest
 	var all, resume bool
 	format := typed.Choice{Of: []string{"jsonl", "csv", "json"}}
@@ -47,8 +48,8 @@ it looks whether that is the one that the task has produced.`,
 	fs.BoolVar(&resume, "resume", false, "go on with a file that was written partly")
 	fs.StringVar(&jobs.Job, "job", "", "of all tasks of this job")
 	fs.StringVar(&jobs.Schedule, "schedule", "", "of all tasks of this schedule")
-	fs.StringVar(&f.since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
-	fs.StringVar(&f.until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
+	fs.StringVar(&f.Since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
+	fs.StringVar(&f.Until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kind := export.KindOf(format.Value, to)
@@ -66,14 +67,14 @@ it looks whether that is the one that the task has produced.`,
 		if len(args) > 0 {
 			return a.withRecords(write)(c, args)
 		}
-		if err := f.times(c, a.Now()); err != nil {
+		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-			if err := f.times(c, a.Now()); err != nil {
+			if err := f.Times(c, a.Now()); err != nil {
 				return exit.Misuse(c, "%w", err)
 			}
-			request := client.ListRequest{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.request.Since, Until: f.request.Until, OldestFirst: true, Limit: 1000}
+			request := client.ListRequest{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.Request.Since, Until: f.Request.Until, OldestFirst: true, Limit: 1000}
 			members, err := a.membersOf(ctx, cl, request)
 			if err != nil {
 				return err

@@ -45,3 +45,6 @@ func TestScheduleTable(t *testing.T) {
 	golden.Table(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
 	golden.Table(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
 }
+
+// noon is now in these tests.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

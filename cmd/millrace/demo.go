@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
@@ -145,11 +146,11 @@ func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) e
 	}
 	t := events.FoldTask(receipt.ID, records)
 	a.heading("millrace task show " + id)
-	if err := a.Print(taskDetails(&t, a.Now())); err != nil {
+	if err := a.Print(look.Details(&t, a.Now())); err != nil {
 		return err
 	}
 	a.heading("millrace task events " + id)
-	if err := a.Print(historyTable(records)); err != nil {
+	if err := a.Print(look.History(records)); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out, "\nThat was all: one log, read three times. Next: `millrace dev`, and `millrace run --follow -- echo hello` beside it.")

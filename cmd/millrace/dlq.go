@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/history"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -34,7 +35,7 @@ taken off the list; the log keeps who did so.`,
 }
 
 func (a *app) dlqList() *cobra.Command {
-	var f listFlags
+	var f look.ListFlags
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
@@ -42,11 +43,11 @@ func (a *app) dlqList() *cobra.Command {
 dismissed ("dlq rm"); filters choose tasks.`,
 		Args: typed.Takes(0, 0, ""),
 	}
-	a.filterFlags(c, &f)
-	f.pageFlags(c.Flags())
+	f.FilterFlags(c)
+	f.PageFlags(c.Flags())
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := f.read(c, a.Now()); err != nil {
+		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
@@ -54,23 +55,23 @@ dismissed ("dlq rm"); filters choose tasks.`,
 			return err
 		}
 		defer cl.Close()
-		if err := a.goOn(c.Context(), cl, &f); err != nil {
+		if err := look.Of(a.App).GoOn(c.Context(), cl, &f); err != nil {
 			return err
 		}
-		if err := f.times(c, a.Now()); err != nil {
+		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
-		f.request.Dead = true
-		if f.request.AtLeast, err = cl.Last(asking); err != nil {
+		f.Request.Dead = true
+		if f.Request.AtLeast, err = cl.Last(asking); err != nil {
 			return err
 		}
-		page, err := cl.List(asking, f.request)
+		page, err := cl.List(asking, f.Request)
 		if err != nil {
 			return err
 		}
-		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.request.Limit, AtLeast: f.request.AtLeast})
+		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.Request.Limit, AtLeast: f.Request.AtLeast})
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ dismissed ("dlq rm"); filters choose tasks.`,
 				Messages []client.Unreadable `json:"messages"`
 			}{page, unread.Messages})
 		}
-		if err := a.Print(taskTable(&page, a.Now())); err != nil || len(unread.Messages) == 0 {
+		if err := a.Print(look.TaskTable(&page, a.Now())); err != nil || len(unread.Messages) == 0 {
 			return err
 		}
 		return a.Print(unreadableTable(unread.Messages))
@@ -97,7 +98,7 @@ func unreadableTable(messages []client.Unreadable) term.Table {
 }
 
 func (a *app) dlqShow() *cobra.Command {
-	show, message := a.taskWhy(), history.Of(a.App).Show()
+	show, message := look.Of(a.App).Why(), history.Of(a.App).Show()
 	c := &cobra.Command{
 		Use: "show ID|SEQ", Aliases: []string{"view", "info"},
 		Short: "Say why a task is dead, or print a message by its sequence",
@@ -122,7 +123,7 @@ func (a *app) dlqShow() *cobra.Command {
 }
 
 func (a *app) dlqRequeue() *cobra.Command {
-	var f listFlags
+	var f look.ListFlags
 	var all, dry bool
 	var reason string
 	c := &cobra.Command{
@@ -133,13 +134,13 @@ dismissed or not, or with --all those on the list that the filters choose. --dry
 only says which these are.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
-	a.filterFlags(c, &f)
+	f.FilterFlags(c)
 	c.Flags().BoolVar(&all, "all", false, "all that the filters choose; --limit is then how many are read at once")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say which tasks it would be")
 	c.Flags().StringVar(&reason, "reason", "requeued on the command line", "why, in `words`; the log keeps them")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.read(c, a.Now()); err != nil {
+		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		if all == (len(args) > 0) {
@@ -147,11 +148,11 @@ only says which these are.`,
 		}
 		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if all {
-				err := f.times(c, a.Now())
+				err := f.Times(c, a.Now())
 				if err != nil {
 					return exit.Misuse(c, "%w", err)
 				}
-				if ids, err = a.dead(ctx, cl, f.request); err != nil {
+				if ids, err = a.dead(ctx, cl, f.Request); err != nil {
 					return err
 				}
 			}

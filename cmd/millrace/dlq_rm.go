@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/history"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
@@ -42,7 +43,7 @@ type removed struct {
 }
 
 func (a *app) dlqRemove() *cobra.Command {
-	var f listFlags
+	var f look.ListFlags
 	var all, messages, dry, yes bool
 	var reason string
 	c := &cobra.Command{
@@ -58,7 +59,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
   millrace dlq rm --messages --yes`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
-	a.filterFlags(c, &f)
+	f.FilterFlags(c)
 	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
 	c.Flags().BoolVar(&messages, "messages", false, "all messages that nobody can read")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say which it would be")
@@ -66,13 +67,13 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	c.Flags().StringVar(&reason, "reason", "dismissed on the command line", "why, in `words`; the log keeps them")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.read(c, a.Now()); err != nil {
+		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		if (all || messages) == (len(args) > 0) {
 			return exit.Misuse(c, "name tasks or sequences of messages, or say --all or --messages")
 		}
-		if _, err := namedLetters(args, laterID); err != nil {
+		if _, err := namedLetters(args, reach.LaterID); err != nil {
 			return err
 		}
 		cl, err := a.Connect(c.Context())
@@ -80,7 +81,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 			return err
 		}
 		defer cl.Close()
-		if err := f.times(c, a.Now()); err != nil {
+		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		what, err := namedLetters(args, func(part string) (task.ID, error) { return a.TaskID(c.Context(), cl, part) })
@@ -88,7 +89,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 			return err
 		}
 		if all {
-			if what.tasks, err = a.dead(c.Context(), cl, f.request); err != nil {
+			if what.tasks, err = a.dead(c.Context(), cl, f.Request); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/cmd/millrace/reach"
 	"millrace/task"
 )
 
@@ -34,14 +33,6 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 		return nil, fmt.Errorf("--%w", err)
 	}
 	return needs, nil
-}
-
-// laterID stands for the task that a part of an id means, before there is anybody who could be asked.
-func laterID(text string) (task.ID, error) {
-	if err := reach.PlausibleID(text); err != nil {
-		return "", err
-	}
-	return task.ID(strings.Repeat("0", 26-len(text)) + strings.ToUpper(text)), nil
 }
 
 // wantedSignal is what --signal and --signal-timeout say.

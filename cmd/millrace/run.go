@@ -13,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -165,7 +166,7 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	if s.At, err = f.due(a.Now()); err != nil {
 		return refuse(err)
 	}
-	if s.Needs, err = parseNeeds(f.needs, f.rule, laterID); err != nil {
+	if s.Needs, err = parseNeeds(f.needs, f.rule, reach.LaterID); err != nil {
 		return refuse(err)
 	}
 	s.Delay = task.Duration(f.delay.D)

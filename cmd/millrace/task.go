@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/typed"
 )
 
@@ -19,7 +20,8 @@ end of it, if a millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	c.AddCommand(a.taskList(), a.taskShow(), a.taskTree(), a.taskWhy(), a.taskDiff(), a.taskLogs(), a.taskEvents(), a.taskData(), a.taskArtifacts(),
-		a.taskAttempts(), a.taskCancel(), a.taskRetry(), a.taskCopy(), a.taskEdit(), a.taskRelease(), a.taskSignal(), a.taskWait())
+	c.AddCommand(look.Of(a.App).Tasks()...)
+	c.AddCommand(a.acts()...)
+	c.AddCommand(a.taskLogs(), a.taskWait(), a.taskData(), a.taskCopy())
 	return c
 }

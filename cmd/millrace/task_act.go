@@ -13,6 +13,11 @@ import (
 	"millrace/task"
 )
 
+// acts are the commands below millrace task that change tasks.
+func (a *app) acts() []*cobra.Command {
+	return []*cobra.Command{a.taskCancel(), a.taskRetry(), a.taskEdit(), a.taskRelease(), a.taskSignal()}
+}
+
 func (a *app) taskCancel() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
@@ -101,7 +106,7 @@ func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task
 			if len(args) > 0 {
 				return a.actOn(ctx, c, cl, ids, &f)
 			}
-			if err := f.times(c, a.Now()); err != nil {
+			if err := f.Times(c, a.Now()); err != nil {
 				return exit.Misuse(c, "%w", err)
 			}
 			return a.bulk(ctx, c, cl, &f)
@@ -157,26 +162,4 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, 
 		return nil
 	}
 	return err
-}
-
-func (a *app) taskWait() *cobra.Command {
-	var o typed.Output
-	var patience typed.Span
-	c := &cobra.Command{
-		Use: "wait ID...", Short: "Wait for the end of tasks",
-		Long: `Waits for the end of tasks, prints how each ended and ends with the exit code of
-the first that did not finish (see "millrace help exit-codes").`,
-		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
-	}
-	c.Flags().Var(&patience, "timeout", "how long to wait for the end of the tasks (default for ever; $NATS_TIMEOUT is that of the connection)")
-	o.Flags(c)
-	c.RunE = a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
-		if patience.D > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience.D)
-			defer cancel()
-		}
-		return a.waitAll(ctx, cl, ids, o.JSON())
-	})
-	return c
 }

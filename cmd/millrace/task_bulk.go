@@ -15,6 +15,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
@@ -31,7 +32,7 @@ given again: what is done is not done twice.`
 
 // bulkFlags are what a command was told that is done to several tasks.
 type bulkFlags struct {
-	listFlags
+	look.ListFlags
 	do     act
 	many   actKnown
 	states []task.State // those it makes sense for, unless others are asked for
@@ -49,8 +50,8 @@ var chooses = []string{"all", "state", "job", "node", "queue", "label", "since",
 
 func (a *app) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	fs := c.Flags()
-	fs.StringSliceVar(&f.listFlags.states, "state", nil, "`states`, with commas (default "+stateWords(f.states)+")")
-	a.filterFlags(c, &f.listFlags)
+	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.states)+")")
+	f.FilterFlags(c)
 	fs.Lookup("limit").Usage, fs.Lookup("limit").DefValue = "at most so many, up to 1000 (default all)", "0"
 	fs.BoolVar(&f.everyone, "all", false, "all in these states, if there is no other filter")
 	fs.BoolVar(&f.dry, "dry-run", false, "only say which tasks it would be")
@@ -76,21 +77,21 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	case len(args) > 0 && (f.dry || f.yes):
 		return errors.New("--dry-run and --yes are for tasks that filters choose")
 	}
-	if err := f.read(c, now); err != nil {
+	if err := f.Read(c, now); err != nil {
 		return err
 	}
-	for _, s := range f.request.States {
+	for _, s := range f.Request.States {
 		if s.Terminal() != f.states[0].Terminal() {
 			return wrongState(c.Name(), s)
 		}
 	}
 	if c.Flags().Changed("limit") {
-		f.most = f.request.Limit
+		f.most = f.Request.Limit
 	}
-	if len(f.request.States) == 0 {
-		f.request.States = f.states
+	if len(f.Request.States) == 0 {
+		f.Request.States = f.states
 	}
-	f.request.Limit = 1000
+	f.Request.Limit = 1000
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 			r.States = counts
 			return a.reportBulk(c, f, r)
 		}
-		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), countsLine(counts))); err != nil {
+		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(counts))); err != nil {
 			return err
 		}
 		r.Chosen = 0
@@ -190,7 +191,7 @@ func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, repor
 	if err != nil {
 		return err
 	}
-	r := f.request
+	r := f.Request
 	r.AtLeast = last
 	for {
 		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))

@@ -6,13 +6,39 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
+
+func (a *app) taskWait() *cobra.Command {
+	var o typed.Output
+	var patience typed.Span
+	c := &cobra.Command{
+		Use: "wait ID...", Short: "Wait for the end of tasks",
+		Long: `Waits for the end of tasks, prints how each ended and ends with the exit code of
+the first that did not finish (see "millrace help exit-codes").`,
+		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
+	}
+	c.Flags().Var(&patience, "timeout", "how long to wait for the end of the tasks (default for ever; $NATS_TIMEOUT is that of the connection)")
+	o.Flags(c)
+	c.RunE = a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+		if patience.D > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, patience.D)
+			defer cancel()
+		}
+		return a.waitAll(ctx, cl, ids, o.JSON())
+	})
+	return c
+}
 
 // waitAll waits for tasks, prints how each ended, in the order given, and
 // returns the exit code of the first that did not finish. With asJSON it prints
@@ -77,7 +103,7 @@ func (a *app) stillRunning(ctx context.Context, c *client.Client, err error, ids
 		asking, cancel := a.Asking(context.WithoutCancel(ctx))
 		defer cancel()
 		why := what
-		if e, err := a.explain(asking, c, &reach.Sight{View: c.View(), Now: a.Now}, ids[0]); err == nil {
+		if e, err := look.Of(a.App).Explain(asking, c, &reach.Sight{View: c.View(), Now: a.Now}, ids[0]); err == nil {
 			why = what + ": " + unended(e, a.Now())
 		}
 		return &exit.Fault{Code: exit.Timeout, Err: fmt.Errorf("timed out waiting; %s", why),
@@ -87,7 +113,7 @@ func (a *app) stillRunning(ctx context.Context, c *client.Client, err error, ids
 }
 
 // unended says why a task has not ended yet, and who must act.
-func unended(e *explanation, now time.Time) string {
+func unended(e *look.Explanation, now time.Time) string {
 	text := fmt.Sprintf("it is %s for %s", e.State, told.Span(now.Sub(e.Since)))
 	if e.Message != "" {
 		text += " (" + term.Printable(e.Message) + ")"

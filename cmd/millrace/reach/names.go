@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,14 @@ func PlausibleID(s string) error {
 		return fmt.Errorf("%q is no task id: want the 26 characters, or at least %d from its beginning or end", s, task.MinPart)
 	}
 	return nil
+}
+
+// LaterID stands for the task that a part of an id means, before there is anybody who could be asked.
+func LaterID(text string) (task.ID, error) {
+	if err := PlausibleID(text); err != nil {
+		return "", err
+	}
+	return task.ID(strings.Repeat("0", 26-len(text)) + strings.ToUpper(text)), nil
 }
 
 // TaskID finds the task that a whole or shortened id means.

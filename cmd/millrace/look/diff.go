@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type side struct {
 	At   *reach.ShownPoint `json:"at,omitempty"`
 }
 
-func (a *app) taskDiff() *cobra.Command {
+func (a *Commands) taskDiff() *cobra.Command {
 	var o typed.Output
 	var at []string
 	c := &cobra.Command{
@@ -69,7 +69,7 @@ Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 
 }
 
 // compare prints how two tasks differ now, or one at two moments.
-func (a *app) compare(ctx context.Context, cl *client.Client, ids []task.ID, at []string, o *typed.Output) error {
+func (a *Commands) compare(ctx context.Context, cl *client.Client, ids []task.ID, at []string, o *typed.Output) error {
 	moments := append(slices.Clone(at), "", "") // what is not given is now
 	var sights [2]reach.Sight
 	var tasks [2]task.Task

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type leaf struct {
 	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
-func (a *app) taskTree() *cobra.Command {
+func (a *Commands) taskTree() *cobra.Command {
 	var o typed.Output
 	var dot, watch bool
 	var step, at string
@@ -103,6 +103,12 @@ list is named by its path, such as sum/0.`,
 		return err
 	}))
 	return c
+}
+
+// StepPaths are the paths of the steps below a task.
+func StepPaths(b *view.Branch, now time.Time) []string {
+	root := leafOf(b, now)
+	return root.paths("", nil)
 }
 
 func leafOf(b *view.Branch, now time.Time) leaf {

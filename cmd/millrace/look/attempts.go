@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // taskAttempts lists what a task has tried.
-func (a *app) taskAttempts() *cobra.Command {
+func (a *Commands) taskAttempts() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "attempts ID", Aliases: []string{"tries"},

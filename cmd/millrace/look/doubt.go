@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // doubt is what is to be doubted about the node on which a task depends, by the
 // settings of this command; nil for nothing.
-func (a *app) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
+func (a *Commands) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
 	profile := settings.Prod
 	if a.Dev {
 		profile = settings.Dev

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"cmp"
@@ -23,26 +23,31 @@ import (
 	"millrace/task"
 )
 
-// listFlags are what `millrace task ls` was told.
-type listFlags struct {
+// Tasks are the commands below millrace task that look at tasks.
+func (a *Commands) Tasks() []*cobra.Command {
+	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts()}
+}
+
+// ListFlags are what `millrace task ls` was told.
+type ListFlags struct {
 	typed.Output
-	states       []string
+	States       []string
 	labels       []string
-	since, until string
+	Since, Until string
 	consistent   string
 	after        string // the last task of the page before
 	names        bool
 	all          bool // of all pages
 	watch        bool
 	at           string // a moment of the past
-	request      client.ListRequest
+	Request      client.ListRequest
 }
 
 // lastWrite is the value of a --consistent that names no sequence.
 const lastWrite = "last"
 
-func (a *app) taskList() *cobra.Command {
-	var f listFlags
+func (a *Commands) taskList() *cobra.Command {
+	var f ListFlags
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List tasks; needs a millrace server",
@@ -61,10 +66,10 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
   millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
 		Args: typed.Takes(0, 0, ""),
 	}
-	r, fs := &f.request, c.Flags()
-	fs.StringSliceVar(&f.states, "state", nil, "`states`, with commas: "+typed.StateNames()+"; active and ended stand for several")
-	a.filterFlags(c, &f)
-	f.pageFlags(fs)
+	r, fs := &f.Request, c.Flags()
+	fs.StringSliceVar(&f.States, "state", nil, "`states`, with commas: "+typed.StateNames()+"; active and ended stand for several")
+	f.FilterFlags(c)
+	f.PageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
@@ -76,7 +81,7 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 		c.MarkFlagsMutuallyExclusive("at", present)
 	}
 	c.RunE = a.MomentFlag(&f.at, func(c *cobra.Command, _ []string) error {
-		if err := f.read(c, a.Now()); err != nil {
+		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
@@ -84,10 +89,10 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 			return err
 		}
 		defer cl.Close()
-		if err := a.goOn(c.Context(), cl, &f); err != nil {
+		if err := a.GoOn(c.Context(), cl, &f); err != nil {
 			return err
 		}
-		if err := f.times(c, a.Now()); err != nil {
+		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
@@ -95,9 +100,9 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 	return c
 }
 
-// filterFlags are the flags that choose tasks, the same for all commands that do.
-func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
-	r, fs := &f.request, c.Flags()
+// FilterFlags are the flags that choose tasks, the same for all commands that do.
+func (f *ListFlags) FilterFlags(c *cobra.Command) {
+	r, fs := &f.Request, c.Flags()
 	fs.StringVar(&r.Job, "job", "", "of this job")
 	fs.StringVar(&r.Node, "node", "", "run by this node at last")
 	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait for such a one alone")
@@ -106,38 +111,38 @@ func (a *app) filterFlags(c *cobra.Command, f *listFlags) {
 	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
 	fs.BoolVar(&r.Roots, "roots", false, "without the steps and other children of tasks")
 	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
-	fs.StringVar(&f.since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
-	fs.StringVar(&f.until, "until", "", "submitted until a `time`")
+	fs.StringVar(&f.Since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
+	fs.StringVar(&f.Until, "until", "", "submitted until a `time`")
 	fs.StringVar(&r.Batch, "batch", "", "touched last by this bulk command, an `id`")
 	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
 	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 }
 
-// pageFlags are the flags that lead from one page to the next.
-func (f *listFlags) pageFlags(fs *pflag.FlagSet) {
+// PageFlags are the flags that lead from one page to the next.
+func (f *ListFlags) PageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.after, "after", "", "go on after the page whose last task was this one, an `id`")
-	fs.StringVar(&f.request.Cursor, "cursor", "", "go on after the page whose \"next\" in JSON was this `cursor`")
+	fs.StringVar(&f.Request.Cursor, "cursor", "", "go on after the page whose \"next\" in JSON was this `cursor`")
 }
 
-// goOn finds the task after which a page begins.
-func (a *app) goOn(ctx context.Context, c *client.Client, f *listFlags) (err error) {
+// GoOn finds the task after which a page begins.
+func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (err error) {
 	if f.after != "" {
-		f.request.After, err = a.TaskID(ctx, c, f.after)
+		f.Request.After, err = a.TaskID(ctx, c, f.after)
 	}
 	return err
 }
 
-// read makes the request of the flags.
-func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
-	r := &f.request
-	if r.States, err = typed.States(f.states); err != nil {
+// Read makes the request of the flags.
+func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
+	r := &f.Request
+	if r.States, err = typed.States(f.States); err != nil {
 		return err
 	}
 	if r.Labels, err = typed.Pairs("label", f.labels); err != nil {
 		return err
 	}
-	if err := f.times(c, now); err != nil {
+	if err := f.Times(c, now); err != nil {
 		return err
 	}
 	for _, p := range r.Priorities {
@@ -168,10 +173,10 @@ func (f *listFlags) read(c *cobra.Command, now time.Time) (err error) {
 	return nil
 }
 
-// times reads the flags that are times. A command reads them twice: before it connects, so that
+// Times reads the flags that are times. A command reads them twice: before it connects, so that
 // what is mistyped is refused at once, and afterwards, when it knows the log's time.
-func (f *listFlags) times(c *cobra.Command, now time.Time) (err error) {
-	for flag, to := range map[string]*time.Time{"since": &f.request.Since, "until": &f.request.Until} {
+func (f *ListFlags) Times(c *cobra.Command, now time.Time) (err error) {
+	for flag, to := range map[string]*time.Time{"since": &f.Request.Since, "until": &f.Request.Until} {
 		if !c.Flags().Changed(flag) {
 			continue
 		}
@@ -183,7 +188,7 @@ func (f *listFlags) times(c *cobra.Command, now time.Time) (err error) {
 }
 
 // list prints one page after the other, of the present or of the past.
-func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
+func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) error {
 	s, err := a.Sight(ctx, c, f.at, reach.Whole, "heartbeats", "progress", "checkpoints")
 	if err != nil {
 		return err
@@ -194,7 +199,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 			return client.PageOf(ctx, s.View, client.FilterOf(&r), r.Counts)
 		}
 	}
-	r, patience := f.request, a.Conn.Timeout
+	r, patience := f.Request, a.Conn.Timeout
 	if f.consistent == lastWrite {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
@@ -232,7 +237,7 @@ func (a *app) list(ctx context.Context, c *client.Client, f *listFlags) error {
 	}
 }
 
-func (a *app) printPage(page *client.ListPage, f *listFlags, s *reach.Sight) error {
+func (a *Commands) printPage(page *client.ListPage, f *ListFlags, s *reach.Sight) error {
 	if page.Tasks == nil {
 		page.Tasks = []task.Task{}
 	}
@@ -255,13 +260,13 @@ func (a *app) printPage(page *client.ListPage, f *listFlags, s *reach.Sight) err
 	if f.watch {
 		a.Repaint()
 	}
-	t := taskTable(page, s.Now())
+	t := TaskTable(page, s.Now())
 	s.Mark(&t, a.Now())
 	return a.Print(t)
 }
 
-// taskTable lays a page of tasks out, children below their parents.
-func taskTable(page *client.ListPage, now time.Time) term.Table {
+// TaskTable lays a page of tasks out, children below their parents.
+func TaskTable(page *client.ListPage, now time.Time) term.Table {
 	t := term.Table{
 		Header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
 		Spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
@@ -284,7 +289,7 @@ func taskTable(page *client.ListPage, now time.Time) term.Table {
 			term.Plain(try), term.Plain(told.Age(k.SubmittedAt, now)), term.Plain(took(k, now)), term.Plain(message))
 	}
 	if page.Counts != nil {
-		t.Foot = append(t.Foot, countsLine(page.Counts))
+		t.Foot = append(t.Foot, CountsLine(page.Counts))
 	}
 	foot := fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Tasks), "task"), page.Seq)
 	if n := len(page.Tasks); page.Next != "" && n > 0 {
@@ -324,8 +329,8 @@ func took(t *task.Task, now time.Time) string {
 	return ""
 }
 
-// countsLine is the number of tasks by state, in the order of a task's life.
-func countsLine(counts map[string]int) string {
+// CountsLine is the number of tasks by state, in the order of a task's life.
+func CountsLine(counts map[string]int) string {
 	var parts []string
 	for _, s := range task.States() {
 		if n := counts[s.String()]; n > 0 {

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -67,14 +67,14 @@ func TestTaskTables(t *testing.T) {
 		Tasks: []task.Task{running, ended}, Next: "abc", Seq: 17,
 		Counts: map[string]int{"running": 1, "abnormal": 1, "pending": 0, "sleeping": 2},
 	}
-	golden.Table(t, "task_ls", taskTable(&page, now), 0, false)
-	golden.Table(t, "task_ls_narrow_coloured", taskTable(&page, now), 130, true)
-	golden.Table(t, "task_ls_none", taskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
-	golden.Table(t, "task_ls_80", taskTable(&page, now), 80, false)
-	golden.Table(t, "task_ls_steps", taskTable(steps(now), now), 100, false)
-	golden.Table(t, "task_ls_steps_80", taskTable(steps(now), now), 80, false)
-	golden.Table(t, "task_show", taskDetails(&running, now), 0, false)
-	golden.Table(t, "task_events", historyTable(records), 0, false)
+	golden.Table(t, "task_ls", TaskTable(&page, now), 0, false)
+	golden.Table(t, "task_ls_narrow_coloured", TaskTable(&page, now), 130, true)
+	golden.Table(t, "task_ls_none", TaskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
+	golden.Table(t, "task_ls_80", TaskTable(&page, now), 80, false)
+	golden.Table(t, "task_ls_steps", TaskTable(steps(now), now), 100, false)
+	golden.Table(t, "task_ls_steps_80", TaskTable(steps(now), now), 80, false)
+	golden.Table(t, "task_show", Details(&running, now), 0, false)
+	golden.Table(t, "task_events", History(records), 0, false)
 }
 
 // steps is a page of a whole that runs, with its steps in the order of their ids.
@@ -136,7 +136,7 @@ func TestWhyTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Suspect, e.Nodes = nil, nil // other tables show them
-		golden.Table(t, name, whyTable(&explanation{Explanation: *e}, c.now), 0, false)
+		golden.Table(t, name, whyTable(&Explanation{Explanation: *e}, c.now), 0, false)
 	}
 	whole := task.Task{ID: id1, State: task.Error, Reason: task.ReasonTask, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
@@ -144,7 +144,7 @@ func TestWhyTables(t *testing.T) {
 		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: task.ReasonSkipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
 		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: task.ReasonExit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
 	}
-	e := &explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
+	e := &Explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
 	e.Parts = view.PartsOf(&whole, children)
 	golden.Table(t, "why_whole", whyTable(e, noon), 80, false)
 	children[2].State = task.Running

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"millrace/view"
 )
 
-// explanation is one with its facts as they are shown.
-type explanation struct {
+// Explanation is one with its facts as they are shown.
+type Explanation struct {
 	view.Explanation
 	// Facts are those that led to the state.
 	Facts []told.ShownFact `json:"facts"`
@@ -30,7 +30,8 @@ type explanation struct {
 	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
-func (a *app) taskWhy() *cobra.Command {
+// Why is millrace task why.
+func (a *Commands) Why() *cobra.Command {
 	var o typed.Output
 	var at string
 	c := &cobra.Command{
@@ -57,7 +58,7 @@ the log, which does not tell whose heartbeat had stopped, nor where a task stood
 		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		e, err := a.explain(asking, cl, &s, id)
+		e, err := a.Explain(asking, cl, &s, id)
 		if err != nil {
 			return s.Unknown(err)
 		}
@@ -71,7 +72,8 @@ the log, which does not tell whose heartbeat had stopped, nor where a task stood
 	return c
 }
 
-func (a *app) explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*explanation, error) {
+// Explain says why a task is where it is, as far as a sight goes.
+func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*Explanation, error) {
 	profile := settings.Prod
 	if a.Dev {
 		profile = settings.Dev
@@ -89,11 +91,11 @@ func (a *app) explain(ctx context.Context, c *client.Client, s *reach.Sight, id 
 	if e.Limits != nil {
 		e.What = told.LimitDuty(&e.Folded, e.Limits, s.Now())
 	}
-	return &explanation{*e, told.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
+	return &Explanation{*e, told.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
 }
 
 // whyTable says it in words.
-func whyTable(e *explanation, now time.Time) term.Table {
+func whyTable(e *Explanation, now time.Time) term.Table {
 	state := told.StateCell(e.State)
 	if e.Reason != "" {
 		state.Text += "/" + e.Reason

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"millrace/task"
 )
 
-func (a *app) taskArtifacts() *cobra.Command {
+func (a *Commands) taskArtifacts() *cobra.Command {
 	var o typed.Output
 	var all bool
 	var get, cat string
@@ -56,7 +56,7 @@ func (a *app) taskArtifacts() *cobra.Command {
 }
 
 // artifactsOf are those of the current attempt, or of all.
-func (a *app) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
+func (a *Commands) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	left, err := cl.Artifacts(asking, id)
@@ -88,7 +88,7 @@ type shownArtifacts struct {
 	Entries []files.Entry `json:"entries"`
 }
 
-func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *typed.Output) error {
+func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *typed.Output) error {
 	shown := []shownArtifacts{}
 	for _, l := range left {
 		s := shownArtifacts{Left: l, Entries: []files.Entry{}}
@@ -127,7 +127,7 @@ func (a *app) listArtifacts(ctx context.Context, cl *client.Client, left []task.
 	return a.Print(t)
 }
 
-func (a *app) catArtifact(ctx context.Context, cl *client.Client, d files.Digest, path string) error {
+func (a *Commands) catArtifact(ctx context.Context, cl *client.Client, d files.Digest, path string) error {
 	v, err := cl.Store().Version(ctx, d)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"millrace/task"
 )
 
-func (a *app) taskEvents() *cobra.Command {
+func (a *Commands) taskEvents() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "events ID", Aliases: []string{"history", "timeline"},
@@ -37,7 +37,7 @@ stored, because their worker was lost. -o json prints the facts as they were wri
 		if o.JSON() {
 			return a.WriteJSON(told.ShowFacts(records))
 		}
-		t := historyTable(records)
+		t := History(records)
 		if found := told.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
 			logs, err := cl.OutputRanges(asking, id)
 			if err != nil {
@@ -50,8 +50,8 @@ stored, because their worker was lost. -o json prints the facts as they were wri
 	return c
 }
 
-// historyTable lays the history of a task out.
-func historyTable(records []events.Record) term.Table {
+// History lays the history of a task out.
+func History(records []events.Record) term.Table {
 	t := term.Table{Header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ", "+", "TRY"}}
 	var before time.Time
 	for i := range records {

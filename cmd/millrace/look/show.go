@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 	"millrace/view"
 )
 
-func (a *app) taskShow() *cobra.Command {
+func (a *Commands) taskShow() *cobra.Command {
 	var o typed.Output
 	var at string
 	c := &cobra.Command{
@@ -44,7 +44,7 @@ func (a *app) taskShow() *cobra.Command {
 }
 
 // showTask prints a task of the present or of the past.
-func (a *app) showTask(ctx context.Context, cl *client.Client, s reach.Sight, id task.ID, o *typed.Output) error {
+func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sight, id task.ID, o *typed.Output) error {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	records, err := view.All(asking, s.View, view.Task(id))
@@ -81,7 +81,7 @@ func (a *app) showTask(ctx context.Context, cl *client.Client, s reach.Sight, id
 	if live != nil && !t.Live() {
 		live.Phase = "" // it is over
 	}
-	out := taskDetails(&t, now)
+	out := Details(&t, now)
 	if s.Past != nil {
 		out.Foot = nil
 	}
@@ -98,8 +98,8 @@ func (a *app) showTask(ctx context.Context, cl *client.Client, s reach.Sight, id
 	return a.Print(triesTable(told.Tries(records), nil, now))
 }
 
-// taskDetails lays one task out.
-func taskDetails(t *task.Task, now time.Time) term.Table {
+// Details lays one task out.
+func Details(t *task.Task, now time.Time) term.Table {
 	out := term.Table{Title: "Task " + string(t.ID), Foot: []string{fmt.Sprintf("as of sequence %d", t.Seq)}}
 	state := told.StateCell(t.State)
 	state.Text = told.StateAndReason(t)
