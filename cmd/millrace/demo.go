@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
@@ -131,7 +132,7 @@ func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) e
 	if err != nil {
 		return err
 	}
-	ended := a.follow(ctx, c, receipt.ID, false)
+	ended := follow.Of(a.App).Follow(ctx, c, receipt.ID, false)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -330,9 +331,9 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	}
 	switch {
 	case f.follow:
-		return a.follow(ctx, c, receipt.ID, f.JSON())
+		return follow.Of(a.App).Follow(ctx, c, receipt.ID, f.JSON())
 	case f.wait:
-		return a.waitAll(ctx, c, []task.ID{receipt.ID}, f.JSON())
+		return follow.Of(a.App).WaitAll(ctx, c, []task.ID{receipt.ID}, f.JSON())
 	case f.JSON():
 		return a.WriteJSON(receipt)
 	}
@@ -379,7 +380,7 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 		a.Note("%s submitted in %s", told.Plural(count, "task"), told.Span(time.Since(began)))
 	}
 	if f.wait {
-		return a.waitAll(ctx, c, ids, f.JSON())
+		return follow.Of(a.App).WaitAll(ctx, c, ids, f.JSON())
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
@@ -134,9 +135,9 @@ the time of the call. It does not count for the schedule's overlap.`,
 		case err != nil:
 			return err
 		case f.follow:
-			return a.follow(c.Context(), cl, receipt.ID, f.JSON())
+			return follow.Of(a.App).Follow(c.Context(), cl, receipt.ID, f.JSON())
 		case f.wait:
-			return a.waitAll(c.Context(), cl, []task.ID{receipt.ID}, f.JSON())
+			return follow.Of(a.App).WaitAll(c.Context(), cl, []task.ID{receipt.ID}, f.JSON())
 		case f.JSON():
 			return a.WriteJSON(receipt)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/typed"
 )
@@ -22,6 +23,6 @@ end of it, if a millrace server answers and no other task has them.`,
 	})
 	c.AddCommand(look.Of(a.App).Tasks()...)
 	c.AddCommand(a.acts()...)
-	c.AddCommand(a.taskLogs(), a.taskWait(), a.taskData(), a.taskCopy())
+	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), a.taskData(), a.taskCopy())
 	return c
 }

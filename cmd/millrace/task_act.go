@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
@@ -150,7 +151,7 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, 
 	for i := range tasks {
 		ids[i] = tasks[i].ID
 	}
-	err := a.waitAll(ctx, c, ids, asJSON)
+	err := follow.Of(a.App).WaitAll(ctx, c, ids, asJSON)
 	if !cancelled || ctx.Err() != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 )
@@ -87,9 +88,9 @@ func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Su
 	}
 	switch {
 	case f.follow:
-		return a.follow(ctx, cl, receipt.ID, f.JSON())
+		return follow.Of(a.App).Follow(ctx, cl, receipt.ID, f.JSON())
 	case f.wait:
-		return a.waitAll(ctx, cl, []task.ID{receipt.ID}, f.JSON())
+		return follow.Of(a.App).WaitAll(ctx, cl, []task.ID{receipt.ID}, f.JSON())
 	case f.JSON():
 		return a.WriteJSON(receipt)
 	}

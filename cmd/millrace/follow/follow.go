@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"millrace/task"
 )
 
-// follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
-func (a *app) follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
+// Follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
+func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
 	p := a.Progress()
 	defer p.Stop()
 	unwatch, err := c.WatchLive(id, func(l task.Live) {

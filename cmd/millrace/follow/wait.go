@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"millrace/task"
 )
 
-func (a *app) taskWait() *cobra.Command {
+// Wait is millrace task wait.
+func (a *Commands) Wait() *cobra.Command {
 	var o typed.Output
 	var patience typed.Span
 	c := &cobra.Command{
@@ -35,15 +36,15 @@ the first that did not finish (see "millrace help exit-codes").`,
 			ctx, cancel = context.WithTimeout(ctx, patience.D)
 			defer cancel()
 		}
-		return a.waitAll(ctx, cl, ids, o.JSON())
+		return a.WaitAll(ctx, cl, ids, o.JSON())
 	})
 	return c
 }
 
-// waitAll waits for tasks, prints how each ended, in the order given, and
+// WaitAll waits for tasks, prints how each ended, in the order given, and
 // returns the exit code of the first that did not finish. With asJSON it prints
 // the task, or a list of them if there are several.
-func (a *app) waitAll(ctx context.Context, c *client.Client, ids []task.ID, asJSON bool) error {
+func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID, asJSON bool) error {
 	p := a.Progress()
 	defer p.Stop()
 	var ended []task.Task
@@ -89,7 +90,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []task.ID, asJS
 }
 
 // stillRunning explains an end of the waiting that is not the tasks' own.
-func (a *app) stillRunning(ctx context.Context, c *client.Client, err error, ids []task.ID) error {
+func (a *Commands) stillRunning(ctx context.Context, c *client.Client, err error, ids []task.ID) error {
 	what := "task " + string(ids[0]) + " goes on"
 	if len(ids) > 1 {
 		what = fmt.Sprintf("%d tasks go on", len(ids))

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"bufio"
@@ -28,7 +28,8 @@ type logFlags struct {
 	tail   int
 }
 
-func (a *app) taskLogs() *cobra.Command {
+// Logs is millrace task logs.
+func (a *Commands) Logs() *cobra.Command {
 	f := logFlags{logFilter: newLogFilter()}
 	var latest reach.Latest
 	c := &cobra.Command{
@@ -70,7 +71,7 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 	return c
 }
 
-func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
+func (a *Commands) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
 	asking, cancel := a.Asking(ctx)
 	members, err := c.Members(asking, id) // else a task that is not there would look like a quiet one
 	cancel()
@@ -110,7 +111,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlag
 
 // logPrinter prints the lines that are wanted of one task or several.
 type logPrinter struct {
-	a     *app
+	a     *Commands
 	f     *logFlags
 	names *labels
 	gaps  *lineGaps
@@ -123,7 +124,7 @@ type logPrinter struct {
 	flush func() error
 }
 
-func (a *app) logPrinter(f *logFlags) *logPrinter {
+func (a *Commands) logPrinter(f *logFlags) *logPrinter {
 	out := bufio.NewWriterSize(a.Out, 64<<10)
 	lines := &lineWriter{out: out, errs: out}
 	colours, marks := term.Colourful(a.Out), attemptMarks{}
@@ -180,7 +181,7 @@ func ofStep(step string) string {
 }
 
 // endLogs says where output may be missing at the end of attempts.
-func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Member, f *logFlags, p *logPrinter, err error) error {
+func (a *Commands) endLogs(ctx context.Context, c *client.Client, members []client.Member, f *logFlags, p *logPrinter, err error) error {
 	if err == nil && f.attempt > 0 && !p.seen {
 		err = a.knownAttempt(ctx, c, members, f.attempt)
 	}
@@ -194,7 +195,7 @@ func (a *app) endLogs(ctx context.Context, c *client.Client, members []client.Me
 }
 
 // knownAttempt refuses the number of an attempt that none of the tasks has made.
-func (a *app) knownAttempt(ctx context.Context, c *client.Client, members []client.Member, n int) error {
+func (a *Commands) knownAttempt(ctx context.Context, c *client.Client, members []client.Member, n int) error {
 	root := &members[0].Task
 	made := fmt.Sprintf("none of the %d tasks of %s has made so many", len(members), root.ID)
 	if len(members) == 1 {
@@ -216,7 +217,7 @@ func (a *app) knownAttempt(ctx context.Context, c *client.Client, members []clie
 }
 
 // noteUnheard says of which attempts output may be missing at their end.
-func (a *app) noteUnheard(ctx context.Context, c *client.Client, m *client.Member, f *logFlags, gaps *lineGaps) error {
+func (a *Commands) noteUnheard(ctx context.Context, c *client.Client, m *client.Member, f *logFlags, gaps *lineGaps) error {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	records, err := c.History(asking, m.Task.ID)
