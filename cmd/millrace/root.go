@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/nodes"
 	"millrace/cmd/millrace/queues"
 	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/records"
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/typed"
 )
@@ -52,7 +53,7 @@ Its whole state is a log in NATS JetStream.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), bundles.Of(a.App).Command(), a.taskCommand(), a.dataCommand(), a.dlqCommand(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), a.ipcCommand())
+	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), bundles.Of(a.App).Command(), a.taskCommand(), records.Of(a.App).Command(), a.dlqCommand(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), a.ipcCommand())
 	add(groupServe, serve.Of(a.App).Dev(), serve.Of(a.App).Server(), serve.Of(a.App).Worker(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
 	add(groupAbout, a.configCommand(), a.natsCommand(), a.versionCommand())
 	root.SetHelpCommand(typed.Help(root))

@@ -5,6 +5,7 @@ import (
 
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/look"
+	"millrace/cmd/millrace/records"
 	"millrace/cmd/millrace/typed"
 )
 
@@ -23,6 +24,6 @@ end of it, if a millrace server answers and no other task has them.`,
 	})
 	c.AddCommand(look.Of(a.App).Tasks()...)
 	c.AddCommand(a.acts()...)
-	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), a.taskData(), a.taskCopy())
+	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), a.taskCopy())
 	return c
 }

@@ -1,4 +1,4 @@
-package main
+package records
 
 import (
 	"context"
@@ -16,8 +16,9 @@ import (
 	"millrace/task"
 )
 
-// dataCommand is `millrace data`: the commands that also lie below `task data`.
-func (a *app) dataCommand() *cobra.Command {
+// Command is `millrace data`: the commands that also lie below `task data`.
+// Command is millrace data.
+func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "data", Aliases: []string{"records"},
 		Short: "Records that tasks have produced: count, print and export them",
@@ -30,7 +31,7 @@ func (a *app) dataCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) dataCommands() []*cobra.Command {
+func (a *Commands) dataCommands() []*cobra.Command {
 	return []*cobra.Command{a.dataList(), a.dataTail(), a.dataExport()}
 }
 
@@ -59,7 +60,7 @@ func (r *recordsOf) counts(b *task.Records) bool {
 
 // each says how many records were dropped, and calls each with every record once, those of a task in order, and tells whether
 // it counts: whether it is of the current or last attempt.
-func (a *app) eachRecord(ctx context.Context, c *client.Client, r *recordsOf, each func(shownItem, bool) error) error {
+func (a *Commands) eachRecord(ctx context.Context, c *client.Client, r *recordsOf, each func(shownItem, bool) error) error {
 	once := newRecordsOnce()
 	err := c.RecordsOf(ctx, r.members, func(b client.StepRecords) error {
 		a.noteDropped(&b.Records)
@@ -91,14 +92,14 @@ func (o *recordsOnce) each(b *client.StepRecords, do func(shownItem) error) erro
 }
 
 // noteDropped says how many records were dropped in place of which a batch stands.
-func (a *app) noteDropped(b *task.Records) {
+func (a *Commands) noteDropped(b *task.Records) {
 	if b.Dropped > 0 {
 		a.Note("%s dropped: %s", told.Plural(b.Dropped, "record"), b.Reason)
 	}
 }
 
 // withRecords makes the RunE of a command about the records of a task and of all that it was expanded into.
-func (a *app) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
+func (a *Commands) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
 	return a.WithTask(func(ctx context.Context, c *client.Client, id task.ID) error {
 		asking, cancel := a.Asking(ctx)
 		members, err := c.Members(asking, id)
@@ -111,7 +112,7 @@ func (a *app) withRecords(do func(ctx context.Context, c *client.Client, r *reco
 }
 
 // noteNone says that there are no records, for nothing else is said then.
-func (a *app) noteNone(r *recordsOf, others int) {
+func (a *Commands) noteNone(r *recordsOf, others int) {
 	text := r.about
 	if n := len(r.members) - 1; r.several && n > 0 {
 		text += fmt.Sprintf(" and its %s", told.Plural(n, "step"))
@@ -137,7 +138,7 @@ type dataSum struct {
 	Counts bool `json:"counts"`
 }
 
-func (a *app) dataList() *cobra.Command {
+func (a *Commands) dataList() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "ls ID", Aliases: []string{"list"},
@@ -196,7 +197,7 @@ func sumTable(sums []dataSum) term.Table {
 	return t
 }
 
-func (a *app) dataTail() *cobra.Command {
+func (a *Commands) dataTail() *cobra.Command {
 	var o typed.Output
 	var most int
 	var all, follow bool
@@ -240,7 +241,7 @@ func (a *app) dataTail() *cobra.Command {
 }
 
 // showRecord prints a record on a line of its own: with where it comes from if whole is set, or if it is one of several tasks'.
-func (a *app) showRecord(r shownItem, several, whole bool) error {
+func (a *Commands) showRecord(r shownItem, several, whole bool) error {
 	if whole {
 		return a.WriteLine(r)
 	}
@@ -253,7 +254,7 @@ func (a *app) showRecord(r shownItem, several, whole bool) error {
 
 // lastRecords are the last records, at most so many, and how many of other attempts were passed over. What was seen is
 // noted in once.
-func (a *app) lastRecords(ctx context.Context, cl *client.Client, r *recordsOf, most int, all bool, once *recordsOnce) (last []shownItem, others int, err error) {
+func (a *Commands) lastRecords(ctx context.Context, cl *client.Client, r *recordsOf, most int, all bool, once *recordsOnce) (last []shownItem, others int, err error) {
 	if len(r.members) > 1 {
 		err = a.eachRecord(ctx, cl, r, func(item shownItem, counts bool) error {
 			once.next[item.Epoch] = item.N + 1

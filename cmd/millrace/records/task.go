@@ -1,4 +1,4 @@
-package main
+package records
 
 import (
 	"bufio"
@@ -55,7 +55,8 @@ func (r *shownItem) line(several bool) (json.RawMessage, error) {
 	return slices.Concat(head[:len(head)-1], []byte{','}, own), nil
 }
 
-func (a *app) taskData() *cobra.Command {
+// OfTask is millrace task data.
+func (a *Commands) OfTask() *cobra.Command {
 	var o typed.Output
 	var all bool
 	c := &cobra.Command{
@@ -72,7 +73,7 @@ their own. With --all also those of attempts that failed or lost the task.
 	c.AddCommand(a.dataCommands()...)
 	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, records *recordsOf) error {
 		out := bufio.NewWriter(a.Out)
-		lines := app{a.Printing(out, a.Errs)}
+		lines := Commands{a.Printing(out, a.Errs)}
 		left, shown := 0, 0
 		err := a.eachRecord(ctx, cl, records, func(r shownItem, counts bool) error {
 			if !all && !counts {

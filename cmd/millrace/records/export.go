@@ -1,4 +1,4 @@
-package main
+package records
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"millrace/cmd/millrace/typed"
 )
 
-func (a *app) dataExport() *cobra.Command {
+func (a *Commands) dataExport() *cobra.Command {
 	var to string
 	var f look.ListFlags // for its times
 	var jobs reach.Latest
@@ -90,7 +90,7 @@ it looks whether that is the one that the task has produced.`,
 }
 
 // membersOf are the tasks that a list has, of all pages.
-func (a *app) membersOf(ctx context.Context, cl *client.Client, r client.ListRequest) ([]client.Member, error) {
+func (a *Commands) membersOf(ctx context.Context, cl *client.Client, r client.ListRequest) ([]client.Member, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := cl.Last(asking)
 	cancel()
@@ -122,7 +122,7 @@ type exporting struct {
 	all, resume bool
 }
 
-func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *exporting) (err error) {
+func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, e *exporting) (err error) {
 	p := a.Progress()
 	defer p.Stop()
 	others := 0
@@ -189,12 +189,12 @@ func (a *app) export(ctx context.Context, cl *client.Client, r *recordsOf, e *ex
 }
 
 // knownFields are the fields of records where none counts: of those that other attempts have produced.
-func (a *app) knownFields(ctx context.Context, cl *client.Client, r *recordsOf) ([]string, error) {
+func (a *Commands) knownFields(ctx context.Context, cl *client.Client, r *recordsOf) ([]string, error) {
 	var fields []string
 	if r.several {
 		fields = []string{fieldTask, fieldStep}
 	}
-	quiet := app{a.Printing(a.Out, io.Discard)} // what was dropped has been said
+	quiet := Commands{a.Printing(a.Out, io.Discard)} // what was dropped has been said
 	err := quiet.eachRecord(ctx, cl, r, func(item shownItem, _ bool) error {
 		fields = export.AddFields(fields, item.Item)
 		return nil

@@ -1,0 +1,10 @@
+// Package records prints and exports the records that tasks have produced.
+package records
+
+import "millrace/cmd/millrace/reach"
+
+// Commands are those about records, of one run.
+type Commands struct{ *reach.App }
+
+// Of are the commands of a run.
+func Of(a *reach.App) *Commands { return &Commands{a} }
