@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/act"
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/certify"
 	"millrace/cmd/millrace/debug"
@@ -53,7 +54,7 @@ Its whole state is a log in NATS JetStream.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), bundles.Of(a.App).Command(), a.taskCommand(), records.Of(a.App).Command(), a.dlqCommand(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), a.ipcCommand())
+	add(groupWork, a.runCommand(), a.planCommand(), a.jobCommand(), a.scheduleCommand(), a.calendarCommand(), bundles.Of(a.App).Command(), a.taskCommand(), records.Of(a.App).Command(), act.Of(a.App).Letters(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), a.ipcCommand())
 	add(groupServe, serve.Of(a.App).Dev(), serve.Of(a.App).Server(), serve.Of(a.App).Worker(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
 	add(groupAbout, a.configCommand(), a.natsCommand(), a.versionCommand())
 	root.SetHelpCommand(typed.Help(root))

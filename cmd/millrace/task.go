@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/millrace/act"
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/records"
@@ -23,7 +24,7 @@ end of it, if a millrace server answers and no other task has them.`,
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
 	c.AddCommand(look.Of(a.App).Tasks()...)
-	c.AddCommand(a.acts()...)
+	c.AddCommand(act.Of(a.App).Tasks()...)
 	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), a.taskCopy())
 	return c
 }

@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"millrace/task"
 )
 
-func (a *app) taskEdit() *cobra.Command {
+func (a *Commands) taskEdit() *cobra.Command {
 	var o typed.Output
 	var priority int
 	var reason string

@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type removed struct {
 	Done   bool    `json:"dismissed"`
 }
 
-func (a *app) dlqRemove() *cobra.Command {
+func (a *Commands) dlqRemove() *cobra.Command {
 	var f look.ListFlags
 	var all, messages, dry, yes bool
 	var reason string
@@ -129,7 +129,7 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 }
 
 // unreadable are the sequences of all messages that nobody can read.
-func (a *app) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
+func (a *Commands) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
 	cancel()
@@ -155,7 +155,7 @@ func (a *app) unreadable(ctx context.Context, c *client.Client) ([]uint64, error
 
 // dismiss takes letters off the list. What cannot be done to one keeps nothing
 // from the others.
-func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reason string, dry, asJSON bool) error {
+func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal, reason string, dry, asJSON bool) error {
 	done := []removed{}
 	var errs []error
 	tell := func(name string, r removed, err error) error {
@@ -216,7 +216,7 @@ func (a *app) dismiss(ctx context.Context, c *client.Client, what *removal, reas
 const dismissedAtOnce = 16
 
 // dismissMessage takes a message that nobody can read off the list, or says whether that could be done.
-func (a *app) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
+func (a *Commands) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	r, err := history.Of(a.App).At(asking, c, seq)

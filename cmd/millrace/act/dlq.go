@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 	"millrace/task"
 )
 
-func (a *app) dlqCommand() *cobra.Command {
+// Letters is millrace dlq.
+func (a *Commands) Letters() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "dlq", Aliases: []string{"dead"},
 		Short: "Dead letters: tasks that their surroundings ended, and messages that nobody can read",
@@ -34,7 +35,7 @@ taken off the list; the log keeps who did so.`,
 	return c
 }
 
-func (a *app) dlqList() *cobra.Command {
+func (a *Commands) dlqList() *cobra.Command {
 	var f look.ListFlags
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
@@ -97,7 +98,7 @@ func unreadableTable(messages []client.Unreadable) term.Table {
 	return t
 }
 
-func (a *app) dlqShow() *cobra.Command {
+func (a *Commands) dlqShow() *cobra.Command {
 	show, message := look.Of(a.App).Why(), history.Of(a.App).Show()
 	c := &cobra.Command{
 		Use: "show ID|SEQ", Aliases: []string{"view", "info"},
@@ -122,7 +123,7 @@ func (a *app) dlqShow() *cobra.Command {
 	return c
 }
 
-func (a *app) dlqRequeue() *cobra.Command {
+func (a *Commands) dlqRequeue() *cobra.Command {
 	var f look.ListFlags
 	var all, dry bool
 	var reason string
@@ -163,7 +164,7 @@ only says which these are.`,
 }
 
 // dead are the dead letters that a filter chooses, of all pages.
-func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
+func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
 	cancel()
@@ -189,7 +190,7 @@ func (a *app) dead(ctx context.Context, c *client.Client, r client.ListRequest) 
 }
 
 // requeue reopens tasks that are abnormal, and leaves others alone.
-func (a *app) requeue(ctx context.Context, c *client.Client, ids []task.ID, reason string, dry, asJSON bool) error {
+func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID, reason string, dry, asJSON bool) error {
 	done := []task.Task{}
 	var errs []error
 	for _, id := range ids {

@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type bulkFlags struct {
 // chooses are the flags by which tasks are chosen.
 var chooses = []string{"all", "state", "job", "node", "queue", "label", "since", "until", "batch", "text", "suspect"}
 
-func (a *app) bulkFlags(c *cobra.Command, f *bulkFlags) {
+func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	fs := c.Flags()
 	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.states)+")")
 	f.FilterFlags(c)
@@ -132,7 +132,7 @@ const bulkAtOnce = 16
 
 // bulk does it to all tasks that the filters choose. Who has to be asked is asked
 // about those that are chosen then, and it is done to no others.
-func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
+func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
 	r := &bulkReport{DryRun: f.dry, States: map[string]int{}, Tasks: []task.ID{}, Refused: []refusal{}}
 	var only map[task.ID]bool
 	if f.dry || !f.yes {
@@ -184,7 +184,7 @@ func (a *app) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *
 }
 
 // choose reads all pages of the filters, the first as of now, and hands them on.
-func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, report *bulkReport, each func([]task.Task) error) error {
+func (a *Commands) choose(ctx context.Context, cl *client.Client, f *bulkFlags, report *bulkReport, each func([]task.Task) error) error {
 	asking, cancel := a.Asking(ctx)
 	last, err := cl.Last(asking)
 	cancel()
@@ -215,7 +215,7 @@ func (a *app) choose(ctx context.Context, cl *client.Client, f *bulkFlags, repor
 }
 
 // doAll does it to each, several at once, until ctx ends; if only is given, to no others.
-func (a *app) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bulkReport, only map[task.ID]bool) (done []task.Task, err error) {
+func (a *Commands) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bulkReport, only map[task.ID]bool) (done []task.Task, err error) {
 	p := a.Progress()
 	defer p.Stop()
 	began, in := time.Now(), cl.InBatch(r.Batch)
@@ -263,7 +263,7 @@ func (a *app) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bul
 const refusalsShown = 10
 
 // reportBulk says what was done, and is an error if something was refused.
-func (a *app) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
+func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
 	var failed error
 	if n := len(r.Refused); n > 0 {
 		failed = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s refused; first: %s", told.Plural(n, "task"), r.Refused[0].Error)}

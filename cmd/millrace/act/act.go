@@ -1,4 +1,4 @@
-package main
+package act
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 	"millrace/task"
 )
 
-// acts are the commands below millrace task that change tasks.
-func (a *app) acts() []*cobra.Command {
+// Tasks are the commands below millrace task that change tasks.
+func (a *Commands) Tasks() []*cobra.Command {
 	return []*cobra.Command{a.taskCancel(), a.taskRetry(), a.taskEdit(), a.taskRelease(), a.taskSignal()}
 }
 
-func (a *app) taskCancel() *cobra.Command {
+func (a *Commands) taskCancel() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
 		Short: "Ask for the end of tasks",
@@ -32,7 +32,7 @@ its process is gone. --wait waits for that.` + bulkWords,
 	}, (*client.Client).Cancel, (*client.Client).CancelKnown, task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying)
 }
 
-func (a *app) taskRetry() *cobra.Command {
+func (a *Commands) taskRetry() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "retry ID... | FILTERS", Aliases: []string{"rerun", "requeue"},
 		Short: "Give tasks that have ended another life",
@@ -47,7 +47,7 @@ that ended as error, cancelled or abnormal and that the filters choose.
 	}, task.Error, task.Cancelled, task.Abnormal)
 }
 
-func (a *app) taskRelease() *cobra.Command {
+func (a *Commands) taskRelease() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "release ID...", Aliases: []string{"free"},
 		Short: "Let any node take tasks that wait for a certain one",
@@ -62,7 +62,7 @@ type act func(*client.Client, context.Context, task.ID, string) (task.Task, erro
 // actKnown does it to a task as a list has it.
 type actKnown func(*client.Client, context.Context, task.Task, string) (task.Task, error)
 
-func (a *app) taskSignal() *cobra.Command {
+func (a *Commands) taskSignal() *cobra.Command {
 	var data string
 	var body []byte
 	c := &cobra.Command{
@@ -87,7 +87,7 @@ MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
 // actCommand makes a command that does something to each of several tasks. What
 // cannot be done to one keeps nothing from the others. If many is given, it
 // can be done to all tasks in these states that filters choose.
-func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task.State) *cobra.Command {
+func (a *Commands) actCommand(c *cobra.Command, do act, many actKnown, states ...task.State) *cobra.Command {
 	f := bulkFlags{do: do, many: many, states: states}
 	c.ValidArgsFunction = a.CompleteTasks
 	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
@@ -117,7 +117,7 @@ func (a *app) actCommand(c *cobra.Command, do act, many actKnown, states ...task
 }
 
 // actOn does it to tasks that were named.
-func (a *app) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, ids []task.ID, f *bulkFlags) error {
+func (a *Commands) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, ids []task.ID, f *bulkFlags) error {
 	done := []task.Task{}
 	var errs []error
 	for _, id := range ids {
@@ -146,7 +146,7 @@ func (a *app) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, id
 
 // waitFor waits for tasks after something was done to them. To have been
 // cancelled is a success for who asked for it, and anything else is not.
-func (a *app) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, cancelled, asJSON bool) error {
+func (a *Commands) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, cancelled, asJSON bool) error {
 	ids := make([]task.ID, len(tasks))
 	for i := range tasks {
 		ids[i] = tasks[i].ID
