@@ -291,7 +291,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		job, argv, err := splitCommand(c, args)
+		job, argv, err := typed.SplitCommand(c, args)
 		if err != nil {
 			return err
 		}

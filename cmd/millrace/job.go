@@ -12,6 +12,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -37,7 +38,7 @@ func (a *app) jobCommand() *cobra.Command {
 func (a *app) jobApply() *cobra.Command {
 	return applying(a, &applied[task.Job]{
 		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *task.Job) string { return j.Name }, store: (*client.Client).Apply,
-		before: a.pushFilesOf, after: a.foreseeJob,
+		before: a.pushFilesOf, after: submit.Of(a.App).ForeseeJob,
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -82,7 +83,7 @@ func (f *whenFlags) when() task.Schedule {
 func (a *app) scheduleAdd() *cobra.Command {
 	var o typed.Output
 	var w whenFlags
-	var run runFlags
+	var run submit.RunFlags
 	var delay typed.Span
 	var file string
 	var dry bool
@@ -104,7 +105,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		w.policyFlags(c)
 		fs.Var(&delay, "delay", "once, so much later than now")
 	})
-	run.taskFlags(c, "spread-over")
+	run.TaskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
 	o.Flags(c)
@@ -134,8 +135,8 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		}
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
-		if run.files != "" {
-			if d.Make.Files, err = bundles.Of(a.App).For(c, cl, run.files); err != nil {
+		if run.Files != "" {
+			if d.Make.Files, err = bundles.Of(a.App).For(c, cl, run.Files); err != nil {
 				return err
 			}
 		}
@@ -143,7 +144,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 		if err != nil {
 			return err
 		}
-		a.foresee(c.Context(), cl, &d.Make)
+		submit.Of(a.App).Foresee(c.Context(), cl, &d.Make)
 		if o.JSON() {
 			return a.WriteJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
 		}
@@ -158,7 +159,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 }
 
 // definition makes a schedule of the command line.
-func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
+func (a *app) definition(c *cobra.Command, w *whenFlags, run *submit.RunFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
 			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])
@@ -178,7 +179,7 @@ func (a *app) definition(c *cobra.Command, w *whenFlags, run *runFlags, delay *t
 	if err != nil {
 		return nil, err
 	}
-	if d.Make, err = run.wanted(c, job, argv, a.In); err != nil {
+	if d.Make, err = run.Wanted(c, job, argv, a.In); err != nil {
 		return nil, exit.Misuse(c, "%w", err)
 	}
 	if delay.Given {

@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/follow"
+	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
@@ -99,7 +100,7 @@ func (a *app) scheduleRemove() *cobra.Command {
 }
 
 func (a *app) scheduleRun() *cobra.Command {
-	var f runFlags
+	var f submit.RunFlags
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
 		Long: `Makes a task of a schedule now, whatever its ticks, also while it is paused. The task names the schedule; its tick is
@@ -107,20 +108,20 @@ the time of the call. It does not count for the schedule's overlap.`,
 		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` over those of the schedule (repeat it)")
-	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` (repeat it)")
-	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in")
-	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value` over those of the schedule (repeat it)")
+	fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` (repeat it)")
+	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
+	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		over := task.Submission{Queue: f.queue}
+		over := task.Submission{Queue: f.Queue}
 		var err error
-		if over.Params, err = typed.Params(f.paramsIn, f.params, a.In); err != nil {
+		if over.Params, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		if over.Labels, err = typed.Pairs("label", f.labels); err != nil {
+		if over.Labels, err = typed.Pairs("label", f.Labels); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
@@ -134,9 +135,9 @@ the time of the call. It does not count for the schedule's overlap.`,
 		switch {
 		case err != nil:
 			return err
-		case f.follow:
+		case f.Follow:
 			return follow.Of(a.App).Follow(c.Context(), cl, receipt.ID, f.JSON())
-		case f.wait:
+		case f.Wait:
 			return follow.Of(a.App).WaitAll(c.Context(), cl, []task.ID{receipt.ID}, f.JSON())
 		case f.JSON():
 			return a.WriteJSON(receipt)

@@ -7,6 +7,7 @@ import (
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/records"
+	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/typed"
 )
 
@@ -25,6 +26,6 @@ end of it, if a millrace server answers and no other task has them.`,
 	})
 	c.AddCommand(look.Of(a.App).Tasks()...)
 	c.AddCommand(act.Of(a.App).Tasks()...)
-	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), a.taskCopy())
+	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), submit.Of(a.App).Copy())
 	return c
 }

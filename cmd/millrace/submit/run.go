@@ -1,4 +1,4 @@
-package main
+package submit
 
 import (
 	"bufio"
@@ -21,13 +21,13 @@ import (
 	"millrace/task"
 )
 
-// runFlags are what `millrace run` was told.
-type runFlags struct {
+// RunFlags are what `millrace run` was told.
+type RunFlags struct {
 	typed.Output
-	params   []string
-	paramsIn string
-	labels   []string
-	queue    string
+	Params   []string
+	ParamsIn string
+	Labels   []string
+	Queue    string
 	delay    typed.Span
 	at       string
 	timeout  typed.Span
@@ -52,17 +52,18 @@ type runFlags struct {
 	shell   string
 	dir     string
 	env     []string
-	files   string
+	Files   string
 	stdin   typed.Choice
 	memory  string
 
 	count  int
-	wait   bool
-	follow bool
+	Wait   bool
+	Follow bool
 }
 
-func (a *app) runCommand() *cobra.Command {
-	var f runFlags
+// Run is millrace run.
+func (a *Commands) Run() *cobra.Command {
+	var f RunFlags
 	c := &cobra.Command{
 		Use:     "run [JOB] [flags] [-- COMMAND ARG...]",
 		Aliases: []string{"submit"},
@@ -81,7 +82,7 @@ output and the task at the end.`,
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     a.CompleteJobs,
 	}
-	f.taskFlags(c, "spread")
+	f.TaskFlags(c, "spread")
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhen, func() {
 		fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
@@ -93,8 +94,8 @@ output and the task at the end.`,
 		fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
 	})
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
-	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
@@ -106,18 +107,18 @@ output and the task at the end.`,
 	return c
 }
 
-// taskFlags are the flags that say what a task is to be, whoever submits it. Spread is under which name the
+// TaskFlags are the flags that say what a task is to be, whoever submits it. Spread is under which name the
 // label goes over whose values the tasks are spread.
-func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
+func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
-		fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
-		fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
+		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
-		fs.StringVar(&f.files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
+		fs.StringVar(&f.Files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
 		f.stdin.Of = []string{task.StdinNone, task.StdinOpen}
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
@@ -128,7 +129,7 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
 	})
 	typed.InGroup(fs, typed.GroupWhere, func() {
-		fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
+		fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
 		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
 		fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
@@ -143,20 +144,20 @@ func (f *runFlags) taskFlags(c *cobra.Command, spread string) {
 	})
 	typed.InGroup(fs, typed.GroupLimits, func() { f.limits.flags(c) })
 	typed.InGroup(fs, typed.GroupFound, func() {
-		fs.StringArrayVarP(&f.labels, "label", "l", nil, "label of the task, `name=value`, by which lists find it (repeat it; --labels chooses nodes)")
+		fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label of the task, `name=value`, by which lists find it (repeat it; --labels chooses nodes)")
 		fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
 	})
 }
 
 // submission makes what to submit of the command line.
-func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Submission, error) {
+func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (task.Submission, error) {
 	var s task.Submission
 	refuse := func(err error) (task.Submission, error) { return s, exit.Misuse(c, "%w", err) }
-	job, argv, err := splitCommand(c, args)
+	job, argv, err := typed.SplitCommand(c, args)
 	if err != nil {
 		return s, err
 	}
-	if s, err = f.wanted(c, job, argv, a.In); err != nil {
+	if s, err = f.Wanted(c, job, argv, a.In); err != nil {
 		return refuse(err)
 	}
 	if f.id != "" {
@@ -176,7 +177,7 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 		return s, exit.Misuse(c, "--delay and --at are both given; choose one")
 	case f.count < 1:
 		return s, exit.Misuse(c, "--count is %d, want 1 or more", f.count)
-	case f.count > 1 && f.follow:
+	case f.count > 1 && f.Follow:
 		return s, exit.Misuse(c, "--follow shows one task; with --count use --wait")
 	case f.count > 1 && s.ID != "":
 		return s, exit.Misuse(c, "--count: many tasks cannot have one --id")
@@ -184,15 +185,15 @@ func (a *app) submission(c *cobra.Command, f *runFlags, args []string) (task.Sub
 	return s, nil
 }
 
-// wanted is what the flags of [runFlags.taskFlags] say of a task that runs a job or a command.
-func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s task.Submission, err error) {
+// Wanted is what the flags of [RunFlags.TaskFlags] say of a task that runs a job or a command.
+func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s task.Submission, err error) {
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
-	if s.Params, err = typed.Params(f.paramsIn, f.params, in); err != nil {
+	if s.Params, err = typed.Params(f.ParamsIn, f.Params, in); err != nil {
 		return s, err
 	}
-	if s.Labels, err = typed.Pairs("label", f.labels); err != nil {
+	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {
 		return s, err
 	}
 	if c.Flags().Changed("retries") {
@@ -220,7 +221,7 @@ func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if err := f.place.put(&s); err != nil {
 		return s, err
 	}
-	s.Queue, s.Group = f.queue, f.group
+	s.Queue, s.Group = f.Queue, f.group
 	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	if f.retries < 0 {
 		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
@@ -235,7 +236,7 @@ func (f *runFlags) wanted(c *cobra.Command, job string, argv []string, in io.Rea
 
 // due is the time of --at; zero if there is none. What it means depends on the present: a time
 // of day that has passed is tomorrow's.
-func (f *runFlags) due(now time.Time) (at time.Time, err error) {
+func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 	if f.at == "" {
 		return at, nil
 	}
@@ -245,25 +246,8 @@ func (f *runFlags) due(now time.Time) (at time.Time, err error) {
 	return at, err
 }
 
-// splitCommand parts the arguments into a job before "--" and a command after it.
-func splitCommand(c *cobra.Command, args []string) (job string, argv []string, err error) {
-	if dash := c.ArgsLenAtDash(); dash >= 0 {
-		args, argv = args[:dash], args[dash:]
-		if len(argv) == 0 {
-			return "", nil, exit.Misuse(c, "there is no command after \"--\"")
-		}
-	}
-	if len(args) > 1 {
-		return "", nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
-	}
-	if len(args) == 1 {
-		job = args[0]
-	}
-	return job, argv, nil
-}
-
 // what returns the job or the specification to run; exactly one must be given.
-func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
+func (f *RunFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	given := 0
 	for _, there := range []bool{job != "", len(argv) > 0, f.shell != "", f.handler != ""} {
 		if there {
@@ -297,7 +281,7 @@ func (f *runFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	return "", spec, nil
 }
 
-func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
+func (a *Commands) submit(cmd *cobra.Command, s task.Submission, f *RunFlags) error {
 	ctx := cmd.Context()
 	c, err := a.Connect(ctx)
 	if err != nil {
@@ -311,8 +295,8 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	if s.Needs, err = parseNeeds(f.needs, f.rule, resolve); err != nil {
 		return err
 	}
-	if f.files != "" {
-		if s.Files, err = bundles.Of(a.App).For(cmd, c, f.files); err != nil {
+	if f.Files != "" {
+		if s.Files, err = bundles.Of(a.App).For(cmd, c, f.Files); err != nil {
 			return err
 		}
 	}
@@ -325,14 +309,14 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	a.foresee(ctx, c, &s)
+	a.Foresee(ctx, c, &s)
 	if receipt.Again {
 		a.Note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
 	switch {
-	case f.follow:
+	case f.Follow:
 		return follow.Of(a.App).Follow(ctx, c, receipt.ID, f.JSON())
-	case f.wait:
+	case f.Wait:
 		return follow.Of(a.App).WaitAll(ctx, c, []task.ID{receipt.ID}, f.JSON())
 	case f.JSON():
 		return a.WriteJSON(receipt)
@@ -347,7 +331,7 @@ func (a *app) submit(cmd *cobra.Command, s task.Submission, f *runFlags) error {
 }
 
 // submitMany submits equal tasks; it prints their ids as the log takes them.
-func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submission, f *runFlags) error {
+func (a *Commands) submitMany(ctx context.Context, c *client.Client, s task.Submission, f *RunFlags) error {
 	began := time.Now()
 	lines := bufio.NewWriterSize(a.Out, 1<<16)
 	quiet := a.Printing(lines, a.Errs)
@@ -357,7 +341,7 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 	err := c.SubmitMany(ctx, s, f.count, func(r client.Receipt) {
 		count++
 		switch {
-		case f.wait:
+		case f.Wait:
 			ids = append(ids, r.ID)
 		case failed != nil: // stdout is gone; the tasks are not
 		case f.JSON():
@@ -375,11 +359,11 @@ func (a *app) submitMany(ctx context.Context, c *client.Client, s task.Submissio
 	if failed != nil {
 		return failed
 	}
-	a.foresee(ctx, c, &s)
+	a.Foresee(ctx, c, &s)
 	if term.Terminal(a.Errs) {
 		a.Note("%s submitted in %s", told.Plural(count, "task"), told.Span(time.Since(began)))
 	}
-	if f.wait {
+	if f.Wait {
 		return follow.Of(a.App).WaitAll(ctx, c, ids, f.JSON())
 	}
 	return nil

@@ -1,4 +1,4 @@
-package main
+package submit
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"millrace/task"
 )
 
-// taskCopy makes a new task of one, with changes.
-func (a *app) taskCopy() *cobra.Command {
-	var f runFlags
+// Copy makes a new task of one, with changes.
+func (a *Commands) Copy() *cobra.Command {
+	var f RunFlags
 	c := &cobra.Command{
 		Use: "copy ID", Aliases: []string{"clone", "resubmit"},
 		Short: "Make a new task of one, with changes",
@@ -29,10 +29,10 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	fs := c.Flags()
-	fs.StringArrayVarP(&f.params, "param", "p", nil, "parameter `name=value` set over those of the task (repeat it)")
-	fs.StringVar(&f.paramsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "label `name=value` set over those of the task (repeat it)")
-	fs.StringVarP(&f.queue, "queue", "q", "", "`queue` to wait in")
+	fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value` set over those of the task (repeat it)")
+	fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
+	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` set over those of the task (repeat it)")
+	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", "))
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
@@ -41,8 +41,8 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
 	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
-	fs.BoolVar(&f.wait, "wait", false, "wait for the end")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "show the output until the end")
+	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
+	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.changes(c, &f)
@@ -55,11 +55,11 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 }
 
 // changes are what the flags change.
-func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err error) {
-	if s.Params, err = typed.Params(f.paramsIn, f.params, a.In); err != nil {
+func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s task.Submission, err error) {
+	if s.Params, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 		return s, err
 	}
-	if s.Labels, err = typed.Pairs("label", f.labels); err != nil {
+	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {
 		return s, err
 	}
 	if s.At, err = f.due(a.Now()); err != nil {
@@ -68,12 +68,12 @@ func (a *app) changes(c *cobra.Command, f *runFlags) (s task.Submission, err err
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
 	}
-	s.Queue, s.Nodes, s.NoNode, s.Delay = f.queue, f.nodes, f.noNode, task.Duration(f.delay.D)
+	s.Queue, s.Nodes, s.NoNode, s.Delay = f.Queue, f.nodes, f.noNode, task.Duration(f.delay.D)
 	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	return s, nil
 }
 
-func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *runFlags) (err error) {
+func (a *Commands) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *RunFlags) (err error) {
 	if s.At, err = f.due(a.Now()); err != nil { // once more, by the log's time
 		return err
 	}
@@ -84,12 +84,12 @@ func (a *app) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Su
 	case err != nil:
 		return err
 	default:
-		a.foresee(ctx, cl, &s)
+		a.Foresee(ctx, cl, &s)
 	}
 	switch {
-	case f.follow:
+	case f.Follow:
 		return follow.Of(a.App).Follow(ctx, cl, receipt.ID, f.JSON())
-	case f.wait:
+	case f.Wait:
 		return follow.Of(a.App).WaitAll(ctx, cl, []task.ID{receipt.ID}, f.JSON())
 	case f.JSON():
 		return a.WriteJSON(receipt)

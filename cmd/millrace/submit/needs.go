@@ -1,4 +1,4 @@
-package main
+package submit
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 }
 
 // wantedSignal is what --signal and --signal-timeout say.
-func (f *runFlags) wantedSignal() (*task.Signal, error) {
+func (f *RunFlags) wantedSignal() (*task.Signal, error) {
 	switch {
 	case f.signal != "":
 		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.D)}, nil

@@ -1,4 +1,4 @@
-package main
+package submit
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 // lookedFor is how many nodes of one submission are looked for.
 const lookedFor = 20
 
-// foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
+// Foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
 // that it names are not there. It is accepted nevertheless: a worker may come later, and so may a task
 // whose id was chosen. What cannot be found out is not said.
-func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission) {
+func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *task.Submission) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
@@ -38,8 +38,8 @@ func (a *app) foresee(ctx context.Context, c *client.Client, s *task.Submission)
 	}
 }
 
-// foreseeQueue is foresee for a queue; "" names none.
-func (a *app) foreseeQueue(ctx context.Context, c *client.Client, name string) {
+// foreseeQueue is Foresee for a queue; "" names none.
+func (a *Commands) foreseeQueue(ctx context.Context, c *client.Client, name string) {
 	if name == "" {
 		return
 	}
@@ -59,8 +59,8 @@ func servedQueues(ctx context.Context, c *client.Client) []string {
 	return names
 }
 
-// foreseeNodes is foresee for nodes.
-func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submission) {
+// foreseeNodes is Foresee for nodes.
+func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submission) {
 	named, noNode := s.Nodes, s.NoNode
 	if s.Place != nil {
 		named = append(slices.Clone(named), s.Place.Nodes...)
@@ -79,8 +79,8 @@ func (a *app) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submis
 	}
 }
 
-// foreseeJob is foresee for a job that was stored, and its steps.
-func (a *app) foreseeJob(ctx context.Context, c *client.Client, j *task.Job) {
+// ForeseeJob is Foresee for a job that was stored, and its steps.
+func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *task.Job) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})

@@ -1,4 +1,4 @@
-package main
+package submit
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"millrace/view"
 )
 
-func (a *app) planCommand() *cobra.Command {
+// Plan is millrace plan.
+func (a *Commands) Plan() *cobra.Command {
 	var o typed.Output
 	var file string
 	var place placeFlags
@@ -78,7 +79,7 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 	return c
 }
 
-func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
+func (a *Commands) plan(ctx context.Context, name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (a *app) plan(ctx context.Context, name string, jobs []task.Job, s task.Sub
 }
 
 // jobOrTask tells whether a name is a task's id or a part of one, and which. A job of that name goes before a part.
-func (a *app) jobOrTask(ctx context.Context, cl *client.Client, name string, given bool) (task.ID, bool, error) {
+func (a *Commands) jobOrTask(ctx context.Context, cl *client.Client, name string, given bool) (task.ID, bool, error) {
 	if given {
 		return "", false, nil
 	}

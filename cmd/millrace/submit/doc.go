@@ -1,0 +1,10 @@
+// Package submit makes tasks, and says where they could run.
+package submit
+
+import "millrace/cmd/millrace/reach"
+
+// Commands are those that submit, of one run.
+type Commands struct{ *reach.App }
+
+// Of are the commands of a run.
+func Of(a *reach.App) *Commands { return &Commands{a} }
