@@ -77,7 +77,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
-var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "debug", "nodes", "queues", "look", "follow", "records", "act", "submit"}
+var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "debug", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {

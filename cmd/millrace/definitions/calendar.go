@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"cmp"
@@ -20,7 +20,8 @@ import (
 	"millrace/task/schedule"
 )
 
-func (a *app) calendarCommand() *cobra.Command {
+// Calendars is millrace calendar.
+func (a *Commands) Calendars() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "calendar", Aliases: []string{"calendars", "cal"},
 		Short: "Calendars: named hours, for all jobs that may start in them alone",
@@ -34,7 +35,7 @@ func (a *app) calendarCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) calendarApply() *cobra.Command {
+func (a *Commands) calendarApply() *cobra.Command {
 	name := func(is *schedule.Calendar) string { return is.Name }
 	return applying(a, &applied[schedule.Calendar]{
 		what: "calendar", use: "apply FILE|DIR|-...", name: name, store: (*client.Client).ApplyCalendar,
@@ -75,7 +76,7 @@ func (r *calendarRow) words(hours *schedule.Hours) string {
 	return fmt.Sprintf("%s, %s %s", is, then, r.Turns.In(hours.Zone()).Format("2006-01-02 15:04 -07:00"))
 }
 
-func (a *app) calendarList() *cobra.Command {
+func (a *Commands) calendarList() *cobra.Command {
 	var o typed.Output
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: typed.Takes(0, 0, "")}
@@ -114,7 +115,7 @@ func (a *app) calendarList() *cobra.Command {
 	return c
 }
 
-func (a *app) calendarShow() *cobra.Command {
+func (a *Commands) calendarShow() *cobra.Command {
 	var o typed.Output
 	var revision uint64
 	c := &cobra.Command{

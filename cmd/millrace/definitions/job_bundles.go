@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // pushFilesOf pushes the folders that job files name, and puts their versions in the place of them. A
 // folder is meant from where the file lies.
-func (a *app) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[task.Job]) error {
+func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[task.Job]) error {
 	for _, f := range read {
 		for i := range f.All {
 			j := &f.All[i]

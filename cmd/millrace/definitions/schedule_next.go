@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 	"millrace/task/schedule"
 )
 
-func (a *app) scheduleNext() *cobra.Command {
+func (a *Commands) scheduleNext() *cobra.Command {
 	var o typed.Output
 	var w whenFlags
 	var from, until, name string
@@ -119,7 +119,7 @@ and --until without a zone of their own are times of --timezone.`,
 const maxNext = 10_000
 
 // allNext shows what comes next of all schedules.
-func (a *app) allNext(c *cobra.Command, from, until, zone string, n int, o *typed.Output) error {
+func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o *typed.Output) error {
 	place, err := time.LoadLocation(zone)
 	if err != nil {
 		return exit.Misuse(c, "--timezone: %w", err)
@@ -187,7 +187,7 @@ type shownTick struct {
 }
 
 // printNext prints the ticks after a time.
-func (a *app) printNext(plan *schedule.Plan, name string, after, until time.Time, n int, asJSON bool) error {
+func (a *Commands) printNext(plan *schedule.Plan, name string, after, until time.Time, n int, asJSON bool) error {
 	ticks := []shownTick{}
 	for len(ticks) < n {
 		t, ok := plan.Next(after)

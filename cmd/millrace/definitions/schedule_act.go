@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"context"
@@ -19,15 +19,15 @@ import (
 	"millrace/task/schedule"
 )
 
-func (a *app) schedulePause() *cobra.Command {
+func (a *Commands) schedulePause() *cobra.Command {
 	return a.scheduleToggle("pause", []string{"disable", "stop"}, "Keep schedules from firing", "paused", (*client.Client).PauseSchedule)
 }
 
-func (a *app) scheduleResume() *cobra.Command {
+func (a *Commands) scheduleResume() *cobra.Command {
 	return a.scheduleToggle("resume", []string{"enable", "unpause"}, "Let schedules fire again, from now on", "resumed", (*client.Client).ResumeSchedule)
 }
 
-func (a *app) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {
+func (a *Commands) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: typed.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
@@ -50,7 +50,7 @@ func (a *app) scheduleToggle(verb string, aliases []string, short, done string, 
 	return c
 }
 
-func (a *app) eachSchedule(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
+func (a *Commands) eachSchedule(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
 	cl, err := a.Connect(c.Context())
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *app) eachSchedule(c *cobra.Command, names []string, do func(context.Con
 	return nil
 }
 
-func (a *app) scheduleRemove() *cobra.Command {
+func (a *Commands) scheduleRemove() *cobra.Command {
 	var yes, dry bool
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove schedules; their tasks stay",
@@ -99,7 +99,7 @@ func (a *app) scheduleRemove() *cobra.Command {
 	return c
 }
 
-func (a *app) scheduleRun() *cobra.Command {
+func (a *Commands) scheduleRun() *cobra.Command {
 	var f submit.RunFlags
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
@@ -148,7 +148,7 @@ the time of the call. It does not count for the schedule's overlap.`,
 	return c
 }
 
-func (a *app) scheduleBackfill() *cobra.Command {
+func (a *Commands) scheduleBackfill() *cobra.Command {
 	var o typed.Output
 	var from, to string
 	var parallel int
@@ -216,7 +216,7 @@ way, goes on when the same command is given again.`,
 const maxBackfill = 100_000
 
 // pastTicks are the ticks of a schedule between two times, as far as they have passed.
-func (a *app) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to string) ([]schedule.Tick, error) {
+func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to string) ([]schedule.Tick, error) {
 	// Ticks before the schedule was stored are asked for, too.
 	plan, err := stored.Plan()
 	if err != nil {
@@ -262,7 +262,7 @@ type backfilled struct {
 
 // backfill makes the tasks of ticks, at most so many at once. Those that are there already and have not
 // ended, perhaps of a call that was interrupted, count.
-func (a *app) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
+func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
 		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", told.Plural(len(ticks), "tick"), parallel)
 	}
@@ -313,7 +313,7 @@ func (a *app) backfill(ctx context.Context, cl *client.Client, name string, tick
 }
 
 // backfillOne makes the task of a tick, unless it has one, and tells whether it has not ended.
-func (a *app) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one backfilled, open bool, err error) {
+func (a *Commands) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one backfilled, open bool, err error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	receipt, made, err := cl.RunTick(asking, name, tick)

@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ type applied[D any] struct {
 }
 
 // applying is the command that stores definitions.
-func applying[D any](a *app, k *applied[D]) *cobra.Command {
+func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
 	var o typed.Output
 	var files []string
 	c := &cobra.Command{
@@ -107,7 +107,7 @@ func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]eve
 }
 
 // history is the command that lists the changes of a definition.
-func (a *app) history(what string, none error, complete reach.Completer) *cobra.Command {
+func (a *Commands) history(what string, none error, complete reach.Completer) *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "history NAME", Aliases: []string{"log"},
@@ -152,7 +152,7 @@ func changeLines(changes []events.Record) string {
 }
 
 // removal is the command that removes definitions.
-func (a *app) removal(what, short string, complete reach.Completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+func (a *Commands) removal(what, short string, complete reach.Completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},

@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // jobBreaker shows and resets the breakers of jobs.
-func (a *app) jobBreaker() *cobra.Command {
+func (a *Commands) jobBreaker() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "breaker", Aliases: []string{"circuit"},
 		Short: "Breakers: what keeps the tasks of a failing job from starting",
@@ -26,7 +26,7 @@ func (a *app) jobBreaker() *cobra.Command {
 	return c
 }
 
-func (a *app) breakerShow() *cobra.Command {
+func (a *Commands) breakerShow() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show JOB", Aliases: []string{"view", "info"},
@@ -58,7 +58,7 @@ func (a *app) breakerShow() *cobra.Command {
 	return c
 }
 
-func (a *app) breakerReset() *cobra.Command {
+func (a *Commands) breakerReset() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "reset JOB", Aliases: []string{"close"},

@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"bytes"
@@ -27,7 +27,8 @@ import (
 	"millrace/task/schedule"
 )
 
-func (a *app) scheduleCommand() *cobra.Command {
+// Schedules is millrace schedule.
+func (a *Commands) Schedules() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "schedule", Aliases: []string{"schedules", "sched", "sc"},
 		Short: "Schedules: tasks at set times",
@@ -80,7 +81,7 @@ func (f *whenFlags) when() task.Schedule {
 	return s
 }
 
-func (a *app) scheduleAdd() *cobra.Command {
+func (a *Commands) scheduleAdd() *cobra.Command {
 	var o typed.Output
 	var w whenFlags
 	var run submit.RunFlags
@@ -159,7 +160,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 }
 
 // definition makes a schedule of the command line.
-func (a *app) definition(c *cobra.Command, w *whenFlags, run *submit.RunFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
+func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
 			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])
@@ -192,7 +193,7 @@ func (a *app) definition(c *cobra.Command, w *whenFlags, run *submit.RunFlags, d
 }
 
 // hence is the time that is so long from now, as a schedule says it.
-func (a *app) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
+func (a *Commands) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
 
 // splitWords takes at most one word.
 func splitWords(c *cobra.Command, args []string) (word string, rest []string, err error) {
@@ -205,7 +206,7 @@ func splitWords(c *cobra.Command, args []string) (word string, rest []string, er
 	return word, nil, nil
 }
 
-func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
+func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -232,7 +233,7 @@ func (a *app) definitionFile(c *cobra.Command, file string) (*schedule.Definitio
 	return &d, nil
 }
 
-func (a *app) scheduleList() *cobra.Command {
+func (a *Commands) scheduleList() *cobra.Command {
 	var o typed.Output
 	var names, watch bool
 	c := &cobra.Command{
@@ -324,7 +325,7 @@ type shownSchedule struct {
 	Changes []told.ShownFact `json:"changes"`
 }
 
-func (a *app) scheduleShow() *cobra.Command {
+func (a *Commands) scheduleShow() *cobra.Command {
 	var o typed.Output
 	var since string
 	var limit int
@@ -386,7 +387,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 	return c
 }
 
-func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
+func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
 	t := term.Table{Title: "Schedule " + s.Name}
 	if s.Paused != nil {
 		t.Field("paused", fmt.Sprintf("%s by %s: %s", told.Moment(s.Paused.At, a.Now()), s.Paused.Actor, s.Paused.Reason))
@@ -418,7 +419,7 @@ func (a *app) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table 
 }
 
 // tickTable lays out what became of ticks, and the next ones.
-func (a *app) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
+func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
 	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
 		Foot: []string{fmt.Sprintf("%s, %s", told.Plural(len(s.Ticks), "tick"), told.Plural(s.Holes, "hole"))}}
 	for _, k := range s.Ticks {

@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 	"millrace/task/jobfile"
 )
 
-func (a *app) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[task.Job], error) {
+func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[task.Job], error) {
 	return typed.ReadFiles(a.In, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
 }
 
-func (a *app) jobValidate() *cobra.Command {
+func (a *Commands) jobValidate() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "validate FILE...", Aliases: []string{"check", "lint"},
@@ -88,7 +88,7 @@ func reportOf(f typed.FileOf[task.Job]) fileReport {
 }
 
 // printReports lists the good files on stdout and what is wrong on stderr.
-func (a *app) printReports(reports []fileReport) error {
+func (a *Commands) printReports(reports []fileReport) error {
 	for _, r := range reports {
 		if len(r.Problems) == 0 {
 			if _, err := fmt.Fprintf(a.Out, "%s: good (%s: %s)\n", r.File, told.Plural(len(r.Jobs), "job"), strings.Join(r.Jobs, ", ")); err != nil {

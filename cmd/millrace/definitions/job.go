@@ -1,4 +1,4 @@
-package main
+package definitions
 
 import (
 	"cmp"
@@ -22,7 +22,8 @@ import (
 	"millrace/task/jobfile"
 )
 
-func (a *app) jobCommand() *cobra.Command {
+// Jobs is millrace job.
+func (a *Commands) Jobs() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "job", Aliases: []string{"jobs", "j", "def"},
 		Short: "Jobs: named definitions of what to run",
@@ -35,14 +36,14 @@ func (a *app) jobCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) jobApply() *cobra.Command {
+func (a *Commands) jobApply() *cobra.Command {
 	return applying(a, &applied[task.Job]{
 		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *task.Job) string { return j.Name }, store: (*client.Client).Apply,
 		before: a.pushFilesOf, after: submit.Of(a.App).ForeseeJob,
 	})
 }
 
-func (a *app) jobList() *cobra.Command {
+func (a *Commands) jobList() *cobra.Command {
 	var o typed.Output
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: typed.Takes(0, 0, "")}
@@ -91,7 +92,7 @@ func jobTable(rows []client.JobRow, now time.Time) term.Table {
 	return t
 }
 
-func (a *app) jobShow() *cobra.Command {
+func (a *Commands) jobShow() *cobra.Command {
 	var o typed.Output
 	var revision uint64
 	var at string
@@ -151,15 +152,15 @@ func (a *app) jobShow() *cobra.Command {
 	return c
 }
 
-func (a *app) jobHistory() *cobra.Command {
+func (a *Commands) jobHistory() *cobra.Command {
 	return a.history("job", jet.ErrNoJob, a.CompleteJobs)
 }
 
-func (a *app) jobRemove() *cobra.Command {
+func (a *Commands) jobRemove() *cobra.Command {
 	return a.removal("job", "Remove jobs; their tasks stay", a.CompleteJobs, (*client.Client).RemoveJob)
 }
 
-func (a *app) jobSchema() *cobra.Command {
+func (a *Commands) jobSchema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
