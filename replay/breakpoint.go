@@ -27,7 +27,8 @@ type Breakpoint struct {
 	Unanswered int    `json:"unanswered,omitempty"`
 	Why        string `json:"why,omitempty"`
 
-	hits []hit
+	hits  []hit
+	wrong bool // a hit of it is a fault
 }
 
 // point is a place between two facts, or at one: behind the fact at pos, at a time that is not before the log had it.
@@ -134,7 +135,7 @@ const patience = 4096
 
 // find fills a breakpoint. The error is that of ctx, or that something could not be judged.
 func (s *Span) find(ctx context.Context, b stops, rules view.Rules, margin time.Duration) (*Breakpoint, error) {
-	found := &Breakpoint{}
+	found := &Breakpoint{wrong: b.kind == kindLate || b.kind == kindBroken}
 	var err error
 	switch {
 	case b.kind == kindLate:
@@ -159,8 +160,8 @@ func (s *Span) find(ctx context.Context, b stops, rules view.Rules, margin time.
 func (s *Span) byIndex(ctx context.Context, b stops, found *Breakpoint) error {
 	ask := s.asks(b)
 	for pos := s.begin; pos < len(s.facts); pos++ {
-		if pos%patience == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if err := s.pause(ctx, pos); err != nil {
+			return err
 		}
 		if ask(pos) {
 			found.hits = append(found.hits, hit{point: point{pos, s.time(pos)}})
@@ -225,15 +226,14 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 	for _, h := range found.hits {
 		between[h.pos] = append(between[h.pos], h)
 	}
-	chosen := b.kind == kindLate || b.kind == kindBroken
 	found.hits = nil
 	ask := s.asks(b)
 	err := s.over(ctx, func(pos int, r *events.Record, was, is view.Item) error {
 		places := between[pos]
 		switch {
-		case pos < s.begin, chosen && len(places) == 0, ask != nil && !ask(pos):
+		case pos < s.begin, found.wrong && len(places) == 0, ask != nil && !ask(pos):
 			return nil
-		case !chosen:
+		case !found.wrong:
 			places = []hit{{point: point{pos, s.time(pos)}}}
 		}
 		value, err := b.when.eval(b.when.see(r, was, is))
@@ -255,8 +255,8 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 func (s *Span) over(ctx context.Context, each func(pos int, r *events.Record, was, is view.Item) error) error {
 	p := s.start()
 	for pos := range s.facts {
-		if pos%patience == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if err := s.pause(ctx, pos); err != nil {
+			return err
 		}
 		r := s.record(pos)
 		ref, was, is := p.add(&r)
@@ -280,8 +280,8 @@ func (s *Span) broken(ctx context.Context, rule string, rules view.Rules, margin
 	}
 	v := verify.New(cfg)
 	for pos := range s.facts {
-		if pos%patience == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := s.pause(ctx, pos); err != nil {
+			return nil, err
 		}
 		r := s.record(pos)
 		if err := v.Add(&r); err != nil {

@@ -41,6 +41,8 @@ func init() {
 		{"w", []string{"watch"}, "FIELD", "to the next fact that changes a field of the focus, as `w state`", (*Session).watch},
 		{"w!", []string{"W", "rw"}, "FIELD", "back to the fact that wrote the value that it has", (*Session).wrote},
 		{"o", []string{"thread", "focus"}, "[KIND ID|all]", "look at a task, node, queue or schedule", plain((*Session).look)},
+		{"/", []string{"find", "search"}, "TEXT", "to the next fact whose message has a text", (*Session).forth},
+		{"/!", []string{"rfind", "reverse-search"}, "TEXT", "back to the last one before", (*Session).back},
 		{"k", []string{"bt", "backtrace", "where"}, "", "the causes of the fact, upwards", alone((*Session).causes)},
 		{"K", []string{"down"}, "", "what followed from it", alone((*Session).effects)},
 		{"p", []string{"print"}, "EXPRESSION", "what an expression is here, as `p task.state`", plain((*Session).print)},
@@ -56,7 +58,7 @@ func init() {
 func Commands() []Command { return slices.Clone(commands) }
 
 // reverse are the commands that go the other way, by those that go forward: `rev CMD` is one of them.
-var reverse = map[string]string{"s": "S", "n": "N", "f": "F", "c": "C", "w": "w!"}
+var reverse = map[string]string{"s": "S", "n": "N", "f": "F", "c": "C", "w": "w!", "/": "/!"}
 
 // Do does what a command says. An error says what was wrong with it, and that the session stands where it stood.
 func (x *Session) Do(ctx context.Context, line string) (*Answer, error) {
@@ -75,7 +77,11 @@ func Known(line string) error {
 
 // parse finds the command of a line, and what follows on its name.
 func parse(line string) (c *Command, rest string, err error) {
-	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	line = strings.TrimSpace(line)
+	name, rest, _ := strings.Cut(line, " ")
+	if len(name) > 1 && name[0] == '/' && name != "/!" { // a text without a space
+		name, rest = "/", line[1:]
+	}
 	if len(name) > 1 && name[0] == '\'' { // a mark without a space
 		name, rest = "'", name[1:]
 	}
@@ -89,7 +95,7 @@ func parse(line string) (c *Command, rest string, err error) {
 	if back {
 		other, ok := reverse[c.Key]
 		if !ok {
-			return nil, "", fmt.Errorf("%s does not go backwards: s, n, f, c and w do", name)
+			return nil, "", fmt.Errorf("%s does not go backwards: s, n, f, c, w and / do", name)
 		}
 		c, err = commandOf(other)
 	}
@@ -141,6 +147,12 @@ func Split(line string) (all []string) {
 
 func (x *Session) watch(ctx context.Context, path string) (*Answer, error) {
 	return x.field(ctx, 1, path)
+}
+func (x *Session) forth(ctx context.Context, text string) (*Answer, error) {
+	return x.find(ctx, 1, text)
+}
+func (x *Session) back(ctx context.Context, text string) (*Answer, error) {
+	return x.find(ctx, -1, text)
 }
 func (x *Session) wrote(ctx context.Context, path string) (*Answer, error) {
 	return x.field(ctx, -1, path)

@@ -16,8 +16,8 @@ import (
 func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
 	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}}
 	for pos := range s.facts {
-		if pos%patience == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := s.pause(ctx, pos); err != nil {
+			return nil, err
 		}
 		if err := l.passed(ctx, pos-1, s.time(pos)); err != nil {
 			return nil, err

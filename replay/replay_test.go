@@ -149,6 +149,7 @@ func TestCommands(t *testing.T) {
 		"several":      "b type attempt.failed; b state retrying; c => 9; c => none; b => 2 breakpoints; x 1 => 1 removed; x 1 => !no such; x all => 1 removed; c => !no breakpoint",
 		"watch":        "o task " + string(a) + "; w attempt => 8; w attempt => 13; w attempt => none; g 14; w! attempt => 13; w! attempt => 13; w! node => 13; g 12; w! node => 8; rev w failures => none",
 		"goto":         "g 12:00:08 => 8; g +3s => 11; g -3s => 8; g end => 17; g #4 => 4; g 99 => !from 1 to 17; g 11:00:00 => 0; g soon => !cannot parse",
+		"find":         "/ no room => 9; / no room => none; /too loud => 11; / too loud => none; /! no room => 9; rev / no room => none; / => !say what",
 		"marks":        `g 8; m began "the first one" => 8; g 14; m; ' began => 8; 'began => 8; ' => 2 marks; ' bagan => !did you mean began; g began => 8`,
 		"causes":       "g 13; k => 13 12 9 8 7; g 9; K => 9 12",
 		"print":        "g 9; p task.state => retrying; p task.message => no room; p seq + 1 => 10; p node.state => unknown; p tusk.state => !unknown name; o task " + string(b) + "; g 11; p task.state => pending",
@@ -390,5 +391,75 @@ func TestLongChain(t *testing.T) {
 		if have := *span.fold(view.Node("a"), pos).Node; !reflect.DeepEqual(have, want) {
 			t.Fatalf("at %d: %+v, want %+v", pos, have, want)
 		}
+	}
+}
+
+// Around the point stand the facts before it and behind it, of all or of the focus alone.
+func TestAround(t *testing.T) {
+	s, a, _ := tale(t)
+	for name, c := range map[string]struct {
+		from  int
+		focus Focus
+		at    string
+		n     int
+		along bool
+		want  string
+	}{
+		"all":           {0, Focus{}, "g 8", 2, false, "6 7 >8 9 10"},
+		"before":        {0, Focus{}, "g start", 2, false, "1 2"},
+		"at the end":    {0, Focus{}, "g end", 2, false, "15 16 >17"},
+		"within a span": {9, Focus{}, "g 9", 2, false, ">9 10 11"},
+		"marked":        {0, Focus{"task", string(a)}, "g 10", 3, false, "7* 8* 9* >10 11 12* 13*"},
+		"along":         {0, Focus{"task", string(a)}, "g 9", 1, true, "8* >9* 12*"},
+		"between":       {0, Focus{"task", string(a)}, "g 10", 2, true, "8* 9* 12* 13*"},
+		"of everything": {0, Focus{}, "g 8", 1, true, "7 >8 9"},
+	} {
+		x := s.session(c.from, c.focus)
+		play(t, x, c.at)
+		var have []string
+		for _, l := range x.Around(c.n, c.along) {
+			text := fmt.Sprint(l.Seq)
+			if l.Here {
+				text = ">" + text
+			}
+			if l.Focus {
+				text += "*"
+			}
+			have = append(have, text)
+		}
+		if got := strings.Join(have, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestOverview(t *testing.T) {
+	s, _, _ := tale(t)
+	x := s.session(0, Focus{})
+	play(t, x, "b late; b type attempt.failed; g 8; m began; m again; g end")
+	o := x.Overview(47) // of eight seconds each
+	facts := 0
+	for i, c := range o.Cells {
+		facts += c.Facts
+		want := Cell{Facts: map[int]int{0: 8, 1: 8, 46: 1}[i]}
+		switch i {
+		case 0:
+			want.Mark = "began"
+		case 1:
+			want.Hits = 1
+		case 38:
+			want.Hits, want.Wrong = 1, 1
+		case 46:
+			want.Here = true
+		}
+		if want.Facts = c.Facts; c != want {
+			t.Errorf("cell %d: %+v, want %+v", i, c, want)
+		}
+	}
+	if facts != 17 || !o.From.Equal(noon.Add(time.Second)) || !o.To.Equal(s.now) {
+		t.Errorf("%d facts from %v to %v", facts, o.From, o.To)
+	}
+	if empty, err := New(NewSpan(1), judged); err != nil || empty.Overview(10).Cells != nil || empty.Around(5, false) == nil {
+		t.Error(err)
 	}
 }

@@ -61,6 +61,9 @@ type Line struct {
 	About  string    `json:"about"`
 	// Why says what it has to do with the point.
 	Why string `json:"why,omitempty"`
+	// Here says that the point is at it, and Focus that it has to do with what is looked at.
+	Here  bool `json:"-"`
+	Focus bool `json:"-"`
 
 	Record events.Record `json:"-"`
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"millrace/events"
@@ -27,6 +28,7 @@ type Span struct {
 	totals tally   // after all of them
 	pass   pass
 	gaps   []Gap
+	seen   atomic.Int64 // how many facts the last pass over them has seen
 }
 
 // fact is one of the log, and what it made of the task that it is about.
