@@ -12,14 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs a command of millrace on a terminal of its own, and returns all that it was sent.
-func (p *place) onTerminal(args ...string) string {
+// terminal is one of a size, as a person has it: keys go into its screen, and what is shown comes from there.
+type terminal struct {
+	screen, end *os.File // end is that of the programs
+	modes       *unix.Termios
+}
+
+func (p *place) terminal(columns, lines uint16) *terminal {
 	p.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		p.Fatal(err)
 	}
-	defer screen.Close()
+	p.Cleanup(func() { screen.Close() })
 	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		p.Fatal(err)
 	}
@@ -27,19 +32,40 @@ func (p *place) onTerminal(args ...string) string {
 	if err != nil {
 		p.Fatal(err)
 	}
-	terminal, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	end, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		p.Fatal(err)
 	}
+	t := &terminal{screen: screen, end: end}
+	p.Cleanup(func() { end.Close() })
+	if err := unix.IoctlSetWinsize(int(end.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: lines, Col: columns}); err != nil {
+		p.Fatal(err)
+	}
+	if t.modes, err = unix.IoctlGetTermios(int(end.Fd()), unix.TCGETS); err != nil {
+		p.Fatal(err)
+	}
+	return t
+}
+
+// start starts a command of millrace on the terminal.
+func (t *terminal) start(p *place, args ...string) *exec.Cmd {
+	p.Helper()
 	cmd := exec.CommandContext(p.Context(), binary(p), args...)
 	cmd.Dir, cmd.Env = p.dir, append(p.commandEnv(), "TERM=xterm")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-	err = cmd.Start()
-	terminal.Close()
-	if err != nil {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.end, t.end, t.end
+	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
-	seen, _ := io.ReadAll(screen) // it ends with an error when nobody has the terminal any more
+	return cmd
+}
+
+// onTerminal runs a command of millrace on a terminal of its own, and returns all that it was sent.
+func (p *place) onTerminal(args ...string) string {
+	p.Helper()
+	t := p.terminal(0, 0)
+	cmd := t.start(p, args...)
+	t.end.Close()
+	seen, _ := io.ReadAll(t.screen) // it ends with an error when nobody has the terminal any more
 	_ = cmd.Wait()
 	return strings.ReplaceAll(string(seen), "\r\n", "\n")
 }

@@ -97,6 +97,9 @@ func (x *Session) Overview(cells int) Overview {
 // Marks are those that somebody has made.
 func (x *Session) Marks() []Mark { return slices.Clone(x.marks) }
 
+// Breaks are the breakpoints that are set.
+func (x *Session) Breaks() []*Breakpoint { return slices.Clone(x.breaks) }
+
 // Progress is how many facts of how many the pass has seen that a command makes. It may be asked by another goroutine.
 func (x *Session) Progress() (seen, of int) { return int(x.span.seen.Load()), len(x.span.facts) }
 

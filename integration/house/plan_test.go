@@ -77,7 +77,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
-var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "debug", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
+var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "stage", "debug", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {
@@ -116,6 +116,8 @@ var outsiders = []struct {
 	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
+	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
+	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},

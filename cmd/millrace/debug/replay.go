@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/stage"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -44,6 +46,7 @@ type replayFlags struct {
 	focus       [4]string // by the order of replay.FocusKinds
 	from, until string
 	commands    []string
+	plain       bool
 }
 
 // Command is millrace replay.
@@ -56,7 +59,8 @@ func (a *Commands) Command() *cobra.Command {
 fact it says what changed, by what it was decided and what the alternatives were, who owed what
 before and after. It runs to breakpoints, forward and back, and changes nothing.
 
-Commands come from -c, or line by line from stdin; a semicolon ends one as well:
+On a terminal it fills the screen, and a key is a command; ? lists the keys, q ends. Elsewhere, and
+with --plain, commands come from stdin line by line, or from -c; a semicolon ends one as well:
 
 ` + commandsHelp() + `
 The names that gdb and delve have for these are good, too. In an expression stand the fact (seq,
@@ -79,6 +83,7 @@ can be stepped through.`,
 	fs.StringVar(&f.from, "from", "", "begin at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
 	fs.StringArrayVarP(&f.commands, "command", "c", nil, "do these `commands`, and no others (repeat it)")
+	fs.BoolVar(&f.plain, "plain", false, "commands and lines instead of the full screen, on a terminal, too")
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		focus, err := f.looksAt()
@@ -114,7 +119,7 @@ can be stepped through.`,
 func commandsHelp() string {
 	var text strings.Builder
 	for _, c := range replay.Commands() {
-		fmt.Fprintf(&text, "  %s\n", helpLine(&c))
+		fmt.Fprintf(&text, "  %s\n", told.ReplayCommand(&c))
 	}
 	return text.String()
 }
@@ -167,7 +172,12 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	if err != nil {
 		return &exit.Fault{Code: exit.NotFound, Err: err}
 	}
-	found, err := a.play(ctx, session, span, f)
+	var found bool
+	if len(f.commands) == 0 && !f.JSON() && !f.plain && a.Fullscreen() {
+		found, err = stage.Run(ctx, stage.Terminal{In: a.In, Out: term.Unfiltered(a.Out), Colours: term.Colourful(a.Out)}, session, spanName(file), greeting(span))
+	} else {
+		found, err = a.play(ctx, session, span, f)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -252,6 +262,22 @@ func gapText(g replay.Gap) string {
 	return "damaged: something is missing " + where + ": " + term.Printable(g.Why)
 }
 
+func spanName(file string) string {
+	if file == "" {
+		return "the log"
+	}
+	return filepath.Base(file)
+}
+
+// greeting says what a session steps through.
+func greeting(span *replay.Span) string {
+	text := fmt.Sprintf("#%d to #%d, %s; ? lists the commands", span.From(), span.To(), told.Plural(span.Len(), "message"))
+	if gaps := span.Gaps(); len(gaps) > 0 {
+		text += "; " + gapText(gaps[0])
+	}
+	return text
+}
+
 // play does the commands, and tells whether the last one that looked for something has found it.
 func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Span, f *replayFlags) (found bool, err error) {
 	found = true
@@ -288,7 +314,7 @@ func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Spa
 		return found, nil
 	}
 	if p.person {
-		fmt.Fprintf(a.Out, "#%d to #%d, %s; ? lists the commands\n", span.From(), span.To(), told.Plural(span.Len(), "message"))
+		fmt.Fprintln(a.Out, greeting(span))
 	}
 	lines := bufio.NewScanner(a.In)
 	for p.prompt(x); lines.Scan(); p.prompt(x) {

@@ -60,7 +60,7 @@ func (t *Table) cells() [][]Cell {
 	if len(t.Header) > 0 {
 		head := make([]Cell, len(t.Header))
 		for i, h := range t.Header {
-			head[i] = Cell{h, bold}
+			head[i] = Cell{h, Bold}
 		}
 		rows = append(rows, head)
 	}

@@ -91,6 +91,11 @@ func Colourful(w any) bool {
 	return Terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
+// Fullscreen tells whether a person looks at the streams, and at a terminal on which text can be placed.
+func (s *Streams) Fullscreen() bool {
+	return Terminal(s.In) && Terminal(s.Out) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+}
+
 // Width is how many columns w shows: those of its terminal, else what COLUMNS says, or 0 if there is no bound.
 func Width(w io.Writer) int {
 	if f, ok := Unfiltered(w).(*os.File); ok {

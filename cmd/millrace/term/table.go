@@ -19,7 +19,7 @@ const (
 	Yellow Colour = "33"
 	Blue   Colour = "34"
 	Purple Colour = "35"
-	bold   Colour = "1"
+	Bold   Colour = "1"
 	Faint  Colour = "2"
 )
 
@@ -65,7 +65,7 @@ func (s *Streams) Print(t Table) error { return t.Write(s.Out, Width(s.Out), Col
 func (t *Table) Write(w io.Writer, bound int, colours bool) error {
 	b := bufio.NewWriter(w)
 	if t.Title != "" {
-		fmt.Fprintln(b, Paint(Cell{t.Title, bold}, colours))
+		fmt.Fprintln(b, Paint(Cell{t.Title, Bold}, colours))
 	}
 	rows, widths := t.fit(bound)
 	for _, row := range rows {

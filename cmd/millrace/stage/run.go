@@ -1,0 +1,157 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"millrace/replay"
+)
+
+const (
+	// reach is how many facts on each side of the point a scene has: more than a terminal has lines.
+	reach = 200
+	// fine is in how many cells a scene has the span: more than a terminal has columns.
+	fine = 1000
+	// progressEvery is how often it is shown how far a command is.
+	progressEvery = 100 * time.Millisecond
+)
+
+// Terminal is where the screen is.
+type Terminal struct {
+	In      io.Reader
+	Out     io.Writer
+	Colours bool
+}
+
+// Run shows a session on a terminal until the person ends it, or ctx. It leaves the terminal as it was, whatever
+// happens. It tells whether the last command that looked for something has found it.
+func Run(ctx context.Context, on Terminal, x *replay.Session, name, greeting string) (found bool, err error) {
+	return run(ctx, on, x, name, greeting)
+}
+
+func run(ctx context.Context, on Terminal, x *replay.Session, name, greeting string, more ...tea.ProgramOption) (found bool, err error) {
+	first, err := scene(ctx, x, false)
+	if err != nil {
+		return false, err
+	}
+	within, cancel := context.WithCancel(ctx)
+	s := &screen{ctx: within, session: x, model: New(name, on.Colours, first, greeting), stop: func() {}, idle: make(chan struct{}, 1)}
+	s.idle <- struct{}{}
+	options := append([]tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler()}, more...)
+	_, err = tea.NewProgram(s, options...).Run()
+	cancel()
+	<-s.idle // the session is the caller's again
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return s.model.Found, err
+}
+
+// screen carries keys to a model, and its commands to a session. Only one command at a time has the session.
+type screen struct {
+	ctx           context.Context //nolint:containedctx // bubbletea has no other way to its commands
+	session       *replay.Session
+	idle          chan struct{} // full while no command has the session
+	model         Model
+	stop          context.CancelFunc // of the command that runs
+	width, height int
+	ticks         bool // a tick will come
+}
+
+// tick asks how far the command is that runs.
+type tick struct{}
+
+// Init implements [tea.Model].
+func (s *screen) Init() tea.Cmd { return nil }
+
+// Update implements [tea.Model].
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var ask Ask
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		s.model, ask = s.model.Press(msg.String())
+	case tea.PasteMsg:
+		s.model = s.model.Type(msg.Content)
+	case Scene:
+		s.stop()
+		s.model, ask = s.model.Shown(msg)
+	case tick:
+		if s.ticks = s.model.Waiting(); !s.ticks {
+			return s, nil
+		}
+		s.model = s.model.Seen(s.session.Progress())
+		return s, later()
+	}
+	return s, s.carry(ask)
+}
+
+// carry does what the model asks.
+func (s *screen) carry(ask Ask) tea.Cmd {
+	switch {
+	case ask.Quit:
+		s.stop()
+		return tea.Quit
+	case ask.Stop:
+		s.stop()
+	case ask.Redraw:
+		return tea.ClearScreen
+	case ask.Suspend:
+		return tea.Suspend
+	case ask.Do != "":
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.stop = cancel
+		do := func() tea.Msg { return s.do(ctx, ask) }
+		if s.ticks {
+			return do
+		}
+		s.ticks = true
+		return tea.Batch(do, later())
+	}
+	return nil
+}
+
+func later() tea.Cmd {
+	return tea.Tick(progressEvery, func(time.Time) tea.Msg { return tick{} })
+}
+
+// do has the session do a command, and looks at what is there then.
+func (s *screen) do(ctx context.Context, ask Ask) tea.Msg {
+	select {
+	case <-s.idle:
+	case <-s.ctx.Done(): // it is over
+		return nil
+	}
+	defer func() { s.idle <- struct{}{} }()
+	answer, did := s.session.Do(ctx, ask.Do)
+	if ctx.Err() != nil && did != nil {
+		did = errors.New("stopped: " + ask.Do)
+	}
+	now, err := scene(s.ctx, s.session, ask.Along)
+	now.Answer, now.Err = answer, errors.Join(did, err)
+	return now
+}
+
+// scene is what a session shows where it stands.
+func scene(ctx context.Context, x *replay.Session, along bool) (Scene, error) {
+	f, err := x.Frame(ctx)
+	if err != nil {
+		return Scene{}, err
+	}
+	return Scene{Frame: f, Lines: x.Around(reach, along), Span: x.Overview(fine), Marks: x.Marks(), Breaks: x.Breaks()}, nil
+}
+
+// View implements [tea.Model].
+func (s *screen) View() tea.View {
+	v := tea.NewView("")
+	if s.width > 0 {
+		v = tea.NewView(View(s.model, s.width, s.height))
+	}
+	v.AltScreen = true
+	return v
+}

@@ -1,0 +1,441 @@
+package stage
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/replay"
+)
+
+// The smallest screen, and the widths from which on panes stand beside each other.
+const (
+	leastWidth, leastHeight = 60, 18
+	twoColumns              = 110
+	threeColumns            = 160
+	allKeys                 = 140
+)
+
+// row is a line of a pane, and line one of the screen, of rows beside each other.
+type (
+	row struct {
+		text string
+		tint term.Colour
+	}
+	line []row
+)
+
+// pane is a part of the screen below a title.
+type pane struct {
+	title string
+	rows  func(width, most int) (rows []row, all int) // of all the rows that there are, the most at most
+	// window says that there is always more than is shown.
+	window bool
+}
+
+// View draws the screen in so many columns and lines.
+func View(m Model, width, height int) string {
+	if width < leastWidth || height < leastHeight {
+		small := fmt.Sprintf("This takes %d columns and %d lines; here are %d and %d. q ends.", leastWidth, leastHeight, width, height)
+		return m.paint(lines(wrap(small, max(width, 1), "")), width, height)
+	}
+	below := slices.Concat(m.bar(width), m.foot(width), []row{keys(width)})
+	all := slices.Concat(lines([]row{m.head(width)}), m.body(width, height-1-len(below)), lines(below))
+	return m.paint(all, width, height)
+}
+
+// lines are rows that have the whole width.
+func lines(rows []row) []line {
+	all := make([]line, len(rows))
+	for i, r := range rows {
+		all[i] = line{r}
+	}
+	return all
+}
+
+// paint makes a text of lines, of so many as there is room for.
+func (m Model) paint(all []line, width, height int) string {
+	texts := make([]string, 0, len(all))
+	for _, l := range all[:min(len(all), max(height, 0))] {
+		var text strings.Builder
+		left := width
+		for _, r := range l {
+			part := ansi.Truncate(term.Printable(r.text), left, "…")
+			left -= ansi.StringWidth(part)
+			text.WriteString(term.Paint(term.Tinted(part, r.tint), m.Colours && strings.TrimSpace(part) != ""))
+		}
+		texts = append(texts, strings.TrimRight(text.String(), " "))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// wrap breaks a text between words, or within one that is too long.
+func wrap(text string, width int, tint term.Colour) (rows []row) {
+	for i, part := range strings.Split(ansi.Wrap(term.Printable(text), width, ""), "\n") {
+		if i > 0 {
+			part = strings.TrimLeft(part, " ")
+		}
+		rows = append(rows, row{part, tint})
+	}
+	return rows
+}
+
+// head says where the point is.
+func (m Model) head(width int) row {
+	f := m.scene.Frame
+	text := m.Name + "  " + told.PointFact(f, m.clock())
+	if f.Seq > 0 {
+		at := ""
+		if f.Time.After(f.Stored) {
+			at = "after "
+		}
+		text = fmt.Sprintf("%s  %s#%d of %d  ", m.Name, at, f.Seq, f.To) + told.PointTime(f.Time) + f.Time.Local().Format(" MST")
+	}
+	if f.Focus != "" {
+		text += fmt.Sprintf("  %s (%d of %d)", short(f.Focus), f.Nth, f.Of)
+	}
+	return row{ansi.Truncate(text, width, "…"), term.Bold}
+}
+
+// short is what something is called in a list: a task by the end of its id.
+func short(about string) string {
+	if kind, id, _ := strings.Cut(about, " "); kind == "task" && len(id) > 7 {
+		return "task …" + id[len(id)-7:]
+	}
+	return about
+}
+
+// clock writes times by the day of the point.
+func (m Model) clock() told.Clocked {
+	if at := m.scene.Frame.Time; !at.IsZero() {
+		return told.PointClock(at)
+	}
+	return told.PointClock(m.scene.Span.From)
+}
+
+// body are the panes, or the list that lies over them.
+func (m Model) body(width, height int) []line {
+	if m.list != nil {
+		return lines(stack([]pane{texts(m.what+"; Esc closes", m.list[m.top:]...)}, width, height))
+	}
+	f := m.scene.Frame
+	facts := pane{m.factsTitle(), m.facts, true}
+	here := texts("point", append([]string{told.PointFact(f, m.clock())}, signed("! ", told.Stopped(f.Stop))...)...)
+	if f.Seq == 0 {
+		here = texts("point")
+	}
+	changed := texts("changed", weighed(told.Changes(f))...)
+	head, below := told.Decided(f.Decision)
+	decided := texts(head, below...)
+	owed := texts("owed", told.Owed(briefly(f.Owed), m.clock())...)
+	notes := texts("breakpoints and marks", append(signed("b ", told.Breaks(m.scene.Breaks)), signed("m ", told.Marks(m.scene.Marks, m.clock()))...)...)
+	switch {
+	case width < twoColumns:
+		changed = flow("changed", weighed(told.Changes(f)))
+		return lines(stack([]pane{facts, here, changed, decided, owed, notes}, width, height))
+	case width < threeColumns:
+		return beside(height, width, []pane{facts, notes}, []pane{here, changed, decided, owed, message(f)})
+	}
+	return beside(height, width, []pane{facts, notes}, []pane{here, changed}, []pane{decided, owed, message(f)})
+}
+
+// message is the fact as it was written.
+func message(f *replay.Frame) pane {
+	var text bytes.Buffer
+	if json.Indent(&text, f.Fact, "", "  ") != nil {
+		return texts("message")
+	}
+	return texts("message", strings.Split(text.String(), "\n")...)
+}
+
+// weighed has the state first among what has changed, then the counts: there may not be room for all.
+func weighed(changes []string) []string {
+	weight := func(line string) int {
+		switch {
+		case strings.HasPrefix(line, "~ state:"):
+			return 0
+		case strings.HasPrefix(line, "~ queue ") || strings.HasPrefix(line, "~ node "):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(changes, func(a, b string) int { return weight(a) - weight(b) })
+	return changes
+}
+
+// briefly names a task by the end of its id.
+func briefly(o *replay.Owed) *replay.Owed {
+	if o == nil {
+		return nil
+	}
+	brief := *o
+	brief.Of = short(o.Of)
+	return &brief
+}
+
+func signed(sign string, lines []string) []string {
+	for i := range lines {
+		lines[i] = sign + lines[i]
+	}
+	return lines
+}
+
+// hang is how far the rows of a line are set in behind its first.
+const hang = 4
+
+// texts is a pane of lines, each on as many rows as it takes. If there is not room for all, each has its beginning.
+func texts(title string, lines ...string) pane {
+	return pane{title: title, rows: func(width, most int) ([]row, int) {
+		var parts [][]row
+		all := 0
+		for _, line := range lines {
+			rows := wrap(line, max(width-hang, 1), tint(line))
+			for i := range rows[1:] {
+				rows[1+i].text = strings.Repeat(" ", hang) + rows[1+i].text
+			}
+			parts, all = append(parts, rows), all+len(rows)
+		}
+		parts = parts[:min(len(parts), most)]
+		wants := make([]int, len(parts))
+		for i := range parts {
+			wants[i] = len(parts[i])
+		}
+		var rows []row
+		for i, n := range inTurns(wants, most) {
+			rows = append(rows, parts[i][:n]...)
+			if n < len(parts[i]) {
+				rows[len(rows)-1].text += " …"
+			}
+		}
+		return rows, all
+	}}
+}
+
+// inTurns gives each what it wants, as far as there is enough: one to each, then one more.
+func inTurns(wants []int, left int) []int {
+	has := make([]int, len(wants))
+	for given := true; given; {
+		given = false
+		for i := range wants {
+			if left > 0 && has[i] < wants[i] {
+				has[i], left, given = has[i]+1, left-1, true
+			}
+		}
+	}
+	return has
+}
+
+// flow is a pane of short lines, as many in a row as have room there.
+func flow(title string, lines []string) pane {
+	return pane{title: title, rows: func(width, most int) ([]row, int) {
+		var joined []string
+		for _, line := range lines {
+			if n := len(joined) - 1; n >= 0 && ansi.StringWidth(joined[n]+"  "+line) <= width {
+				joined[n] += "  " + line
+				continue
+			}
+			joined = append(joined, line)
+		}
+		return texts("", joined...).rows(width+hang, most)
+	}}
+}
+
+// tint is the colour of a line by its sign: without colours the sign says the same.
+func tint(line string) term.Colour {
+	if strings.Contains(line, ", overdue") {
+		return term.Red
+	}
+	sign, _, _ := strings.Cut(line, " ")
+	return map[string]term.Colour{"~": term.Yellow, "+": term.Green, "-": term.Purple, "!": term.Red, "b": term.Blue, "m": term.Blue}[sign]
+}
+
+// stack draws panes one below the other, on so many lines. Each that has something to say gets two rows, if there is
+// room for that, and what is left goes round.
+func stack(panes []pane, width, height int) []row {
+	var shown []pane
+	var wants, least []int
+	left := height
+	for _, p := range panes {
+		_, all := p.rows(width, 0)
+		if n := min(all, leastRows); all > 0 && left > n {
+			shown, wants, least = append(shown, p), append(wants, all-n), append(least, n)
+			left -= n + 1
+		}
+	}
+	var rows []row
+	for i, more := range inTurns(wants, left) {
+		p := shown[i]
+		has, all := p.rows(width, least[i]+more)
+		if title := p.title; len(has) < all && !p.window {
+			rows = append(rows, rule(fmt.Sprintf("%s, %s more", title, told.Plural(all-len(has), "line")), width))
+		} else {
+			rows = append(rows, rule(title, width))
+		}
+		rows = append(rows, has...)
+	}
+	return append(rows, make([]row, height-len(rows))...)
+}
+
+// leastRows is how many rows of a pane there are before others get more.
+const leastRows = 2
+
+// rule is a line with a title in it.
+func rule(title string, width int) row {
+	text := ansi.Truncate("--"+term.Printable(title), width, "…")
+	return row{text + strings.Repeat("-", width-ansi.StringWidth(text)), term.Faint}
+}
+
+// beside draws stacks of panes beside each other.
+func beside(height, width int, columns ...[]pane) []line {
+	each := (width - len(columns) + 1) / len(columns)
+	all := make([]line, height)
+	for i, panes := range columns {
+		wide := each
+		if i == 0 {
+			wide = width - (each+1)*(len(columns)-1)
+		}
+		for j, r := range stack(panes, wide, height) {
+			if i > 0 {
+				all[j] = append(all[j], row{text: " "})
+			}
+			r.text = ansi.Truncate(term.Printable(r.text), wide, "…")
+			all[j] = append(all[j], r, row{text: strings.Repeat(" ", wide-ansi.StringWidth(r.text))})
+		}
+	}
+	return all
+}
+
+func (m Model) factsTitle() string {
+	f := m.scene.Frame
+	switch {
+	case f.Focus == "":
+		return "facts"
+	case m.along:
+		return fmt.Sprintf("facts of %s; a shows all", short(f.Focus))
+	}
+	return fmt.Sprintf("facts, * of %s; a shows those alone", short(f.Focus))
+}
+
+// facts are those around the point, which is in the middle.
+func (m Model) facts(_, most int) ([]row, int) {
+	lines := m.scene.Lines
+	f := m.scene.Frame
+	at := 0 // the place of the point among the lines
+	for at < len(lines) && lines[at].Seq < f.Seq {
+		at++
+	}
+	from := max(min(at-most/2, len(lines)-most), 0)
+	var rows []row
+	digits := len(fmt.Sprint(f.To))
+	for i := from; i < min(from+most, len(lines)); i++ {
+		l := &lines[i]
+		sign := " "
+		switch {
+		case l.Here && f.Time.After(f.Stored):
+			sign = "_" // the point is behind it
+		case l.Here:
+			sign = ">"
+		}
+		star := " "
+		if l.Focus {
+			star = "*"
+		}
+		text := fmt.Sprintf("%s%s%*d %s %-17s %s", sign, star, digits, l.Seq, clockOf(l.Stored), l.Type, told.Words(short(l.About), told.AttemptAndNode(&l.Record), told.FactDetails(&l.Record)))
+		r := row{text: text}
+		if l.Here {
+			r.tint = term.Bold
+		}
+		rows = append(rows, r)
+	}
+	return rows, len(lines)
+}
+
+func clockOf(at time.Time) string { return at.Local().Format("15:04:05.000") }
+
+// bar is the span as a line: what it has, and where the point is in it.
+func (m Model) bar(width int) []row {
+	o := m.scene.Span
+	from, to := m.clock()(o.From), m.clock()(o.To)
+	cells := make([]rune, max(width-ansi.StringWidth(from+to)-2, 1))
+	of := func(i int) replay.Cell {
+		var sum replay.Cell
+		for j := i * len(o.Cells) / len(cells); j < max((i+1)*len(o.Cells)/len(cells), i*len(o.Cells)/len(cells)+1) && j < len(o.Cells); j++ {
+			c := &o.Cells[j]
+			sum.Facts, sum.Hits, sum.Wrong, sum.Here = sum.Facts+c.Facts, sum.Hits+c.Hits, sum.Wrong+c.Wrong, sum.Here || c.Here
+			if sum.Mark == "" {
+				sum.Mark = c.Mark
+			}
+		}
+		return sum
+	}
+	for i := range cells {
+		switch c := of(i); {
+		case c.Here:
+			cells[i] = '>'
+		case c.Wrong > 0:
+			cells[i] = '!'
+		case c.Mark != "":
+			cells[i] = 'm'
+		case c.Hits > 0:
+			cells[i] = 'b'
+		case c.Facts > 0:
+			cells[i] = '.'
+		default:
+			cells[i] = ' '
+		}
+	}
+	return []row{rule("span: > point, b hit, ! late or broken, m mark, . facts", width), {text: from + " " + string(cells) + " " + to}}
+}
+
+// foot says what is typed, what runs, or what was said.
+func (m Model) foot(width int) []row {
+	switch {
+	case m.asking != nil:
+		text := m.asking.key + " " + m.text
+		if more := ansi.StringWidth(text) - (width - 2); more > 0 {
+			text = "…" + ansi.TruncateLeft(text, more+1, "")
+		}
+		if text += "_"; m.text == "" {
+			text += "  " + takes(m.asking.do)
+		}
+		return []row{{text: text}}
+	case m.doing != "" && m.of > 0:
+		return []row{{text: fmt.Sprintf("%s: %d of %d messages; Esc stops it", m.doing, m.seen, m.of)}}
+	case m.doing != "":
+		return []row{{text: m.doing + ": …"}}
+	case m.wrong:
+		rows := wrap("! "+m.said, width, term.Red)
+		return rows[:min(len(rows), mostSaid)]
+	}
+	rows := wrap(m.said, width, "")
+	return rows[:min(len(rows), mostSaid)]
+}
+
+// mostSaid is on how many rows something may be said.
+const mostSaid = 3
+
+// takes says what a command takes, and does.
+func takes(do string) string {
+	for _, c := range replay.Commands() {
+		if c.Key == do {
+			return c.Takes + ": " + c.Says
+		}
+	}
+	return "any command"
+}
+
+// keys is the line of keys, as far as there is room.
+func keys(width int) row {
+	line := "n/N focus s/S any c/C run g goto b break w watch k cause m mark / find ? help q"
+	if width >= allKeys {
+		line = "n/N focus  s/S any  f/F state  c/C run  g goto  b break  w/W watch  o look at  k/K causes  p print  m mark  ' jump  / find  ? help  q"
+	}
+	return row{ansi.Truncate(line, width, "…"), term.Faint}
+}
