@@ -100,7 +100,7 @@ func (p *person) leaves() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// TestReplayFillsTheScreen: a person who has nothing but the screen finds what failed, why, who was lost and who took over.
+// TestReplayFillsTheScreen: a person who has nothing but the screen finds what failed, why, and on which node it ran.
 // The terminal is as it was afterwards, also when the process is told to end.
 func TestReplayFillsTheScreen(t *testing.T) {
 	t.Parallel()
@@ -127,6 +127,7 @@ func TestReplayFillsTheScreen(t *testing.T) {
 		who.press("/nowhere\r")
 		who.sees("no message on that side has this text")
 		who.press("S")
+		who.sees("task.due task ")
 		who.press("q")
 		if code := who.leaves(); code != 0 {
 			t.Errorf("it ended with code %d: %q", code, who.sent.String())
