@@ -36,7 +36,7 @@ func (h *history) nextDay() {
 // passed, whatever is killed or lost, and verify comes to every admission as well.
 func TestSimulationOfBudgets(t *testing.T) {
 	var under, spent, days atomic.Int64
-	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+	each(max(min(*historiesFlag, 500)/10, *historiesFlag/50, 1), func(seed uint64) bool {
 		h := play(t, *firstFlag+seed, variant{thrifty: true})
 		h.report(t)
 		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {

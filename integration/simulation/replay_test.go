@@ -14,7 +14,7 @@ import (
 
 // Whoever steps through a history, and back, sees the same at each fact; what a breakpoint finds is what a look at every fact finds.
 func TestHistoriesReplay(t *testing.T) {
-	each(max(1, *historiesFlag/20), func(seed uint64) bool {
+	each(max(min(*historiesFlag, 500)/20, *historiesFlag/100, 1), func(seed uint64) bool {
 		h := play(t, seed, variant{})
 		h.report(t)
 		span := replay.NewSpan(1)
