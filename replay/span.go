@@ -184,8 +184,8 @@ func (s *Span) index(at int32, r *events.Record) {
 	if c == nil {
 		c = &chain{}
 		if s.chains[ref] = c; ref.Kind == view.Nodes {
-			s.nodes = append(s.nodes, ref)
-			slices.SortFunc(s.nodes, byID)
+			n, _ := slices.BinarySearchFunc(s.nodes, ref, byID)
+			s.nodes = slices.Insert(s.nodes, n, ref)
 		}
 	}
 	c.at = append(c.at, at)

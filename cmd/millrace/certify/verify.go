@@ -212,11 +212,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		return nil, err
 	}
 	defer cl.Close()
-	profile := settings.Prod
-	if a.Dev {
-		profile = settings.Dev
-	}
-	s, _, err := a.LoadSettings(nil, profile)
+	s, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}

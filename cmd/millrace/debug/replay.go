@@ -17,7 +17,6 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/stage"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -150,11 +149,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	if err != nil {
 		return err
 	}
-	profile := settings.Prod
-	if a.Dev {
-		profile = settings.Dev
-	}
-	s, _, err := a.LoadSettings(nil, profile)
+	s, err := a.Settings()
 	if err != nil {
 		return err
 	}

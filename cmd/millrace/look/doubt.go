@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"millrace/client"
-	"millrace/cmd/millrace/settings"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
@@ -13,11 +12,7 @@ import (
 // doubt is what is to be doubted about the node on which a task depends, by the
 // settings of this command; nil for nothing.
 func (a *Commands) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
-	profile := settings.Prod
-	if a.Dev {
-		profile = settings.Dev
-	}
-	s, _, err := a.LoadSettings(nil, profile)
+	s, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -74,11 +73,7 @@ the log, which does not tell whose heartbeat had stopped, nor where a task stood
 
 // Explain says why a task is where it is, as far as a sight goes.
 func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*Explanation, error) {
-	profile := settings.Prod
-	if a.Dev {
-		profile = settings.Dev
-	}
-	settings, _, err := a.LoadSettings(nil, profile)
+	settings, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}

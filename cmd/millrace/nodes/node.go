@@ -12,7 +12,6 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -148,11 +147,7 @@ func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id nod
 
 // nodeRules are the numbers by which it is said what must happen to a node.
 func (a *Commands) nodeRules() (node.Settings, error) {
-	profile := settings.Prod
-	if a.Dev {
-		profile = settings.Dev
-	}
-	s, _, err := a.LoadSettings(nil, profile)
+	s, err := a.Settings()
 	return node.Settings{TTL: s.NodeTTL}, err
 }
 

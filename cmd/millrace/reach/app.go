@@ -54,6 +54,16 @@ func (a *App) LoadSettings(flags *settings.Flags, profile string) (settings.Valu
 	return settings.Load(a.Config, flags, profile)
 }
 
+// Settings are those that hold where the server runs that this command talks to: of a `millrace dev`, those of its profile.
+func (a *App) Settings() (settings.Values, error) {
+	profile := settings.Prod
+	if a.Dev {
+		profile = settings.Dev
+	}
+	s, _, err := a.LoadSettings(nil, profile)
+	return s, err
+}
+
 // Printing is the same run, which prints elsewhere; its own streams stay as they are.
 func (a *App) Printing(out, errs io.Writer) *App {
 	other, streams := *a, *a.Streams

@@ -69,7 +69,7 @@ func FactType(r *events.Record) string {
 	return string(r.Fact.Type)
 }
 
-// FactAttempt and factNode are what a fact says of them; "" if nothing.
+// FactAttempt is the number of the attempt that a fact is about; "" for none.
 func FactAttempt(r *events.Record) string {
 	attempt := 0
 	switch e := r.Fact.Event.(type) {
