@@ -288,12 +288,19 @@ func standInMain(args []string) int {
 	if args[0] != "worker" {
 		s.start(roleUser(s.account, jet.RoleServer, ""), "Millrace serves", append([]string{"server"}, server...))
 	}
-	if args[0] != "server" && s.code == 0 {
-		as := roleUser(s.account, jet.RoleWorker, name)
-		if node.ID(name).Validate() != nil { // it is to be refused for that
-			as = roleUser(s.account, jet.RoleOperator, "")
+	as := roleUser(s.account, jet.RoleWorker, name)
+	if node.ID(name).Validate() != nil { // it is to be refused for that
+		as = roleUser(s.account, jet.RoleOperator, "")
+	}
+	switch args[0] {
+	case "worker": // alone it becomes the worker: who kills it kills no one else
+		err := syscall.Exec(s.program, append([]string{s.program}, args...), s.as(as))
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	case "dev":
+		if s.code == 0 {
+			s.start(as, "Worker on", append([]string{"worker"}, worker...))
 		}
-		s.start(as, "Worker on", append([]string{"worker"}, worker...))
 	}
 	if data != "" && s.code == 0 {
 		file := filepath.Join(data, "nats.url")
@@ -340,7 +347,7 @@ type stood struct {
 func (s *standing) start(user, ready string, args []string) {
 	said := &watched{word: ready, heard: make(chan struct{})}
 	cmd := exec.Command(s.program, args...)
-	cmd.Env = append(os.Environ(), "NATS_USER="+user, "NATS_INBOX_PREFIX="+jet.DefaultInbox(user))
+	cmd.Env = s.as(user)
 	cmd.Stdout, cmd.Stderr = os.Stdout, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // its guard holds stderr a moment longer
@@ -360,6 +367,13 @@ func (s *standing) start(user, ready string, args []string) {
 	case <-c.ended:
 		s.code = cmd.ProcessState.ExitCode()
 	}
+}
+
+// as is the environment of a process that is this user.
+func (s *standing) as(user string) []string {
+	cmd := exec.Command(s.program)
+	cmd.Env = append(os.Environ(), "NATS_USER="+user, "NATS_INBOX_PREFIX="+jet.DefaultInbox(user))
+	return cmd.Environ() // each name once: the last one holds
 }
 
 // watched passes on what is written to stderr and waits for a word in it.
