@@ -282,16 +282,22 @@ const (
 
 // patiently makes a request again while nobody is there to answer it: the leader
 // is changing, or the connection was lost and the request with it, of which it is told
-// when the connection is back.
+// when the connection is back. When ctx ends during a try, the error names what hindered those before it, too.
 func (s *Store) patiently(ctx context.Context, request func(context.Context) error) error {
+	var hindered error
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		try, cancel := context.WithTimeout(ctx, readTry)
 		stop := context.AfterFunc(s.pub.cuts.next(), cancel)
 		err := request(try)
 		stop()
 		cancel()
-		if err == nil || ctx.Err() != nil || !passes(err) && !errors.Is(err, context.Canceled) {
+		switch {
+		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):
+			return fmt.Errorf("%w: %w", hindered, err)
+		case err == nil || ctx.Err() != nil || !passes(err) && !errors.Is(err, context.Canceled):
 			return err
+		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+			hindered = err
 		}
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,28 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"millrace/events"
+)
+
+// What hindered a request is said, though the time ends while it is made again.
+func TestPatienceTellsWhatHindered(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	err := s.patiently(ctx, func(try context.Context) error {
+		if tries++; tries == 1 {
+			return events.ErrNoStream
+		}
+		cancel()
+		<-try.Done()
+		return try.Err()
+	})
+	if tries != 2 || !errors.Is(err, events.ErrNoStream) || !errors.Is(err, context.Canceled) {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+}
