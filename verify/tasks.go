@@ -363,6 +363,10 @@ func (t *tasks) take(id task.ID) *story {
 	return s
 }
 
+// mostSpare are as many as come and go at once. What a burst of a million has left is garbage: it would else be
+// looked through at each collection.
+const mostSpare = 1 << 10
+
 // blank is a story without a word, in memory that others have left.
 func (t *tasks) blank() *story {
 	n := len(t.spare)
@@ -384,7 +388,9 @@ func (t *tasks) put(s *story) {
 			delete(t.open, s.id)
 			s.kept = false
 			t.ended.put(key, s)
-			t.spare = append(t.spare, s)
+			if len(t.spare) < mostSpare {
+				t.spare = append(t.spare, s)
+			}
 			return
 		}
 	}
