@@ -284,7 +284,7 @@ func (v *Verifier) remarks() {
 	if v.overtaken > 0 {
 		v.note(Decisions, "%d were made while an offer was on its way", v.overtaken)
 	}
-	v.note(Limits, "slots of nodes, and concurrency; not rates")
+	v.note(Limits, "slots of nodes, and concurrency; rates and budgets are checked by %s", Decisions)
 	if v.checked[OneTask] == 0 {
 		v.note(OneTask, "no fact names a schedule")
 	}
