@@ -291,7 +291,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		job, argv, err := typed.SplitCommand(c, args)
+		names, argv, err := typed.SplitCommand(c, args, 1)
 		if err != nil {
 			return err
 		}
@@ -302,7 +302,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 			}
 		}
 		set("key", key)
-		set("job", job)
+		set("job", names[0])
 		set("queue", queue)
 		if len(argv) > 0 {
 			payload["argv"] = argv
@@ -314,7 +314,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 		if len(given) > 0 {
 			payload["params"] = given
 		}
-		if (job == "") == (len(argv) == 0) {
+		if (names[0] == "") == (len(argv) == 0) {
 			return exit.Misuse(c, "a child runs one thing: a job, or a command after \"--\"")
 		}
 		return a.sayToMillrace(ipc.TypeSpawn, payload)

@@ -168,19 +168,14 @@ func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFla
 		return a.definitionFile(c, file)
 	}
 	d := &schedule.Definition{When: w.when()}
-	var argv []string
-	if dash := c.ArgsLenAtDash(); dash >= 0 {
-		args, argv = args[:dash], args[dash:]
-	}
-	if len(args) == 0 {
-		return nil, exit.Misuse(c, "the schedule's name is missing")
-	}
-	d.Name = args[0]
-	job, _, err := splitWords(c, args[1:])
+	names, argv, err := typed.SplitCommand(c, args, 2)
 	if err != nil {
 		return nil, err
 	}
-	if d.Make, err = run.Wanted(c, job, argv, a.In); err != nil {
+	if d.Name = names[0]; d.Name == "" {
+		return nil, exit.Misuse(c, "the schedule's name is missing")
+	}
+	if d.Make, err = run.Wanted(c, names[1], argv, a.In); err != nil {
 		return nil, exit.Misuse(c, "%w", err)
 	}
 	if delay.Given {
@@ -194,17 +189,6 @@ func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFla
 
 // hence is the time that is so long from now, as a schedule says it.
 func (a *Commands) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
-
-// splitWords takes at most one word.
-func splitWords(c *cobra.Command, args []string) (word string, rest []string, err error) {
-	if len(args) > 1 {
-		return "", nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
-	}
-	if len(args) == 1 {
-		word = args[0]
-	}
-	return word, nil, nil
-}
 
 func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
 	var data []byte

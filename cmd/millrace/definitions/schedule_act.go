@@ -132,18 +132,10 @@ the time of the call. It does not count for the schedule's overlap.`,
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		receipt, err := cl.RunSchedule(asking, args[0], over)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case f.Follow:
-			return follow.Of(a.App).Follow(c.Context(), cl, receipt.ID, f.JSON())
-		case f.Wait:
-			return follow.Of(a.App).WaitAll(c.Context(), cl, []task.ID{receipt.ID}, f.JSON())
-		case f.JSON():
-			return a.WriteJSON(receipt)
 		}
-		_, err = fmt.Fprintln(a.Out, receipt.ID)
-		return err
+		return follow.Of(a.App).Made(c.Context(), cl, receipt, follow.Until{Follow: f.Follow, Wait: f.Wait, JSON: f.JSON()})
 	}
 	return c
 }

@@ -81,3 +81,20 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 	}
 	return exit.With(exit.OfTask(ended))
 }
+
+// Until says how long a command that has made a task stays: while the task prints, until its end, or not at all.
+type Until struct{ Follow, Wait, JSON bool }
+
+// Made tells of a task that was made: what it prints until its end, how it ended, or else its receipt.
+func (a *Commands) Made(ctx context.Context, c *client.Client, r client.Receipt, u Until) error {
+	switch {
+	case u.Follow:
+		return a.Follow(ctx, c, r.ID, u.JSON)
+	case u.Wait:
+		return a.WaitAll(ctx, c, []task.ID{r.ID}, u.JSON)
+	case u.JSON:
+		return a.WriteJSON(r)
+	}
+	_, err := fmt.Fprintln(a.Out, r.ID)
+	return err
+}

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,20 +79,9 @@ func (a *Commands) copy(ctx context.Context, cl *client.Client, id task.ID, s ta
 	asking, cancel := a.Asking(ctx)
 	receipt, err := cl.Copy(asking, id, s)
 	cancel()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	default:
-		a.Foresee(ctx, cl, &s)
 	}
-	switch {
-	case f.Follow:
-		return follow.Of(a.App).Follow(ctx, cl, receipt.ID, f.JSON())
-	case f.Wait:
-		return follow.Of(a.App).WaitAll(ctx, cl, []task.ID{receipt.ID}, f.JSON())
-	case f.JSON():
-		return a.WriteJSON(receipt)
-	}
-	_, err = fmt.Fprintln(a.Out, receipt.ID)
-	return err
+	a.Foresee(ctx, cl, &s)
+	return follow.Of(a.App).Made(ctx, cl, receipt, f.until())
 }

@@ -153,11 +153,11 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (task.Submission, error) {
 	var s task.Submission
 	refuse := func(err error) (task.Submission, error) { return s, exit.Misuse(c, "%w", err) }
-	job, argv, err := typed.SplitCommand(c, args)
+	names, argv, err := typed.SplitCommand(c, args, 1)
 	if err != nil {
 		return s, err
 	}
-	if s, err = f.Wanted(c, job, argv, a.In); err != nil {
+	if s, err = f.Wanted(c, names[0], argv, a.In); err != nil {
 		return refuse(err)
 	}
 	if f.id != "" {
@@ -313,21 +313,17 @@ func (a *Commands) submit(cmd *cobra.Command, s task.Submission, f *RunFlags) er
 	if receipt.Again {
 		a.Note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
-	switch {
-	case f.Follow:
-		return follow.Of(a.App).Follow(ctx, c, receipt.ID, f.JSON())
-	case f.Wait:
-		return follow.Of(a.App).WaitAll(ctx, c, []task.ID{receipt.ID}, f.JSON())
-	case f.JSON():
-		return a.WriteJSON(receipt)
-	}
-	if _, err := fmt.Fprintln(a.Out, receipt.ID); err != nil {
+	if err := follow.Of(a.App).Made(ctx, c, receipt, f.until()); err != nil {
 		return err
 	}
-	if term.Terminal(a.Errs) {
+	if f.until() == (follow.Until{}) && term.Terminal(a.Errs) {
 		a.Note("`millrace task logs -f %s` follows it", receipt.ID)
 	}
 	return nil
+}
+
+func (f *RunFlags) until() follow.Until {
+	return follow.Until{Follow: f.Follow, Wait: f.Wait, JSON: f.JSON()}
 }
 
 // submitMany submits equal tasks; it prints their ids as the log takes them.

@@ -109,19 +109,19 @@ func DidYouMean(word string) string {
 	return fmt.Sprintf("; did you mean %q?", word)
 }
 
-// SplitCommand parts the arguments into a job before "--" and a command after it.
-func SplitCommand(c *cobra.Command, args []string) (job string, argv []string, err error) {
+// SplitCommand parts the arguments into names, of which there are some at most, the last one a job, and a command after "--".
+// Names that are not there are empty.
+func SplitCommand(c *cobra.Command, args []string, most int) (names, argv []string, err error) {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, argv = args[:dash], args[dash:]
 		if len(argv) == 0 {
-			return "", nil, exit.Misuse(c, "there is no command after \"--\"")
+			return nil, nil, exit.Misuse(c, "there is no command after \"--\"")
 		}
 	}
-	if len(args) > 1 {
-		return "", nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[1])
+	if len(args) > most {
+		return nil, nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[most])
 	}
-	if len(args) == 1 {
-		job = args[0]
-	}
-	return job, argv, nil
+	names = make([]string, most)
+	copy(names, args)
+	return names, argv, nil
 }
