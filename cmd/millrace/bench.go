@@ -19,6 +19,7 @@ import (
 	"millrace/jet"
 	"millrace/task"
 	"millrace/worker/process"
+	"millrace/worker/process/child"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -178,7 +179,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	if self, err = os.Executable(); err != nil {
 		return "", nil, err
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, serve.GuardName}, Log: a.Logger()})
+	runner, err := child.NewRunner(child.Config{Guard: []string{self, serve.GuardName}, Log: a.Logger()})
 	if err != nil {
 		return "", nil, err
 	}

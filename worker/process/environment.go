@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/joho/godotenv"
@@ -17,32 +15,8 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
-
-// workersOwn is the worker's environment without what is meant for the worker alone. Tasks, setup
-// lines, the guard and the shims get no more of it.
-var workersOwn = sync.OnceValue(func() []string { return slices.DeleteFunc(os.Environ(), forWorker) })
-
-// forWorker tells whether a variable is meant for the worker alone: its settings and identity, how
-// it reaches NATS and as whom, and where systemd keeps its credentials.
-func forWorker(variable string) bool {
-	for _, start := range []string{"MILLRACE_", "NATS_", "CREDENTIALS_DIRECTORY="} {
-		if strings.HasPrefix(variable, start) {
-			return true
-		}
-	}
-	return false
-}
-
-// helpersEnv is the environment of the guard and of the shims. A worker that is itself part of a
-// task leaves that task's mark on them, by which its outer worker finds them.
-func helpersEnv() []string {
-	env := slices.Clip(workersOwn())
-	if run, ok := os.LookupEnv(RunVar); ok {
-		env = append(env, RunVar+"="+run)
-	}
-	return env
-}
 
 // kept are the variables of the worker that a clean environment has.
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
@@ -52,7 +26,7 @@ var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 // error says which file cannot be read.
 func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
-	own := workersOwn()
+	own := child.WorkersOwn()
 	env = make([]string, 0, len(own)+len(run.Env)+12)
 	if !run.EnvClear {
 		env = append(env, own...)

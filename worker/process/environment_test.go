@@ -52,26 +52,3 @@ func TestEnvFileErrorsHoldNoText(t *testing.T) {
 
 // TestVariablesOnce: a program that takes the first of several values sees what one sees that takes
 // the last.
-func TestVariablesOnce(t *testing.T) {
-	var s record
-	res := runner(t).Run(t.Context(), Command{
-		Argv: []string{"/usr/bin/env"}, Env: []string{"FOO=worker", "PATH=/usr/bin:/bin", "BAR=1", MarkerVar + "=outer", "FOO=job", "FOO=file"},
-	}, &s)
-	lines := strings.Fields(s.stdout())
-	slices.Sort(lines)
-	if res.Class != "" || len(lines) != 4 || lines[0] != "BAR=1" || lines[1] != "FOO=file" || strings.HasSuffix(lines[2], "=outer") {
-		t.Errorf("%s: the program was told %q", res.Message, lines)
-	}
-}
-
-// TestForWorker: which variables of the worker nothing that it starts is told.
-func TestForWorker(t *testing.T) {
-	for variable, want := range map[string]bool{
-		"NATS_URL=x": true, "NATS_USER=x": true, "NATS_": true, "MILLRACE_DEV_DIR=x": true, "CREDENTIALS_DIRECTORY=/run/x": true,
-		"PATH=/bin": false, "AWS_NATS_URL=x": false, "NATSURL=x": false, "CREDENTIALS_DIRECTORY_OF=x": false,
-	} {
-		if forWorker(variable) != want {
-			t.Errorf("%s is the worker's: %v", variable, !want)
-		}
-	}
-}

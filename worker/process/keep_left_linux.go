@@ -1,14 +1,12 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +14,7 @@ import (
 
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // keptFor is how long what a process has said waits for a worker that goes on with it, or reports it.
@@ -149,21 +148,8 @@ func (k *keeping) kill() {
 
 // same tells whether the process is still the one that was meant.
 func (p processID) same() bool {
-	start, err := startOf(p.PID)
+	start, err := child.StartOf(p.PID)
 	return err == nil && start == p.Start
-}
-
-// startOf is when a process started, in ticks since the machine did.
-func startOf(pid int) (uint64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0, errStat
-	}
-	return strconv.ParseUint(string(fields[19]), 10, 64)
 }
 
 // bootID names the time since the machine was started.

@@ -21,6 +21,7 @@ import (
 	"millrace/private"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 var _ worker.Keeper = (*Tasks)(nil)
@@ -67,13 +68,13 @@ type keeping struct {
 	marking bool // guarded by mu; a memo waits until all before it is stored
 }
 
-// Send implements [Process].
+// Send implements [child.Process].
 func (k *keeping) Send(m ipc.Message) {
 	form := messageForm(m)
 	k.tell(toShim{Send: &form})
 }
 
-// Limits implements [Process].
+// Limits implements [child.Process].
 func (k *keeping) Limits() string { return k.limits }
 
 // tellPatience is how long a shim may take to listen.
@@ -131,7 +132,7 @@ func (t *Tasks) ownFolder(folders ...string) (string, error) {
 const shimStart = 10 * time.Second
 
 // runKept runs a command such that it outlives this process.
-func (t *Tasks) runKept(ctx context.Context, s *session, c Command, secrets []string, p place) worker.Outcome {
+func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secrets []string, p place) worker.Outcome {
 	failed := func(format string, args ...any) worker.Outcome {
 		return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
 	}
@@ -145,14 +146,14 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c Command, secrets []st
 	defer k.Close()
 	if ctx.Err() != nil {
 		p.leave()
-		return s.outcome(new(notStarted(ctx)))
+		return s.outcome(new(child.NotStarted(ctx)))
 	}
 	if _, err := t.ownFolder(name); err != nil {
 		p.leave()
 		return failed("no place to keep what the task says: %v; choose another folder with --spool", err)
 	}
 	born, err := t.startShim(ctx, a, k, shimOrder{
-		Folder: k.folder, Command: c, Credential: c.credential, Secrets: secrets, Guard: t.ShimGuard, Ring: ringSize, Elevate: t.Runner.spawner.elevate,
+		Folder: k.folder, Command: c, Credential: c.Credential, Secrets: secrets, Guard: t.ShimGuard, Ring: ringSize, Elevate: t.Runner.Elevates(),
 	})
 	if err == nil && born.Failed == nil {
 		k.pid, k.limits = born.PID, born.Limits
@@ -198,20 +199,20 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	}
 	defer complaints.Close()
 	cmd := exec.Command(t.Shim[0], t.Shim[1:]...)
-	cmd.Env = helpersEnv() // no mark of this worker, so that its guard spares the shim
+	cmd.Env = child.HelpersEnv() // no mark of this worker, so that its guard spares the shim
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = bytes.NewReader(order), complaints, []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return born, err
 	}
-	if err := t.Runner.startBeside(cmd); err != nil {
+	if err := t.Runner.StartBeside(cmd); err != nil {
 		return born, err
 	}
 	defer func() { // by now it has said all that it says on that pipe
 		go func() {
 			_ = cmd.Wait()
-			t.Runner.gone(cmd.Process.Pid)
+			t.Runner.Gone(cmd.Process.Pid)
 		}()
 	}()
 	if f, ok := out.(*os.File); ok {
@@ -225,33 +226,13 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	return born, nil
 }
 
-// startBeside starts a process of this program's own, which nobody is to take for an orphan.
-func (r *Runner) startBeside(cmd *exec.Cmd) error {
-	if r.orphans == nil {
-		return cmd.Start()
-	}
-	r.orphans.births.RLock()
-	defer r.orphans.births.RUnlock()
-	err := cmd.Start()
-	if err == nil {
-		r.orphans.born(cmd.Process.Pid)
-	}
-	return err
-}
-
-func (r *Runner) gone(pid int) {
-	if r.orphans != nil {
-		r.orphans.gone(pid)
-	}
-}
-
 // lockFolder opens the lock of an attempt's folder and takes it.
 func lockFolder(folder string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600) // #nosec G304 -- in a folder of our own
 	if err != nil {
 		return nil, err
 	}
-	if err := ignoringEINTR(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+	if err := child.IgnoringEINTR(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
 		f.Close()
 		return nil, err
 	}

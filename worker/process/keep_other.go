@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // Keeps tells whether attempts of a task outlive the worker: not on this system.
@@ -21,6 +22,6 @@ func ShimMain(io.Reader, io.Writer) error {
 
 func (t *Tasks) goOn(context.Context, *worker.Attempt) worker.Outcome { return worker.Outcome{} }
 
-func (t *Tasks) runKept(context.Context, *session, Command, []string, place) worker.Outcome {
+func (t *Tasks) runKept(context.Context, *session, child.Command, []string, place) worker.Outcome {
 	return worker.Outcome{}
 }

@@ -12,6 +12,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // keepMemo is what is to be remembered of what was said up to a place.
@@ -186,9 +187,9 @@ func (k *keeping) hear() (more <-chan struct{}, over <-chan struct{}) {
 func (s *session) take(f frame, end int64) {
 	switch f.kind {
 	case frameStdout:
-		s.lines(Stdout, f, end)
+		s.lines(child.Stdout, f, end)
 	case frameStderr:
-		s.lines(Stderr, f, end)
+		s.lines(child.Stderr, f, end)
 	case frameDropped:
 		s.out.Line(task.System, string(f.body))
 	case frameMessage:
@@ -203,7 +204,7 @@ func (s *session) take(f frame, end int64) {
 }
 
 // lines hands on the lines of a frame. Each has a place of its own, where it ends.
-func (s *session) lines(stream Stream, f frame, end int64) {
+func (s *session) lines(stream child.Stream, f frame, end int64) {
 	for rest, more := f.body, true; more; {
 		var text []byte
 		text, rest, more = bytes.Cut(rest, []byte{'\n'})
@@ -266,7 +267,7 @@ func (k *keeping) result() (r shimResult) {
 	if err == nil && json.Unmarshal(text, &r) == nil {
 		return r
 	}
-	r = shimResult{Result: Result{Class: task.ReasonKilled, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
+	r = shimResult{Result: child.Result{Class: task.ReasonKilled, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
 	k.kill()
 	return r
 }

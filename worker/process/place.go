@@ -13,6 +13,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // Surroundings ready what an attempt finds around its process, and keep what it leaves.
@@ -172,14 +173,14 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSetupTimeout)
 	defer cancel()
-	env := append(slices.Clip(workersOwn()), as.variables()...)
+	env := append(slices.Clip(child.WorkersOwn()), as.variables()...)
 	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
 	sink := setupSink{a.Output, newRedactor(knownSecrets(spec.Run, dir, as))}
 	for _, line := range spec.Setup {
 		a.Output.Line(task.Setup, "+ "+line)
-		c := Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}
+		c := child.Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}
 		if as.other() {
-			c.credential = as.credential
+			c.Credential = as.credential
 		}
 		r := t.Runner.Run(ctx, c, sink)
 		switch {
@@ -188,7 +189,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 		case r.Stopped:
 			return fmt.Errorf("setup was stopped: %w", context.Cause(ctx))
 		case r.Class != "":
-			return fmt.Errorf("setup failed at %q: %s; the lines of stream setup in its log say more, and the next attempt begins it anew", line, withLastLine(r.Message, a.Output.LastLine(task.Setup)))
+			return fmt.Errorf("setup failed at %q: %s; the lines of stream setup in its log say more, and the next attempt begins it anew", line, child.WithLastLine(r.Message, a.Output.LastLine(task.Setup)))
 		}
 	}
 	return nil
@@ -202,7 +203,7 @@ type setupSink struct {
 	redact *redactor
 }
 
-func (s setupSink) Line(_ Stream, line ipc.Line) { hand(s.out, task.Setup, s.redact.lines(line)) }
+func (s setupSink) Line(_ child.Stream, line ipc.Line) { hand(s.out, task.Setup, s.redact.lines(line)) }
 
 func (s setupSink) Message(m ipc.Message) {
 	payload, ok := s.redact.payload(m.Payload)

@@ -46,3 +46,33 @@ func TestRedactLinesTogether(t *testing.T) {
 		}
 	}
 }
+
+func TestRedactor(t *testing.T) {
+	if r := newRedactor([]string{"", "abc"}); r != nil || r.line("abc") != "abc" {
+		t.Error("short values are looked for")
+	}
+	r := newRedactor([]string{`pa"ss<word>`, "line one of a key\nline two of a key\nab\n", "12345"})
+	for given, want := range map[string]string{
+		`connect with pa"ss<word>!`: "connect with [secret]!",
+		"line two of a key":         "[secret]",
+		"ab":                        "ab",
+		"nothing":                   "nothing",
+	} {
+		if got := r.line(given); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+	for given, want := range map[string]string{
+		`{"a":"x pa\"ss<word>"}`:         `{"a":"x [secret]"}`,
+		`{"a":"pa\"ss\u003cword\u003e"}`: `{"a":"[secret]"}`,
+		`{"a":"12345"}`:                  `{"a":"[secret]"}`,
+		`{"a":1}`:                        `{"a":1}`,
+	} {
+		if got, ok := r.payload([]byte(given)); !ok || string(got) != want {
+			t.Errorf("%s becomes %s, %v; want %s", given, got, ok, want)
+		}
+	}
+	if got, ok := r.payload([]byte(`{"a":12345}`)); ok {
+		t.Errorf("a secret as a number becomes %s", got)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // session is the conversation with the process of one attempt: it passes on what
@@ -25,7 +26,7 @@ type session struct {
 	ctx     context.Context
 	began   time.Time
 	redact  *redactor
-	process Process // set before anything is read
+	process child.Process // set before anything is read
 
 	mu       sync.Mutex
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
@@ -41,10 +42,10 @@ type session struct {
 	ended    time.Time       // when nothing of it was left; zero for now
 }
 
-var _ Sink = (*session)(nil)
+var _ child.Sink = (*session)(nil)
 
 // meet greets a process that has just been started.
-func (s *session) meet(p Process) {
+func (s *session) meet(p child.Process) {
 	s.process, s.started = p, time.Now()
 	s.greet()
 	s.watch()
@@ -96,10 +97,10 @@ func (s *session) close() {
 	}
 }
 
-// Line implements [Sink].
-func (s *session) Line(stream Stream, line ipc.Line) {
+// Line implements [child.Sink].
+func (s *session) Line(stream child.Stream, line ipc.Line) {
 	name := task.Stdout
-	if stream == Stderr {
+	if stream == child.Stderr {
 		name = task.Stderr
 	}
 	hand(s.out, name, s.redact.lines(line))
@@ -114,7 +115,7 @@ func hand(out *worker.Output, stream string, l ipc.Line) {
 	out.Text(stream, l.Text, l.Partial)
 }
 
-// Message implements [Sink].
+// Message implements [child.Sink].
 func (s *session) Message(m ipc.Message) {
 	if m.Excess != "" {
 		s.answer(m, s.tooMuch(m))
@@ -284,7 +285,7 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 }
 
 // outcome joins how the process ended with what it said of itself.
-func (s *session) outcome(r *Result) worker.Outcome {
+func (s *session) outcome(r *child.Result) worker.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := worker.Outcome{Class: r.Class, Exit: r.Exit, Message: r.Message, Result: s.result, Stopped: r.Stopped, Survivors: r.Survivors}
@@ -296,7 +297,7 @@ func (s *session) outcome(r *Result) worker.Outcome {
 	if s.failure == nil && !o.Stopped && (o.Class == task.ReasonExit || o.Class == task.ReasonKilled) {
 		last := s.out.LastLine(task.Stdout, task.Stderr, task.Log)
 		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have heard one
-			o.Message = withLastLine(o.Message, last)
+			o.Message = child.WithLastLine(o.Message, last)
 		}
 	}
 	if s.dropped != nil && o.Class == "" {
@@ -321,7 +322,7 @@ func (s *session) outcome(r *Result) worker.Outcome {
 }
 
 // phases notes how long each part of the attempt took, unless only the work did.
-func (s *session) phases(r *Result) {
+func (s *session) phases(r *child.Result) {
 	if s.started.IsZero() {
 		return
 	}

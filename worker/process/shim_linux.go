@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
+	"millrace/worker/process/child"
 )
 
 // Files in the folder of an attempt that outlives its worker.
@@ -37,7 +38,7 @@ const (
 // secrets in it.
 type shimOrder struct {
 	Folder     string
-	Command    Command
+	Command    child.Command
 	Credential *syscall.Credential
 	Secrets    []string
 	Guard      []string
@@ -55,9 +56,9 @@ type holdOrder struct {
 
 // shimBorn is what the shim answers on its standard output, once.
 type shimBorn struct {
-	PID    int     `json:"pid,omitempty"`
-	Limits string  `json:"limits,omitempty"`
-	Failed *Result `json:"failed,omitempty"`
+	PID    int           `json:"pid,omitempty"`
+	Limits string        `json:"limits,omitempty"`
+	Failed *child.Result `json:"failed,omitempty"`
 }
 
 // toShim is what a worker says to a shim.
@@ -102,7 +103,7 @@ type shimHello struct {
 
 // shimResult is how the process ended.
 type shimResult struct {
-	Result
+	child.Result
 	// Code is why it was stopped, and Ended when it had ended, by the monotonic clock.
 	Code  string `json:"code,omitempty"`
 	Ended int64  `json:"ended"`
@@ -143,17 +144,17 @@ type shim struct {
 	order  shimOrder
 	out    *shimWriter
 	cancel context.CancelCauseFunc
-	born   chan Process // gets the process when it has started
+	born   chan child.Process // gets the process when it has started
 
 	mu      sync.Mutex
-	conn    net.Conn    // guarded by mu; of the worker that attends it
-	alone   int64       // guarded by mu; since when nobody does
-	hold    holdOrder   // guarded by mu
-	timer   *time.Timer // guarded by mu
-	expired bool        // guarded by mu; the hold has passed
-	process Process     // guarded by mu
-	pid     int         // set before born
-	ended   bool        // guarded by mu; the result is in its file
+	conn    net.Conn      // guarded by mu; of the worker that attends it
+	alone   int64         // guarded by mu; since when nobody does
+	hold    holdOrder     // guarded by mu
+	timer   *time.Timer   // guarded by mu
+	expired bool          // guarded by mu; the hold has passed
+	process child.Process // guarded by mu
+	pid     int           // set before born
+	ended   bool          // guarded by mu; the result is in its file
 
 	once sync.Once
 	quit chan struct{} // closed when a worker that attended it has read the result
@@ -171,7 +172,7 @@ func ShimMain(in io.Reader, out io.Writer) error {
 	signal.Notify(ignored, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	defer signal.Stop(ignored)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
-	s := &shim{born: make(chan Process, 1), quit: make(chan struct{}), alone: monotonic()}
+	s := &shim{born: make(chan child.Process, 1), quit: make(chan struct{}), alone: monotonic()}
 	if err := json.NewDecoder(in).Decode(&s.order); err != nil {
 		return fmt.Errorf("shim: this command is started by a worker, not by hand: %w", err)
 	}
@@ -192,7 +193,7 @@ func (s *shim) main(out io.Writer) error {
 		return err
 	}
 	defer listener.Close()
-	r, err := NewRunner(Config{Guard: s.order.Guard, Orphans: true, Elevate: s.order.Elevate, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
+	r, err := child.NewRunner(child.Config{Guard: s.order.Guard, Orphans: true, Elevate: s.order.Elevate, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
 	if err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (s *shim) main(out io.Writer) error {
 	defer cancel(nil)
 	s.cancel, s.out = cancel, newShimWriter(ring)
 	c := s.order.Command
-	c.credential, c.Started = s.order.Credential, s.started
+	c.Credential, c.Started = s.order.Credential, s.started
 	c.Limit = func(cause error) time.Duration {
 		if order, ok := errors.AsType[stopOrder](cause); ok {
 			return order.Grace
@@ -209,7 +210,7 @@ func (s *shim) main(out io.Writer) error {
 		return math.MaxInt64
 	}
 	s.holdUntil(s.order.Hold)
-	ran := make(chan Result, 1)
+	ran := make(chan child.Result, 1)
 	go func() { ran <- r.Run(ctx, c, &shimSink{s.out, newRedactor(s.order.Secrets)}) }()
 	select {
 	case res := <-ran: // it was not even started, or has ended already
@@ -232,12 +233,12 @@ func (s *shim) main(out io.Writer) error {
 func (s *shim) path(name string) string { return filepath.Join(s.order.Folder, name) }
 
 // started notes which process it is, before anything that it says is read.
-func (s *shim) started(p Process) {
-	if c, ok := p.(*child); ok {
-		s.pid = c.pid
-		start, _ := startOf(c.pid) // of a child that was not waited for
-		own, _ := startOf(os.Getpid())
-		text, _ := json.Marshal(keptProcess{processID{c.pid, start}, processID{os.Getpid(), own}})
+func (s *shim) started(p child.Process) {
+	if c, ok := p.(*child.Running); ok {
+		s.pid = c.PID
+		start, _ := child.StartOf(c.PID) // of a child that was not waited for
+		own, _ := child.StartOf(os.Getpid())
+		text, _ := json.Marshal(keptProcess{processID{c.PID, start}, processID{os.Getpid(), own}})
 		_ = writeWhole(s.path(pidFile), text) // without it only the signal at our own end is left
 	}
 	s.mu.Lock()
@@ -246,7 +247,7 @@ func (s *shim) started(p Process) {
 	s.born <- p
 }
 
-func (s *shim) report(out io.Writer, p Process) {
+func (s *shim) report(out io.Writer, p child.Process) {
 	_ = s.tell(out, shimBorn{PID: s.pid, Limits: p.Limits()}) // whoever asked may be gone
 }
 
@@ -260,7 +261,7 @@ func (s *shim) tell(out io.Writer, b shimBorn) error {
 
 // finish writes down how the process ended, and waits until the worker that attends
 // it, if there is one, has read that.
-func (s *shim) finish(ctx context.Context, res Result) error {
+func (s *shim) finish(ctx context.Context, res child.Result) error {
 	r := shimResult{Result: res, Ended: monotonic()}
 	if order, ok := errors.AsType[stopOrder](context.Cause(ctx)); ok && res.Stopped {
 		r.Code = order.Code
@@ -465,9 +466,9 @@ type shimSink struct {
 	redact *redactor
 }
 
-func (s *shimSink) Line(stream Stream, line ipc.Line) {
+func (s *shimSink) Line(stream child.Stream, line ipc.Line) {
 	kind := frameStdout
-	if stream == Stderr {
+	if stream == child.Stderr {
 		kind = frameStderr
 	}
 	s.out.put(frame{kind: kind, partial: line.Partial, body: s.redact.lines(line).Text})

@@ -10,17 +10,18 @@ import (
 
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/process/child"
 )
 
 // Tasks runs the attempts of a worker as child processes.
 type Tasks struct {
-	Runner *Runner
+	Runner *child.Runner
 	// Node is told to the processes.
 	Node string
 	// Surroundings ready files and keep artifacts. Without them a task that has such fails.
 	Surroundings Surroundings
 	// Shim is the command that ends up in [ShimMain], for tasks whose attempts outlive the
-	// worker, and ShimGuard the one for [GuardMain]. Default: such attempts end with the worker.
+	// worker, and ShimGuard the one for [child.GuardMain]. Default: such attempts end with the worker.
 	Shim, ShimGuard []string
 	// Folder is where what those have to say waits for the next worker of the node. It is made, and
 	// no other user may write to it.
@@ -88,12 +89,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		return system("%v", err)
 	}
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets)}
-	c := Command{
+	c := child.Command{
 		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == task.StdinOpen,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {
-		c.credential = as.credential
+		c.Credential = as.credential
 	}
 	if keeps {
 		return t.runKept(ctx, s, c, secrets, place)

@@ -20,12 +20,13 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/worker/process"
+	"millrace/worker/process/child"
 )
 
 // TestMain makes the test program its own guard of child processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		if err := process.GuardMain(os.Stdin, os.Stdout); err != nil {
+		if err := child.GuardMain(os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -87,7 +88,7 @@ func TestRunMeasuresEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, "guard"}})
+	runner, err := child.NewRunner(child.Config{Guard: []string{self, "guard"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/jet"
 	"millrace/worker/process"
+	"millrace/worker/process/child"
 )
 
 // TestChatterIsMeasuredAndComplete: what one task prints and produces is all there.
@@ -15,7 +16,7 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, "guard"}})
+	runner, err := child.NewRunner(child.Config{Guard: []string{self, "guard"}})
 	if err != nil {
 		t.Fatal(err)
 	}

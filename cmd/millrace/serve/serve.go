@@ -35,6 +35,7 @@ import (
 	"millrace/task"
 	"millrace/worker"
 	"millrace/worker/process"
+	"millrace/worker/process/child"
 )
 
 // dial makes one more connection to the server that holds the log. Each part
@@ -203,7 +204,7 @@ func (p *parts) work(c WorkerConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
 	}
-	runner, err := process.NewRunner(process.Config{Guard: []string{self, GuardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
+	runner, err := child.NewRunner(child.Config{Guard: []string{self, GuardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
 	if err != nil {
 		return err
 	}

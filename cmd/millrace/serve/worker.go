@@ -16,7 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task"
-	"millrace/worker/process"
+	"millrace/worker/process/child"
 )
 
 // GuardName is the hidden command that outlives a killed worker.
@@ -133,7 +133,7 @@ func GuardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: GuardName, Hidden: true, Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			if err := process.GuardMain(os.Stdin, os.Stdout); err != nil {
+			if err := child.GuardMain(os.Stdin, os.Stdout); err != nil {
 				return errors.Join(errors.New("the guard of child processes"), err)
 			}
 			return nil

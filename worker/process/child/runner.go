@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"cmp"
@@ -107,6 +107,9 @@ func NewRunner(c Config) (*Runner, error) {
 	return r, nil
 }
 
+// Elevates tells whether processes may start programs that give them more rights than they have.
+func (r *Runner) Elevates() bool { return r.spawner.elevate }
+
 // Close ends the Runner when every Run has returned; to hasten that, end their
 // contexts. The guard then kills what has escaped from its group, and ends.
 // Run refuses to start anything from now on. Close can be called again.
@@ -162,7 +165,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	defer r.runs.Done()
 
 	if ctx.Err() != nil {
-		return notStarted(ctx)
+		return NotStarted(ctx)
 	}
 	argv, err := c.argv()
 	if err != nil {
@@ -178,7 +181,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
 		file = starts[0]
 	}
-	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.credential, lim: &lim, open: c.OpenStdin}
+	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin}
 	mark := ""
 	if r.orphans != nil {
 		mark = r.orphans.begin()
@@ -196,7 +199,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	for i := 0; i < busyRetries && errors.Is(err, syscall.ETXTBSY); i++ {
 		select {
 		case <-ctx.Done():
-			return notStarted(ctx)
+			return NotStarted(ctx)
 		case <-time.After(time.Millisecond << i):
 		}
 		p, err = r.spawner.start(&req)
@@ -222,7 +225,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 }
 
 // runBounded sees a process with bounds through to its end.
-func (r *Runner) runBounded(ctx context.Context, p *child, program string, s Sink) Result {
+func (r *Runner) runBounded(ctx context.Context, p *Running, program string, s Sink) Result {
 	over, limit := "", p.limit
 	var peak int64
 	p.limit = func(cause error) time.Duration {
@@ -238,7 +241,7 @@ func (r *Runner) runBounded(ctx context.Context, p *child, program string, s Sin
 	defer stop(nil)
 	var w *watched
 	if p.lim.group == nil && (p.lim.want.Memory > 0 || p.lim.want.PIDs > 0) {
-		w = &watched{pid: p.pid, limits: p.lim, over: func(what string) { stop(tooMuch(what)) }}
+		w = &watched{pid: p.PID, limits: p.lim, over: func(what string) { stop(tooMuch(what)) }}
 		r.watcher().add <- w
 	}
 	res := p.run(ctx, program, s)

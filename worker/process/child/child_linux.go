@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"errors"
@@ -26,16 +26,16 @@ func attributes(pidfd *int) *syscall.SysProcAttr {
 
 // wait waits for the end of the process and reaps it. With a descriptor for the
 // process, Go's poller does the waiting; without, an operating system thread does.
-func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
+func (p *Running) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
 	reap := func(uintptr) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		var pid int
-		err = ignoringEINTR(func() (err error) {
-			pid, err = syscall.Wait4(p.pid, &status, syscall.WNOHANG, &usage)
+		err = IgnoringEINTR(func() (err error) {
+			pid, err = syscall.Wait4(p.PID, &status, syscall.WNOHANG, &usage)
 			return err
 		})
-		p.reaped = pid == p.pid || err != nil
+		p.reaped = pid == p.PID || err != nil
 		return p.reaped
 	}
 	if p.pidfd >= 0 {
@@ -46,8 +46,8 @@ func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err err
 		}
 	}
 	for !reap(0) {
-		if err := ignoringEINTR(func() error {
-			return unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err := IgnoringEINTR(func() error {
+			return unix.Waitid(unix.P_PID, p.PID, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		}); err != nil {
 			return status, usage, err
 		}
@@ -56,10 +56,10 @@ func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err err
 }
 
 // hasEnded tells whether the process has ended, though it has not been reaped.
-func (p *child) hasEnded() bool {
+func (p *Running) hasEnded() bool {
 	var info unix.Siginfo
-	err := ignoringEINTR(func() error {
-		return unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	err := IgnoringEINTR(func() error {
+		return unix.Waitid(unix.P_PID, p.PID, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	})
 	return err == nil && info.Signo != 0
 }
@@ -79,11 +79,11 @@ var groupByFd = sync.OnceValue(func() bool {
 // members, and the answer is ESRCH if not. An older kernel knows groups by
 // number only; the number is certain until the leader has been reaped, and
 // after that as long as a member is left, which the caller has just asked.
-func (p *child) signalGroup(signal syscall.Signal) error {
+func (p *Running) signalGroup(signal syscall.Signal) error {
 	if p.pidfd >= 0 && groupByFd() {
 		return unix.PidfdSendSignal(p.pidfd, signal, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 	}
-	return syscall.Kill(-p.pid, signal)
+	return syscall.Kill(-p.PID, signal)
 }
 
 // living counts the members of a group that have not ended, and asks those

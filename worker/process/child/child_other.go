@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package process
+package child
 
 import (
 	"os"
@@ -33,9 +33,9 @@ func attributes(*int) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid
 
 // wait waits for the end of the process and reaps it. There is a moment between
 // the two events in which stop could signal a number that is free again.
-func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
-	err = ignoringEINTR(func() error {
-		_, err := syscall.Wait4(p.pid, &status, 0, &usage)
+func (p *Running) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
+	err = IgnoringEINTR(func() error {
+		_, err := syscall.Wait4(p.PID, &status, 0, &usage)
 		return err
 	})
 	p.mu.Lock()
@@ -44,9 +44,9 @@ func (p *child) wait() (status syscall.WaitStatus, usage syscall.Rusage, err err
 	return status, usage, err
 }
 
-func (p *child) hasEnded() bool { return false }
+func (p *Running) hasEnded() bool { return false }
 
-func (p *child) signalGroup(signal syscall.Signal) error { return unix.Kill(-p.pid, signal) }
+func (p *Running) signalGroup(signal syscall.Signal) error { return unix.Kill(-p.PID, signal) }
 
 // living cannot tell members that have ended from others here.
 func living(group int) int {

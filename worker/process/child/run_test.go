@@ -1,12 +1,13 @@
 //go:build linux
 
-package process
+package child
 
 import (
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -357,5 +358,17 @@ func TestNoStrangeDescriptors(t *testing.T) {
 	r.Run(t.Context(), shell(fmt.Sprintf(`for fd in %d %d; do [ ! -e /proc/$$/fd/$fd ] || echo $fd; done; echo looked`, fds[0], fds[1])), &s)
 	if got := s.stdout(); got != "looked\n" {
 		t.Errorf("a process has our descriptors %q", got)
+	}
+}
+
+func TestVariablesOnce(t *testing.T) {
+	var s record
+	res := runner(t).Run(t.Context(), Command{
+		Argv: []string{"/usr/bin/env"}, Env: []string{"FOO=worker", "PATH=/usr/bin:/bin", "BAR=1", MarkerVar + "=outer", "FOO=job", "FOO=file"},
+	}, &s)
+	lines := strings.Fields(s.stdout())
+	slices.Sort(lines)
+	if res.Class != "" || len(lines) != 4 || lines[0] != "BAR=1" || lines[1] != "FOO=file" || strings.HasSuffix(lines[2], "=outer") {
+		t.Errorf("%s: the program was told %q", res.Message, lines)
 	}
 }

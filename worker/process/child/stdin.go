@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"errors"
@@ -65,7 +65,7 @@ func (s *stdin) push(line []byte) {
 }
 
 func (s *stdin) write(line []byte) (n int, err error) {
-	err = ignoringEINTR(func() (err error) {
+	err = IgnoringEINTR(func() (err error) {
 		n, err = syscall.Write(s.fd, line)
 		return err
 	})

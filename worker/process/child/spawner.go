@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"errors"
@@ -107,7 +107,7 @@ func (s *spawner) stop() {
 }
 
 // start starts a process. The error is the kernel's.
-func (s *spawner) start(r *request) (*child, error) {
+func (s *spawner) start(r *request) (*Running, error) {
 	var fds [6]int // read and write ends of stdin, stdout, stderr
 	none := !r.open && s.null >= 0
 	if none {
@@ -146,9 +146,9 @@ func (s *spawner) start(r *request) (*child, error) {
 			unblock(fd)
 		}
 	}
-	return &child{
+	return &Running{
 		orphans: s.orphans,
-		pid:     got.pid, pidfd: got.pidfd, in: stdin{fd: ours[0]}, lim: r.lim,
+		PID:     got.pid, pidfd: got.pidfd, in: stdin{fd: ours[0]}, lim: r.lim,
 		stdout: newOutput(ours[1]), stderr: newOutput(ours[2]),
 	}, nil
 }
@@ -162,8 +162,8 @@ func closeAll(fds []int, keep int) {
 	}
 }
 
-// ignoringEINTR repeats a system call that a signal has interrupted.
-func ignoringEINTR(call func() error) error {
+// IgnoringEINTR repeats a system call that a signal has interrupted.
+func IgnoringEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
 			return err

@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func (w *watch) tellOrphans(pids []int) {
 	slices.Sort(pids)
 	var words []string
 	for _, pid := range pids {
-		if start, err := startOf(pid); err == nil {
+		if start, err := StartOf(pid); err == nil {
 			words = append(words, fmt.Sprintf("%d:%d", pid, start))
 		}
 	}
@@ -43,7 +43,7 @@ func endOrphans(told string) {
 		return
 	}
 	same := func(pid int) bool {
-		start, err := startOf(pid)
+		start, err := StartOf(pid)
 		return err == nil && start == found[pid]
 	}
 	for pid := range found {
@@ -66,7 +66,7 @@ func endOrphans(told string) {
 			if _, below := found[state.parent]; err != nil || !below || found[pid] != 0 || state.ended() {
 				continue
 			}
-			if start, err := startOf(pid); err == nil {
+			if start, err := StartOf(pid); err == nil {
 				found[pid] = start
 			}
 		}

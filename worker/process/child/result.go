@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func refused(message string) Result {
 	return Result{Class: task.ReasonSystem, Message: message}
 }
 
-func notStarted(ctx context.Context) Result {
+func NotStarted(ctx context.Context) Result {
 	return Result{Class: task.ReasonKilled, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
 }
 
@@ -87,8 +87,8 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 // seeOutput is the advice where nothing else is known of why a program failed.
 const seeOutput = "see its last output"
 
-// withLastLine is the message of a failure with the last line that the program printed; "" if it printed none.
-func withLastLine(message, last string) string {
+// WithLastLine is the message of a failure with the last line that the program printed; "" if it printed none.
+func WithLastLine(message, last string) string {
 	before, vague := strings.CutSuffix(message, seeOutput)
 	switch {
 	case last == "" && vague && strings.HasSuffix(before, ": "):

@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"errors"
@@ -42,7 +42,8 @@ type Command struct {
 	// shorten the grace.
 	Limit func(cause error) time.Duration `json:"-"`
 
-	credential *syscall.Credential // of another user; nil for the worker's own
+	// Credential is that of another user. Default: the worker's own.
+	Credential *syscall.Credential `json:"-"`
 }
 
 // Process is a process that runs.

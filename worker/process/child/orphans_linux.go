@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -158,7 +159,7 @@ func (o *orphans) reap(pid int) bool {
 		return true
 	}
 	var got int
-	err := ignoringEINTR(func() (err error) {
+	err := IgnoringEINTR(func() (err error) {
 		got, err = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		return err
 	})
@@ -246,4 +247,25 @@ func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.active == 1, len(environ) == 0
+}
+
+// StartBeside starts a process of this program's own, which nobody is to take for an orphan.
+func (r *Runner) StartBeside(cmd *exec.Cmd) error {
+	if r.orphans == nil {
+		return cmd.Start()
+	}
+	r.orphans.births.RLock()
+	defer r.orphans.births.RUnlock()
+	err := cmd.Start()
+	if err == nil {
+		r.orphans.born(cmd.Process.Pid)
+	}
+	return err
+}
+
+// Gone says that such a process has been waited for.
+func (r *Runner) Gone(pid int) {
+	if r.orphans != nil {
+		r.orphans.gone(pid)
+	}
 }

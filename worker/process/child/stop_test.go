@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package child
 
 import (
 	"context"
@@ -168,8 +168,8 @@ func TestStopAfterTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ignoringEINTR(func() error {
-		return unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	if err := IgnoringEINTR(func() error {
+		return unix.Waitid(unix.P_PID, p.PID, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}); err != nil {
 		t.Fatal(err)
 	}

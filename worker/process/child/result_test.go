@@ -1,4 +1,4 @@
-package process
+package child
 
 import "testing"
 
@@ -11,7 +11,7 @@ func TestWithLastLine(t *testing.T) {
 		{"sh exited with code 127: correct its name", "sh: crawl: not found", "sh exited with code 127: correct its name; its last line: sh: crawl: not found"},
 		{"sh exited with code 127: correct its name", "", "sh exited with code 127: correct its name"},
 	} {
-		if got := withLastLine(c.message, c.last); got != c.want {
+		if got := WithLastLine(c.message, c.last); got != c.want {
 			t.Errorf("%q with %q is %q, want %q", c.message, c.last, got, c.want)
 		}
 	}

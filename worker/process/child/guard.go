@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"bufio"
@@ -77,7 +77,7 @@ func startGuard(argv []string, marker string) (*guard, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	// The guard is none of the processes that it looks for, nor of those that
 	// an outer worker's guard looks for, or nobody would look after ours.
-	cmd.Env = helpersEnv()
+	cmd.Env = HelpersEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

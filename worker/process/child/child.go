@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"context"
@@ -27,7 +27,7 @@ const (
 // aLongTimeAgo is a deadline that has passed.
 var aLongTimeAgo = time.Unix(1, 0)
 
-// child is one process and its group.
+// Running is one process and its group.
 //
 // A number of a process or group can be given to another as soon as it is free,
 // and a signal then hits a stranger. The number of the group cannot become free
@@ -35,8 +35,8 @@ var aLongTimeAgo = time.Unix(1, 0)
 // So signals by number are sent only under mu and before the leader is reaped;
 // after that, only through the descriptor of the leader, which stands for this
 // group and no other (see signalGroup).
-type child struct {
-	pid, pidfd     int      // pidfd is -1 where there is none
+type Running struct {
+	PID, pidfd     int      // pidfd is -1 where there is none
 	pidfile        *os.File // owns pidfd once the process is waited for
 	in             stdin
 	lim            *limits
@@ -56,7 +56,7 @@ type child struct {
 }
 
 // run sees the process through to its end.
-func (p *child) run(ctx context.Context, program string, s Sink) Result {
+func (p *Running) run(ctx context.Context, program string, s Sink) Result {
 	var readers sync.WaitGroup
 	readers.Go(func() { p.read(p.stdout, Stdout, s) })
 	readers.Go(func() { p.read(p.stderr, Stderr, s) })
@@ -72,7 +72,7 @@ func (p *child) run(ctx context.Context, program string, s Sink) Result {
 	}
 	survivors := p.clear()
 	if p.orphans != nil {
-		p.orphans.gone(p.pid)
+		p.orphans.gone(p.PID)
 		survivors += p.orphans.clear(p.mark, p.leftBy())
 	}
 	unread := p.in.close()
@@ -89,7 +89,7 @@ func (p *child) run(ctx context.Context, program string, s Sink) Result {
 }
 
 // leftBy is when those that it has left behind are killed.
-func (p *child) leftBy() time.Time {
+func (p *Running) leftBy() time.Time {
 	if p.stopped {
 		return p.killAt // they could have ended with it
 	}
@@ -97,19 +97,19 @@ func (p *child) leftBy() time.Time {
 }
 
 // Send implements [Process].
-func (p *child) Send(m ipc.Message) { p.in.send(m, false) }
+func (p *Running) Send(m ipc.Message) { p.in.send(m, false) }
 
 // Limits implements [Process].
-func (p *child) Limits() string { return p.lim.text() }
+func (p *Running) Limits() string { return p.lim.text() }
 
-func (p *child) read(o *output, stream Stream, s Sink) {
+func (p *Running) read(o *output, stream Stream, s Sink) {
 	if err := o.deliver(stream, s); err != nil {
-		p.log.Error("output of a process is lost: its pipe cannot be read", "error", err, "pid", p.pid, "stream", stream.String())
+		p.log.Error("output of a process is lost: its pipe cannot be read", "error", err, "pid", p.PID, "stream", stream.String())
 	}
 }
 
 // stop asks the group to end, and arranges its end by force. It does not block.
-func (p *child) stop(cause error) {
+func (p *Running) stop(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped || p.hasEnded() {
@@ -129,7 +129,7 @@ func (p *child) stop(cause error) {
 	p.killer = time.AfterFunc(p.grace, p.kill)
 }
 
-func (p *child) kill() {
+func (p *Running) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
@@ -138,13 +138,13 @@ func (p *child) kill() {
 }
 
 // terminate asks the group to end. Members that are suspended are woken, or they could not.
-func (p *child) terminate() {
+func (p *Running) terminate() {
 	p.signalGroup(syscall.SIGTERM)
 	p.signalGroup(syscall.SIGCONT)
 }
 
 // tellCancel writes the message to the process, if its input is open.
-func (p *child) tellCancel(cause error) {
+func (p *Running) tellCancel(cause error) {
 	reason := cause.Error()
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
@@ -154,7 +154,7 @@ func (p *child) tellCancel(cause error) {
 
 // clear returns when no member of the group lives, and how many do if that
 // cannot be achieved. The leader has been reaped.
-func (p *child) clear() (survivors int) {
+func (p *Running) clear() (survivors int) {
 	if errors.Is(p.signalGroup(0), syscall.ESRCH) {
 		return 0 // nearly always
 	}
@@ -171,12 +171,12 @@ func (p *child) clear() (survivors int) {
 		}
 		// Those that have ended and not been reaped by their parent count as
 		// members for the kernel, but do nothing any more.
-		if survivors = living(p.pid); survivors == 0 {
+		if survivors = living(p.PID); survivors == 0 {
 			return 0
 		}
 		if now := time.Now(); !now.Before(deadline) {
 			if killed {
-				p.log.Error("processes survive SIGKILL: the kernel cannot end them now", "group", p.pid, "survivors", survivors)
+				p.log.Error("processes survive SIGKILL: the kernel cannot end them now", "group", p.PID, "survivors", survivors)
 				return survivors
 			}
 			p.signalGroup(syscall.SIGKILL)
@@ -189,9 +189,9 @@ func (p *child) clear() (survivors int) {
 
 // reapAdopted reaps members of the group whose parent has died, where this
 // program takes the place of init, as the first process of a container does.
-func (p *child) reapAdopted() {
+func (p *Running) reapAdopted() {
 	for {
-		if pid, err := syscall.Wait4(-p.pid, nil, syscall.WNOHANG, nil); pid <= 0 && !errors.Is(err, syscall.EINTR) {
+		if pid, err := syscall.Wait4(-p.PID, nil, syscall.WNOHANG, nil); pid <= 0 && !errors.Is(err, syscall.EINTR) {
 			return
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package process
+package child
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"bytes"
@@ -100,4 +100,17 @@ func parseHeeds(text []byte, signal syscall.Signal) bool {
 		}
 	}
 	return false
+}
+
+// StartOf is when a process started, in ticks since the machine did.
+func StartOf(pid int) (uint64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, errStat
+	}
+	return strconv.ParseUint(string(fields[19]), 10, 64)
 }

@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"errors"
@@ -70,7 +70,7 @@ func (o *output) control(call func(fd int) error) {
 		return
 	}
 	_ = conn.Control(func(fd uintptr) {
-		_ = ignoringEINTR(func() error { return call(int(fd)) })
+		_ = IgnoringEINTR(func() error { return call(int(fd)) })
 	})
 }
 

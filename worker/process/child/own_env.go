@@ -1,0 +1,33 @@
+package child
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// WorkersOwn is the worker's environment without what is meant for the worker alone. Tasks, setup
+// lines, the guard and the shims get no more of it.
+var WorkersOwn = sync.OnceValue(func() []string { return slices.DeleteFunc(os.Environ(), forWorker) })
+
+// forWorker tells whether a variable is meant for the worker alone: its settings and identity, how
+// it reaches NATS and as whom, and where systemd keeps its credentials.
+func forWorker(variable string) bool {
+	for _, start := range []string{"MILLRACE_", "NATS_", "CREDENTIALS_DIRECTORY="} {
+		if strings.HasPrefix(variable, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// HelpersEnv is the environment of the guard and of the shims. A worker that is itself part of a
+// task leaves that task's mark on them, by which its outer worker finds them.
+func HelpersEnv() []string {
+	env := slices.Clip(WorkersOwn())
+	if run, ok := os.LookupEnv(RunVar); ok {
+		env = append(env, RunVar+"="+run)
+	}
+	return env
+}

@@ -1,0 +1,15 @@
+package child
+
+import "testing"
+
+// TestForWorker: which variables of the worker nothing that it starts is told.
+func TestForWorker(t *testing.T) {
+	for variable, want := range map[string]bool{
+		"NATS_URL=x": true, "NATS_USER=x": true, "NATS_": true, "MILLRACE_DEV_DIR=x": true, "CREDENTIALS_DIRECTORY=/run/x": true,
+		"PATH=/bin": false, "AWS_NATS_URL=x": false, "NATSURL=x": false, "CREDENTIALS_DIRECTORY_OF=x": false,
+	} {
+		if forWorker(variable) != want {
+			t.Errorf("%s is the worker's: %v", variable, !want)
+		}
+	}
+}
