@@ -6,15 +6,16 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
 // Limits is what answers about limits: a scheduler.
 type Limits interface {
 	// Limits returns one counter or, for "", at most so many, and how many there are.
-	Limits(name string, most, holders int) (counters []task.CounterState, all int, seq uint64)
+	Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64)
 	// Standing tells where a task stands before its limits; false if it stands before none.
-	Standing(id task.ID, holders int) (task.Standing, bool)
+	Standing(id task.ID, holders int) (quota.Standing, bool)
 }
 
 func (s *Service) limits(_ context.Context, body []byte) (any, error) {
@@ -28,7 +29,7 @@ func (s *Service) limits(_ context.Context, body []byte) (any, error) {
 	if r.Limit < 1 || r.Limit > view.MaxLimit || r.Holders < 0 || r.Holders > view.MaxLimit {
 		return nil, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
 	}
-	page := client.LimitPage{Counters: []task.CounterState{}}
+	page := client.LimitPage{Counters: []quota.CounterState{}}
 	if s.Limits == nil {
 		return page, nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // LimitListRequest asks for limits under which tasks stand.
@@ -21,11 +22,11 @@ type LimitListRequest struct {
 
 // LimitPage is what a scheduler knows of limits.
 type LimitPage struct {
-	Counters []task.CounterState `json:"counters"`
+	Counters []quota.CounterState `json:"counters"`
 	// All is how many counters there are.
 	All int `json:"all"`
 	// Standing is where the task stands that was asked for; nil if it stands before no limit.
-	Standing *task.Standing `json:"standing,omitempty"`
+	Standing *quota.Standing `json:"standing,omitempty"`
 	// Seq is a sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
 }

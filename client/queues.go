@@ -9,6 +9,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -45,7 +46,7 @@ type QueueView struct {
 	// Nodes are those that take new work from it.
 	Nodes []string `json:"nodes"`
 	// RateState is how its rate stands, and how many wait for that; nil if it has none, or no scheduler answers.
-	RateState *task.CounterState `json:"rate_state,omitempty"`
+	RateState *quota.CounterState `json:"rate_state,omitempty"`
 	// Shut is until when its window is closed, and why; nil if it is open, or if it has none.
 	Shut *schedule.Wait `json:"shut,omitempty"`
 	// In and Out are how many offers came and were done with in a second; nil if nobody asked.

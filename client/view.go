@@ -10,6 +10,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -79,7 +80,7 @@ func (p Present) Paused(ctx context.Context, lane task.Lane) (*task.Pause, error
 }
 
 // Standing implements [view.Present].
-func (p Present) Standing(ctx context.Context, id task.ID, holders int) (*task.Standing, error) {
+func (p Present) Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error) {
 	page, err := p.c.Limits(ctx, LimitListRequest{Task: id, Holders: holders})
 	if errors.Is(err, jet.ErrNoService) {
 		err = nil

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"millrace/task"
+	"millrace/task/quota"
 )
 
 // MaxLimits is how many limits have names of their own in labels.
@@ -16,14 +16,14 @@ type Limits struct {
 	names *Names
 
 	mu   sync.Mutex
-	list func() []task.CounterState // guarded by mu; nil before the scheduler is there
+	list func() []quota.CounterState // guarded by mu; nil before the scheduler is there
 }
 
 // NewLimits returns a source without limits.
 func NewLimits() *Limits { return &Limits{names: NewNames(MaxLimits, Other)} }
 
 // Watch has list asked from now on.
-func (l *Limits) Watch(list func() []task.CounterState) {
+func (l *Limits) Watch(list func() []quota.CounterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = list

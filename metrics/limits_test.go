@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/task"
+	"millrace/task/quota"
 )
 
 // All keys of a limit are one series, however many there are.
 func TestLimitsAreBounded(t *testing.T) {
-	rate := func(left int) *task.RateState { return &task.RateState{Limit: 5, Left: left} }
-	list := []task.CounterState{
+	rate := func(left int) *quota.RateState { return &quota.RateState{Limit: 5, Left: left} }
+	list := []quota.CounterState{
 		{Name: "job:crawl", Max: 3, InUse: 3, Waiting: 7},
 		{Name: "key:/site", Max: 2, InUse: 1},
 		{Name: "rate:crawl", Waiting: 4, Rate: rate(0)},
 		{Name: "rate:index/a", Rate: rate(2)}, {Name: "rate:index/b", Rate: rate(3), Waiting: 1},
 	}
 	for i := range 1000 {
-		list = append(list, task.CounterState{Name: fmt.Sprintf("key:crawl/http://customer/%d", i), Max: 1, InUse: i % 2, Waiting: 1})
+		list = append(list, quota.CounterState{Name: fmt.Sprintf("key:crawl/http://customer/%d", i), Max: 1, InUse: i % 2, Waiting: 1})
 	}
 	l := NewLimits()
 	seen := func() string {
@@ -33,7 +33,7 @@ func TestLimitsAreBounded(t *testing.T) {
 	if got := seen(); got != "" {
 		t.Errorf("without a scheduler there are %s", got)
 	}
-	l.Watch(func() []task.CounterState { return list })
+	l.Watch(func() []quota.CounterState { return list })
 	want := `in_use[job:crawl]3
 in_use[key:]1
 in_use[key:crawl]500
@@ -53,7 +53,7 @@ waiting[rate:index]1`
 
 	list = nil
 	for i := range 3 * MaxLimits {
-		list = append(list, task.CounterState{Name: fmt.Sprintf("job:%d", i), Max: 1})
+		list = append(list, quota.CounterState{Name: fmt.Sprintf("job:%d", i), Max: 1})
 	}
 	if n := strings.Count(seen(), "places"); n > MaxLimits+1 {
 		t.Errorf("there are %d series", n)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // writeLimits writes what the limits have admitted, and forgets it when it is offered.
@@ -62,8 +63,8 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 // EachLimited calls each with every task that stands under limits and has not ended, and the
 // latest admission of it if no offer has followed that is known, else nil. It returns what is used up of
 // rates and budgets that are not untouched, and the sequence that all of this reflects.
-func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used task.Used, seq uint64, err error) {
-	used = task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
+func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error) {
+	used = quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
 	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
 		seq = at
 		if err := eachRate(ctx, tx, used.Rates); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // LimitModel is what a scheduler asks a read model for to admit tasks. It tells of every
@@ -22,7 +23,7 @@ type LimitModel interface {
 	// EachLimited calls each with every task under limits that has not ended, and the latest
 	// admission of it if no offer has followed that is known, else nil. It returns what is used up of
 	// rates and budgets, and the sequence that all of this reflects.
-	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used task.Used, seq uint64, err error)
+	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues about which operators have said something, and what.
 	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
 	// ByID returns those of some tasks that are known.
@@ -64,7 +65,7 @@ type admitter struct {
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
 	mu       sync.Mutex
-	known    *task.Limiter        // guarded by mu
+	known    *quota.Limiter       // guarded by mu
 	loaded   bool                 // guarded by mu; known reflects what was told
 	reflects uint64               // guarded by mu; and what the read model held up to this sequence, when it was loaded
 	early    []early              // guarded by mu
@@ -75,7 +76,7 @@ type admitter struct {
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns) *admitter {
-	a := &admitter{turns: turns, left: turns.left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: task.NewLimiter(), missed: map[task.ID]miss{}}
+	a := &admitter{turns: turns, left: turns.left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: quota.NewLimiter(), missed: map[task.ID]miss{}}
 	a.ruled.Store(true)
 	return a
 }
@@ -250,7 +251,7 @@ func (a *admitter) pause(w *task.Work, until time.Time) {
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.reflects, a.early, a.paused = task.NewLimiter(), false, 0, nil, nil
+	a.known, a.loaded, a.reflects, a.early, a.paused = quota.NewLimiter(), false, 0, nil, nil
 	a.left.clear()
 	clear(a.overdue)
 	a.ruled.Store(true)
@@ -261,7 +262,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	a.early = nil
 	a.mu.Unlock()
-	known := task.NewLimiter()
+	known := quota.NewLimiter()
 	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no later rate is known than they are
 	if err != nil {
 		return err
@@ -377,11 +378,11 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 
 // sent is a part of a decision that is on its way.
 type sent struct {
-	task.Decision
-	at    time.Time     // when it was decided: a rate goes by that
-	by    *task.Limiter // who decided it: the present one, or one that has been forgotten
-	heads []uint64      // where the chains of its scopes ended
-	known task.By       // up to where the log was, and whether the decision was cut
+	quota.Decision
+	at    time.Time      // when it was decided: a rate goes by that
+	by    *quota.Limiter // who decided it: the present one, or one that has been forgotten
+	heads []uint64       // where the chains of its scopes ended
+	known task.By        // up to where the log was, and whether the decision was cut
 }
 
 // bundled puts parts together that grant little.
@@ -434,7 +435,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 		a.overdue[task.Scope(key)] = true
 		a.reopen(task.Scope(key))
 	}
-	d := a.known.Decide(now, task.GrantsAtOnce)
+	d := a.known.Decide(now, quota.GrantsAtOnce)
 	for name, used := range a.paused {
 		if !used.After(now) {
 			delete(a.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
@@ -472,7 +473,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 
 // mine tells whether a part is to be recorded here. If another scheduler goes first it is taken back, and its scopes are
 // closed until that one has admitted, or had its time. It is called with mu held.
-func (a *admitter) mine(p *task.Decision) bool {
+func (a *admitter) mine(p *quota.Decision) bool {
 	late := slices.ContainsFunc(p.Scopes, func(of task.Scope) bool { return a.overdue[of] })
 	if len(p.Scopes) == 0 || late || a.turns.first(string(p.Scopes[0])) {
 		for _, of := range p.Scopes {
@@ -491,7 +492,7 @@ func (a *admitter) mine(p *task.Decision) bool {
 
 // reopen opens a scope to decisions that was left to another scheduler. It is called with mu held.
 func (a *admitter) reopen(of task.Scope) {
-	a.known.Settle(&task.Decision{Scopes: []task.Scope{of}})
+	a.known.Settle(&quota.Decision{Scopes: []task.Scope{of}})
 }
 
 // carryOut records parts, the ends of those that they refuse included, and places the offers of those that they admit. What a
@@ -705,7 +706,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		missed[g.Task] = m
 	}
 	a.missed = missed
-	for part := range slices.Chunk(again, task.GrantsAtOnce) {
+	for part := range slices.Chunk(again, quota.GrantsAtOnce) {
 		if err := a.offer(ctx, part); err != nil {
 			return err
 		}

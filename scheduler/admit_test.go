@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // limitView is a read model in memory, which tells one scheduler what it was made of.
@@ -24,12 +25,12 @@ type limitView struct {
 	tasks  map[task.ID]task.Task
 	grants map[task.ID]task.Grant
 	queues map[string]task.Queue
-	used   task.Used
+	used   quota.Used
 	moved  chan struct{}
 }
 
 func newLimitView(log *events.Memory) *limitView {
-	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, used: task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}, moved: make(chan struct{})}
+	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}, moved: make(chan struct{})}
 }
 
 // follow tells a scheduler of the log until ctx ends.
@@ -77,7 +78,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 	}
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (task.Used, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(v.tasks)) {
@@ -85,7 +86,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 			each(&t, v.grant(id))
 		}
 	}
-	return task.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.seq, nil
+	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.seq, nil
 }
 
 // grant is the latest admission of a task, nil if there is none.
@@ -679,7 +680,7 @@ func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duratio
 // Two busy limits that share no counter are admitted twice as fast as one where it is the way to the log that takes
 // time; if they share one, they are as fast as that.
 func TestTwoBusyScopes(t *testing.T) {
-	const tasks = 8 * task.GrantsAtOnce
+	const tasks = 8 * quota.GrantsAtOnce
 	one, two, four, tied := admittedAfar(t, 1, tasks, false), admittedAfar(t, 2, tasks, false), admittedAfar(t, 4, tasks, false), admittedAfar(t, 2, tasks, true)
 	t.Logf("%d tasks are admitted in %v under one limit, %v under two, %v under four, %v under two and one for both", tasks, one, two, four, tied)
 	if 19*one < 36*two || 19*two < 36*four {

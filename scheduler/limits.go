@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // Limits returns the counters under which tasks stand, those with the most waiting first, at
 // most so many and each with at most so many of its holders; then how many there are, and a
 // sequence of the log that this reflects. If name is not "", it is that one alone. A scheduler
 // that looks after no limits knows of none.
-func (s *Scheduler) Limits(name string, most, holders int) (counters []task.CounterState, all int, seq uint64) {
+func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64) {
 	a := s.admitter
 	if a == nil {
 		return nil, 0, 0
@@ -25,20 +26,20 @@ func (s *Scheduler) Limits(name string, most, holders int) (counters []task.Coun
 		if !ok {
 			return nil, 0, seq
 		}
-		return []task.CounterState{c}, 1, seq
+		return []quota.CounterState{c}, 1, seq
 	}
 	counters = a.known.Counters(now, holders)
-	slices.SortFunc(counters, func(x, y task.CounterState) int {
+	slices.SortFunc(counters, func(x, y quota.CounterState) int {
 		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name))
 	})
 	return counters[:min(len(counters), most)], len(counters), seq
 }
 
 // Standing tells where a task stands before its limits; false if it stands before none.
-func (s *Scheduler) Standing(id task.ID, holders int) (task.Standing, bool) {
+func (s *Scheduler) Standing(id task.ID, holders int) (quota.Standing, bool) {
 	a := s.admitter
 	if a == nil {
-		return task.Standing{}, false
+		return quota.Standing{}, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -236,7 +236,7 @@ type Tallies map[string]Tally
 func (y Tallies) Spend(counters []Counter, s Shift) {
 	for _, c := range counters {
 		if p, ok := PeriodOf(c.Name); ok {
-			y[c.Name] = y[c.Name].spend(p, s)
+			y[c.Name] = y[c.Name].Spend(p, s)
 		}
 	}
 }
@@ -314,7 +314,8 @@ func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, a
 	return s
 }
 
-func (y Tally) spend(p Period, s Shift) Tally {
+// Spend is what is used up after a shift.
+func (y Tally) Spend(p Period, s Shift) Tally {
 	if s.Ended {
 		y = y.Run(p, s.From, s.At)
 	}

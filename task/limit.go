@@ -109,7 +109,7 @@ func (w *Work) Counters() ([]Counter, error) {
 			return nil, fmt.Errorf("%s.key: %w", entryName("rate", i, len(w.Spec.Rate)), err)
 		}
 		if counterNamed(all[slots:], name) != nil {
-			name += "@" + Duration(r.per()).String() // a bucket stands for one rate
+			name += "@" + Duration(r.Within()).String() // a bucket stands for one rate
 		}
 		if r.Key = ""; counterNamed(all[slots:], name) == nil {
 			all = append(all, Counter{Name: name, Rate: r})
@@ -258,7 +258,7 @@ func (r Rate) validate(field string) error {
 	case r.Per < 0:
 		return fmt.Errorf("%s.per is %v, want more than 0", field, r.Per)
 	case r.Limit > 0 && r.Every() <= 0:
-		return fmt.Errorf("%s.limit is %d in %v, want at most one in a nanosecond", field, r.Limit, r.per())
+		return fmt.Errorf("%s.limit is %d in %v, want at most one in a nanosecond", field, r.Limit, r.Within())
 	case r.Burst < 0:
 		return fmt.Errorf("%s.burst is %d, want 1 or more, or 0 for the default", field, r.Burst)
 	case r.Burst > maxBurst:
@@ -270,7 +270,8 @@ func (r Rate) validate(field string) error {
 // maxBurst keeps the arithmetic of buckets in bounds.
 const maxBurst = 1_000_000
 
-func (r Rate) per() time.Duration {
+// Within is the time in which so many may start.
+func (r Rate) Within() time.Duration {
 	if r.Per == 0 {
 		return time.Second
 	}
@@ -282,7 +283,7 @@ func (r Rate) Every() time.Duration {
 	if r.Limit <= 0 {
 		return 0
 	}
-	return r.per() / time.Duration(r.Limit)
+	return r.Within() / time.Duration(r.Limit)
 }
 
 // Bucket is how much of a rate is used up: the time at which it would be as good as
@@ -388,10 +389,12 @@ func (t *Task) Admissible() bool {
 // grant was for a turn: from that grant on until it ends or waits for another attempt. An
 // attempt that was lost keeps the place for the next one.
 func (t *Task) Holding(granted uint64, ok bool) bool {
-	return holds(t.State, t.Admissible(), t.Turn, granted, ok)
+	return HoldsPlaces(t.State, t.Admissible(), t.Turn, granted, ok)
 }
 
-func holds(s State, held bool, turn, granted uint64, ok bool) bool {
+// HoldsPlaces tells the same of what is known of a task: its state, whether only its limits hold it, its turn, and
+// the turn of the latest grant.
+func HoldsPlaces(s State, held bool, turn, granted uint64, ok bool) bool {
 	switch s {
 	case Pending, Running, Cancelling:
 		return true

@@ -39,25 +39,6 @@ func LimitWords(name string) string {
 	return what
 }
 
-// Words says for people how much of a budget is used up.
-func (b *BudgetState) Words() string {
-	var used []string
-	if b.Starts > 0 {
-		used = append(used, fmt.Sprintf("%d of %d starts", b.Used, b.Starts))
-	}
-	if b.Run > 0 {
-		text := fmt.Sprintf("%v of %v", b.Ran, b.Run)
-		switch {
-		case b.Unmeasured:
-			text += ", the rest for the first one, which still runs"
-		case b.Reserved > 0:
-			text += fmt.Sprintf(", %v for what is under way", b.Reserved)
-		}
-		used = append(used, text)
-	}
-	return strings.Join(used, " and ")
-}
-
 // Words says for people what the bound allows.
 func (p PerNode) Words() string {
 	if p.Key == "" {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A rate that operators have given to a queue holds for all its tasks, also for those that were offered
 // before. So whoever is offered one puts it back ([Throttled]) unless the rate has admitted it, and the
-// [Limiter] places the next offer. Which rate has admitted an offer is in the offer, as the sequence of the
+// limiter (package quota) places the next offer. Which rate has admitted an offer is in the offer, as the sequence of the
 // fact that set that rate ([Queued.Rated]): a rate that was set later has to admit it again.
 
 // QueueRate is the rate of a queue as those know it who hand out offers. The zero value is none.
@@ -56,8 +57,8 @@ func QueueOfLimit(name string) (string, bool) {
 	return queue, ok
 }
 
-// shownLimit is the name of a counter for people.
-func shownLimit(name string) string {
+// ShownLimit is the name of a counter for people.
+func ShownLimit(name string) string {
 	if queue, ok := QueueOfLimit(name); ok {
 		return QueueRateLimit(queue)
 	}
@@ -120,3 +121,7 @@ func validQueueRate(r Rate) error {
 	}
 	return r.validate("rate")
 }
+
+// RunsAhead is how many the rate of a queue may have admitted, on one route, that have not started. Else
+// they would start all at once when a pause is over, or the workers are back.
+func (r Rate) RunsAhead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }

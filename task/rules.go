@@ -9,7 +9,7 @@ type Question string
 const (
 	// Condition asks what must have happened before a task may start: it opens once per turn, and has no places.
 	Condition Question = "condition"
-	// Quota asks whether there is a place: the [Limiter] gives places out, or a breaker's trials.
+	// Quota asks whether there is a place: the limiter of package quota gives places out, or a breaker's trials.
 	Quota Question = "quota"
 	// Valve asks whether what waits in a queue flows now: whoever fetches offers goes by it.
 	Valve Question = "valve"

@@ -1,9 +1,6 @@
 package task
 
 import (
-	"cmp"
-	"container/heap"
-	"slices"
 	"strings"
 	"time"
 )
@@ -19,14 +16,14 @@ type Scope string
 func ScopeOf(counter string) Scope {
 	if queue, ok := QueueOfLimit(counter); ok {
 		queue, _, _ = strings.Cut(queue, "/")
-		return scopeNamed("queue.", queue)
+		return ScopeNamed("queue.", queue)
 	}
 	kind, rest, _ := strings.Cut(counter, ":")
 	switch kind {
 	case "job":
-		return scopeNamed("job.", rest)
+		return ScopeNamed("job.", rest)
 	case "queue":
-		return scopeNamed("queue.", rest)
+		return ScopeNamed("queue.", rest)
 	case "rate":
 		rest = withoutTime(rest)
 	case "budget":
@@ -37,9 +34,9 @@ func ScopeOf(counter string) Scope {
 	}
 	of, _, _ := strings.Cut(rest, "/")
 	if queue, ok := strings.CutPrefix(of, "queue."); ok {
-		return scopeNamed("queue.", queue)
+		return ScopeNamed("queue.", queue)
 	}
-	return scopeNamed("job.", of)
+	return ScopeNamed("job.", of)
 }
 
 // withoutTime is the name of a rate without the time that a second one with the same key has behind it.
@@ -52,204 +49,11 @@ func withoutTime(rate string) string {
 	return rate
 }
 
-// scopeNamed makes a scope of a name. A birth that was written past all checks may bear any; it
+// ScopeNamed makes a scope of a name. A birth that was written past all checks may bear any; it
 // must not keep others from being admitted.
-func scopeNamed(kind, name string) Scope {
+func ScopeNamed(kind, name string) Scope {
 	if ValidQueue(name) != nil {
 		return Scope("key." + KeyMark(kind+name))
 	}
 	return Scope(kind + name)
-}
-
-// scope is what the limiter knows of the chain of a scope.
-type scope struct {
-	name Scope
-	head uint64 // the last admission that is known; 0 for none
-	// gate is where lines rest while an admission of the scope is on its way: what it takes is not certain, and
-	// where its chain ends then is not known.
-	gate *counter
-	out  bool
-	uses int // counters that are of it, and lines
-	// beside are scopes with which it has lines in common, and how many.
-	beside map[*scope]int
-}
-
-// keepScopes is of how many scopes that no counter is left of the heads are kept. The head of one that is
-// forgotten is learned again when an admission is refused.
-const keepScopes = 10_000
-
-func (a *Limiter) scope(name Scope) *scope {
-	s := a.scopes[name]
-	if s == nil {
-		s = &scope{name: name, gate: &counter{index: -1}}
-		a.scopes[name] = s
-	}
-	return s
-}
-
-// Head is the sequence of the last admission of a scope that is known, 0 for none.
-func (a *Limiter) Head(name Scope) uint64 {
-	if s := a.scopes[name]; s != nil {
-		return s.head
-	}
-	return 0
-}
-
-// Learn takes over that everything up to a sequence on the chain of a scope is known.
-func (a *Limiter) Learn(name Scope, head uint64) {
-	s := a.scope(Scope(strings.Clone(string(name))))
-	s.head = max(s.head, head)
-}
-
-// Out tells whether an admission of the scope of a counter is on its way.
-func (a *Limiter) Out(counter string) bool {
-	c := a.counters[counter]
-	return c != nil && c.scope.out
-}
-
-// Shut tells whether nothing can be admitted before it is known what became of an admission that is on its way.
-func (a *Limiter) Shut() bool {
-	if a.out == 0 {
-		return false
-	}
-	for _, s := range a.scopes {
-		if !s.out && s.uses > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// Send says that a decision is about to be recorded. It returns where the chains of its scopes end, for all
-// that is known. Until [Limiter.Settle] no decision takes anything from those scopes.
-func (a *Limiter) Send(d *Decision) (heads []uint64) {
-	for _, name := range d.Scopes {
-		s := a.scope(name)
-		s.out = true
-		a.out++
-		heads = append(heads, s.head)
-	}
-	return heads
-}
-
-// Settle says that it is known what became of a decision, and that this is taken over.
-func (a *Limiter) Settle(d *Decision) {
-	for _, name := range d.Scopes {
-		s := a.scope(name)
-		s.out = false
-		a.out--
-		a.open(s)
-	}
-}
-
-// open has all lines looked at that rest at the gate of a scope.
-func (a *Limiter) open(s *scope) {
-	for _, r := range s.gate.rows {
-		for len(r.lines.list) > 0 {
-			a.get(heap.Pop(&r.lines).(*line))
-		}
-	}
-}
-
-// enter gives a line its scopes, in order: those of its counters, and where it has none, that of its queue.
-func (a *Limiter) enter(l *line) {
-	before := l.scopes
-	l.scopes = nil
-	for c := range l.counters() {
-		l.scopes = append(l.scopes, c.scope)
-	}
-	if len(l.scopes) == 0 {
-		l.scopes = append(l.scopes, a.scope(scopeNamed("queue.", l.queue.Name)))
-	}
-	slices.SortFunc(l.scopes, func(x, y *scope) int { return cmp.Compare(x.name, y.name) })
-	l.scopes = slices.Compact(l.scopes)
-	for _, s := range l.scopes {
-		s.uses++
-		for _, other := range l.scopes {
-			if other == s {
-				continue
-			}
-			if s.beside == nil {
-				s.beside = map[*scope]int{}
-			}
-			s.beside[other]++
-		}
-	}
-	exit(before)
-}
-
-// exit is the reverse of enter.
-func exit(scopes []*scope) {
-	for _, s := range scopes {
-		s.uses--
-		for _, other := range scopes {
-			if other == s {
-				continue
-			}
-			if s.beside[other]--; s.beside[other] == 0 {
-				delete(s.beside, other)
-			}
-		}
-	}
-}
-
-// Closed are those of [Limiter.Around] that are closed. Where none is, which is so nearly always, it looks at none: thousands of keys
-// may have a limit in common.
-func (a *Limiter) Closed(scopes []Scope) (closed []Scope) {
-	if a.out > 0 {
-		_, closed = a.Around(scopes)
-	}
-	return closed
-}
-
-// Around are the scopes on which a decision on some others depends: those with which they have lines in common, and so
-// on, but not beyond those that are closed.
-func (a *Limiter) Around(scopes []Scope) (open, closed []Scope) {
-	var all []*scope
-	seen := map[*scope]bool{}
-	for _, name := range scopes {
-		if s := a.scopes[name]; s != nil && len(s.beside) > 0 {
-			all, seen[s] = append(all, s), true
-		}
-	}
-	for own := len(all); len(all) > 0; own-- {
-		s := all[0]
-		switch all = all[1:]; {
-		case s.out:
-			closed = append(closed, s.name)
-			continue
-		case own <= 0:
-			open = append(open, s.name)
-		}
-		for other := range s.beside {
-			if !seen[other] {
-				all, seen[other] = append(all, other), true
-			}
-		}
-	}
-	slices.Sort(open)
-	slices.Sort(closed)
-	return open, closed
-}
-
-// pruneScopes forgets heads that nobody needs, if there are too many.
-func (a *Limiter) pruneScopes() {
-	for name, s := range a.scopes {
-		if len(a.scopes) <= keepScopes {
-			return
-		}
-		if s.uses == 0 && !s.out {
-			delete(a.scopes, name)
-		}
-	}
-}
-
-// closed is the gate at which a line has to rest; nil if there is none.
-func (l *line) closed() *counter {
-	for _, s := range l.scopes {
-		if s.out {
-			return s.gate
-		}
-	}
-	return nil
 }

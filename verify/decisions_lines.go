@@ -9,10 +9,11 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // Whom limits admit, and whom cancel_old stops, follows from all tasks that a scheduler knew of. The admission names up to
-// where that was, so a [task.Limiter] that knows just that decides again. It lags behind the log: what has been read is kept
+// where that was, so a [quota.Limiter] that knows just that decides again. It lags behind the log: what has been read is kept
 // until no admission is to be expected that was made without it. Schedulers know the log up to different places, so admissions
 // are judged in the order of what was known, and not of the log; on the chain of a scope both are one.
 
@@ -22,7 +23,7 @@ const lagging = 8192
 
 // lineup is what is known of tasks before their limits.
 type lineup struct {
-	known *task.Limiter
+	known *quota.Limiter
 	upTo  uint64
 	next  uint64           // when admissions are judged again
 	taken int              // of news, what is known
@@ -41,7 +42,7 @@ type stop struct {
 
 // news is what one record has changed: of a task, or of a queue.
 type news struct {
-	stand task.Stand
+	stand quota.Stand
 	limit limited
 	queue *task.Queue
 	took  task.Shift // what it did to the attempts of the task
@@ -68,9 +69,9 @@ type admitted struct {
 func (a *admission) first() uint64 { return a.facts[0].seq }
 func (a *admission) last() uint64  { return a.facts[len(a.facts)-1].seq }
 
-func (l *lineup) limiter() *task.Limiter {
+func (l *lineup) limiter() *quota.Limiter {
 	if l.known == nil {
-		l.known, l.rated, l.stops = task.NewLimiter(), map[task.ID]bool{}, map[task.ID]stop{}
+		l.known, l.rated, l.stops = quota.NewLimiter(), map[task.ID]bool{}, map[task.ID]stop{}
 	}
 	return l.known
 }
@@ -98,7 +99,7 @@ func (l *lineup) stands(v *Verifier, s *story, r *events.Record) {
 			delete(l.rated, s.id)
 		}
 	}
-	l.news = append(l.news, news{seq: r.Seq, stand: task.StandOf(&k), limit: s.limit, took: v.tasks.took})
+	l.news = append(l.news, news{seq: r.Seq, stand: quota.StandOf(&k), limit: s.limit, took: v.tasks.took})
 }
 
 // said keeps what was said of a queue.
@@ -278,7 +279,7 @@ func (l *lineup) judge(v *Verifier, all []*admission) {
 			}
 		}
 	}
-	d, ok := l.known.Again(at, task.GrantsAtOnce, by.Closed)
+	d, ok := l.known.Again(at, quota.GrantsAtOnce, by.Closed)
 	if !ok {
 		v.forgotten += len(all)
 		return
@@ -292,7 +293,7 @@ func (l *lineup) judge(v *Verifier, all []*admission) {
 }
 
 // compare tells what is wrong with an admission.
-func (l *lineup) compare(v *Verifier, a *admission, d *task.Decision) {
+func (l *lineup) compare(v *Verifier, a *admission, d *quota.Decision) {
 	for i := range a.facts {
 		f := &a.facts[i]
 		if f.told {

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // present is a view that tells besides what the log does not decide.
@@ -19,13 +20,13 @@ type present struct {
 	*World
 	beats    map[node.ID]node.Heartbeat
 	paused   *task.Pause
-	standing *task.Standing
+	standing *quota.Standing
 }
 
 func (p *present) Beats(context.Context) (map[node.ID]node.Heartbeat, error) { return p.beats, nil }
 func (p *present) Ran(context.Context, string) (string, error)               { return "n2", nil }
 func (p *present) Paused(context.Context, task.Lane) (*task.Pause, error)    { return p.paused, nil }
-func (p *present) Standing(context.Context, task.ID, int) (*task.Standing, error) {
+func (p *present) Standing(context.Context, task.ID, int) (*quota.Standing, error) {
 	return p.standing, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // View is what may be asked of Millrace at one place in the log. Implementations are safe for concurrent use.
@@ -38,7 +39,7 @@ type Present interface {
 	Paused(ctx context.Context, lane task.Lane) (*task.Pause, error)
 	// Standing is where a task stands before its limits, with so many of the tasks that hold them; nil if it
 	// stands before none, or if no scheduler answers.
-	Standing(ctx context.Context, id task.ID, holders int) (*task.Standing, error)
+	Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error)
 }
 
 // ErrQuery refuses a query.

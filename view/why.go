@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/task/schedule"
 )
 
@@ -52,7 +53,7 @@ type Explanation struct {
 	// Missing are tasks that it needs and that nobody has submitted.
 	Missing []task.ID `json:"missing,omitempty"`
 	// Limits is where it stands before its limits, if they hold it.
-	Limits *task.Standing `json:"limits,omitempty"`
+	Limits *quota.Standing `json:"limits,omitempty"`
 
 	// Decisive are the facts that led to the state, the birth and the latest ones.
 	Decisive []events.Record `json:"-"`

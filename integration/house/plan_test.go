@@ -19,6 +19,7 @@ var plan = map[string][]string{
 	"internal/corpus": {},
 	"task/jobfile":    {"internal/form", "near", "task", "task/schedule"},
 	"task/schedule":   {"task"},
+	"task/quota":      {"task"},
 	"node":            {"task"}, // for the form of names
 	"files":           {},
 	"files/tree":      {"files"},
@@ -26,13 +27,13 @@ var plan = map[string][]string{
 	"events":         {"internal/form", "task", "node"},
 	"events/logtest": {"internal/corpus", "events", "task", "node"},
 
-	"verify":      {"internal/form", "events", "task", "task/schedule", "node"},
+	"verify":      {"internal/form", "events", "task", "task/quota", "task/schedule", "node"},
 	"replay":      {"internal/form", "near", "verify", "view", "events", "task", "node"},
-	"view":        {"events", "task", "task/schedule", "node"},
-	"projections": {"internal/form", "view", "events", "task", "node"},
-	"metrics":     {"events", "task", "node"},
+	"view":        {"events", "task", "task/quota", "task/schedule", "node"},
+	"projections": {"internal/form", "view", "events", "task", "task/quota", "node"},
+	"metrics":     {"events", "task", "task/quota", "node"},
 	"desk":        {"events", "task", "task/schedule"},
-	"scheduler":   {"desk", "events", "task", "task/schedule", "node", "logclock"},
+	"scheduler":   {"desk", "events", "task", "task/quota", "task/schedule", "node", "logclock"},
 	"worker":      {"events", "task", "task/schedule", "node", "private"},
 	"ipc":         {},
 	"private":     {},
@@ -48,8 +49,8 @@ var plan = map[string][]string{
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/schedule", "node"},
-	"api":              {"client", "view", "projections", "jet", "events", "task", "task/schedule", "node"},
+	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/quota", "task/schedule", "node"},
+	"api":              {"client", "view", "projections", "jet", "events", "task", "task/quota", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -136,8 +137,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
-	still     = []string{"task", "task/jobfile", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
+	clockless = []string{"task", "task/jobfile", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
+	still     = []string{"task", "task/jobfile", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -244,7 +245,7 @@ var grown = map[string]int{
 	"client":    29,
 	"jet":       68,
 	"scheduler": 27,
-	"task":      69,
+	"task":      63,
 	"verify":    35,
 	"worker":    33,
 }

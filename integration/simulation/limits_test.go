@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/verify"
 )
 
@@ -93,7 +94,7 @@ type ratedUse struct {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: task.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -115,7 +116,7 @@ type limitView struct {
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
 	queues map[string]task.Queue
-	used   task.Used
+	used   quota.Used
 	told   fold // of what it was told
 }
 
@@ -155,7 +156,7 @@ func (v *limitView) catchUp() error {
 	return nil
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (task.Used, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
 		if t := v.fold.tasks[id]; !t.State.Terminal() {
 			var admitted *task.Grant
@@ -165,7 +166,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 			each(&t, admitted)
 		}
 	}
-	return task.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
+	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
 }
 
 func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {

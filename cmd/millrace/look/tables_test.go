@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -110,10 +111,10 @@ func (v presumed) List(ctx context.Context, q view.Query) (view.Page, error) {
 	return v.World.List(ctx, q)
 }
 
-func (presumed) Beats(context.Context) (map[node.ID]node.Heartbeat, error)      { return nil, nil }
-func (presumed) Ran(context.Context, string) (string, error)                    { return "", nil }
-func (presumed) Paused(context.Context, task.Lane) (*task.Pause, error)         { return nil, nil }
-func (presumed) Standing(context.Context, task.ID, int) (*task.Standing, error) { return nil, nil }
+func (presumed) Beats(context.Context) (map[node.ID]node.Heartbeat, error)       { return nil, nil }
+func (presumed) Ran(context.Context, string) (string, error)                     { return "", nil }
+func (presumed) Paused(context.Context, task.Lane) (*task.Pause, error)          { return nil, nil }
+func (presumed) Standing(context.Context, task.ID, int) (*quota.Standing, error) { return nil, nil }
 
 func TestWhyTables(t *testing.T) {
 	rules := task.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}

@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // Limits is millrace limit.
@@ -103,7 +104,7 @@ func limitTable(page *client.LimitPage, now time.Time) term.Table {
 	return t
 }
 
-func limitFields(c *task.CounterState, now time.Time) term.Table {
+func limitFields(c *quota.CounterState, now time.Time) term.Table {
 	t := term.Table{Title: "Limit " + c.Name}
 	t.Field("bounds", task.LimitWords(c.Name))
 	t.Field("in use", inUse(c))
@@ -122,7 +123,7 @@ func limitFields(c *task.CounterState, now time.Time) term.Table {
 }
 
 // inUse is how much of a limit is taken; of a rate, nothing is.
-func inUse(c *task.CounterState) string {
+func inUse(c *quota.CounterState) string {
 	if c.Budget != nil {
 		return c.Budget.Words()
 	}

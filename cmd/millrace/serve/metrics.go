@@ -16,7 +16,7 @@ import (
 	"millrace/monitor"
 	"millrace/projections"
 	"millrace/scheduler"
-	"millrace/task"
+	"millrace/task/quota"
 	"millrace/worker"
 )
 
@@ -138,7 +138,7 @@ func (f *figures) watchScheduler(s *scheduler.Scheduler) {
 	if f == nil {
 		return
 	}
-	f.limits.Watch(func() []task.CounterState {
+	f.limits.Watch(func() []quota.CounterState {
 		counters, _, _ := s.Limits("", math.MaxInt, 0)
 		return counters
 	})

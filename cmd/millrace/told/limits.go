@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // Bounds says in words what bounds a queue has.
@@ -33,7 +34,7 @@ func Bound(n int, what string) string {
 const NamedHolders = 5
 
 // NextText says how a rate is, and when it admits or when a budget begins anew.
-func NextText(c *task.CounterState, now time.Time) (rate, next string) {
+func NextText(c *quota.CounterState, now time.Time) (rate, next string) {
 	if c.Budget != nil {
 		return "", "anew " + Moment(c.Budget.Resets, now)
 	}
@@ -41,7 +42,7 @@ func NextText(c *task.CounterState, now time.Time) (rate, next string) {
 }
 
 // RateText says how a rate is and when it admits.
-func RateText(r *task.RateState, now time.Time) (rate, next string) {
+func RateText(r *quota.RateState, now time.Time) (rate, next string) {
 	if r == nil {
 		return "", ""
 	}
@@ -69,7 +70,7 @@ func RateWords(r task.Rate) string {
 }
 
 // LimitDuty says what a task waits for that its limits hold.
-func LimitDuty(t *task.Task, s *task.Standing, now time.Time) string {
+func LimitDuty(t *task.Task, s *quota.Standing, now time.Time) string {
 	if s.Admitted {
 		return "offer it: its limits have admitted it"
 	}
@@ -93,7 +94,7 @@ func LimitDuty(t *task.Task, s *task.Standing, now time.Time) string {
 }
 
 // counterDuty says how a limit keeps tasks waiting.
-func counterDuty(c *task.CounterState, now time.Time) string {
+func counterDuty(c *quota.CounterState, now time.Time) string {
 	if c.Rate != nil {
 		rate, next := RateText(c.Rate, now)
 		name := "limit " + c.Name

@@ -1,4 +1,4 @@
-package task
+package quota
 
 // indexed is what a [heapOf] keeps: it knows its place there, -1 for none, so that
 // it can be moved or taken out from the middle.

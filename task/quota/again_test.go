@@ -1,7 +1,8 @@
-package task
+package quota
 
 import (
 	"math/rand/v2"
+	"millrace/task"
 	"slices"
 	"testing"
 	"time"
@@ -13,12 +14,12 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		along := NewLimiter()
-		var tasks []*Task
-		latest := map[ID]Grant{}
-		used := Used{Rates: map[string]time.Time{}, Budgets: Tallies{}}
-		queue := Queue{Name: "q", Head: 1, Rate: Rate{Limit: 4, Burst: 3}, RateSince: 1}
+		var tasks []*task.Task
+		latest := map[task.ID]task.Grant{}
+		used := Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
+		queue := task.Queue{Name: "q", Head: 1, Rate: task.Rate{Limit: 4, Burst: 3}, RateSince: 1}
 		if rng.IntN(2) == 0 {
-			queue.Rate, queue.RateSince = Rate{}, 0
+			queue.Rate, queue.RateSince = task.Rate{}, 0
 		}
 		along.Queue(queue)
 		now, seq := noon, uint64(1)
@@ -29,21 +30,21 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 			}
 			for range 1 + rng.IntN(4) {
 				seq++
-				k := &Task{}
+				k := &task.Task{}
 				if n := rng.IntN(10); n < 5 || len(tasks) == 0 {
-					k = limited(int(seq), "j", Concurrency{Max: 1 + rng.IntN(3), Key: string('a' + rune(rng.IntN(2)))}, Rate{}, 1+rng.IntN(9))
+					k = limited(int(seq), "j", task.Concurrency{Max: 1 + rng.IntN(3), Key: string('a' + rune(rng.IntN(2)))}, task.Rate{}, 1+rng.IntN(9))
 					if rng.IntN(2) == 0 {
-						k.Spec.Concurrency = append(k.Spec.Concurrency, Concurrency{Max: 1 + rng.IntN(3), Key: "/" + string('c'+rune(rng.IntN(2)))})
+						k.Spec.Concurrency = append(k.Spec.Concurrency, task.Concurrency{Max: 1 + rng.IntN(3), Key: "/" + string('c'+rune(rng.IntN(2)))})
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Rate = Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
+						k.Spec.Rate = task.Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Budget = Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
+						k.Spec.Budget = task.Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Budget = append(k.Spec.Budget, Budget{Run: Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: PerWeek})
-						k.Spec.Timeout.Run = Duration(time.Duration(rng.IntN(2)) * time.Second)
+						k.Spec.Budget = append(k.Spec.Budget, task.Budget{Run: task.Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: task.PerWeek})
+						k.Spec.Timeout.Run = task.Duration(time.Duration(rng.IntN(2)) * time.Second)
 					}
 					if rng.IntN(4) == 0 {
 						k.Due = now.Add(time.Duration(rng.IntN(900)) * time.Millisecond)
@@ -57,23 +58,23 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				was, before := k.State, k.Attempt
 				switch {
 				case rng.IntN(8) == 0:
-					k.State = Finished
+					k.State = task.Finished
 				case k.Admissible() && granted && g.Turn == k.Turn:
-					k.State, k.Holds, k.Rated = Pending, nil, g.Rated
-				case k.State == Pending:
-					k.State, k.Attempt, k.StartedAt = Running, k.Attempt+1, now
-				case k.State == Running:
-					k.State, k.Holds, k.Turn, k.Rated = Retrying, onlyLimit, seq, 0
+					k.State, k.Holds, k.Rated = task.Pending, nil, g.Rated
+				case k.State == task.Pending:
+					k.State, k.Attempt, k.StartedAt = task.Running, k.Attempt+1, now
+				case k.State == task.Running:
+					k.State, k.Holds, k.Turn, k.Rated = task.Retrying, onlyLimit, seq, 0
 				}
 				if counters, err := k.Counters(); err != nil {
 					t.Fatal(err)
 				} else if k.Spec.Budget != nil {
-					took := ShiftOf(was, uint64(before), k.StartedAt, k.State, uint64(k.Attempt), now)
+					took := task.ShiftOf(was, uint64(before), k.StartedAt, k.State, uint64(k.Attempt), now)
 					along.Spend(counters, took)
 					used.Budgets.Spend(counters, took)
 				}
 				along.Put(k)
-				tasks = slices.DeleteFunc(tasks, func(k *Task) bool { return k.State == Finished })
+				tasks = slices.DeleteFunc(tasks, func(k *task.Task) bool { return k.State == task.Finished })
 			}
 			if rng.IntN(3) == 0 {
 				continue

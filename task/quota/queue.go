@@ -1,15 +1,16 @@
-package task
+package quota
 
 import (
+	"millrace/task"
 	"strings"
 	"time"
 )
 
 // home is what is known of a queue.
-func (a *Limiter) home(name string) *Queue {
+func (a *Limiter) home(name string) *task.Queue {
 	q := a.queues[name]
 	if q == nil {
-		q = &Queue{Name: strings.Clone(name)}
+		q = &task.Queue{Name: strings.Clone(name)}
 		a.queues[q.Name] = q
 	}
 	return q
@@ -17,7 +18,7 @@ func (a *Limiter) home(name string) *Queue {
 
 // Queue takes over what operators have said about a queue, unless it knows of more. What waits is
 // under the queue's new rate from then on, and under none if there is none.
-func (a *Limiter) Queue(said Queue) {
+func (a *Limiter) Queue(said task.Queue) {
 	q := a.home(said.Name)
 	if said.Head <= q.Head {
 		return
@@ -26,12 +27,12 @@ func (a *Limiter) Queue(said Queue) {
 	if *q = said; q.RateSince == was.RateSince {
 		return
 	}
-	old := a.counters[RateOf(&was).Counter()]
+	old := a.counters[task.RateOf(&was).Counter()]
 	if old != nil {
 		old.kept = false
 	}
 	if q.Rate.Limit > 0 {
-		c := a.counter(RateOf(q).Counter())
+		c := a.counter(task.RateOf(q).Counter())
 		c.how, c.kept = q.Rate, true
 	}
 	for _, l := range a.lines {
@@ -54,8 +55,8 @@ func (a *Limiter) Queue(said Queue) {
 }
 
 // Said is [Limiter.Queue] for one fact.
-func (a *Limiter) Said(name string, seq uint64, at time.Time, e QueueEvent) {
-	a.Queue(EvolveQueue(*a.home(name), seq, at, "", e))
+func (a *Limiter) Said(name string, seq uint64, at time.Time, e task.QueueEvent) {
+	a.Queue(task.EvolveQueue(*a.home(name), seq, at, "", e))
 }
 
 // Ruled tells whether a queue has a rate or had one.
@@ -73,12 +74,12 @@ func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
 		return
 	}
-	name := RateOf(l.queue).Counter()
+	name := task.RateOf(l.queue).Counter()
 	c := a.counter(name)
 	c.how, c.kept = l.queue.Rate, true
 	l.rates = append(l.rates, tap{c, l.queue.Rate})
 	l.offered = a.counter(name + "/" + l.route)
-	l.offered.max = l.queue.Rate.ahead()
+	l.offered.max = l.queue.Rate.RunsAhead()
 	for _, c := range []*counter{c, l.offered} {
 		c.lines++
 		c.waits += len(l.waiting.list)
@@ -113,12 +114,8 @@ func (a *Limiter) started(e *entry) {
 	}
 }
 
-// ahead is how many the rate of a queue may have admitted, on one route, that have not started. Else
-// they would start all at once when a pause is over, or the workers are back.
-func (r Rate) ahead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }
-
 // hidden tells whether a counter is a rate that a queue had once.
 func (c *counter) hidden() bool {
-	_, ofQueue := QueueOfLimit(c.name)
+	_, ofQueue := task.QueueOfLimit(c.name)
 	return ofQueue && !c.kept
 }

@@ -1,14 +1,17 @@
-package task
+package quota
 
 import (
 	"cmp"
+	"fmt"
+	"millrace/task"
 	"slices"
+	"strings"
 	"time"
 )
 
 // CounterState is a counter as people look at it.
 type CounterState struct {
-	// Name is as in [Counter].
+	// Name is as in [task.Counter].
 	Name string `json:"name"`
 	// Max is how many may be under way, as the latest task has it; 0 for a rate.
 	Max int `json:"max,omitempty"`
@@ -16,7 +19,7 @@ type CounterState struct {
 	InUse   int `json:"in_use"`
 	Waiting int `json:"waiting"`
 	// Holders are some of those under way, the oldest first.
-	Holders []ID `json:"holders,omitempty"`
+	Holders []task.ID `json:"holders,omitempty"`
 	// Rate is the rate of a counter that has one, as the latest task has it.
 	Rate *RateState `json:"rate,omitempty"`
 	// Budget is how a budget stands, as the latest task has it.
@@ -27,9 +30,9 @@ type CounterState struct {
 
 // RateState is a rate as people look at it.
 type RateState struct {
-	Limit int      `json:"limit"`
-	Per   Duration `json:"per"`
-	Burst int      `json:"burst"`
+	Limit int           `json:"limit"`
+	Per   task.Duration `json:"per"`
+	Burst int           `json:"burst"`
 	// Left is how many may start now, and Opens when the next one may if none may.
 	Left  int       `json:"left"`
 	Opens time.Time `json:"opens,omitzero"`
@@ -39,11 +42,11 @@ type RateState struct {
 type BudgetState struct {
 	// Starts is how many may start in the period, and Used how many have; Run is how long they may run, Ran how long those ran
 	// that have ended, and Reserved how long those under way may run. 0 of Starts or Run is no bound.
-	Starts   int      `json:"starts,omitempty"`
-	Used     int      `json:"used"`
-	Run      Duration `json:"run,omitempty"`
-	Ran      Duration `json:"ran"`
-	Reserved Duration `json:"reserved,omitempty"`
+	Starts   int           `json:"starts,omitempty"`
+	Used     int           `json:"used"`
+	Run      task.Duration `json:"run,omitempty"`
+	Ran      task.Duration `json:"ran"`
+	Reserved task.Duration `json:"reserved,omitempty"`
 	// Since is when the period began, and Resets when the next one does.
 	Since  time.Time `json:"since"`
 	Resets time.Time `json:"resets"`
@@ -65,12 +68,12 @@ func (b *BudgetState) Share() (used float64) {
 }
 
 // stands is how a budget stands for tasks that are allowed so much.
-func (c *counter) stands(a Allowance, now time.Time) *BudgetState {
+func (c *counter) stands(a task.Allowance, now time.Time) *BudgetState {
 	y := c.tally.At(c.period, now)
 	reserved, known := c.underway.Reserve(y)
 	_, next := c.period.Bounds(now)
 	return &BudgetState{
-		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: Duration(a.Run), Ran: Duration(y.Ran), Reserved: Duration(reserved),
+		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: task.Duration(a.Run), Ran: task.Duration(y.Ran), Reserved: task.Duration(reserved),
 		Since: y.Since, Resets: next, Spent: a.Spent(y, c.underway), Unmeasured: a.Run > 0 && !known,
 	}
 }
@@ -89,12 +92,12 @@ func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 
 // Counter returns one of them; false if no task stands under it.
 func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
-	if queue, ok := QueueOfLimit(name); ok {
+	if queue, ok := task.QueueOfLimit(name); ok {
 		q := a.queues[queue]
 		if q == nil {
 			return CounterState{}, false
 		}
-		name = RateOf(q).Counter()
+		name = task.RateOf(q).Counter()
 	}
 	c := a.counters[name]
 	if c == nil {
@@ -104,12 +107,12 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 }
 
 func (c *counter) state(now time.Time, most int) CounterState {
-	s := CounterState{Name: shownLimit(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
+	s := CounterState{Name: task.ShownLimit(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
 	if c.budget {
 		s.Budget = c.stands(c.allows, now)
 	}
 	if c.how.Limit > 0 {
-		s.Rate = &RateState{Limit: c.how.Limit, Per: Duration(c.how.per()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
+		s.Rate = &RateState{Limit: c.how.Limit, Per: task.Duration(c.how.Within()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
 		if opens := c.bucket.Opens(c.how); opens.After(now) {
 			s.Rate.Opens = opens
 		}
@@ -137,7 +140,7 @@ type Standing struct {
 }
 
 // Standing tells where a task stands; false if it is not known here.
-func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
+func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool) {
 	e := a.entries[id]
 	if e == nil {
 		return Standing{}, false
@@ -171,7 +174,7 @@ func (a *Limiter) Standing(id ID, now time.Time, most int) (Standing, bool) {
 	if first == nil { // it waits for nothing but the next admission
 		return s, true
 	}
-	name := shownLimit(first.name)
+	name := task.ShownLimit(first.name)
 	slices.SortStableFunc(s.Counters, func(x, y CounterState) int {
 		return cmp.Or(truth(y.Full)-truth(x.Full), truth(y.Name == name)-truth(x.Name == name))
 	})
@@ -210,4 +213,23 @@ func truth(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Words says for people how much of a budget is used up.
+func (b *BudgetState) Words() string {
+	var used []string
+	if b.Starts > 0 {
+		used = append(used, fmt.Sprintf("%d of %d starts", b.Used, b.Starts))
+	}
+	if b.Run > 0 {
+		text := fmt.Sprintf("%v of %v", b.Ran, b.Run)
+		switch {
+		case b.Unmeasured:
+			text += ", the rest for the first one, which still runs"
+		case b.Reserved > 0:
+			text += fmt.Sprintf(", %v for what is under way", b.Reserved)
+		}
+		used = append(used, text)
+	}
+	return strings.Join(used, " and ")
 }

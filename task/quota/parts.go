@@ -1,8 +1,9 @@
-package task
+package quota
 
 import (
 	"cmp"
 	"maps"
+	"millrace/task"
 	"slices"
 	"time"
 )
@@ -102,12 +103,12 @@ func (p *parts) under(s *scope) *part {
 
 // Refuse has the record of its scope name a task that is refused, or asked to stop, with the part.
 func (d *Decision) Refuse(r Refusal) {
-	at, _ := slices.BinarySearch(d.Scopes, ScopeOf(r.Counter))
+	at, _ := slices.BinarySearch(d.Scopes, task.ScopeOf(r.Counter))
 	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
 }
 
 // Under are the grants that go onto the chain of a scope.
-func (d *Decision) Under(of Scope) (all []Grant) {
+func (d *Decision) Under(of task.Scope) (all []task.Grant) {
 	for i, l := range d.lines {
 		if slices.ContainsFunc(l.scopes, func(s *scope) bool { return s.name == of }) {
 			all = append(all, d.Grants[i])
@@ -117,11 +118,11 @@ func (d *Decision) Under(of Scope) (all []Grant) {
 }
 
 // Replace is the request to stop of a task that has to make place.
-func (r Refusal) Replace() Cancel {
-	return Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
+func (r Refusal) Replace() task.Cancel {
+	return task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
 }
 
-func (p *part) grant(l *line, g Grant) {
+func (p *part) grant(l *line, g task.Grant) {
 	p.Grants, p.lines = append(p.Grants, g), append(p.lines, l)
 }
 
@@ -143,16 +144,16 @@ func (p *part) finish() {
 	}
 	if len(p.scopes) <= 1 {
 		if len(p.scopes) == 1 {
-			p.Records = []Granted{{Grants: p.Grants, Rates: p.Rates}}
+			p.Records = []task.Granted{{Grants: p.Grants, Rates: p.Rates}}
 		}
 		return
 	}
-	p.Records = make([]Granted, len(p.scopes))
+	p.Records = make([]task.Granted, len(p.scopes))
 	for at, s := range p.Scopes {
 		p.Records[at].Grants = p.Under(s)
 	}
 	for name, used := range p.Rates {
-		at, _ := slices.BinarySearch(p.Scopes, ScopeOf(name))
+		at, _ := slices.BinarySearch(p.Scopes, task.ScopeOf(name))
 		r := &p.Records[at]
 		if r.Rates == nil {
 			r.Rates = map[string]time.Time{}

@@ -1,16 +1,17 @@
-package task
+package quota
 
 import (
 	"cmp"
 	"container/heap"
 	"maps"
+	"millrace/task"
 	"slices"
 	"time"
 )
 
 // Decision is what is to be done about limits.
 type Decision struct {
-	Grants []Grant
+	Grants []task.Grant
 	// Rates are the buckets from which the grants take, as they are then.
 	Rates map[string]time.Time
 	// Refused end because their limit has no place for them and they would not wait.
@@ -21,8 +22,8 @@ type Decision struct {
 	Next time.Time
 	// Scopes are those on whose chains it has to be recorded, in order, and Records what goes onto each; both are
 	// of the parts of a decision, see [Limiter.Parts].
-	Scopes  []Scope
-	Records []Granted
+	Scopes  []task.Scope
+	Records []task.Granted
 
 	was    map[string]bucketWas
 	lines  []*line        // of Grants
@@ -45,16 +46,16 @@ const refusedAtOnce = 64
 
 // bucketWas is a bucket before a decision, and how often it had been told how that stands.
 type bucketWas struct {
-	bucket Bucket
+	bucket task.Bucket
 	told   int
 }
 
 // Refusal names a task and the counter that has no place for it.
 type Refusal struct {
-	Task    ID
+	Task    task.ID
 	Counter string
 	// By is the newer task for which it has to make place; "" if there is none.
-	By ID
+	By task.ID
 }
 
 // Empty tells whether there is nothing to be done now.
@@ -83,7 +84,7 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 
 // Again returns whom [Limiter.Decide] admits while some scopes are closed, and counts on it. It is false if that cannot be
 // told, because a later time has been decided for.
-func (a *Limiter) Again(now time.Time, most int, closed []Scope) (Decision, bool) {
+func (a *Limiter) Again(now time.Time, most int, closed []task.Scope) (Decision, bool) {
 	if now.Before(a.latest) {
 		return Decision{}, false
 	}
@@ -100,7 +101,9 @@ func (a *Limiter) admit(now time.Time, most int) Decision {
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
 		e := a.due.list[0]
 		heap.Pop(&a.due)
-		a.latest = later(a.latest, e.due)
+		if e.due.After(a.latest) {
+			a.latest = e.due
+		}
 		e.index, e.due = -1, time.Time{}
 		a.queue(e)
 	}
@@ -143,7 +146,7 @@ func (a *Limiter) look(d *Decision, now time.Time, most int) {
 		}
 	}
 	e := l.first()
-	g := Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
+	g := task.Grant{Task: e.id, Turn: e.turn, Rated: l.queue.RateSince, Limits: make([]string, 0, len(l.slots)+len(l.rates))}
 	for c := range l.counters() {
 		if c != l.offered {
 			g.Limits = append(g.Limits, c.name)
@@ -287,7 +290,7 @@ func (a *Limiter) judge(l *line) {
 
 // refuse decides about those that do not simply wait.
 func (a *Limiter) refuse(d *Decision) {
-	var judged []ID
+	var judged []task.ID
 	for id := range a.fresh {
 		if e := a.entries[id]; e.line.inReady || e.line.closed() != nil {
 			continue // not looked at yet, or what takes its place is not certain
@@ -339,11 +342,11 @@ func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
 		}
 		full++
 		switch s.onLimit {
-		case LimitSkip, LimitFail:
+		case task.LimitSkip, task.LimitFail:
 			if refuses == nil {
 				refuses = s.counter
 			}
-		case LimitCancelOld:
+		case task.LimitCancelOld:
 			makesRoom = append(makesRoom, s.counter)
 		}
 	}
@@ -366,7 +369,7 @@ func (a *Limiter) Oldest(counter string) []Refusal {
 }
 
 // Full tells whether a task waits and a counter has no place for it.
-func (a *Limiter) Full(id ID, counter string) bool {
+func (a *Limiter) Full(id task.ID, counter string) bool {
 	e := a.entries[id]
 	return e != nil && e.phase == waiting && slices.ContainsFunc(e.line.slots, func(s slot) bool { return s.name == counter && s.full() })
 }
@@ -376,7 +379,7 @@ func (a *Limiter) Full(id ID, counter string) bool {
 func (c *counter) oldest() (gone []Refusal) {
 	all := slices.Collect(maps.Values(c.holders))
 	room := 0
-	var newest ID
+	var newest task.ID
 	for e, most := range c.replacing {
 		room = max(room, most)
 		all = append(all, e)
@@ -426,7 +429,7 @@ func (a *Limiter) Confirm(d *Decision) {
 }
 
 // Stopped takes over that a task was refused or asked to stop: nobody may admit it now. Its end is told later.
-func (a *Limiter) Stopped(id ID) {
+func (a *Limiter) Stopped(id task.ID) {
 	e := a.entries[id]
 	if e == nil {
 		return

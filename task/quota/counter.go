@@ -1,0 +1,158 @@
+package quota
+
+import (
+	"container/heap"
+	"millrace/task"
+	"strings"
+	"time"
+)
+
+// slot is a bound on concurrency, as the tasks of a line have it.
+type slot struct {
+	*counter
+	max     int
+	onLimit string
+}
+
+func (s slot) full() bool { return len(s.holders) >= s.max }
+
+// tap is a rate, as the tasks of a line have it.
+type tap struct {
+	*counter
+	how task.Rate
+}
+
+func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) }
+
+// fund is a budget, as the tasks of a line have it.
+type fund struct {
+	*counter
+	how task.Allowance
+}
+
+func (f fund) spent(now time.Time) bool { return f.how.Spent(f.tally.At(f.period, now), f.underway) }
+
+// counter is one limit.
+type counter struct {
+	name    string
+	scope   *scope
+	holders map[task.ID]*entry
+	bucket  task.Bucket
+	told    int       // how often it was told how the bucket stands
+	how     task.Rate // as the latest task had it
+	max     int
+	// budget says that it is one, of which the latest task had allows.
+	budget   bool
+	period   task.Period
+	allows   task.Allowance
+	tally    task.Tally
+	underway task.Underway
+	rows     []*row
+	one      row // the first of rows: few counters have more
+	waits    int
+	index    int // in opening, -1 if it is not there
+	opens    time.Time
+	lines    int
+	kept     bool // it is the present rate of a queue
+	// replacing are tasks of cancel_old that wait here, and what each of them allows.
+	replacing map[*entry]int
+}
+
+// row are lines that rest at a counter which bounds all of them alike: if it has a place for one of them, then for the
+// first.
+type row struct {
+	at     *counter
+	max    int
+	allows task.Allowance
+	how    task.Rate
+	lines  heapOf[*line]
+}
+
+// row is where a line rests at the counter.
+func (c *counter) row(l *line) *row {
+	r := row{at: c, lines: heapOf[*line]{before: firstLine}}
+	for _, s := range l.slots {
+		if s.counter == c {
+			r.max = s.max
+		}
+	}
+	for _, f := range l.funds {
+		if f.counter == c {
+			r.allows = f.how
+		}
+	}
+	for _, t := range l.rates {
+		if t.counter == c {
+			r.how = t.how
+		}
+	}
+	for _, same := range c.rows {
+		if same.max == r.max && same.allows == r.allows && same.how == r.how {
+			return same
+		}
+	}
+	into := &c.one
+	if len(c.rows) > 0 {
+		into = &row{}
+	}
+	*into = r
+	c.rows = append(c.rows, into)
+	return into
+}
+
+func (a *Limiter) counter(name string) *counter {
+	c := a.counters[name]
+	if c == nil {
+		name = strings.Clone(name)
+		c = &counter{name: name, scope: a.scope(task.ScopeOf(name)), holders: map[task.ID]*entry{}, index: -1}
+		c.period, c.budget = task.PeriodOf(name)
+		c.scope.uses++
+		a.counters[name] = c
+	}
+	return c
+}
+
+// release forgets a counter that a line has left if it was the last, and nothing of it is used up.
+func (a *Limiter) release(c *counter) {
+	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() && c.tally == (task.Tally{}) {
+		a.forget(c)
+	}
+}
+
+func (a *Limiter) forget(c *counter) {
+	if c.index >= 0 {
+		heap.Remove(&a.opening, c.index)
+	}
+	delete(a.counters, c.name)
+	c.scope.uses--
+}
+
+// used tells whether something of a counter is used up, or it is the present rate of a queue.
+func (c *counter) used(now time.Time) bool {
+	return c.kept || time.Time(c.bucket).After(now) || c.tally != (task.Tally{}) && c.tally.Blank(c.period).After(now)
+}
+
+// reserve sets aside what so many of the tasks of a line may run, or gives it back.
+func (f fund) reserve(n int) {
+	if f.how.Reserve == 0 {
+		f.underway.Open += n
+	}
+	f.underway.Reserved += time.Duration(n) * f.how.Reserve
+}
+
+// wake has the best of the lines that rest at a counter looked at again.
+func (a *Limiter) wake(c *counter) {
+	if c.index >= 0 {
+		heap.Remove(&a.opening, c.index)
+	}
+	a.rouse(c)
+}
+
+// rouse has the first of each row at a counter looked at.
+func (a *Limiter) rouse(c *counter) {
+	for _, r := range c.rows {
+		if len(r.lines.list) > 0 {
+			a.get(heap.Pop(&r.lines).(*line))
+		}
+	}
+}

@@ -1,0 +1,430 @@
+package quota
+
+import (
+	"cmp"
+	"container/heap"
+	"millrace/task"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limiter decides which tasks their limits admit. It holds what is under way and what
+// waits, a few words each, and is told of every change; to decide costs as much as what it
+// decides, however many wait behind. It reads no clock and is for one goroutine.
+//
+// A line is all that waits for the same counters, by priority and then by age. The first of
+// a line goes when all its counters have a place, and takes all of them at once; until then
+// the line rests at the first that has none, takes nothing, and holds up nobody in another
+// line. So tasks that need several cannot wait for each other in a circle.
+type Limiter struct {
+	entries  map[task.ID]*entry
+	counters map[string]*counter
+	lines    map[string]*line
+	ready    heapOf[*line]    // lines whose first is to be looked at
+	due      heapOf[*entry]   // tasks that wait for their time, the soonest first
+	opening  heapOf[*counter] // rates and budgets that are shut and wanted, the first to open first
+	// fresh are tasks for which a bound may have no place and that would not wait for it.
+	fresh map[task.ID]struct{}
+	// unoffered are those that are admitted and wait for their offer.
+	unoffered map[task.ID]*entry
+	// queues are those that have a line, or of which somebody has said something.
+	queues map[string]*task.Queue
+	scopes map[task.Scope]*scope
+	out    int       // scopes of which an admission is on its way
+	crowd  int       // how many wait for a place that others have
+	latest time.Time // for which a task has waited
+}
+
+// NewLimiter returns one that knows of nothing.
+func NewLimiter() *Limiter {
+	return &Limiter{
+		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
+		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
+		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*task.Queue{}, scopes: map[task.Scope]*scope{},
+	}
+}
+
+// phase is where a task stands before its limits.
+type phase uint8
+
+const (
+	sleeping phase = iota // its time has not come
+	waiting               // in its line
+	holding               // it has a place in each counter
+)
+
+// entry is a task as admission needs it.
+type entry struct {
+	id       task.ID
+	phase    phase
+	asked    bool // it has been asked to stop, or refused
+	first    bool // it waits for its first attempt
+	held     bool // it is not offered
+	open     bool // its grant is decided and not recorded yet
+	live     bool // it has started
+	pledged  bool // it counts as one that will start
+	priority int8
+	index    int // in the heap where it waits
+	seq      uint64
+	turn     uint64
+	granted  uint64 // the turn for which it was admitted, if grantedOK
+	sure     bool   // granted is set
+	rated    uint64 // of that grant
+	born     int64
+	due      time.Time
+	line     *line
+}
+
+// before is the order of a line: by priority, then by age.
+func (e *entry) before(f *entry) bool {
+	if e.priority != f.priority {
+		return e.priority > f.priority
+	}
+	if e.born != f.born {
+		return e.born < f.born
+	}
+	return e.id < f.id
+}
+
+// Stand is a task as its limits know it.
+type Stand struct {
+	ID               task.ID
+	Seq, Turn, Rated uint64
+	Born, Due        time.Time
+	State            task.State
+	Route            task.Route
+	// Queue is that whose rate holds for the task.
+	Queue string
+	// Limited is as [task.Task.Limited] has it, Held as [task.Task.Admissible], and First tells whether it has not been admitted before.
+	Limited, Held, First bool
+}
+
+// StandOf is how a task stands before its limits.
+func StandOf(t *task.Task) Stand {
+	return Stand{
+		ID: t.ID, Seq: t.Seq, Turn: t.Turn, Rated: t.Rated, Born: t.SubmittedAt, Due: t.Due, State: t.State, Route: t.Route, Queue: t.RateQueue(),
+		Limited: t.Limited(), Held: t.Admissible(),
+		First: t.Attempt == 0 && t.State == task.Held && !t.Throttled, // what was put back, or postponed, was admitted before
+	}
+}
+
+// Put takes over what has become of a task. What is not limited, or held by something else
+// besides its limits, is none of its business; neither is what it knows already.
+func (a *Limiter) Put(t *task.Task) { a.Stands(StandOf(t), t.Counters) }
+
+// Stands is [Limiter.Put] for who does not have the task: counters are those of [task.Work.Counters].
+func (a *Limiter) Stands(t Stand, counters func() ([]task.Counter, error)) {
+	e := a.entries[t.ID]
+	if e != nil && t.Seq <= e.seq {
+		return
+	}
+	live := t.State == task.Running || t.State == task.Cancelling
+	if !t.Limited || !t.Held && t.State != task.Pending && !live {
+		if e != nil {
+			a.remove(e)
+		}
+		return
+	}
+	if e != nil && e.line.route != t.Route.Queue() { // it was moved
+		a.remove(e)
+		e = nil
+	}
+	if e == nil {
+		counters, err := counters()
+		if err != nil {
+			return // such a birth is refused; one that was written past that is nobody's to admit
+		}
+		e = &entry{id: task.ID(strings.Clone(string(t.ID))), line: a.lineOf(t.Queue, t.Route.Queue(), counters), born: t.Born.UnixMicro(), index: -1}
+		e.line.members++
+		a.entries[t.ID] = e
+	}
+	holds := task.HoldsPlaces(t.State, t.Held, t.Turn, e.granted, e.sure)
+	e.seq = t.Seq
+	if e.phase == holding && holds {
+		e.turn, e.held = t.Turn, t.Held
+		e.asked = e.asked || t.State == task.Cancelling
+		if !t.Held {
+			delete(a.unoffered, e.id)
+		}
+		if t.State == task.Pending {
+			e.rated = t.Rated
+		}
+		if e.live = live; e.live {
+			a.started(e)
+		} else { // it may have waited meanwhile, of which nothing was told
+			a.offered(e)
+		}
+		a.pledge(e, !e.live)
+		return
+	}
+	a.leave(e)
+	if e.live = live; t.State == task.Pending {
+		e.rated = t.Rated
+	}
+	e.turn, e.due, e.held, e.first = t.Turn, t.Due, t.Held, t.First
+	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling
+	if holds {
+		a.hold(e)
+	} else {
+		a.wait(e)
+	}
+}
+
+// Granted takes over that a task was admitted for a turn. A grant for another than its
+// present turn means nothing any more.
+func (a *Limiter) Granted(g task.Grant) {
+	e := a.entries[g.Task]
+	if e == nil {
+		return
+	}
+	e.granted, e.sure = g.Turn, true
+	if g.Turn < e.turn {
+		return
+	}
+	e.rated = g.Rated
+	if e.turn == g.Turn {
+		e.open = false
+	}
+	switch {
+	case e.phase == holding: // by what was admitted before; that it waited since was not told
+		a.offered(e)
+	case e.turn == g.Turn:
+		a.leave(e)
+		a.hold(e)
+	}
+}
+
+// Bucket takes over how a rate stands.
+func (a *Limiter) Bucket(name string, b task.Bucket) {
+	c := a.counter(name)
+	c.bucket = b
+	c.told++
+	a.wake(c)
+}
+
+// UsedUntil is up to when a bucket is used, as far as is known; zero for one that nothing stands under.
+func (a *Limiter) UsedUntil(name string) time.Time {
+	if c := a.counters[name]; c != nil {
+		return time.Time(c.bucket)
+	}
+	return time.Time{}
+}
+
+// Spend is as [Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
+// one that has not started, or runs.
+func (a *Limiter) Spend(counters []task.Counter, s task.Shift) {
+	for _, of := range counters {
+		if p, ok := task.PeriodOf(of.Name); ok {
+			c := a.counter(of.Name)
+			c.tally = c.tally.Spend(p, s)
+			a.wake(c) // it may be known now how long such tasks run
+		}
+	}
+}
+
+// Used is what is used up of rates and budgets, by counter: up to when a bucket is, and the tally of a budget.
+type Used struct {
+	Rates   map[string]time.Time
+	Budgets task.Tallies
+}
+
+// Used takes over what is used up.
+func (a *Limiter) Used(u Used) {
+	for name, used := range u.Rates {
+		a.Bucket(name, task.Bucket(used))
+	}
+	for name, y := range u.Budgets {
+		c := a.counter(name)
+		c.tally = y
+		a.wake(c)
+	}
+}
+
+// Buckets are all that are not as good as untouched now.
+func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
+	left := map[string]time.Time{}
+	for name, c := range a.counters {
+		if time.Time(c.bucket).After(now) {
+			left[name] = time.Time(c.bucket)
+		}
+	}
+	return left
+}
+
+// Pause returns the buckets of a task's rates that are to be shut until a time, because it
+// asked for that, and are not yet.
+func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]task.Bucket {
+	counters, err := w.Counters()
+	if err != nil {
+		return nil
+	}
+	if q := a.queues[w.RateQueue()]; q != nil && q.Rate.Limit > 0 {
+		counters = append(counters, task.Counter{Name: task.RateOf(q).Counter(), Rate: q.Rate})
+	}
+	shut := map[string]task.Bucket{}
+	for _, of := range counters {
+		if of.Rate.Limit == 0 {
+			continue
+		}
+		if was := a.counter(of.Name).bucket; until.After(was.Opens(of.Rate)) {
+			shut[of.Name] = was.Pause(of.Rate, until)
+		}
+	}
+	return shut
+}
+
+// wait puts an entry that is nowhere into its line, or among those whose time has not come.
+func (a *Limiter) wait(e *entry) {
+	if !e.due.IsZero() {
+		e.phase = sleeping
+		heap.Push(&a.due, e)
+		return
+	}
+	a.queue(e)
+}
+
+func (a *Limiter) queue(e *entry) {
+	e.phase = waiting
+	l := e.line
+	heap.Push(&l.waiting, e)
+	for c := range l.counters() {
+		c.waits++
+	}
+	if len(l.slots) > 0 {
+		a.crowd++
+	}
+	if l.picky && e.first {
+		a.fresh[e.id] = struct{}{}
+		for _, s := range l.slots {
+			if s.onLimit == task.LimitCancelOld {
+				if s.replacing == nil {
+					s.replacing = map[*entry]int{}
+				}
+				s.replacing[e] = s.max
+			}
+		}
+	}
+	a.place(l)
+}
+
+func (a *Limiter) hold(e *entry) {
+	e.phase = holding
+	if e.held {
+		a.unoffered[e.id] = e
+	}
+	for _, s := range e.line.slots {
+		s.holders[e.id] = e
+	}
+	for _, f := range e.line.funds {
+		f.holders[e.id] = e
+		f.reserve(1)
+	}
+	a.pledge(e, !e.live)
+	a.offered(e)
+}
+
+// leave takes an entry from where it is.
+func (a *Limiter) leave(e *entry) {
+	delete(a.fresh, e.id)
+	switch e.phase {
+	case sleeping:
+		if e.index >= 0 {
+			heap.Remove(&a.due, e.index)
+		}
+	case waiting:
+		l := e.line
+		heap.Remove(&l.waiting, e.index)
+		for c := range l.counters() {
+			c.waits--
+			delete(c.replacing, e)
+		}
+		if len(l.slots) > 0 {
+			a.crowd--
+		}
+		a.place(l)
+	case holding:
+		delete(a.unoffered, e.id)
+		a.pledge(e, false)
+		for _, s := range e.line.slots {
+			delete(s.holders, e.id)
+			a.wake(s.counter)
+		}
+		for _, f := range e.line.funds {
+			delete(f.holders, e.id)
+			f.reserve(-1)
+			a.wake(f.counter)
+		}
+		a.started(e)
+	}
+	e.phase, e.index = sleeping, -1
+}
+
+func (a *Limiter) remove(e *entry) {
+	a.leave(e)
+	delete(a.entries, e.id)
+	l := e.line
+	if l.members--; l.members > 0 {
+		return
+	}
+	a.unplace(l)
+	delete(a.lines, l.key)
+	exit(l.scopes)
+	for c := range l.counters() {
+		a.release(c)
+	}
+}
+
+// pledge has a task that holds its places count as one that will start, or no more.
+func (a *Limiter) pledge(e *entry, will bool) {
+	if e.pledged == will {
+		return
+	}
+	e.pledged = will
+	for _, f := range e.line.funds {
+		if will {
+			f.underway.Starts++
+			continue
+		}
+		f.underway.Starts--
+		a.wake(f.counter)
+	}
+}
+
+// Unoffered returns those that are known to be admitted and of which no offer is known, in order.
+func (a *Limiter) Unoffered() []task.Grant {
+	all := make([]task.Grant, 0, len(a.unoffered))
+	for id, e := range a.unoffered {
+		if e.open {
+			continue
+		}
+		all = append(all, task.Grant{Task: id, Turn: e.turn, Rated: e.rated})
+	}
+	slices.SortFunc(all, func(x, y task.Grant) int { return cmp.Compare(x.Task, y.Task) })
+	return all
+}
+
+// Awaits tells whether the task is admitted for this turn and no offer of it is known.
+func (a *Limiter) Awaits(id task.ID, turn uint64) bool {
+	e := a.unoffered[id]
+	return e != nil && e.turn == turn
+}
+
+// Waiting is how many wait for a place that one of those under way has.
+func (a *Limiter) Waiting() int { return a.crowd }
+
+// Knows tells whether it knows of a task.
+func (a *Limiter) Knows(id task.ID) bool { return a.entries[id] != nil }
+
+// Len is how many tasks it knows of.
+func (a *Limiter) Len() int { return len(a.entries) }
+
+// Prune forgets rates and budgets that nobody needs and that are as good as untouched now.
+func (a *Limiter) Prune(now time.Time) {
+	for _, c := range a.counters {
+		if c.lines == 0 && !c.used(now) {
+			a.forget(c)
+		}
+	}
+	a.pruneScopes()
+}

@@ -1,0 +1,363 @@
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"millrace/task"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limited makes a task that waits for its limits; those that are zero are none.
+func limited(n int, job string, c task.Concurrency, r task.Rate, priority int) *task.Task {
+	spec := &task.Spec{Handler: "h"}
+	if c.Max > 0 {
+		spec.Concurrency = task.Concurrencies{c}
+	}
+	if r.Limit > 0 {
+		spec.Rate = task.Rates{r}
+	}
+	return &task.Task{ID: task.ID(fmt.Sprintf("T%04d", n)), State: task.Held, Reason: task.HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
+		Work: task.Work{Job: job, Spec: spec, Route: task.QueueRoute("q", priority), Holds: onlyLimit}}
+}
+
+func grants(d Decision) string {
+	var ids []string
+	for _, g := range d.Grants {
+		ids = append(ids, string(g.Task))
+	}
+	return strings.Join(ids, " ")
+}
+
+func refusals(list []Refusal) string {
+	var ids []string
+	for _, r := range list {
+		ids = append(ids, string(r.Task))
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestAdmissionOrder(t *testing.T) {
+	a := NewLimiter()
+	two := task.Concurrency{Max: 2}
+	for n, p := range []int{5, 5, 9, 1, 9} {
+		a.Put(limited(n+1, "j", two, task.Rate{}, p))
+	}
+	d := a.Decide(noon, 100)
+	if got := grants(d); got != "T0003 T0005" {
+		t.Errorf("admitted %s, want the most urgent two", got)
+	}
+	a.Confirm(&d)
+	if d := a.Decide(noon, 100); !d.Empty() || !d.Next.IsZero() {
+		t.Errorf("with all places taken: %+v", d)
+	}
+	done := limited(3, "j", two, task.Rate{}, 9)
+	done.State, done.Seq = task.Finished, 100
+	a.Put(done)
+	if got := grants(a.Decide(noon, 100)); got != "T0001" {
+		t.Errorf("then admitted %s, want the oldest", got)
+	}
+	if s, ok := a.Standing("T0004", noon, 5); !ok || s.Ahead != 1 || s.Counters[0].InUse != 2 || s.Counters[0].Waiting != 2 {
+		t.Errorf("the last stands %+v, %v", s, ok)
+	}
+}
+
+func TestOnLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		onLimit           string
+		grants            string
+		refused, replaced string
+	}{
+		"wait":       {task.LimitWait, "T0001", "", ""},
+		"skip":       {task.LimitSkip, "T0001", "T0002 T0003", ""},
+		"fail":       {task.LimitFail, "T0001", "T0002 T0003", ""},
+		"cancel old": {task.LimitCancelOld, "T0001", "", "T0001 T0002"},
+	} {
+		a := NewLimiter()
+		for n := range 3 {
+			a.Put(limited(n+1, "j", task.Concurrency{Max: 1, OnLimit: c.onLimit}, task.Rate{}, 5))
+		}
+		d := a.Decide(noon, 100)
+		if grants(d) != c.grants || refusals(d.Refused) != c.refused || refusals(d.Replaced) != c.replaced {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d := a.Decide(noon, 100); !d.Empty() {
+			t.Errorf("%s: again %+v", name, d)
+		}
+	}
+}
+
+// One that has run before waits, whatever it said at first.
+func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
+	a := NewLimiter()
+	a.Put(limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
+	again := limited(2, "j", task.Concurrency{Max: 1, OnLimit: task.LimitSkip}, task.Rate{}, 5)
+	again.State, again.Attempt = task.Retrying, 1
+	a.Put(again)
+	if d := a.Decide(noon, 10); grants(d) != "T0001" || len(d.Refused) > 0 {
+		t.Errorf("decided %+v", d)
+	}
+}
+
+// One that was admitted and postponed waits for its place again, and could be refused all the same: nobody forgets it.
+func TestOnLimitIsNotForThePostponed(t *testing.T) {
+	a := NewLimiter()
+	a.Put(limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
+	late := limited(2, "j", task.Concurrency{Max: 1, OnLimit: task.LimitSkip}, task.Rate{}, 5)
+	late.State = task.Scheduled
+	a.Put(late)
+	if d := a.Decide(noon, 10); grants(d) != "T0001" || len(d.Refused) > 0 {
+		t.Errorf("decided %+v", d)
+	}
+	if _, err := late.Decide(task.Refuse{Limit: "job:j"}, noon); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+func TestAdmissionByRate(t *testing.T) {
+	a := NewLimiter()
+	r := task.Rate{Limit: 1, Per: task.Duration(time.Second), Burst: 2, Key: "a"}
+	for n := range 4 {
+		a.Put(limited(n+1, "j", task.Concurrency{}, r, 5))
+	}
+	d := a.Decide(noon, 100)
+	if grants(d) != "T0001 T0002" || !d.Next.Equal(noon.Add(time.Second)) {
+		t.Errorf("at first %+v", d)
+	}
+	a.Undo(&d)
+	if d = a.Decide(noon, 100); grants(d) != "T0001 T0002" {
+		t.Errorf("undone and again: %+v", d)
+	}
+	a.Confirm(&d)
+	d = a.Decide(d.Next, 100)
+	if grants(d) != "T0003" {
+		t.Errorf("a second later %+v", d)
+	}
+}
+
+// A decision that is taken back because its answer was lost, and told nevertheless, has used up what it took.
+func TestUndoOfWhatWasTold(t *testing.T) {
+	a := NewLimiter()
+	for n := range 4 {
+		a.Put(limited(n+1, "j", task.Concurrency{}, task.Rate{Limit: 1, Burst: 2}, 5))
+	}
+	d := a.Decide(noon, 100)
+	for _, g := range d.Grants {
+		a.Granted(g)
+	}
+	for name, used := range d.Rates {
+		a.Bucket(name, task.Bucket(used))
+	}
+	a.Undo(&d)
+	if d := a.Decide(noon, 100); !d.Empty() {
+		t.Errorf("admitted once more: %+v", d)
+	}
+}
+
+// What is shut for one holds up nobody else with the same counter.
+func TestAClosedRateHoldsUpNobody(t *testing.T) {
+	a := NewLimiter()
+	slow, fast := task.Rate{Limit: 1, Per: task.Duration(time.Hour), Key: "slow"}, task.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
+	for n := range 100 {
+		a.Put(limited(n+1, "j", task.Concurrency{Max: 3}, slow, 5))
+	}
+	a.Put(limited(200, "j", task.Concurrency{Max: 3}, fast, 1))
+	a.Put(limited(201, "j", task.Concurrency{Max: 3}, fast, 1))
+	a.Put(limited(202, "j", task.Concurrency{Max: 3}, fast, 1))
+	if got := grants(a.Decide(noon, 100)); got != "T0001 T0200 T0201" {
+		t.Errorf("admitted %s", got)
+	}
+}
+
+func TestAdmissionIsInTime(t *testing.T) {
+	a := NewLimiter()
+	later := limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 9)
+	later.Due = noon.Add(time.Minute)
+	a.Put(later)
+	a.Put(limited(2, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
+	d := a.Decide(noon, 10)
+	if grants(d) != "T0002" || !d.Next.Equal(later.Due) {
+		t.Errorf("decided %+v: what is not due takes no place", d)
+	}
+}
+
+func TestAdmissionOfAnOldTurn(t *testing.T) {
+	a := NewLimiter()
+	k := limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5)
+	a.Put(k)
+	moved := *k
+	moved.Turn, moved.Seq = 7, 7
+	a.Put(&moved)
+	a.Granted(task.Grant{Task: k.ID})
+	if len(a.Unoffered()) != 0 {
+		t.Error("a grant of the turn before counts")
+	}
+	a.Granted(task.Grant{Task: k.ID, Turn: 7})
+	if got := a.Unoffered(); len(got) != 1 || got[0].Turn != 7 {
+		t.Errorf("admitted and not offered: %v", got)
+	}
+}
+
+// Whatever happens in whatever order, no limit is exceeded, and nobody waits for whom there
+// is place.
+func TestAdmissionAtRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		a := NewLimiter()
+		tasks := map[task.ID]*task.Task{}
+		granted, under := map[task.ID]uint64{}, map[task.ID]uint64{}
+		now, seq := noon, uint64(0)
+		var queue task.Queue
+		var rated time.Time // since when the queue has its rate
+		started := 0        // since then
+		for range 150 {
+			seq++
+			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
+			if rng.IntN(20) == 0 {
+				rate := []task.Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
+				queue = task.Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
+				rated, started = now, 0
+				a.Queue(queue)
+			}
+			switch n := rng.IntN(10); {
+			case n < 4:
+				var c task.Concurrency
+				var r task.Rate
+				if rng.IntN(4) > 0 {
+					c = task.Concurrency{Max: 2, Key: string('a' + rune(rng.IntN(2)))}
+				}
+				if c.Max == 0 || rng.IntN(2) == 0 {
+					r = task.Rate{Limit: 2, Per: task.Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
+				}
+				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
+				if rng.IntN(3) == 0 {
+					k.Spec, k.Throttled = &task.Spec{Handler: "h"}, true // put back by a worker
+				} else if rng.IntN(3) == 0 {
+					k.Spec.Concurrency = append(k.Spec.Concurrency, task.Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
+				}
+				if rng.IntN(6) == 0 {
+					k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 3, Per: task.Duration(time.Second), Burst: 3, Key: "z"})
+				}
+				if rng.IntN(5) == 0 {
+					k.Due = now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
+				}
+				tasks[k.ID] = k
+			default:
+				if ids := slices.Sorted(maps.Keys(tasks)); len(ids) > 0 {
+					k := tasks[ids[rng.IntN(len(ids))]]
+					k.Seq = seq
+					switch {
+					case rng.IntN(8) == 0:
+						k.State = task.Finished
+					case k.State == task.Pending:
+						k.State, k.Attempt = task.Running, k.Attempt+1
+					case k.State == task.Running && !k.Spec.Limited():
+						k.State, k.Holds, k.Turn, k.Throttled = task.Held, onlyLimit, seq, true
+					case k.State == task.Running:
+						k.State, k.Holds, k.Turn = task.Retrying, onlyLimit, seq
+						k.Due = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+					case granted[k.ID] == k.Turn && k.Turn != 0:
+						k.State, k.Holds, k.Throttled, k.Rated = task.Pending, nil, false, under[k.ID]
+					}
+					a.Put(k)
+					if k.State == task.Finished {
+						delete(tasks, k.ID)
+						delete(granted, k.ID)
+					}
+				}
+			}
+			for _, id := range slices.Sorted(maps.Keys(tasks)) {
+				a.Put(tasks[id])
+			}
+			d := a.Decide(now, 1+rng.IntN(20))
+			if rng.IntN(4) == 0 {
+				a.Undo(&d)
+				continue
+			}
+			a.Confirm(&d)
+			for _, g := range d.Grants {
+				if k := tasks[g.Task]; k.Due.After(now) || k.Turn != g.Turn || !k.Admissible() {
+					t.Fatalf("seed %d: admitted %+v for turn %d at %v", seed, k, g.Turn, now)
+				}
+				granted[g.Task], under[g.Task] = g.Turn, g.Rated
+				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
+					k.State, k.Holds, k.Throttled, k.Rated = task.Pending, nil, false, g.Rated
+				}
+				if g.Rated != queue.RateSince {
+					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
+				}
+			}
+			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
+				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
+			}
+			using, ahead := map[string]int{}, 0
+			for _, k := range tasks {
+				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == queue.RateSince {
+					ahead++
+				}
+				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
+					counters, _ := k.Counters()
+					for _, c := range counters {
+						if c.Max > 0 {
+							using[c.Name]++
+						}
+					}
+				}
+			}
+			if queue.Rate.Limit > 0 && ahead > queue.Rate.RunsAhead() {
+				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, queue.Rate)
+			}
+			for name, n := range using {
+				if n > 2 {
+					t.Fatalf("seed %d: %d under %s", seed, n, name)
+				}
+			}
+			if !d.Next.IsZero() && !d.Next.After(now) {
+				continue // there is more
+			}
+			for _, k := range tasks {
+				turn, ok := granted[k.ID]
+				if k.Holding(turn, ok) || k.Due.After(now) {
+					continue
+				}
+				counters, _ := k.Counters()
+				if queue.Rate.Limit > 0 {
+					counters = append(counters, task.Counter{Name: task.RateOf(&queue).Counter(), Rate: queue.Rate})
+				}
+				free := queue.Rate.Limit == 0 || ahead < queue.Rate.RunsAhead()
+				for _, c := range counters {
+					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
+				}
+				if free {
+					t.Fatalf("seed %d: %s waits at %v, and there is place under %v", seed, k.ID, now, counters)
+				}
+			}
+		}
+	}
+}
+
+// To admit one of many that wait costs little: 50,000 of one key are decided in a moment,
+// and another key does not feel them.
+func BenchmarkAdmission(b *testing.B) {
+	a := NewLimiter()
+	for n := range 50_000 {
+		k := limited(n, "j", task.Concurrency{Max: 1, Key: "big"}, task.Rate{}, 5)
+		a.Put(k)
+	}
+	seq := uint64(1 << 20)
+	for b.Loop() {
+		d := a.Decide(noon, 400)
+		a.Confirm(&d)
+		for _, g := range d.Grants {
+			seq++
+			a.Put(&task.Task{ID: g.Task, State: task.Finished, Seq: seq})
+		}
+		seq++
+		k := limited(int(seq), "j", task.Concurrency{Max: 1, Key: "big"}, task.Rate{}, 5)
+		k.Seq = seq
+		a.Put(k)
+	}
+}
