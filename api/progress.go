@@ -7,11 +7,12 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // progress says how far those of the tasks are that run: what their programs say, and what has become of the
 // children of those that run as children.
-func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]*task.Live, map[task.ID]*client.Whole, error) {
+func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]*output.Live, map[task.ID]*client.Whole, error) {
 	wholes := map[task.ID]*client.Whole{}
 	var running []task.ID
 	for i := range tasks {
@@ -36,7 +37,7 @@ func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]
 	if err != nil {
 		return nil, nil, err
 	}
-	live := map[task.ID]*task.Live{}
+	live := map[task.ID]*output.Live{}
 	for i := range tasks {
 		if l, ok := said[tasks[i].ID]; ok && l.Epoch == tasks[i].Epoch {
 			live[l.Task] = &l

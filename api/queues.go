@@ -9,6 +9,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -88,7 +89,7 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 			}
 		}
 		if said.Window != "" {
-			is, err := s.view().Get(ctx, view.Definition(task.DefOf(task.DefCalendar, said.Window)))
+			is, err := s.view().Get(ctx, view.Definition(definition.DefOf(definition.DefCalendar, said.Window)))
 			if err != nil {
 				return nil, err
 			}

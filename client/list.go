@@ -11,6 +11,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/view"
 )
 
@@ -75,7 +76,7 @@ type ListPage struct {
 	// Suspects are those of the tasks of whose node nothing may be expected, and why.
 	Suspects map[task.ID]*node.Doubt `json:"suspects,omitempty"`
 	// Live is what the programs of those that run say of themselves.
-	Live map[task.ID]*task.Live `json:"live,omitempty"`
+	Live map[task.ID]*output.Live `json:"live,omitempty"`
 	// Wholes are how far those have come that run as children.
 	Wholes map[task.ID]*Whole `json:"wholes,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // plainPage is a page without a form of its own.
@@ -35,7 +36,7 @@ func TestPagesByForm(t *testing.T) {
 	t.Parallel()
 	full := somePage(3)
 	full.Suspects = map[task.ID]*node.Doubt{full.Tasks[0].ID: {Reason: "silent"}}
-	full.Live = map[task.ID]*task.Live{full.Tasks[1].ID: {}}
+	full.Live = map[task.ID]*output.Live{full.Tasks[1].ID: {}}
 	full.Wholes = map[task.ID]*Whole{full.Tasks[2].ID: {Ended: 1, Total: 2, Running: []string{"a"}}}
 	for name, page := range map[string]ListPage{"full": full, "empty": {Tasks: []task.Task{}}} {
 		var b bytes.Buffer

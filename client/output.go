@@ -7,6 +7,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // OutputStart is where the reading of a task's output begins: at a message, or at what was stored
@@ -16,19 +17,19 @@ type OutputStart = jet.OutputStart
 // Output calls each with the lines that a task has printed, in order; with
 // follow also with those to come, until the task has ended. Every line is
 // delivered before Output returns without an error.
-func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
+func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
 	return c.OutputFrom(ctx, id, OutputStart{}, follow, each)
 }
 
 // OutputFrom is [Client.Output] of what lies from a start on; what lies before is not read.
-func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(task.Lines) error) error {
+func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(output.Lines) error) error {
 	if !follow {
-		return c.store.PrintedFrom(ctx, id, from, false, func(_ uint64, b task.Lines) error { return each(b) })
+		return c.store.PrintedFrom(ctx, id, from, false, func(_ uint64, b output.Lines) error { return each(b) })
 	}
 	printing, stop := context.WithCancel(ctx)
 	defer stop()
 	seen := map[uint64]int{} // the last line seen of each epoch
-	once := func(seq uint64, b task.Lines) error {
+	once := func(seq uint64, b output.Lines) error {
 		from = OutputStart{Seq: seq}
 		if b.Lines = unseen(seen, b); len(b.Lines) == 0 {
 			return nil
@@ -52,10 +53,10 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 
 // OutputTail finds where to begin to read the last n lines of a task's output that are wanted. It reads
 // backwards from the end, and no more than it must: at the most to what was printed before since.
-func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.Time, wanted func(attempt int, l *task.Line) bool) (OutputStart, error) {
+func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.Time, wanted func(attempt int, l *output.Line) bool) (OutputStart, error) {
 	var from OutputStart
 	first := map[uint64]int{} // the earliest line counted of each epoch: a batch may be there twice
-	err := c.store.PrintedBack(ctx, id, func(seq uint64, b task.Lines) bool {
+	err := c.store.PrintedBack(ctx, id, func(seq uint64, b output.Lines) bool {
 		from.Seq = seq
 		for i := len(b.Lines) - 1; i >= 0; i-- {
 			l := &b.Lines[i]

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -164,12 +165,12 @@ func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisio
 			continue
 		}
 		switch e := decisions[i].Fact.Event.(type) {
-		case task.ScheduleAdmitted:
+		case definition.ScheduleAdmitted:
 			r.Outcome, r.Why, r.Trigger = TickTask, e.Detail, e.Trigger
-		case task.ScheduleSkipped:
+		case definition.ScheduleSkipped:
 			r.Outcome, r.Why = TickSkipped, e.Reason+": "+e.Detail
-			stranger = e.Reason == task.SkipStranger
-		case task.ScheduleQueued:
+			stranger = e.Reason == definition.SkipStranger
+		case definition.ScheduleQueued:
 			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
 		}
 	}

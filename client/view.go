@@ -10,6 +10,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/view"
 )
@@ -108,7 +109,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		}
 		return f.store.Queue(ctx, ref.ID)
 	case view.Definitions:
-		return f.store.DefinitionFacts(ctx, task.Def(ref.ID))
+		return f.store.DefinitionFacts(ctx, definition.Def(ref.ID))
 	case view.Breakers:
 		return f.store.BreakerFacts(ctx, ref.ID)
 	}

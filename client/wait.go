@@ -7,6 +7,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // lookAgain is how often a waiting client reads the log although nothing told it to.
@@ -61,18 +62,18 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 
 // Records calls each with the records that a task has produced, in order, those
 // of fenced attempts included: they carry their epoch.
-func (c *Client) Records(ctx context.Context, id task.ID, each func(task.Records) error) error {
+func (c *Client) Records(ctx context.Context, id task.ID, each func(output.Records) error) error {
 	return c.store.Kept(ctx, id, false, each)
 }
 
 // RecordSums sums up what each attempt of a task has produced, without reading all of it, and returns beside that
 // what stands in place of records that were dropped, if its Dropped is not 0.
-func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]jet.RecordSum, task.Records, error) {
+func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]jet.RecordSum, output.Records, error) {
 	return c.store.RecordSums(ctx, id)
 }
 
 // RecordsBack calls more with the records that a task has produced, the latest batch first, until more returns
 // false. A batch may come twice.
-func (c *Client) RecordsBack(ctx context.Context, id task.ID, more func(task.Records) bool) error {
+func (c *Client) RecordsBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
 	return c.store.KeptBack(ctx, id, more)
 }

@@ -11,6 +11,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/view"
 )
 
@@ -51,13 +52,13 @@ func join(step, name string) string {
 // StepLines is a batch of lines with the step that printed them.
 type StepLines struct {
 	Step string
-	task.Lines
+	output.Lines
 }
 
 // StepRecords is a batch of records with the step that produced them.
 type StepRecords struct {
 	Step string
-	task.Records
+	output.Records
 }
 
 // OutputOf calls each with the lines that the members of a whole have printed. They come in the order in which
@@ -65,7 +66,7 @@ type StepRecords struct {
 func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStart, each func(StepLines) error) error {
 	seen := map[uint64]int{}
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
-		return c.store.PrintedOf(ctx, ids, from, false, func(_ uint64, b task.Lines) error {
+		return c.store.PrintedOf(ctx, ids, from, false, func(_ uint64, b output.Lines) error {
 			if b.Lines = unseen(seen, b); len(b.Lines) == 0 {
 				return nil
 			}
@@ -78,7 +79,7 @@ func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStar
 // included. A batch may come twice.
 func (c *Client) RecordsOf(ctx context.Context, members []Member, each func(StepRecords) error) error {
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
-		return c.store.KeptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b task.Records) error {
+		return c.store.KeptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b output.Records) error {
 			return each(StepRecords{steps[b.Task], b})
 		})
 	})
@@ -104,7 +105,7 @@ func ofMembers(members []Member, read func(ids []task.ID, steps map[task.ID]stri
 
 // unseen are the lines of a batch that were not seen before; a batch may be stored twice. What stands for lines
 // that were dropped has no number.
-func unseen(seen map[uint64]int, b task.Lines) []task.Line {
+func unseen(seen map[uint64]int, b output.Lines) []output.Line {
 	if b.Dropped > 0 {
 		return b.Lines
 	}
@@ -127,7 +128,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 	w := newWhole(c, id)
 	seen := map[uint64]int{}
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.PrintedOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, l task.Lines) error {
+		return c.store.PrintedOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, l output.Lines) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq
@@ -144,7 +145,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 func (c *Client) FollowRecords(ctx context.Context, id task.ID, each func(StepRecords) error) (task.Task, error) {
 	w := newWhole(c, id)
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.KeptOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, r task.Records) error {
+		return c.store.KeptOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, r output.Records) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq

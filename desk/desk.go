@@ -21,6 +21,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -133,7 +134,7 @@ func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.
 // closed when it is due.
 func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
 	for _, name := range birth.Spec.Windows() {
-		is, err := d.rooms().definitions.Get(ctx, d.Rec, task.DefOf(task.DefCalendar, name))
+		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.DefOf(definition.DefCalendar, name))
 		switch {
 		case err != nil:
 			return err

@@ -13,6 +13,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Decode reads the wire form of a fact. A type that is not known is no error:
@@ -225,7 +226,7 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 	case aboutNode:
 		r.Node = node.ID(l.UnsafeString())
 	case aboutDef:
-		r.Def = task.Def(l.UnsafeString())
+		r.Def = definition.Def(l.UnsafeString())
 	case aboutJob:
 		r.Job = l.UnsafeString()
 	case aboutQueue:

@@ -5,17 +5,17 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task"
+	"millrace/task/definition"
 )
 
 // FoldDefinition adds up the records of one definition's chain, in the order of the log. What cannot be read
 // changes nothing.
-func FoldDefinition(records []Record) task.Definition {
-	var d task.Definition
+func FoldDefinition(records []Record) definition.Definition {
+	var d definition.Definition
 	for i := range records {
 		r := &records[i]
-		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
-			d = task.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
+			d = definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	}
 	return d
@@ -28,17 +28,17 @@ const definitionFresh = 250 * time.Millisecond
 // Definitions remembers for a moment what is defined. It is safe for concurrent use.
 type Definitions struct {
 	mu    sync.Mutex
-	known map[task.Def]definedAt // guarded by mu
+	known map[definition.Def]definedAt // guarded by mu
 }
 
 type definedAt struct {
-	task.Definition
+	definition.Definition
 	at time.Time
 }
 
 // Get returns what is defined under a name, as it is or was a quarter of a second ago; what is not there is looked for
 // each time.
-func (d *Definitions) Get(ctx context.Context, r *Recorder, def task.Def) (task.Definition, error) {
+func (d *Definitions) Get(ctx context.Context, r *Recorder, def definition.Def) (definition.Definition, error) {
 	now := r.Now()
 	d.mu.Lock()
 	was, ok := d.known[def]
@@ -55,7 +55,7 @@ func (d *Definitions) Get(ctx context.Context, r *Recorder, def task.Def) (task.
 	delete(d.known, def)
 	if is.Exists() {
 		if d.known == nil {
-			d.known = map[task.Def]definedAt{}
+			d.known = map[definition.Def]definedAt{}
 		}
 		d.known[def] = definedAt{is, now}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // TypeHeader is the message header that repeats the type of a fact, so that a
@@ -105,7 +106,7 @@ type Fact struct {
 	// are empty. All are if it is about the copies of definitions.
 	Task     task.ID
 	Node     node.ID
-	Def      task.Def
+	Def      definition.Def
 	Job      string // whose breaker
 	Queue    string
 	Schedule string // whose ticks
@@ -124,8 +125,8 @@ type Fact struct {
 	// By is what the decision that the fact records was made by; nil if it records none, or one that
 	// follows from the history alone.
 	By *task.By
-	// Event is a [task.Event], a [node.Event], a [task.DefinitionEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent], a [task.ScheduleEvent], a [task.LimitEvent], a [task.CopyEvent], a [task.KeyEvent] or a
+	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [task.BreakerEvent], a
+	// [task.QueueEvent], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [task.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.

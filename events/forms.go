@@ -6,6 +6,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // forms are the forms of all facts: of which type each event is, and what that is about. Which fields it has, and
@@ -34,25 +35,25 @@ var forms = []form{
 	checked(TaskConcluded, aboutTask, conclusive),
 	formOf[task.Dismissed](TaskDismissed, aboutTask),
 	formOf[task.Granted](LimitGranted, aboutScope),
-	formOf[task.CopiesRestored](CopiesRestored, aboutNothing),
+	formOf[definition.CopiesRestored](CopiesRestored, aboutNothing),
 	formOf[task.KeyClaimed](UniqueClaimed, aboutKey),
 	formOf[task.BreakerOpened](BreakerOpened, aboutJob),
 	formOf[task.BreakerHalfOpened](BreakerHalfOpened, aboutJob),
 	formOf[task.BreakerTried](BreakerTried, aboutJob),
 	formOf[task.BreakerClosed](BreakerClosed, aboutJob),
 	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
-	formOf[task.DefinitionApplied](DefinitionApplied, aboutDef),
-	formOf[task.DefinitionRemoved](DefinitionRemoved, aboutDef),
+	formOf[definition.DefinitionApplied](DefinitionApplied, aboutDef),
+	formOf[definition.DefinitionRemoved](DefinitionRemoved, aboutDef),
 	formOf[task.QueuePaused](QueuePaused, aboutQueue),
 	formOf[task.QueueResumed](QueueResumed, aboutQueue),
 	formOf[task.QueueLimited](QueueLimited, aboutQueue),
 	formOf[task.QueuePurged](QueuePurged, aboutQueue),
-	formOf[task.SchedulePaused](SchedulePaused, aboutDef),
-	formOf[task.ScheduleResumed](ScheduleResumed, aboutDef),
-	formOf[task.ScheduleFired](ScheduleFired, aboutSchedule),
-	formOf[task.ScheduleAdmitted](ScheduleAdmitted, aboutSchedule),
-	formOf[task.ScheduleSkipped](ScheduleSkipped, aboutSchedule),
-	formOf[task.ScheduleQueued](ScheduleQueued, aboutSchedule),
+	formOf[definition.SchedulePaused](SchedulePaused, aboutDef),
+	formOf[definition.ScheduleResumed](ScheduleResumed, aboutDef),
+	formOf[definition.ScheduleFired](ScheduleFired, aboutSchedule),
+	formOf[definition.ScheduleAdmitted](ScheduleAdmitted, aboutSchedule),
+	formOf[definition.ScheduleSkipped](ScheduleSkipped, aboutSchedule),
+	formOf[definition.ScheduleQueued](ScheduleQueued, aboutSchedule),
 	formOf[node.Registered](NodeRegistered, aboutNode),
 	formOf[node.WentOnline](NodeOnline, aboutNode),
 	formOf[node.BecameReady](NodeReady, aboutNode),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Whatever a message holds, it is refused or it is a fact that can be written
@@ -69,14 +70,14 @@ func withoutLists(f Fact) Fact {
 	case task.Granted:
 		e.Grants = nil
 		f.Event = e
-	case task.ScheduleAdmitted:
-		e.Ledger = task.Ledger{}
+	case definition.ScheduleAdmitted:
+		e.Ledger = definition.Ledger{}
 		f.Event = e
-	case task.ScheduleSkipped:
-		e.Ledger = task.Ledger{}
+	case definition.ScheduleSkipped:
+		e.Ledger = definition.Ledger{}
 		f.Event = e
-	case task.ScheduleQueued:
-		e.Ledger = task.Ledger{}
+	case definition.ScheduleQueued:
+		e.Ledger = definition.Ledger{}
 		f.Event = e
 	}
 	return f

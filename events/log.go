@@ -7,6 +7,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // What an [Appender] can say instead of a sequence.
@@ -108,7 +109,7 @@ type Reader interface {
 	// nothing else has to be set: Fact{Key: key} is the chain of a unique key.
 	Latest(ctx context.Context, about Fact) (Record, bool, error)
 	// Definition returns what is defined under a name; of what never was, the zero value.
-	Definition(ctx context.Context, def task.Def) (task.Definition, error)
+	Definition(ctx context.Context, def definition.Def) (definition.Definition, error)
 }
 
 // Follower reads everything.

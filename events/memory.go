@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Memory is a complete log in memory, for tests and for looking at how a log
@@ -60,7 +61,7 @@ type memoryTimer struct {
 type chain struct {
 	task  task.ID
 	node  node.ID
-	def   task.Def
+	def   definition.Def
 	job   string
 	key   string
 	queue string
@@ -131,10 +132,10 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 func chainOf(f *Fact) (chain, Kind) {
 	c := chain{task: f.Task, node: f.Node, def: f.Def, job: f.Job, queue: f.Queue, schedule: f.Schedule, key: f.Key, message: f.Message, scope: f.Scope}
 	switch f.Event.(type) {
-	case task.ScheduleFired:
+	case definition.ScheduleFired:
 		c.fires = true
 		return c, KindFire
-	case task.CopyEvent:
+	case definition.CopyEvent:
 		c.copies = true
 		return c, KindCopies
 	}
@@ -319,15 +320,15 @@ func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
 }
 
 // Definition implements [Reader].
-func (m *Memory) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
+func (m *Memory) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
 	if err := def.Validate(); err != nil {
-		return task.Definition{}, err
+		return definition.Definition{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	head := m.heads[chain{def: def}]
 	if head == 0 {
-		return task.Definition{}, nil
+		return definition.Definition{}, nil
 	}
 	return FoldDefinition(m.records[head-1 : head]), nil
 }

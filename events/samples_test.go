@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // noon is when all samples happen; the nanoseconds must survive the wire.
@@ -72,8 +73,8 @@ func full() map[Type]Fact {
 		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 		Asked:   asked,
 	}
-	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
-		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
+	ledger := definition.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
+		Waiting: []definition.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
 			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
@@ -103,7 +104,7 @@ func full() map[Type]Fact {
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}}, Refused: []task.ID{"01JNA0CH11D000000000000000"},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second), "rate:queue:images#17": noon.Add(time.Second)}},
-		CopiesRestored: task.CopiesRestored{More: 3, Copies: []task.Restored{
+		CopiesRestored: definition.CopiesRestored{More: 3, Copies: []definition.Restored{
 			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
 		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
@@ -125,21 +126,21 @@ func full() map[Type]Fact {
 		NodeQuarantined:   node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:      node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:       node.WasRetired{Reason: "sold"},
-		DefinitionApplied: task.DefinitionApplied{Edition: sampleEdition(7)},
-		DefinitionRemoved: task.DefinitionRemoved{Revision: 8},
+		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7)},
+		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
 		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      task.QueueResumed{Reason: "open again"},
 		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
 		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
-		SchedulePaused:    task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
-		ScheduleResumed:   task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
-		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
+		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
+		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
+		ScheduleFired: definition.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
 			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
-		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
+		ScheduleAdmitted: definition.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
 			Detail: "1h0m0s late, catchup is last", Ledger: ledger},
-		ScheduleSkipped: task.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
-			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},
-		ScheduleQueued: task.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
+		ScheduleSkipped: definition.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
+			Reason: definition.SkipMissed, Detail: "catchup is none", Ledger: ledger},
+		ScheduleQueued: definition.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr, f.By = "ops@example.org", sampleCause, sampleCause, sampleBy })
 }
@@ -186,25 +187,25 @@ func minimal() map[Type]Fact {
 		BreakerClosed:       task.BreakerClosed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
-		CopiesRestored:      task.CopiesRestored{},
+		CopiesRestored:      definition.CopiesRestored{},
 		UniqueClaimed:       task.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
-		DefinitionApplied:   task.DefinitionApplied{},
-		DefinitionRemoved:   task.DefinitionRemoved{},
+		DefinitionApplied:   definition.DefinitionApplied{},
+		DefinitionRemoved:   definition.DefinitionRemoved{},
 		QueuePaused:         task.QueuePaused{},
 		QueueResumed:        task.QueueResumed{},
 		QueueLimited:        task.QueueLimited{},
 		QueuePurged:         task.QueuePurged{},
-		SchedulePaused:      task.SchedulePaused{},
-		ScheduleResumed:     task.ScheduleResumed{},
-		ScheduleFired:       task.ScheduleFired{},
-		ScheduleAdmitted:    task.ScheduleAdmitted{},
-		ScheduleSkipped:     task.ScheduleSkipped{},
-		ScheduleQueued:      task.ScheduleQueued{},
+		SchedulePaused:      definition.SchedulePaused{},
+		ScheduleResumed:     definition.ScheduleResumed{},
+		ScheduleFired:       definition.ScheduleFired{},
+		ScheduleAdmitted:    definition.ScheduleAdmitted{},
+		ScheduleSkipped:     definition.ScheduleSkipped{},
+		ScheduleQueued:      definition.ScheduleQueued{},
 		NodeChanged:         node.Changed{},
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
@@ -219,17 +220,17 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case task.DefinitionEvent:
+		case definition.DefinitionEvent:
 			f.Def = "schedule.every-night"
 		case task.BreakerEvent:
 			f.Job = "thumbnail"
 		case task.QueueEvent:
 			f.Queue = "images"
-		case task.ScheduleEvent:
+		case definition.ScheduleEvent:
 			f.Schedule = "every-night"
 		case task.LimitEvent:
 			f.Scope = "job.thumbnail"
-		case task.CopyEvent:
+		case definition.CopyEvent:
 		case task.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
@@ -247,7 +248,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 var handled = &task.Step{Spec: task.Spec{Handler: "tell"}}
 
 // sampleEdition is what the definition of a sample says.
-func sampleEdition(revision uint64) task.Edition {
-	return task.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
+func sampleEdition(revision uint64) definition.Edition {
+	return definition.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
 		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
 }

@@ -14,6 +14,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // A schema is a walk of the form of a fact: which fields there are, and what each is. What a form does not tell stands
@@ -49,7 +50,7 @@ var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[task.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
 	reflect.TypeFor[task.Route](): "route", reflect.TypeFor[node.ID](): "name",
 	reflect.TypeFor[task.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[task.Breaker](): "breaker", reflect.TypeFor[task.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[task.Spec](): "spec",
-	reflect.TypeFor[task.Ledger](): "ledger", reflect.TypeFor[task.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
+	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[task.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 
 //go:embed schema/words.json

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // What is too long for a variable comes in a file, whoever reads it, and the file goes with the attempt.
@@ -37,9 +38,9 @@ console.log(process.env.MILLRACE_PARAMS_FILE)`, length/2)}}}
 	}
 	for name, spec := range runs {
 		ended := w.end(t, task.Submission{Spec: spec, Params: params})
-		lines := w.lines(t, ended.ID, task.Stdout)
+		lines := w.lines(t, ended.ID, output.Stdout)
 		if ended.State != task.Finished || len(lines) != 1 {
-			t.Errorf("%s: %s: %s; it printed %q and %q", name, ended.State, ended.Message, lines, w.lines(t, ended.ID, task.Stderr))
+			t.Errorf("%s: %s: %s; it printed %q and %q", name, ended.State, ended.Message, lines, w.lines(t, ended.ID, output.Stderr))
 			continue
 		}
 		if _, err := os.Stat(lines[0]); !os.IsNotExist(err) {

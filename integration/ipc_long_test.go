@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // tooLong: a message that carries more than it may is refused where everybody sees it.
@@ -43,11 +44,11 @@ func (w *programs) tooLong(t *testing.T) {
 			if ended.Usage == nil || ended.Usage.Refused != 1 {
 				t.Errorf("its end says %+v", ended.Usage)
 			}
-			if said := w.lines(t, ended.ID, task.System); len(said) != 1 || said[0] != c.says {
+			if said := w.lines(t, ended.ID, output.System); len(said) != 1 || said[0] != c.says {
 				t.Errorf("the log says %q, want %q", said, c.says)
 			}
 			_, why, _ := strings.Cut(c.says, "refused: ")
-			if heard := w.lines(t, ended.ID, task.Stdout); len(heard) != 1 || !strings.Contains(heard[0], `"payload":{"id":"r","ok":false,"error":"`+why+`"}`) {
+			if heard := w.lines(t, ended.ID, output.Stdout); len(heard) != 1 || !strings.Contains(heard[0], `"payload":{"id":"r","ok":false,"error":"`+why+`"}`) {
 				t.Errorf("the program printed %.200q, want an ACK that says %q", heard, why)
 			}
 		})

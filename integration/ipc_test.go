@@ -15,6 +15,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // TestPrograms runs programs that speak to Millrace, all on one server: the
@@ -64,7 +65,7 @@ func (w *programs) end(t *testing.T, s task.Submission) task.Task {
 // lines are the texts of a stream of a task; "" for all of them.
 func (w *programs) lines(t *testing.T, id task.ID, stream string) (texts []string) {
 	t.Helper()
-	err := w.c.Output(t.Context(), id, false, func(b task.Lines) error {
+	err := w.c.Output(t.Context(), id, false, func(b output.Lines) error {
 		for _, l := range b.Lines {
 			if stream == "" || l.Stream == stream {
 				texts = append(texts, l.Text)
@@ -81,7 +82,7 @@ func (w *programs) lines(t *testing.T, id task.ID, stream string) (texts []strin
 // records are those of a task.
 func (w *programs) records(t *testing.T, id task.ID) (items []string) {
 	t.Helper()
-	err := w.c.Records(t.Context(), id, func(r task.Records) error {
+	err := w.c.Records(t.Context(), id, func(r output.Records) error {
 		for _, item := range r.Items {
 			items = append(items, string(item))
 		}
@@ -151,7 +152,7 @@ func (w *programs) play(t *testing.T, transcript string) {
 		t.Fatal(err)
 	}
 	if strings.Contains(transcript, `"CANCEL"`) {
-		if !poll(patience, func() bool { return len(w.lines(t, r.ID, task.Stdout)) > 0 }) {
+		if !poll(patience, func() bool { return len(w.lines(t, r.ID, output.Stdout)) > 0 }) {
 			t.Fatal("it says nothing")
 		}
 		if _, err := w.c.Cancel(ctx, r.ID, "a person asked"); err != nil {
@@ -161,7 +162,7 @@ func (w *programs) play(t *testing.T, transcript string) {
 	if ended, err := w.c.Wait(ctx, r.ID); err != nil || ended.State != task.Finished && ended.State != task.Cancelled {
 		t.Fatalf("%s (%s), %v", ended.State, ended.Message, err)
 	}
-	printed := w.lines(t, r.ID, task.Stdout)
+	printed := w.lines(t, r.ID, output.Stdout)
 	for i, text := range printed {
 		if i >= len(heard) {
 			t.Errorf("log text: %s", text)
@@ -216,14 +217,14 @@ func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	if got := strings.Join(w.records(t, ended.ID), " "); strings.ReplaceAll(got, ": ", ":") != `{"n":1} {"n":2} {"n":3}` {
 		t.Errorf("records %s", got)
 	}
-	if got := w.lines(t, ended.ID, task.Log); len(got) != 1 || got[0] != "slow" {
+	if got := w.lines(t, ended.ID, output.Log); len(got) != 1 || got[0] != "slow" {
 		t.Errorf("entries %q", got)
 	}
 	child := task.ChildID(ended.ID, "a")
 	if c, err := w.c.Wait(t.Context(), child); err != nil || c.Parent != ended.ID || c.State != task.Finished {
 		t.Errorf("child %s is %s of %s, %v", child, c.State, c.Parent, err)
 	}
-	if got := w.lines(t, ended.ID, task.Stdout); len(got) != 2 || got[0] != "plain text" || !strings.HasPrefix(got[1], "refused: ") {
+	if got := w.lines(t, ended.ID, output.Stdout); len(got) != 2 || got[0] != "plain text" || !strings.HasPrefix(got[1], "refused: ") {
 		t.Errorf("printed %q", got)
 	}
 }
@@ -370,7 +371,7 @@ func (w *programs) surroundings(t *testing.T) {
 		return
 	}
 	// The tests' own folders are for their user alone: then it says what is wrong.
-	if got := w.lines(t, ended.ID, task.Stdout); ended.State == task.Finished && got[0] != "nobody" || ended.State != task.Finished && !strings.Contains(ended.Message, "cannot start") {
+	if got := w.lines(t, ended.ID, output.Stdout); ended.State == task.Finished && got[0] != "nobody" || ended.State != task.Finished && !strings.Contains(ended.Message, "cannot start") {
 		t.Errorf("%s (%s), printed %q", ended.State, ended.Message, got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -131,7 +132,7 @@ func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.R
 		if r, err = store.LastFire(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		f, ok := r.Fact.Event.(task.ScheduleFired)
+		f, ok := r.Fact.Event.(definition.ScheduleFired)
 		return ok && f.Tick.Equal(tick)
 	})
 	r.Stored = tick // as if the server had been in time
@@ -366,7 +367,7 @@ func TestTicksOfAKilledScheduler(t *testing.T) {
 			}
 			n += len(decisions)
 			for _, r := range decisions {
-				e, ok := r.Fact.Event.(task.ScheduleAdmitted)
+				e, ok := r.Fact.Event.(definition.ScheduleAdmitted)
 				if !ok {
 					t.Errorf("a tick got no task: %+v", r.Fact.Event)
 				}
@@ -388,7 +389,7 @@ func TestTicksOfAKilledScheduler(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, _ := r.Fact.Event.(task.ScheduleFired)
+			f, _ := r.Fact.Event.(definition.ScheduleFired)
 			left := f.Due.Sub(c.Now())
 			return left > 50*time.Millisecond && left < schedule.Ahead/2
 		})

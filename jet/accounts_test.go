@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // What an account imports, another one exports to it, each message by one way; and it is all that its users may do.
@@ -147,7 +148,7 @@ func TestRolesHearEachOther(t *testing.T) {
 	listen(w.OnDeclared(func(d task.Declaration) { heard <- "selector " + d.Route() }))
 	listen(c.WatchTask(id, say("task")))
 	listen(c.WatchNode("w", say("node")))
-	listen(c.WatchLive(id, func(task.Live) { heard <- "live" }))
+	listen(c.WatchLive(id, func(output.Live) { heard <- "live" }))
 	sub := must(w.nc.Subscribe(lanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
 	defer func() { _ = sub.Unsubscribe() }()
 	for _, listens := range []*Store{c, w} {
@@ -184,7 +185,7 @@ func TestRolesHearEachOther(t *testing.T) {
 	if got := hear(); got != "task" {
 		t.Errorf("the operator hears %q of a task", got)
 	}
-	if err := w.SaveLive(within(t), task.Live{Task: id}); err != nil {
+	if err := w.SaveLive(within(t), output.Live{Task: id}); err != nil {
 		t.Fatal(err)
 	}
 	if got := hear(); got != "live" {

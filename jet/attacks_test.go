@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // headers are those by which a message can remove others, or itself, or seem to be what it is not.
@@ -253,8 +254,8 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	nc := srv.dial("s")
 	now := time.Now()
 	forged := map[string]*events.Fact{
-		tickPrefix + "nightly":  {Schedule: "nightly", Event: task.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
-		defPrefix + "job.hello": {Def: "job.hello", Event: task.DefinitionRemoved{Revision: 1}},
+		tickPrefix + "nightly":  {Schedule: "nightly", Event: definition.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
+		defPrefix + "job.hello": {Def: "job.hello", Event: definition.DefinitionRemoved{Revision: 1}},
 		statePrefix + "q":       {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
 		nodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
 	}

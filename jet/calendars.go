@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -30,7 +30,7 @@ func (s *Store) PutCalendar(ctx context.Context, c schedule.Calendar, actor stri
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}
-	return s.put(ctx, task.DefOf(task.DefCalendar, c.Name), text, actor, func(now time.Time) error {
+	return s.put(ctx, definition.DefOf(definition.DefCalendar, c.Name), text, actor, func(now time.Time) error {
 		if _, ever := hours.Opens(now); !ever {
 			return schedule.ErrNeverOpen
 		}
@@ -40,13 +40,13 @@ func (s *Store) PutCalendar(ctx context.Context, c schedule.Calendar, actor stri
 
 // Calendar returns a calendar. Any replica answers, so it may be out of date. The error wraps [ErrNoCalendar] if there is none.
 func (s *Store) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
-	d, err := s.nearest(ctx, task.DefOf(task.DefCalendar, name))
+	d, err := s.nearest(ctx, definition.DefOf(definition.DefCalendar, name))
 	return storedCalendar(&d, err)
 }
 
 // CalendarAt returns a revision of a calendar, the present one for 0. The error wraps [ErrNoCalendar] if there was none.
 func (s *Store) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
-	d, err := s.definitionAt(ctx, task.DefOf(task.DefCalendar, name), revision)
+	d, err := s.definitionAt(ctx, definition.DefOf(definition.DefCalendar, name), revision)
 	return storedCalendar(&d, err)
 }
 
@@ -64,10 +64,10 @@ func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
 
 // Calendars returns all calendars by name, and the errors of those that cannot be read.
 func (s *Store) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
-	return present(ctx, s, task.DefCalendar, storedCalendar)
+	return present(ctx, s, definition.DefCalendar, storedCalendar)
 }
 
 // RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is none.
 func (s *Store) RemoveCalendar(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, task.DefOf(task.DefCalendar, name), actor)
+	return s.remove(ctx, definition.DefOf(definition.DefCalendar, name), actor)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/definition"
 )
 
-// Keys of the bucket of copies are <kind>.<name> ([task.Def]). A copy says in a header of which revision it is. Nothing
+// Keys of the bucket of copies are <kind>.<name> ([definition.Def]). A copy says in a header of which revision it is. Nothing
 // in Millrace reads a definition from there.
 
 const (
@@ -35,13 +35,13 @@ const compareCopiesEvery = 10 * time.Minute
 
 // copied is what lies under a key of the bucket of copies.
 type copied struct {
-	task.Copied
+	definition.Copied
 	seq uint64
 }
 
 // KeepCopies keeps the copies of definitions as the log has the definitions, until ctx ends: it looks every so often, and
 // whenever a key of the bucket or a definition changes, while first says that no other server goes before this one. It calls told with each fact that it records of copies which somebody had changed by hand.
-func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(task.CopiesRestored), failed func(error)) {
+func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
 	for _, subject := range []string{copySubject + ">", defPrefix + ">"} {
@@ -80,13 +80,13 @@ func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func(
 // copyKeeper looks after the copies. It is for one goroutine.
 type copyKeeper struct {
 	s        *Store
-	told     func(task.CopiesRestored)
-	every    time.Duration       // how often all copies are compared at most
-	after    uint64              // changes of definitions up to it have been copied
-	bucket   bucketState         // as this keeper has left it
-	wrote    uint64              // how many keys it has written in this look
-	compared time.Time           // when all copies were compared
-	untold   task.CopiesRestored // what was set back, and the log was not told of
+	told     func(definition.CopiesRestored)
+	every    time.Duration             // how often all copies are compared at most
+	after    uint64                    // changes of definitions up to it have been copied
+	bucket   bucketState               // as this keeper has left it
+	wrote    uint64                    // how many keys it has written in this look
+	compared time.Time                 // when all copies were compared
+	untold   definition.CopiesRestored // what was set back, and the log was not told of
 }
 
 // bucketState tells whether a bucket has changed.
@@ -177,20 +177,20 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 }
 
 // stray removes what lies under a key and is no copy of anything.
-func (k *copyKeeper) stray(ctx context.Context, key task.Def, c copied) error {
+func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) error {
 	if _, known := genres[key.Kind()]; known && key.Validate() == nil {
 		return k.restore(ctx, key)
 	}
-	if done, err := k.write(ctx, key, c.seq, &task.Definition{}); !done || err != nil {
+	if done, err := k.write(ctx, key, c.seq, &definition.Definition{}); !done || err != nil {
 		return err
 	}
-	k.untold = k.untold.Gather(task.Restored{Of: key.Kind(), Name: key.Name(), Found: task.DigestOf(c.Text)})
+	k.untold = k.untold.Gather(definition.Restored{Of: key.Kind(), Name: key.Name(), Found: definition.DigestOf(c.Text)})
 	return nil
 }
 
 // restore writes a copy anew if that is not what its definition is. The copy is read first: it cannot be of a later
 // revision than the definition then, whoever copies at the same time.
-func (k *copyKeeper) restore(ctx context.Context, key task.Def) error {
+func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
 	c, err := k.s.copyOf(ctx, key)
 	if err != nil {
 		return err
@@ -207,9 +207,9 @@ func (k *copyKeeper) restore(ctx context.Context, key task.Def) error {
 		return err
 	}
 	if byHand {
-		r := task.Restored{Of: key.Kind(), Name: key.Name()}
+		r := definition.Restored{Of: key.Kind(), Name: key.Name()}
 		if len(c.Text) > 0 {
-			r.Found = task.DigestOf(c.Text)
+			r.Found = definition.DigestOf(c.Text)
 		}
 		if d.Exists() {
 			r.Revision = d.Revision
@@ -221,7 +221,7 @@ func (k *copyKeeper) restore(ctx context.Context, key task.Def) error {
 
 // write makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence last. It is
 // false if somebody else has written the key meanwhile: the next look sees what.
-func (k *copyKeeper) write(ctx context.Context, key task.Def, last uint64, d *task.Definition) (bool, error) {
+func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64, d *definition.Definition) (bool, error) {
 	chain := events.Chain[copied, *nats.Msg]{
 		Read: func(ctx context.Context, _ *nats.Msg) (copied, uint64, bool, error) { // the bucket may have been made anew, and count from 1 again
 			c, err := k.s.copyOf(ctx, key)
@@ -268,13 +268,13 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	}
 	if d.Done() { // else another server has; its turn was first
 		k.told(k.untold)
-		k.untold = task.CopiesRestored{}
+		k.untold = definition.CopiesRestored{}
 	}
 	return nil
 }
 
 // copyMessage is the message that makes a key the copy of a definition.
-func copyMessage(key task.Def, d *task.Definition) *nats.Msg {
+func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{revisionHeader: {strconv.FormatUint(d.Revision, 10)}}}
 	if !d.Exists() {
 		m.Header[kvOperationHeader] = []string{"DEL"}
@@ -283,7 +283,7 @@ func copyMessage(key task.Def, d *task.Definition) *nats.Msg {
 }
 
 // copyOf reads a copy from the leader.
-func (s *Store) copyOf(ctx context.Context, key task.Def) (copied, error) {
+func (s *Store) copyOf(ctx context.Context, key definition.Def) (copied, error) {
 	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
 		return copied{}, readError(copySubject+string(key), err)
@@ -303,9 +303,9 @@ func copiedIn(header nats.Header, data []byte, seq uint64) copied {
 }
 
 // Copies are the copies of definitions that lie in their bucket, by key: what a person sees there, and what was removed.
-func (s *Store) Copies(ctx context.Context) (map[task.Def]task.Copied, error) {
+func (s *Store) Copies(ctx context.Context) (map[definition.Def]definition.Copied, error) {
 	found, err := s.copies(ctx)
-	all := make(map[task.Def]task.Copied, len(found))
+	all := make(map[definition.Def]definition.Copied, len(found))
 	for key, c := range found {
 		all[key] = c.Copied
 	}
@@ -313,14 +313,14 @@ func (s *Store) Copies(ctx context.Context) (map[task.Def]task.Copied, error) {
 }
 
 // copies reads all of the bucket of copies, what was removed included.
-func (s *Store) copies(ctx context.Context) (map[task.Def]copied, error) {
+func (s *Store) copies(ctx context.Context) (map[definition.Def]copied, error) {
 	stream, err := s.js.Stream(ctx, copyStream)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", DefsBucket, err)
 	}
-	all := map[task.Def]copied{}
+	all := map[definition.Def]copied{}
 	err = s.lastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		all[task.Def(strings.TrimPrefix(m.Subject(), copySubject))] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
+		all[definition.Def(strings.TrimPrefix(m.Subject(), copySubject))] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
 		return nil
 	})
 	return all, err

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // copying is a store with a keeper of copies, which looks when it is told to.
@@ -19,13 +20,13 @@ type copying struct {
 	*testing.T
 	*Store
 	k    *copyKeeper
-	told []task.CopiesRestored
+	told []definition.CopiesRestored
 	kv   jetstream.KeyValue
 }
 
 func newCopying(t *testing.T) *copying {
 	c := &copying{T: t, Store: newStore(t, Layout{})}
-	c.k = &copyKeeper{s: c.Store, told: func(e task.CopiesRestored) { c.told = append(c.told, e) }}
+	c.k = &copyKeeper{s: c.Store, told: func(e definition.CopiesRestored) { c.told = append(c.told, e) }}
 	c.kv = must(c.js.KeyValue(within(t), DefsBucket))(t)
 	return c
 }
@@ -38,10 +39,10 @@ func (c *copying) look() {
 }
 
 // same checks that the copies are what the log has.
-func (c *copying) same(keys ...task.Def) {
+func (c *copying) same(keys ...definition.Def) {
 	c.Helper()
 	ctx := within(c.T)
-	copies := map[task.Def][]byte{}
+	copies := map[definition.Def][]byte{}
 	for key, is := range must(c.Copies(ctx))(c.T) {
 		if len(is.Text) > 0 {
 			copies[key] = is.Text
@@ -136,17 +137,17 @@ func TestCopiesChangedByHand(t *testing.T) {
 		t.Fatalf("the log was told %+v, want five copies, once", c.told)
 	}
 	for _, r := range c.told[0].Copies {
-		want := map[string]task.Restored{
-			"changed": {Of: "job", Name: "changed", Found: task.DigestOf(nonsense), Revision: 1},
+		want := map[string]definition.Restored{
+			"changed": {Of: "job", Name: "changed", Found: definition.DigestOf(nonsense), Revision: 1},
 			"removed": {Of: "job", Name: "removed", Revision: 1}, "purged": {Of: "job", Name: "purged", Revision: 1},
-			"mine": {Of: "job", Name: "mine", Found: task.DigestOf(nonsense)}, "": {Of: "mine", Found: task.DigestOf(nonsense)},
+			"mine": {Of: "job", Name: "mine", Found: definition.DigestOf(nonsense)}, "": {Of: "mine", Found: definition.DigestOf(nonsense)},
 		}[r.Name]
 		if r != want {
 			t.Errorf("told was %+v, want %+v", r, want)
 		}
 	}
 	last, found, err := c.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
-	if e, ok := last.Fact.Event.(task.CopiesRestored); !found || err != nil || !ok || last.Kind != events.KindCopies || last.Fact.Actor != events.PartServer || len(e.Copies) != 5 {
+	if e, ok := last.Fact.Event.(definition.CopiesRestored); !found || err != nil || !ok || last.Kind != events.KindCopies || last.Fact.Actor != events.PartServer || len(e.Copies) != 5 {
 		t.Fatalf("the log has %+v, %v", last, err)
 	}
 	for i := range 50 { // a person in a loop
@@ -157,7 +158,7 @@ func TestCopiesChangedByHand(t *testing.T) {
 	if again, _, err := c.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject}); err != nil || again.Seq != last.Seq || len(c.told) != 1 {
 		t.Errorf("the log was told again within a minute, at %d: %v", again.Seq, err)
 	}
-	if n := len(c.k.untold.Copies); n != task.MaxRestored || c.k.untold.More != 50-n {
+	if n := len(c.k.untold.Copies); n != definition.MaxRestored || c.k.untold.More != 50-n {
 		t.Errorf("%d copies wait to be told, and %d more; want %d in all", n, c.k.untold.More, 50)
 	}
 }
@@ -207,7 +208,7 @@ func TestKeepCopies(t *testing.T) {
 	t.Parallel()
 	c := newCopying(t)
 	ctx := within(t)
-	told := make(chan task.CopiesRestored, 1)
+	told := make(chan definition.CopiesRestored, 1)
 	ran := runKeeper(t, c.Store, told)
 	defer ran()
 	must(first(c.PutJob(ctx, testJob("a"), "ada")))(t)
@@ -235,12 +236,12 @@ func TestKeepCopies(t *testing.T) {
 	}
 }
 
-func runKeeper(t *testing.T, s *Store, told chan<- task.CopiesRestored) (stop func()) {
+func runKeeper(t *testing.T, s *Store, told chan<- definition.CopiesRestored) (stop func()) {
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.KeepCopies(ctx, 50*time.Millisecond, func() bool { return true }, func(e task.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
+		s.KeepCopies(ctx, 50*time.Millisecond, func() bool { return true }, func(e definition.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
 	}()
 	return func() { cancel(); <-done }
 }

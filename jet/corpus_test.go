@@ -8,6 +8,7 @@ import (
 	"millrace/files/tree"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/task/schedule"
 )
 
@@ -16,13 +17,13 @@ func TestMessageCorpus(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 	logtest.JSONCorpus[node.Heartbeat](t, "testdata/corpus/heartbeat")
 	logtest.JSONCorpus[node.Pong](t, "testdata/corpus/pong")
-	logtest.JSONCorpus[task.Live](t, "testdata/corpus/live")
-	logtest.JSONCorpus[task.Checkpoint](t, "testdata/corpus/checkpoint")
+	logtest.JSONCorpus[output.Live](t, "testdata/corpus/live")
+	logtest.JSONCorpus[output.Checkpoint](t, "testdata/corpus/checkpoint")
 	logtest.JSONCorpus[task.Ran](t, "testdata/corpus/ran")
 	logtest.JSONCorpus[task.Declaration](t, "testdata/corpus/selector")
 	logtest.Kept(t, "testdata/corpus/lane", laneWord{From: 7, Until: at, Closed: true})
-	logtest.JSONCorpus[task.Lines](t, "testdata/corpus/lines")
-	logtest.JSONCorpus[task.Records](t, "testdata/corpus/records")
+	logtest.JSONCorpus[output.Lines](t, "testdata/corpus/lines")
+	logtest.JSONCorpus[output.Records](t, "testdata/corpus/records")
 	logtest.JSONCorpus[task.Left](t, "testdata/corpus/left")
 	logtest.JSONCorpus[tree.Version](t, "testdata/corpus/version")
 	logtest.JSONCorpus[task.Job](t, "testdata/corpus/job")

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -30,20 +30,20 @@ type genre struct {
 
 // genres are all kinds there are.
 var genres = map[string]genre{
-	task.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
-	task.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
-	task.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
-	task.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
+	definition.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
+	definition.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
+	definition.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
+	definition.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
 }
 
 // defined is a definition with its name.
 type defined struct {
-	task.Def
-	task.Definition
+	definition.Def
+	definition.Definition
 }
 
 // absent is the error of a definition that is not there.
-func absent(d task.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
+func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
 
 // readable returns the error of a definition that is not there, or is not valid; somebody has published it
 // by other means.
@@ -59,7 +59,7 @@ func (d *defined) readable() error {
 }
 
 // latest reads a definition from the leader, which has all that was acknowledged, and the id of its latest fact.
-func (s *Store) latest(ctx context.Context, def task.Def) (d defined, fact string, err error) {
+func (s *Store) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
 	d.Def = def
 	if err := def.Validate(); err != nil {
 		return d, "", err
@@ -73,13 +73,13 @@ func (s *Store) latest(ctx context.Context, def task.Def) (d defined, fact strin
 }
 
 // Definition implements [events.Reader].
-func (s *Store) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
+func (s *Store) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
 	d, _, err := s.latest(ctx, def)
 	return d.Definition, err
 }
 
 // nearest reads a definition from any replica, which may lag behind.
-func (s *Store) nearest(ctx context.Context, def task.Def) (defined, error) {
+func (s *Store) nearest(ctx context.Context, def definition.Def) (defined, error) {
 	d := defined{Def: def}
 	if err := def.Validate(); err != nil {
 		return d, err
@@ -97,9 +97,9 @@ func (s *Store) nearest(ctx context.Context, def task.Def) (defined, error) {
 
 // definitionIn is the definition as the last record of its chain has it. One that cannot be read, which somebody has
 // published by other means, hides what was there before from nobody.
-func (s *Store) definitionIn(ctx context.Context, def task.Def, last *events.Record) (defined, error) {
+func (s *Store) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
 	d := defined{Def: def}
-	if e, ok := last.Fact.Event.(task.DefinitionEvent); ok && last.Err == nil {
+	if e, ok := last.Fact.Event.(definition.DefinitionEvent); ok && last.Err == nil {
 		d.Definition = evolved(d.Definition, last, e)
 		return d, nil
 	}
@@ -109,12 +109,12 @@ func (s *Store) definitionIn(ctx context.Context, def task.Def, last *events.Rec
 	return d, err
 }
 
-func evolved(d task.Definition, r *events.Record, e task.DefinitionEvent) task.Definition {
-	return task.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+func evolved(d definition.Definition, r *events.Record, e definition.DefinitionEvent) definition.Definition {
+	return definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
 }
 
 // definitionAt reads a revision of a definition, the present one for 0. What it returns does not exist if there is none.
-func (s *Store) definitionAt(ctx context.Context, def task.Def, revision uint64) (defined, error) {
+func (s *Store) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
 	d, err := s.nearest(ctx, def)
 	if err != nil || revision == 0 || d.Revision == revision {
 		return d, err
@@ -126,7 +126,7 @@ func (s *Store) definitionAt(ctx context.Context, def task.Def, revision uint64)
 			return d, readError(defSubject(def), err)
 		}
 		for i := range batch {
-			if e, ok := batch[i].Fact.Event.(task.DefinitionEvent); ok {
+			if e, ok := batch[i].Fact.Event.(definition.DefinitionEvent); ok {
 				if d.Definition = evolved(d.Definition, &batch[i], e); d.Revision == revision {
 					return d, nil
 				}
@@ -142,8 +142,8 @@ func (s *Store) definitionAt(ctx context.Context, def task.Def, revision uint64)
 // amend replaces a definition by what change makes of it: an event made of the edition that next returns for a
 // text, or nil to leave it as it is. Where somebody else was faster, again tells whether the change is
 // decided upon anew; else the error wraps [ErrChanged].
-func (s *Store) amend(ctx context.Context, def task.Def, actor string, again bool,
-	change func(was *defined, now time.Time) (task.DefinitionEvent, error)) (is defined, changed bool, err error) {
+func (s *Store) amend(ctx context.Context, def definition.Def, actor string, again bool,
+	change func(was *defined, now time.Time) (definition.DefinitionEvent, error)) (is defined, changed bool, err error) {
 	chain := events.Chain[defined, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (defined, uint64, bool, error) {
 			was, fact, err := s.latest(ctx, def)
@@ -151,7 +151,7 @@ func (s *Store) amend(ctx context.Context, def task.Def, actor string, again boo
 		},
 		Write: s.Append, Once: !again,
 	}
-	var event task.DefinitionEvent
+	var event definition.DefinitionEvent
 	d, err := chain.Decide(ctx, func(was defined) (*events.Fact, bool, error) {
 		now := s.Now().UTC()
 		var err error
@@ -165,7 +165,7 @@ func (s *Store) amend(ctx context.Context, def task.Def, actor string, again boo
 	case err != nil:
 		return is, false, err
 	case d.Outcome == events.Recorded:
-		is.Definition = task.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
+		is.Definition = definition.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
 	case d.Outcome == events.Lost: // to another change, or to the same one
 		if event, err := change(&is, s.Now().UTC()); err != nil || event == nil {
 			return is, false, err
@@ -177,8 +177,8 @@ func (s *Store) amend(ctx context.Context, def task.Def, actor string, again boo
 
 // put stores a definition on behalf of actor and returns its revision. An equal one is left as it is; if refuse is not nil it
 // may refuse another. The error wraps [ErrChanged] if somebody else has stored another one at the same moment.
-func (s *Store) put(ctx context.Context, def task.Def, text []byte, actor string, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
-	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (task.DefinitionEvent, error) {
+func (s *Store) put(ctx context.Context, def definition.Def, text []byte, actor string, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
 		if was.Says(text) {
 			return nil, nil
 		}
@@ -188,7 +188,7 @@ func (s *Store) put(ctx context.Context, def task.Def, text []byte, actor string
 			}
 		}
 		next, err := was.Next(text)
-		return task.DefinitionApplied{Edition: next}, err
+		return definition.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("store %s %s: %w", def.Kind(), def.Name(), err)
@@ -197,13 +197,13 @@ func (s *Store) put(ctx context.Context, def task.Def, text []byte, actor string
 }
 
 // remove removes a definition on behalf of actor.
-func (s *Store) remove(ctx context.Context, def task.Def, actor string) error {
-	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+func (s *Store) remove(ctx context.Context, def definition.Def, actor string) error {
+	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
 		if !was.Exists() {
 			return nil, absent(def)
 		}
 		next, err := was.Next(nil)
-		return task.DefinitionRemoved{Revision: next.Revision}, err
+		return definition.DefinitionRemoved{Revision: next.Revision}, err
 	})
 	return err
 }
@@ -214,8 +214,8 @@ const anyKind = "*"
 // definitions reads the latest edition of every definition of a kind, by name; also of those that were removed.
 func (s *Store) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
-	err := s.lastOfAll(ctx, s.log, defSubject(task.DefOf(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		def := task.Def(strings.TrimPrefix(m.Subject(), defPrefix))
+	err := s.lastOfAll(ctx, s.log, defSubject(definition.DefOf(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		def := definition.Def(strings.TrimPrefix(m.Subject(), defPrefix))
 		if _, known := genres[def.Kind()]; !known || def.Validate() != nil {
 			return nil
 		}
@@ -310,7 +310,7 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 	}
 	for from := after + 1; from <= state.LastSeq; {
 		// Any replica may lag behind without a sign of it.
-		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": defSubject(task.DefOf(kind, "*"))})
+		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": defSubject(definition.DefOf(kind, "*"))})
 		if err != nil {
 			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 		}
@@ -320,7 +320,7 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 		if len(changed) == manyChanges {
 			return nil, true, state.LastSeq, nil
 		}
-		d, err := s.definitionIn(ctx, task.Def(strings.TrimPrefix(r.Place, defPrefix)), &r)
+		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, defPrefix)), &r)
 		if err != nil {
 			return nil, false, 0, err
 		}
@@ -331,9 +331,9 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 }
 
 // Definitions returns what is defined, and what was before it was removed.
-func (s *Store) Definitions(ctx context.Context) (map[task.Def]task.Definition, error) {
+func (s *Store) Definitions(ctx context.Context) (map[definition.Def]definition.Definition, error) {
 	found, err := s.definitions(ctx, anyKind)
-	all := make(map[task.Def]task.Definition, len(found))
+	all := make(map[definition.Def]definition.Definition, len(found))
 	for i := range found {
 		all[found[i].Def] = found[i].Definition
 	}
@@ -341,7 +341,7 @@ func (s *Store) Definitions(ctx context.Context) (map[task.Def]task.Definition, 
 }
 
 // DefinitionFacts returns what the log tells of changes of a definition, in order.
-func (s *Store) DefinitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
+func (s *Store) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/files"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // ErrNoBundle means that nothing was pushed under a name.
@@ -56,12 +57,12 @@ func (s *Store) NameVersion(ctx context.Context, n NamedVersion) (changed bool, 
 	if err != nil {
 		return false, err
 	}
-	_, changed, err = s.amend(ctx, task.DefOf(task.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
+	_, changed, err = s.amend(ctx, definition.DefOf(definition.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
 		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
 			return nil, nil
 		}
 		next, err := was.Next(text)
-		return task.DefinitionApplied{Edition: next}, err
+		return definition.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return false, fmt.Errorf("name version %s: %w", n.Digest.Short(), err)
@@ -71,7 +72,7 @@ func (s *Store) NameVersion(ctx context.Context, n NamedVersion) (changed bool, 
 
 // Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
 func (s *Store) Named(ctx context.Context, name string) (NamedVersion, error) {
-	d, _, err := s.latest(ctx, task.DefOf(task.DefBundle, name))
+	d, _, err := s.latest(ctx, definition.DefOf(definition.DefBundle, name))
 	return namedVersion(&d, err)
 }
 
@@ -88,7 +89,7 @@ func namedVersion(d *defined, err error) (NamedVersion, error) {
 // NameHistory lists what a name pointed to since it was last removed, the latest first, at most 64 versions. The error
 // wraps [ErrNoBundle] if there is none.
 func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
-	def := task.DefOf(task.DefBundle, name)
+	def := definition.DefOf(definition.DefBundle, name)
 	records, err := s.DefinitionFacts(ctx, def)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
@@ -114,7 +115,7 @@ func (s *Store) NameHistory(ctx context.Context, name string) ([]NamedVersion, e
 
 // BundleNames lists all names.
 func (s *Store) BundleNames(ctx context.Context) ([]string, error) {
-	found, err := s.definitions(ctx, task.DefBundle)
+	found, err := s.definitions(ctx, definition.DefBundle)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (s *Store) BundleNames(ctx context.Context) ([]string, error) {
 // RemoveBundle removes a name on behalf of actor; its versions stay until gc finds that nothing needs them. The error wraps
 // [ErrNoBundle] if there is none.
 func (s *Store) RemoveBundle(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, task.DefOf(task.DefBundle, name), actor)
+	return s.remove(ctx, definition.DefOf(definition.DefBundle, name), actor)
 }
 
 // leftSubject is where lies what an attempt has left.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // ErrNoJob means that no job has this name.
@@ -37,7 +38,7 @@ type StoredJob struct {
 }
 
 // PutJob stores a definition under its name, on behalf of actor, and returns its
-// revision. An equal one is left as it is. The error wraps [task.ErrLongDefinition] if it is too long, and
+// revision. An equal one is left as it is. The error wraps [definition.ErrLongDefinition] if it is too long, and
 // [ErrChanged] if somebody else has stored another one at the same moment.
 func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
@@ -47,19 +48,19 @@ func (s *Store) PutJob(ctx context.Context, j task.Job, actor string) (revision 
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	return s.put(ctx, task.DefOf(task.DefJob, j.Name), text, actor, nil)
+	return s.put(ctx, definition.DefOf(definition.DefJob, j.Name), text, actor, nil)
 }
 
 // Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.
 func (s *Store) Job(ctx context.Context, name string) (StoredJob, error) {
-	d, err := s.nearest(ctx, task.DefOf(task.DefJob, name))
+	d, err := s.nearest(ctx, definition.DefOf(definition.DefJob, name))
 	return storedJob(&d, err)
 }
 
 // JobToRun is [Store.JobAt] of the present one as the leader has it, which has all that was acknowledged. The error wraps
 // [task.ErrNoTask] if there is none that can be run.
 func (s *Store) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	d, _, err := s.latest(ctx, task.DefOf(task.DefJob, name))
+	d, _, err := s.latest(ctx, definition.DefOf(definition.DefJob, name))
 	j, err := storedJob(&d, err)
 	return j.Job, j.Revision, err
 }
@@ -67,7 +68,7 @@ func (s *Store) JobToRun(ctx context.Context, name string) (task.Job, uint64, er
 // StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,
 // or there was none then.
 func (s *Store) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
-	d, err := s.definitionAt(ctx, task.DefOf(task.DefJob, name), revision)
+	d, err := s.definitionAt(ctx, definition.DefOf(definition.DefJob, name), revision)
 	j, err := storedJob(&d, err)
 	if revision > 0 && errors.Is(err, ErrNoJob) {
 		err = fmt.Errorf("%w at revision %d", err, revision)
@@ -95,18 +96,18 @@ func storedJob(d *defined, err error) (StoredJob, error) {
 
 // Jobs returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Jobs(ctx context.Context) ([]StoredJob, error) {
-	return present(ctx, s, task.DefJob, storedJob)
+	return present(ctx, s, definition.DefJob, storedJob)
 }
 
 // RemoveJob removes a definition on behalf of actor; tasks that were made from it go on. The error
 // wraps [ErrNoJob] if there is none.
 func (s *Store) RemoveJob(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, task.DefOf(task.DefJob, name), actor)
+	return s.remove(ctx, definition.DefOf(definition.DefJob, name), actor)
 }
 
 // JobChanges are the names of the jobs that were changed, as [Store.ScheduleChanges] has it.
 func (s *Store) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, task.DefJob, after)
+	found, all, reached, err := s.changes(ctx, definition.DefJob, after)
 	for i := range found {
 		names = append(names, found[i].Name())
 	}

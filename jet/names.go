@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Names of streams and buckets.
@@ -162,7 +163,7 @@ func chainSubject(f *events.Fact) string {
 }
 
 // defSubject is where the changes of a definition lie.
-func defSubject(d task.Def) string { return defPrefix + string(d) }
+func defSubject(d definition.Def) string { return defPrefix + string(d) }
 
 func uniqueSubject(key string) string { return keyPrefix + task.KeyMark(key) }
 
@@ -180,7 +181,7 @@ func place(subject string) (kind events.Kind, about events.Fact) {
 	case strings.HasPrefix(subject, nodePrefix):
 		return events.KindNode, events.Fact{Node: node.ID(subject[len(nodePrefix):])}
 	case strings.HasPrefix(subject, defPrefix):
-		return events.KindDefinition, events.Fact{Def: task.Def(subject[len(defPrefix):])}
+		return events.KindDefinition, events.Fact{Def: definition.Def(subject[len(defPrefix):])}
 	case strings.HasPrefix(subject, statePrefix):
 		return events.KindQueue, events.Fact{Queue: subject[len(statePrefix):]}
 	case strings.HasPrefix(subject, keyPrefix):

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // maxLines is how large a message of lines may be: what a server takes that was told
@@ -21,7 +22,7 @@ const maxLines = 1<<20 - 4<<10
 
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
-func (s *Store) Print(ctx context.Context, b task.Lines) error {
+func (s *Store) Print(ctx context.Context, b output.Lines) error {
 	body := b.Encoded
 	if body == nil {
 		var err error
@@ -54,7 +55,7 @@ func plainJSON(v any) ([]byte, error) {
 
 // Keep stores a batch of records and waits for the server's word. The same
 // batch stored again, after an answer was lost, is kept once.
-func (s *Store) Keep(ctx context.Context, b task.Records) error {
+func (s *Store) Keep(ctx context.Context, b output.Records) error {
 	body, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -79,13 +80,13 @@ func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 // Printed reads the lines of a task in order and calls each with every batch,
 // until ctx ends, each returns an error, or, unless follow is set, there are no
 // more. It returns nil in the last case.
-func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(task.Lines) error) error {
-	return s.PrintedFrom(ctx, id, OutputStart{}, follow, func(_ uint64, b task.Lines) error { return each(b) })
+func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
+	return s.PrintedFrom(ctx, id, OutputStart{}, follow, func(_ uint64, b output.Lines) error { return each(b) })
 }
 
 // Kept is [Store.Printed] for the records of a task.
-func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(task.Records) error) error {
-	return s.KeptOf(ctx, []task.ID{id}, OutputStart{}, follow, func(_ uint64, r task.Records) error { return each(r) })
+func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(output.Records) error) error {
+	return s.KeptOf(ctx, []task.ID{id}, OutputStart{}, follow, func(_ uint64, r output.Records) error { return each(r) })
 }
 
 // readBytes is how much is asked for at once: more than the largest message, and less
@@ -97,15 +98,15 @@ const MaxTogether = 500
 
 // PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they were stored, as
 // [Store.PrintedFrom] does those of one.
-func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, task.Lines) error) error {
-	return readFrom(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), from, follow, func(seq uint64, b task.Lines) error {
+func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error {
+	return readFrom(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
 		b.OneByOne()
 		return each(seq, b)
 	})
 }
 
 // KeptOf is [Store.PrintedOf] for records; a start is one in [DataStream].
-func (s *Store) KeptOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, task.Records) error) error {
+func (s *Store) KeptOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Records) error) error {
 	return readFrom(ctx, s, DataStream, subjectsOf(dataPrefix, ids), from, follow, each)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // droppedHeader marks the message that stands in place of what was dropped.
@@ -46,12 +47,12 @@ func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, er
 // it, given how many lines that was. It reports false if that has been done and nothing was printed since. The message is stored
 // first and what it stands for is removed then, which only a server may do: whoever dies in between leaves
 // the removal to the next call.
-func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) task.Lines) (bool, error) {
+func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) output.Lines) (bool, error) {
 	return s.drop(ctx, OutputStream, outputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
 }
 
 // DropRecords is [Store.DropOutput] for what a task has produced.
-func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records int) task.Records) (bool, error) {
+func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records int) output.Records) (bool, error) {
 	return s.drop(ctx, DataStream, dataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 func TestDropOutput(t *testing.T) {
@@ -18,9 +19,9 @@ func TestDropOutput(t *testing.T) {
 	drop := func(want int) { // lines; 0 for nothing to do
 		t.Helper()
 		dropped := 0
-		did, err := s.DropOutput(within(t), id, func(n int) task.Lines {
+		did, err := s.DropOutput(within(t), id, func(n int) output.Lines {
 			dropped = n
-			return task.Lines{Task: id, Attempt: 1, Epoch: 7, Dropped: n, Lines: []task.Line{{N: 1, Stream: task.System, Text: "dropped"}}}
+			return output.Lines{Task: id, Attempt: 1, Epoch: 7, Dropped: n, Lines: []output.Line{{N: 1, Stream: output.System, Text: "dropped"}}}
 		})
 		if did != (want > 0) || dropped != want || err != nil {
 			t.Fatalf("DropOutput: %v, %d lines, %v; want %d", did, dropped, err, want)
@@ -64,7 +65,7 @@ func TestDropIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw(t, s, outputPrefix+string(id), nats.Header{droppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
-	if did, err := s.DropOutput(within(t), id, func(int) task.Lines { t.Error("it is dropped twice"); return task.Lines{} }); did || err != nil {
+	if did, err := s.DropOutput(within(t), id, func(int) output.Lines { t.Error("it is dropped twice"); return output.Lines{} }); did || err != nil {
 		t.Fatal(did, err)
 	}
 	if n := printed(t, s, id); n != 1 {
@@ -99,13 +100,13 @@ func TestDropRecords(t *testing.T) {
 	s := newStore(t, Layout{})
 	id := newTask()
 	for i := range 4 { // the second attempt has produced more
-		r := task.Records{Task: id, Attempt: 1 + i/2, Epoch: uint64(7 + i/2), First: 2 * (i % 2), Items: []json.RawMessage{[]byte(`1`), []byte(`2`)}}
+		r := output.Records{Task: id, Attempt: 1 + i/2, Epoch: uint64(7 + i/2), First: 2 * (i % 2), Items: []json.RawMessage{[]byte(`1`), []byte(`2`)}}
 		if err := s.Keep(within(t), r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	drop := func() (bool, error) {
-		return s.DropRecords(within(t), id, func(n int) task.Records { return task.Records{Task: id, Epoch: 8, Dropped: n, Reason: "enough"} })
+		return s.DropRecords(within(t), id, func(n int) output.Records { return output.Records{Task: id, Epoch: 8, Dropped: n, Reason: "enough"} })
 	}
 	if did, err := drop(); !did || err != nil {
 		t.Fatalf("DropRecords: %v, %v", did, err)
@@ -113,8 +114,8 @@ func TestDropRecords(t *testing.T) {
 	if did, err := drop(); did || err != nil {
 		t.Fatalf("the second time: %v, %v", did, err)
 	}
-	var left []task.Records
-	if err := s.Kept(within(t), id, false, func(r task.Records) error { left = append(left, r); return nil }); err != nil {
+	var left []output.Records
+	if err := s.Kept(within(t), id, false, func(r output.Records) error { left = append(left, r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(left) != 1 || left[0].Dropped != 8 || left[0].Reason != "enough" || len(left[0].Items) != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // OutputStart is where the reading of output begins: at the message of [OutputStream] with a
@@ -32,17 +33,17 @@ func (o OutputStart) set(cfg *jetstream.OrderedConsumerConfig) {
 }
 
 // PrintedFrom is [Store.Printed] of what lies from a start on, and tells each the sequence of every batch.
-func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, task.Lines) error) error {
+func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error {
 	return s.PrintedOf(ctx, []task.ID{id}, from, follow, each)
 }
 
 // PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the
 // latest first, until more returns false or there are none before.
-func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, task.Lines) bool) error {
+func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, output.Lines) bool) error {
 	subject := outputPrefix + string(id)
 	seq, data, err := s.lastOf(ctx, OutputStream, subject)
 	for err == nil && seq > 0 {
-		var b task.Lines
+		var b output.Lines
 		_ = json.Unmarshal(data, &b) // what is none of ours has no lines
 		b.OneByOne()
 		if !more(seq, b) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // TestPrintedFrom: output is read from a message, from a time and backwards, and where attempts lie
@@ -17,7 +17,7 @@ func TestPrintedFrom(t *testing.T) {
 	id, other := newTask(), newTask()
 	for _, read := range []func() (int, error){
 		func() (n int, err error) {
-			return n, s.PrintedBack(within(t), id, func(uint64, task.Lines) bool { n++; return true })
+			return n, s.PrintedBack(within(t), id, func(uint64, output.Lines) bool { n++; return true })
 		},
 		func() (int, error) { r, err := s.OutputRanges(within(t), id); return len(r), err },
 	} {
@@ -61,7 +61,7 @@ func TestPrintedFrom(t *testing.T) {
 	}
 	read := func(from OutputStart) (all []string) {
 		t.Helper()
-		if err := s.PrintedFrom(within(t), id, from, false, func(seq uint64, b task.Lines) error {
+		if err := s.PrintedFrom(within(t), id, from, false, func(seq uint64, b output.Lines) error {
 			all = append(all, fmt.Sprint(seq, b.Epoch, b.Lines[0].N))
 			return nil
 		}); err != nil {
@@ -80,7 +80,7 @@ func TestPrintedFrom(t *testing.T) {
 		t.Errorf("since the middle: %q", some)
 	}
 	var back []string
-	if err := s.PrintedBack(within(t), id, func(seq uint64, b task.Lines) bool {
+	if err := s.PrintedBack(within(t), id, func(seq uint64, b output.Lines) bool {
 		back = append(back, fmt.Sprint(seq, b.Epoch, b.Lines[0].N))
 		return len(back) < 25
 	}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // OutputRange is where the output of an attempt lies in [OutputStream].
@@ -27,7 +28,7 @@ func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]Output
 // linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that
 // were dropped counts as they did.
 func linesUpTo(data []byte) (epoch uint64, n int) {
-	var b task.Lines
+	var b output.Lines
 	if json.Unmarshal(data, &b) == nil && len(b.Lines) > 0 {
 		n = b.Lines[len(b.Lines)-1].N
 	}
@@ -36,7 +37,7 @@ func linesUpTo(data []byte) (epoch uint64, n int) {
 
 // recordsUpTo is [linesUpTo] for records.
 func recordsUpTo(data []byte) (epoch uint64, n int) {
-	var b task.Records
+	var b output.Records
 	_ = json.Unmarshal(data, &b) // what is none of ours counts none
 	return b.Epoch, max(b.First+len(b.Items), b.Dropped)
 }

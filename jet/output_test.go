@@ -11,19 +11,20 @@ import (
 
 	"millrace/jet/embed"
 	"millrace/task"
+	"millrace/task/output"
 )
 
-func lines(id task.ID, from, n int) task.Lines {
-	b := task.Lines{Task: id, Attempt: 1, Epoch: 7}
+func lines(id task.ID, from, n int) output.Lines {
+	b := output.Lines{Task: id, Attempt: 1, Epoch: 7}
 	for i := range n {
-		b.Lines = append(b.Lines, task.Line{N: from + i, At: time.Now().UTC(), Stream: task.Stdout, Text: fmt.Sprint("line ", from+i)})
+		b.Lines = append(b.Lines, output.Line{N: from + i, At: time.Now().UTC(), Stream: output.Stdout, Text: fmt.Sprint("line ", from+i)})
 	}
 	return b
 }
 
 func printed(t *testing.T, s *Store, id task.ID) (n int) {
 	t.Helper()
-	err := s.Printed(within(t), id, false, func(b task.Lines) error {
+	err := s.Printed(within(t), id, false, func(b output.Lines) error {
 		for _, line := range b.Lines {
 			if n++; line.N != n {
 				t.Errorf("got line %d, want %d", line.N, n)
@@ -57,7 +58,7 @@ func TestPrinted(t *testing.T) {
 		t.Errorf("read %d lines, want %d", n, batches*size)
 	}
 	enough := errors.New("enough")
-	if err := s.Printed(within(t), id, false, func(task.Lines) error { return enough }); !errors.Is(err, enough) {
+	if err := s.Printed(within(t), id, false, func(output.Lines) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("Printed: %v, want the reader's own error", err)
 	}
 	raw(t, s, outputPrefix+string(id), nil, []byte("garbage"))
@@ -74,7 +75,7 @@ func TestPrintedFollows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Printed(ctx, id, true, func(b task.Lines) error {
+		ended <- s.Printed(ctx, id, true, func(b output.Lines) error {
 			for _, line := range b.Lines {
 				got <- line.N
 			}
@@ -104,13 +105,13 @@ func TestKeepIsOnce(t *testing.T) {
 	id := newTask()
 	const batches = 4
 	for i := range batches {
-		b := task.Records{Task: id, Attempt: 1, Epoch: 7, First: 2 * i, Items: []json.RawMessage{[]byte(fmt.Sprint(2 * i)), []byte(fmt.Sprint(2*i + 1))}}
+		b := output.Records{Task: id, Attempt: 1, Epoch: 7, First: 2 * i, Items: []json.RawMessage{[]byte(fmt.Sprint(2 * i)), []byte(fmt.Sprint(2*i + 1))}}
 		if err := s.Keep(within(t), b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	err := s.Kept(within(t), id, false, func(b task.Records) error {
+	err := s.Kept(within(t), id, false, func(b output.Records) error {
 		for _, item := range b.Items {
 			got = append(got, string(item))
 		}
@@ -122,7 +123,7 @@ func TestKeepIsOnce(t *testing.T) {
 	if lost < 2*batches {
 		t.Errorf("%d answers for %d batches: none was lost, so nothing was tested", lost, batches)
 	}
-	if err := s.Keep(canceled(), task.Records{Task: id}); !errors.Is(err, context.Canceled) {
+	if err := s.Keep(canceled(), output.Records{Task: id}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Keep with a context that has ended: %v", err)
 	}
 }
@@ -136,7 +137,7 @@ func TestPrintedInParts(t *testing.T) {
 	for i := range b.Lines {
 		b.Lines[i].Text = strings.Repeat("\x01", 60<<10) // each takes six bytes
 	}
-	b.Lines = append(b.Lines, task.Line{N: 22, Stream: task.Stdout, Text: "a<b>\n&c", Several: 2})
+	b.Lines = append(b.Lines, output.Line{N: 22, Stream: output.Stdout, Text: "a<b>\n&c", Several: 2})
 	if err := s.Print(within(t), b); err != nil {
 		t.Fatal(err)
 	}

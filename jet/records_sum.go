@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // RecordSum is what one attempt has produced.
@@ -26,7 +27,7 @@ type RecordSum struct {
 // RecordSums sums up what each attempt of a task has produced, in the order in which they began to. It reads
 // the headers of all messages, and of each attempt the last message. The batch that stands in place of records which
 // were dropped is returned beside them; its Dropped is 0 if there is none.
-func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, dropped task.Records, err error) {
+func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, dropped output.Records, err error) {
 	subject := dataPrefix + string(id)
 	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
 	first := map[uint64]uint64{} // by epoch, the number of the first record in that
@@ -35,7 +36,7 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 		epoch, n, ok := batchOf(m.Headers().Get(jetstream.MsgIDHeader), id)
 		if !ok {
 			_, data, err := s.fromOf(ctx, DataStream, subject, seq)
-			var b task.Records
+			var b output.Records
 			if err != nil || json.Unmarshal(data, &b) != nil { // else it is none of ours
 				return err
 			}
@@ -60,7 +61,7 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 			break
 		}
 		var data []byte
-		var b task.Records
+		var b output.Records
 		if _, data, err = s.fromOf(ctx, DataStream, subject, last[sums[i].Epoch]); err == nil {
 			_ = json.Unmarshal(data, &b) // what is none of ours counts none
 			sums[i].Attempt, sums[i].Records = b.Attempt, b.First+len(b.Items)
@@ -70,7 +71,7 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 }
 
 // batchID names a batch of records, so that it is stored once.
-func batchID(b *task.Records) string { return fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First) }
+func batchID(b *output.Records) string { return fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First) }
 
 // batchOf reads what batchID has written.
 func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
@@ -119,11 +120,11 @@ func (s *Store) headers(ctx context.Context, stream, subject string, each func(m
 
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
 // until more returns false or there are none before.
-func (s *Store) KeptBack(ctx context.Context, id task.ID, more func(task.Records) bool) error {
+func (s *Store) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
 	subject := dataPrefix + string(id)
 	seq, data, err := s.lastOf(ctx, DataStream, subject)
 	for err == nil && seq > 0 {
-		var b task.Records
+		var b output.Records
 		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is none of ours
 			return nil
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // TestRecordSums: counted by headers, and read backwards, each record counts once; what is none of ours
@@ -20,14 +20,14 @@ func TestRecordSums(t *testing.T) {
 	if len(sums) != 0 || dropped.Dropped != 0 || err != nil {
 		t.Fatalf("of a task without records: %+v, %v", sums, err)
 	}
-	batch := func(attempt int, epoch uint64, first, n int) task.Records {
-		b := task.Records{Task: id, Attempt: attempt, Epoch: epoch, First: first}
+	batch := func(attempt int, epoch uint64, first, n int) output.Records {
+		b := output.Records{Task: id, Attempt: attempt, Epoch: epoch, First: first}
 		for range n {
 			b.Items = append(b.Items, json.RawMessage(`{"url":"a"}`))
 		}
 		return b
 	}
-	keep := func(b task.Records) {
+	keep := func(b output.Records) {
 		t.Helper()
 		if err := s.Keep(within(t), b); err != nil {
 			t.Fatal(err)
@@ -60,15 +60,15 @@ func TestRecordSums(t *testing.T) {
 		t.Errorf("%+v, want %+v", sums, want)
 	}
 	var back []int
-	err = s.KeptBack(within(t), id, func(b task.Records) bool {
+	err = s.KeptBack(within(t), id, func(b output.Records) bool {
 		back = append(back, b.First)
 		return len(back) < 4
 	})
 	if want := []int{3, 0, 3, 520}; err != nil || !slices.Equal(back, want) {
 		t.Errorf("backwards %v, %v, want %v", back, err, want)
 	}
-	if did, err := s.DropRecords(within(t), id, func(n int) task.Records {
-		return task.Records{Task: id, Dropped: n, Reason: "test"}
+	if did, err := s.DropRecords(within(t), id, func(n int) output.Records {
+		return output.Records{Task: id, Dropped: n, Reason: "test"}
 	}); !did || err != nil {
 		t.Fatal(did, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -21,7 +21,7 @@ var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew
 
 // PutSchedule stores a definition under its name, on behalf of actor, and returns its
 // revision. An equal one is left as it is, and a paused one stays paused. The timer is set then; if that
-// fails, the scheduler's sweep does it. The error wraps [task.ErrLongDefinition] if the definition is too long, and
+// fails, the scheduler's sweep does it. The error wraps [definition.ErrLongDefinition] if the definition is too long, and
 // [ErrChanged] if somebody else has changed it at the same moment.
 func (s *Store) PutSchedule(ctx context.Context, d schedule.Definition, actor string) (revision uint64, changed bool, err error) {
 	if err := d.Validate(); err != nil {
@@ -37,7 +37,7 @@ func (s *Store) PutSchedule(ctx context.Context, d schedule.Definition, actor st
 				return was, nil, nil
 			}
 		}
-		return &next, func(e task.Edition) task.DefinitionEvent { return task.DefinitionApplied{Edition: e} }, nil
+		return &next, func(e definition.Edition) definition.DefinitionEvent { return definition.DefinitionApplied{Edition: e} }, nil
 	})
 }
 
@@ -49,7 +49,9 @@ func (s *Store) PauseSchedule(ctx context.Context, name, actor, reason string) (
 		}
 		d := *was
 		d.Paused = &schedule.Pause{At: now, Actor: actor, Reason: reason}
-		return &d, func(e task.Edition) task.DefinitionEvent { return task.SchedulePaused{Edition: e, Reason: reason} }, nil
+		return &d, func(e definition.Edition) definition.DefinitionEvent {
+			return definition.SchedulePaused{Edition: e, Reason: reason}
+		}, nil
 	})
 	return changed, err
 }
@@ -62,14 +64,16 @@ func (s *Store) ResumeSchedule(ctx context.Context, name, actor, reason string) 
 		}
 		d := *was
 		d.Paused, d.Since = nil, now
-		return &d, func(e task.Edition) task.DefinitionEvent { return task.ScheduleResumed{Edition: e, Reason: reason} }, nil
+		return &d, func(e definition.Edition) definition.DefinitionEvent {
+			return definition.ScheduleResumed{Edition: e, Reason: reason}
+		}, nil
 	})
 	return changed, err
 }
 
 // RemoveSchedule removes a definition; its tasks stay. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
-	if err := s.remove(ctx, task.DefOf(task.DefSchedule, name), actor); err != nil {
+	if err := s.remove(ctx, definition.DefOf(definition.DefSchedule, name), actor); err != nil {
 		return err
 	}
 	return s.DisarmSchedule(ctx, name)
@@ -77,7 +81,7 @@ func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
 
 func noSchedule(was *schedule.Definition, name string) error {
 	if was == nil {
-		return absent(task.DefOf(task.DefSchedule, name))
+		return absent(definition.DefOf(definition.DefSchedule, name))
 	}
 	return nil
 }
@@ -89,14 +93,14 @@ func equal(a, b *schedule.Definition) bool {
 }
 
 // eventOf makes the event of an edition.
-type eventOf func(task.Edition) task.DefinitionEvent
+type eventOf func(definition.Edition) definition.DefinitionEvent
 
 // amendSchedule replaces a definition by what change makes of it, and sets its timer. A definition that cannot be read
 // counts as none. The timer comes last: whoever dies before it leaves a schedule without one, or with that of an earlier
 // revision, and the scheduler's sweep finds both.
 func (s *Store) amendSchedule(ctx context.Context, name, actor string, again bool,
 	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
-	is, changed, err := s.amend(ctx, task.DefOf(task.DefSchedule, name), actor, again, func(d *defined, now time.Time) (task.DefinitionEvent, error) {
+	is, changed, err := s.amend(ctx, definition.DefOf(definition.DefSchedule, name), actor, again, func(d *defined, now time.Time) (definition.DefinitionEvent, error) {
 		var was *schedule.Definition
 		if stored, err := storedSchedule(d, nil); err == nil {
 			was = &stored.Definition
@@ -153,20 +157,20 @@ func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 
 // Schedule returns a definition. The error wraps [ErrNoSchedule] if there is none.
 func (s *Store) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
-	d, _, err := s.latest(ctx, task.DefOf(task.DefSchedule, name))
+	d, _, err := s.latest(ctx, definition.DefOf(definition.DefSchedule, name))
 	return storedSchedule(&d, err)
 }
 
 // Schedules returns all definitions by name, and the errors of those that cannot be read.
 func (s *Store) Schedules(ctx context.Context) ([]schedule.Stored, error) {
-	return present(ctx, s, task.DefSchedule, storedSchedule)
+	return present(ctx, s, definition.DefSchedule, storedSchedule)
 }
 
 // ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
 // this reaches: all that was acknowledged before the call is among them. If it cannot be told
 // which there are, all is true, and any may have changed.
 func (s *Store) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, task.DefSchedule, after)
+	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after)
 	for i := range found {
 		c := schedule.Change{Name: found[i].Name()}
 		if stored, err := storedSchedule(&found[i], nil); err == nil {

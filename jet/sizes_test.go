@@ -13,6 +13,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 func TestSharesLeaveRoomForTheLog(t *testing.T) {
@@ -64,7 +65,7 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 			for i := 0; i < 2*store>>19 && refused == nil; i++ {
 				l := randomLines(t, running, i)
 				item := must(json.Marshal(l.Lines[0].Text))(t)
-				refused = s.Keep(within(t), task.Records{Task: running, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{item}})
+				refused = s.Keep(within(t), output.Records{Task: running, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{item}})
 			}
 			if word, full := Full(refused); !full {
 				t.Errorf("records beyond the bound: %v (%q), want the server's word that there is no room", refused, word)
@@ -89,11 +90,11 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 }
 
 // randomLines are half a megabyte that cannot be compressed.
-func randomLines(t *testing.T, id task.ID, n int) task.Lines {
+func randomLines(t *testing.T, id task.ID, n int) output.Lines {
 	t.Helper()
 	b := make([]byte, 1<<18)
 	_, _ = rand.Read(b) // never fails
-	return task.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []task.Line{{N: n + 1, Stream: task.Stdout, At: time.Now(), Text: hex.EncodeToString(b)}}}
+	return output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: n + 1, Stream: output.Stdout, At: time.Now(), Text: hex.EncodeToString(b)}}}
 }
 
 // A bound does not throw away what nobody can have again.
@@ -102,7 +103,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	id := submit(t, s, "default")
 	keep := func(i int) error {
-		return s.Keep(within(t), task.Records{Task: id, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{[]byte(strconv.Itoa(i))}})
+		return s.Keep(within(t), output.Records{Task: id, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{[]byte(strconv.Itoa(i))}})
 	}
 	for i := range 10 {
 		if err := keep(i); err != nil {
@@ -113,7 +114,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := s.Kept(within(t), id, false, func(r task.Records) error { n += len(r.Items); return nil }); err != nil || n != 10 {
+	if err := s.Kept(within(t), id, false, func(r output.Records) error { n += len(r.Items); return nil }); err != nil || n != 10 {
 		t.Errorf("of 10 records %d are left (%v)", n, err)
 	}
 	if _, full := Full(keep(10)); !full {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // How long what a task says of itself is kept after it was last said.
@@ -35,7 +36,7 @@ func (l Layout) stateStream() jetstream.StreamConfig {
 }
 
 // SaveLive stores how an attempt stands in place of what was said before.
-func (s *Store) SaveLive(ctx context.Context, l task.Live) error {
+func (s *Store) SaveLive(ctx context.Context, l output.Live) error {
 	body, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (s *Store) SaveLive(ctx context.Context, l task.Live) error {
 
 // SaveCheckpoint stores a checkpoint in place of the one before. The error wraps
 // [task.ErrFenced] if that is of a later attempt.
-func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
+func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c task.Checkpoint) error {
 // leader. Its epoch is 0 if there is none.
 //
 // While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
-func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error) {
+func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		there, _, _, err := s.said(StateStream, checkpointPrefix+string(id)).Read(ctx, nil)
 		c := checkpointIn(there, id)
@@ -95,23 +96,23 @@ func (s *Store) Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, er
 }
 
 // checkpointIn is the checkpoint that a message is; none if it is none of ours, and then the next one takes its place.
-func checkpointIn(m *storedMessage, id task.ID) (c task.Checkpoint) {
+func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
 	if m == nil || json.Unmarshal(m.Data, &c) != nil || c.Task != id {
-		return task.Checkpoint{}
+		return output.Checkpoint{}
 	}
 	return c
 }
 
 // Live returns how a task stood when its program last said so; its epoch is 0 if
 // it never has.
-func (s *Store) Live(ctx context.Context, id task.ID) (task.Live, error) {
+func (s *Store) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": livePrefix + string(id)})
 	if err != nil {
-		return task.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
+		return output.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
 	}
-	var l task.Live
+	var l output.Live
 	if !found || json.Unmarshal(m.Data, &l) != nil || l.Task != id {
-		return task.Live{}, nil
+		return output.Live{}, nil
 	}
 	return l, nil
 }
@@ -121,8 +122,8 @@ const liveAtOnce = 500
 
 // LiveAll returns how tasks stood when their programs last said so, as any replica has it; a task of
 // which nothing is known is not there.
-func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]task.Live, error) {
-	all := map[task.ID]task.Live{}
+func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.Live, error) {
+	all := map[task.ID]output.Live{}
 	for some := range slices.Chunk(ids, liveAtOnce) {
 		subjects := make([]string, len(some))
 		for i, id := range some {
@@ -133,7 +134,7 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]task.Li
 			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
 		}
 		for _, m := range found {
-			var l task.Live
+			var l output.Live
 			if json.Unmarshal(m.Data, &l) == nil {
 				all[l.Task] = l
 			}
@@ -144,9 +145,9 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]task.Li
 
 // WatchLive calls said with how a task stands, each time its program says so,
 // until stop is called. Words can be lost.
-func (s *Store) WatchLive(id task.ID, said func(task.Live)) (stop func(), err error) {
+func (s *Store) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
 	sub, err := s.nc.Subscribe(livePrefix+string(id), func(m *nats.Msg) {
-		var l task.Live
+		var l output.Live
 		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
 			said(l)
 		}

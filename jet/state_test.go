@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 func TestStanding(t *testing.T) {
@@ -18,14 +19,14 @@ func TestStanding(t *testing.T) {
 	if l, err := s.Live(within(t), id); err != nil || l.Epoch != 0 {
 		t.Errorf("nobody has said anything: %+v, %v", l, err)
 	}
-	said := make(chan task.Live, 10)
-	stop, err := s.WatchLive(id, func(l task.Live) { said <- l })
+	said := make(chan output.Live, 10)
+	stop, err := s.WatchLive(id, func(l output.Live) { said <- l })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	for i := range 3 {
-		if err := s.SaveLive(within(t), task.Live{Task: id, Epoch: 7, At: time.Now().UTC(), Message: fmt.Sprint("page ", i)}); err != nil {
+		if err := s.SaveLive(within(t), output.Live{Task: id, Epoch: 7, At: time.Now().UTC(), Message: fmt.Sprint("page ", i)}); err != nil {
 			t.Fatal(err)
 		}
 		if l := <-said; l.Message != fmt.Sprint("page ", i) {
@@ -55,7 +56,7 @@ func TestCheckpoints(t *testing.T) {
 	var all sync.WaitGroup
 	for epoch := uint64(1); epoch <= 8; epoch++ {
 		all.Go(func() {
-			err := s.SaveCheckpoint(within(t), task.Checkpoint{Task: id, Epoch: epoch, Value: json.RawMessage(fmt.Sprint(epoch))})
+			err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: epoch, Value: json.RawMessage(fmt.Sprint(epoch))})
 			if err != nil && !errors.Is(err, task.ErrFenced) {
 				t.Errorf("epoch %d: %v", epoch, err)
 			}
@@ -65,15 +66,15 @@ func TestCheckpoints(t *testing.T) {
 	if c, err := s.Checkpoint(within(t), id); err != nil || c.Epoch != 8 || string(c.Value) != "8" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if err := s.SaveCheckpoint(within(t), task.Checkpoint{Task: id, Epoch: 7}); !errors.Is(err, task.ErrFenced) {
+	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 7}); !errors.Is(err, task.ErrFenced) {
 		t.Errorf("a fenced attempt: %v", err)
 	}
-	if err := s.SaveCheckpoint(within(t), task.Checkpoint{Task: id, Epoch: 8, Value: json.RawMessage(`"again"`)}); err != nil {
+	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 8, Value: json.RawMessage(`"again"`)}); err != nil {
 		t.Errorf("the same attempt again: %v", err)
 	}
 	// Rubbish that somebody has put there is replaced.
 	raw(t, s, checkpointPrefix+string(id), nil, []byte("{"))
-	if err := s.SaveCheckpoint(within(t), task.Checkpoint{Task: id, Epoch: 1, Value: json.RawMessage(`1`)}); err != nil {
+	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 1, Value: json.RawMessage(`1`)}); err != nil {
 		t.Errorf("over rubbish: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -24,7 +25,7 @@ import (
 //
 // A message stays in the stream until the log has it, however long that takes. Whoever may set a timer
 // may set any, with any target in this stream, and may remove all. So what fires is a reference
-// ([task.Due], [task.ScheduleFired]), the log takes nothing else that comes this way, and a scheduler
+// ([task.Due], [definition.ScheduleFired]), the log takes nothing else that comes this way, and a scheduler
 // sets again what is missing.
 
 // Headers of a message schedule.
@@ -280,7 +281,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	f := &events.Fact{
 		// A tick that fires twice is the same fact.
 		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
-		Event: task.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
+		Event: definition.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
 	m, err := timer(cronPrefix+name, f, at, firePrefix+name)
 	if err == nil {
@@ -322,7 +323,7 @@ func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64,
 		if err := events.DecodeInto(&f, m.Data); err != nil {
 			return nil // no timer of ours: it counts as one of long ago
 		}
-		e, _ := f.Event.(task.ScheduleFired)
+		e, _ := f.Event.(definition.ScheduleFired)
 		revisions[name] = e.Revision
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Resume returns the lease of an offer that an earlier process has pulled, by its token.
@@ -25,9 +26,9 @@ func (l *ownLease) Token() string {
 
 // Told says what is stored of what an attempt has printed and produced. Usually the last
 // message of each tells; if that is another attempt's, all are read.
-func (s *Store) Told(ctx context.Context, id task.ID, epoch uint64) (told task.Told, err error) {
-	var lines task.Lines
-	see := func(b task.Lines) error {
+func (s *Store) Told(ctx context.Context, id task.ID, epoch uint64) (told output.Told, err error) {
+	var lines output.Lines
+	see := func(b output.Lines) error {
 		for i := range b.Lines {
 			if l := &b.Lines[i]; b.Epoch == epoch {
 				told.Lines, told.Upto = max(told.Lines, l.N), max(told.Upto, l.Upto)
@@ -45,8 +46,8 @@ func (s *Store) Told(ctx context.Context, id task.ID, epoch uint64) (told task.T
 			return told, fmt.Errorf("read what task %s has printed: %w", id, err)
 		}
 	}
-	var records task.Records
-	count := func(r task.Records) error {
+	var records output.Records
+	count := func(r output.Records) error {
 		if r.Epoch == epoch {
 			told.Records = max(told.Records, r.First+len(r.Items))
 		}

@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // What is stored of an attempt is known to the line and the record, also if another
@@ -17,21 +17,21 @@ func TestTold(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	id := newTask()
-	want := func(what string, epoch uint64, want task.Told) {
+	want := func(what string, epoch uint64, want output.Told) {
 		t.Helper()
 		if got, err := s.Told(within(t), id, epoch); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
 		}
 	}
-	say := func(epoch uint64, lines ...task.Line) {
+	say := func(epoch uint64, lines ...output.Line) {
 		t.Helper()
-		if err := s.Print(within(t), task.Lines{Task: id, Attempt: 1, Epoch: epoch, Lines: lines}); err != nil {
+		if err := s.Print(within(t), output.Lines{Task: id, Attempt: 1, Epoch: epoch, Lines: lines}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	produce := func(epoch uint64, first, n int) {
 		t.Helper()
-		r := task.Records{Task: id, Attempt: 1, Epoch: epoch, First: first}
+		r := output.Records{Task: id, Attempt: 1, Epoch: epoch, First: first}
 		for range n {
 			r.Items = append(r.Items, json.RawMessage("1"))
 		}
@@ -39,16 +39,16 @@ func TestTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want("nothing", 7, task.Told{})
-	say(7, task.Line{N: 1, Text: "a", Upto: 30}, task.Line{N: 4, Text: "b\nc\nd", Several: 3, Upto: 120})
+	want("nothing", 7, output.Told{})
+	say(7, output.Line{N: 1, Text: "a", Upto: 30}, output.Line{N: 4, Text: "b\nc\nd", Several: 3, Upto: 120})
 	produce(7, 0, 3)
-	want("lines and records", 7, task.Told{Lines: 4, Upto: 120, Records: 3})
-	say(5, task.Line{N: 90, Text: "late"})
+	want("lines and records", 7, output.Told{Lines: 4, Upto: 120, Records: 3})
+	say(5, output.Line{N: 90, Text: "late"})
 	produce(5, 40, 2)
-	want("another attempt has spoken since", 7, task.Told{Lines: 4, Upto: 120, Records: 3})
+	want("another attempt has spoken since", 7, output.Told{Lines: 4, Upto: 120, Records: 3})
 	large := strings.Repeat("\x01", 100_000) // six bytes each
-	say(7, task.Line{N: 5, Text: large, Upto: 200}, task.Line{N: 6, Text: large, Upto: 300})
-	want("stored in parts", 7, task.Told{Lines: 6, Upto: 300, Records: 3})
+	say(7, output.Line{N: 5, Text: large, Upto: 200}, output.Line{N: 6, Text: large, Upto: 300})
+	want("stored in parts", 7, output.Told{Lines: 6, Upto: 300, Records: 3})
 }
 
 // A lease goes on in another process by its token.

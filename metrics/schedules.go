@@ -3,6 +3,7 @@ package metrics
 import (
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // schedules are counted from the decisions on their ticks. [Fold] guards it.
@@ -14,7 +15,7 @@ type schedules struct {
 
 var (
 	triggers    = []string{task.TriggerSchedule, task.TriggerCatchUp}
-	skipReasons = []string{task.SkipOverlap, task.SkipMissed, task.SkipWindow, task.SkipFailing, task.SkipInvalid, task.SkipUnique, task.SkipFull, task.SkipStranger}
+	skipReasons = []string{definition.SkipOverlap, definition.SkipMissed, definition.SkipWindow, definition.SkipFailing, definition.SkipInvalid, definition.SkipUnique, definition.SkipFull, definition.SkipStranger}
 )
 
 func newSchedules() schedules {
@@ -24,12 +25,12 @@ func newSchedules() schedules {
 // decision counts what was decided on a tick.
 func (s *schedules) decision(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		s.admitted[oneOf(triggers, e.Trigger)]++
 		if e.Trigger == task.TriggerSchedule && !e.Due.IsZero() { // what waited has no due time
 			s.lag.observe(r.Fact.At.Sub(e.Due))
 		}
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		s.skipped[oneOf(skipReasons, e.Reason)] += uint64(max(e.Count, 1))
 	}
 }

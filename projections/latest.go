@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // What table latest says of a name.
@@ -56,11 +57,11 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 			continue
 		}
 		switch e := r.Fact.Event.(type) {
-		case task.ScheduleAdmitted:
+		case definition.ScheduleAdmitted:
 			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
-		case task.ScheduleQueued:
+		case definition.ScheduleQueued:
 			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
-		case task.ScheduleSkipped:
+		case definition.ScheduleSkipped:
 			until := e.Tick
 			if e.Until.After(until) {
 				until = e.Until

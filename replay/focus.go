@@ -7,6 +7,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -33,7 +34,7 @@ func (f *Focus) ref() view.Ref {
 	case "queue":
 		return view.Queue(f.ID)
 	case "schedule":
-		return view.Definition(task.DefOf(task.DefSchedule, f.ID))
+		return view.Definition(definition.DefOf(definition.DefSchedule, f.ID))
 	}
 	return view.Ref{}
 }

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -355,8 +356,8 @@ func scheduleOf(r *events.Record, is view.Item) string {
 	if is.Task != nil {
 		return is.Task.Schedule
 	}
-	if r.Fact.Def.Kind() == task.DefSchedule {
-		return strings.TrimPrefix(string(r.Fact.Def), task.DefSchedule+".")
+	if r.Fact.Def.Kind() == definition.DefSchedule {
+		return strings.TrimPrefix(string(r.Fact.Def), definition.DefSchedule+".")
 	}
 	return r.Fact.Schedule
 }

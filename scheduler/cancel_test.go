@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -210,7 +211,7 @@ var cancelSources = map[string]cancelSource{
 			t.Fatal(err)
 		}
 		k := &ticker{s: c.s, stored: schedule.Stored{}, plan: plan}
-		if err := k.follow(t.Context(), task.ScheduleQueued{Ledger: task.Ledger{Open: []task.ID{c.about}}}); err != nil {
+		if err := k.follow(t.Context(), definition.ScheduleQueued{Ledger: definition.Ledger{Open: []task.ID{c.about}}}); err != nil {
 			t.Fatal(err)
 		}
 	}},

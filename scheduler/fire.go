@@ -9,6 +9,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -68,7 +69,7 @@ type look struct {
 }
 
 // ledger is what the latest decision leaves.
-func (t *ticker) ledger() task.Ledger {
+func (t *ticker) ledger() definition.Ledger {
 	return schedule.Remember(schedule.LedgerOf(t.last.Fact.Event), t.last.Fact.At, t.stored.Since)
 }
 
@@ -103,7 +104,7 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 
 // fired does of [Scheduler.Fired] all but what is in no hurry, which it returns; nil for nothing.
 func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
-	f, ok := r.Fact.Event.(task.ScheduleFired)
+	f, ok := r.Fact.Event.(definition.ScheduleFired)
 	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
 	if !ok || fire.Strange() {
 		return nil, nil // the read model lists what cannot be read
@@ -133,7 +134,7 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 }
 
 // brought is what a decision is made by that follows from a fire: which it was, or the tick for which none came.
-func brought(r *events.Record, f *task.ScheduleFired) task.By {
+func brought(r *events.Record, f *definition.ScheduleFired) task.By {
 	if r.Seq == 0 {
 		return task.By{Rule: task.RuleWatch, At: f.Tick}
 	}
@@ -253,13 +254,13 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 			return err
 		}
 		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
-		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
+		if admitted, ok := decisions[0].(definition.ScheduleAdmitted); ok {
 			if t.born, err = t.birth(ctx, admitted); err == nil {
 				err = t.s.desk.Refused(ctx, t.born.ID, t.born.Birth)
 			}
 			if reason := refusal(err); reason != "" {
 				t.s.log.Warn("a tick gets no task", "error", err, "schedule", t.stored.Name, "tick", o.Tick)
-				decisions = []task.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, reason, err.Error())}
+				decisions = []definition.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
 			}
@@ -277,7 +278,7 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 
 // observe is the ledger without the tasks that have ended since, and how far each of them was seen to have come: its last
 // message. What has ended once counts as ended, so it is not read again.
-func (t *ticker) observe(ctx context.Context, at time.Time) (task.Ledger, []uint64, error) {
+func (t *ticker) observe(ctx context.Context, at time.Time) (definition.Ledger, []uint64, error) {
 	ledger := t.ledger()
 	if !t.plan.Watches() {
 		return ledger, nil, nil
@@ -303,14 +304,14 @@ func (t *ticker) observe(ctx context.Context, at time.Time) (task.Ledger, []uint
 }
 
 // record is [ticker.decideTick] for what is decided already. It is false if another decision came first, and then that is known.
-func (t *ticker) record(ctx context.Context, e task.ScheduleEvent, l look) (bool, error) {
-	return t.decideTick(ctx, l, true, func() (task.ScheduleEvent, error) { return e, nil })
+func (t *ticker) record(ctx context.Context, e definition.ScheduleEvent, l look) (bool, error) {
+	return t.decideTick(ctx, l, true, func() (definition.ScheduleEvent, error) { return e, nil })
 }
 
 // decideTick appends what decide makes of the latest decision, nil for nothing, as one of the moment at which it was looked
 // what is owed. If another decision came first, that is asked again, or, with once, nobody is. It tells whether something
 // was recorded.
-func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func() (task.ScheduleEvent, error)) (bool, error) {
+func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
 			last, err := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
@@ -336,16 +337,16 @@ func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func(
 
 // follow does what follows from a decision. Doing it twice is harmless.
 func (t *ticker) follow(ctx context.Context, decision any) error {
-	e, ok := decision.(task.ScheduleEvent)
+	e, ok := decision.(definition.ScheduleEvent)
 	if !ok {
 		return nil
 	}
 	switch e := e.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		if err := t.bear(ctx, e); err != nil {
 			return err
 		}
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		t.s.ticks.waiting.add(t.stored.Name)
 	}
 	var errs []error
@@ -356,7 +357,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 }
 
 // bear makes the task of a tick, unless it is there. If it is refused after all, the tick is left out.
-func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
+func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
 	n, err := t.born, error(nil)
 	if n == nil || n.ID != e.Made {
 		n, err = t.birth(ctx, e)
@@ -375,7 +376,7 @@ func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 	switch {
 	case reason == "":
 		return err
-	case reason == task.SkipStranger:
+	case reason == definition.SkipStranger:
 		t.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", t.stored.Name, "task", string(e.Made), "tick", e.Tick)
 	default:
 		t.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", t.stored.Name, "tick", e.Tick)
@@ -384,10 +385,10 @@ func (t *ticker) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 }
 
 // leaveOut records that a tick which was to get a task gets none.
-func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, why string) error {
+func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
 	l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
-	_, err := t.decideTick(ctx, l, false, func() (task.ScheduleEvent, error) {
-		if left, ok := t.last.Fact.Event.(task.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
+	_, err := t.decideTick(ctx, l, false, func() (definition.ScheduleEvent, error) {
+		if left, ok := t.last.Fact.Event.(definition.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
 			return nil, nil
 		}
 		return t.plan.Leave(t.ledger(), e.Tick, t.stored.Revision, reason, why), nil
@@ -395,23 +396,23 @@ func (t *ticker) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, 
 	return err
 }
 
-// refusal is why a tick gets no task, as a reason of [task.ScheduleSkipped]; "" if err is nothing of the kind.
+// refusal is why a tick gets no task, as a reason of [definition.ScheduleSkipped]; "" if err is nothing of the kind.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, task.ErrNoTask), errors.Is(err, desk.ErrInvalid):
-		return task.SkipInvalid
+		return definition.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
-		return task.SkipUnique
+		return definition.SkipUnique
 	case errors.Is(err, task.ErrQueueFull):
-		return task.SkipFull
+		return definition.SkipFull
 	case errors.Is(err, desk.ErrOther):
-		return task.SkipStranger
+		return definition.SkipStranger
 	}
 	return ""
 }
 
 // birth makes the birth by which a tick gets its task.
-func (t *ticker) birth(ctx context.Context, e task.ScheduleAdmitted) (*desk.Newborn, error) {
+func (t *ticker) birth(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := t.stored.Submission(e.Tick, e.Trigger)
 	var job *task.Job
 	var revision uint64

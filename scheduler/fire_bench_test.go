@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/definition"
 )
 
 // BenchmarkFired is what a tick costs from its fire to the birth of its task, by processor time: the log is in memory.
@@ -21,7 +21,7 @@ func BenchmarkFired(b *testing.B) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)
 	for i := range b.N {
 		r := events.Record{Seq: uint64(1_000_000 + i), Stored: tick, Kind: events.KindFire,
-			Fact: events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: 1, Tick: tick, Due: tick}}}
+			Fact: events.Fact{Schedule: "s", Event: definition.ScheduleFired{Revision: 1, Tick: tick, Due: tick}}}
 		if err := one.Fired(b.Context(), &r, false); err != nil {
 			b.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func BenchmarkFired(b *testing.B) {
 	b.ReportMetric(float64(used.Microseconds())/float64(b.N), "cpu-µs/op")
 	size := 0
 	for _, r := range s.All() {
-		if _, ok := r.Fact.Event.(task.ScheduleAdmitted); ok {
+		if _, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok {
 			text, err := events.Encode(nil, &r.Fact)
 			if err != nil {
 				b.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -195,7 +196,7 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 		return nil // it has fired since: its ticks are so close that a look may find each time one being dealt with
 	}
 	after := later(t.stored.Since, t.ledger().Last)
-	if f, ok := fire.Fact.Event.(task.ScheduleFired); ok && f.Tick.After(after) {
+	if f, ok := fire.Fact.Event.(definition.ScheduleFired); ok && f.Tick.After(after) {
 		if _, is := t.plan.Is(f.Tick); is {
 			return nil // it lies with the consumer of fires, which hands it out again
 		}
@@ -231,7 +232,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 
 // sweepTick makes the task of a tick that was decided on some time ago, if nobody has.
 func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Record) error {
-	e, ok := last.Fact.Event.(task.ScheduleAdmitted)
+	e, ok := last.Fact.Event.(definition.ScheduleAdmitted)
 	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > schedule.BornWithin+schedulesEvery {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -92,7 +93,7 @@ func (w *tickWatch) decided(r *events.Record) {
 	}
 	w.changed[name] = true
 	// A read model that is made anew tells of decisions of long ago.
-	if e, ok := r.Fact.Event.(task.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
+	if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
 		w.unborn[e.Made] = true
 		heap.Push(&w.due, &watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
 	}
@@ -254,7 +255,7 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	}
 	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
 	rest, err := t.fired(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
-		Schedule: it.schedule, Event: task.ScheduleFired{Revision: t.stored.Revision, Tick: it.tick.At, Due: it.tick.Due, Detail: it.tick.Note},
+		Schedule: it.schedule, Event: definition.ScheduleFired{Revision: t.stored.Revision, Tick: it.tick.At, Due: it.tick.Due, Detail: it.tick.Note},
 	}})
 	if err == nil && rest != nil {
 		err = rest(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -103,9 +104,9 @@ func TestTicksThatAreLeftAlone(t *testing.T) {
 // decide stores a decision as another scheduler would, and lets one see it.
 func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time) {
 	t.Helper()
-	e := task.ScheduleAdmitted{
+	e := definition.ScheduleAdmitted{
 		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: schedule.TaskID(name, tick),
-		Ledger: task.Ledger{Last: tick, Open: []task.ID{schedule.TaskID(name, tick)}},
+		Ledger: definition.Ledger{Last: tick, Open: []task.ID{schedule.TaskID(name, tick)}},
 	}
 	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", By: &task.By{Rule: task.RuleWatch, At: tick}, Event: e}
 	seq, err := s.Append(t.Context(), f, 0)

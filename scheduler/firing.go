@@ -10,7 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/logclock"
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -123,7 +123,7 @@ func (f *firing) take(ctx context.Context) {
 		now := time.Now()
 		f.clock.Hear(offer.Stored, now)
 		it := &fire{Offer: offer, leased: now}
-		if e, ok := offer.Fact.Event.(task.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
+		if e, ok := offer.Fact.Event.(definition.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
 		}
 		if !f.hold(it) {

@@ -16,6 +16,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/verify"
 )
@@ -95,7 +96,7 @@ func (s *stage) store(d schedule.Definition) {
 	if err != nil {
 		panic(err)
 	}
-	s.say(events.Fact{Def: task.DefOf(task.DefSchedule, d.Name), Event: task.DefinitionApplied{Edition: task.Edition{Revision: is.Revision, Text: text}}})
+	s.say(events.Fact{Def: definition.DefOf(definition.DefSchedule, d.Name), Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: is.Revision, Text: text}}})
 }
 
 // say records a fact about a schedule that is no decision, with mu held.
@@ -122,7 +123,7 @@ func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	s.mu.Lock()
 	r := s.fires[name]
 	if deliveries == 1 {
-		r = s.say(events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}})
+		r = s.say(events.Fact{Schedule: name, Event: definition.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}})
 	}
 	s.fires[name] = r
 	delete(s.armed, name)

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/verify"
 )
@@ -73,19 +74,19 @@ func TestBirths(t *testing.T) {
 			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
 		},
 		"a tick after its decision": {
-			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
+			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
 		},
 		"a tick before its decision": {
-			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
 			want: []verify.Rule{verify.CauseFirst}, what: "before that was given one",
 		},
 		"a tick that found its queue full": {
-			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
-				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipFull}}},
+			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipFull}}},
 		},
 		"a tick whose id a stranger has": {
-			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
-				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipStranger, Detail: "spec.handler differs"}}},
+			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipStranger, Detail: "spec.handler differs"}}},
 			want: []verify.Rule{verify.OneTask}, what: "has no task of its own",
 		},
 		"the id of a tick without a schedule": {

@@ -5,6 +5,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -34,14 +35,14 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 	var closed string
 	for _, w := range windows {
 		q := task.Queue{Name: queue, Window: w.calendar}
-		all := v.calendars[task.DefOf(task.DefCalendar, w.calendar)]
-		calendars, always := lately(all, at, func(d *task.Definition) time.Time { return d.Changed })
+		all := v.calendars[definition.DefOf(definition.DefCalendar, w.calendar)]
+		calendars, always := lately(all, at, func(d *definition.Definition) time.Time { return d.Changed })
 		if !always {
 			if len(all) == manyPasts {
 				v.forgotten++
 				return
 			}
-			calendars = append([]task.Definition{{}}, calendars...) // there was none
+			calendars = append([]definition.Definition{{}}, calendars...) // there was none
 		}
 		for i := range calendars {
 			shut, _ := schedule.Flow(&q, &calendars[i], at)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/verify"
 )
 
@@ -59,11 +60,11 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 					add(at, events.KindQueue, events.Fact{Queue: "default", Event: task.QueueLimited{Window: ch.window}})
 				case "none":
 					revision++
-					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionRemoved{Revision: revision}})
+					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionRemoved{Revision: revision}})
 				default:
 					revision++
 					text := fmt.Sprintf(`{"name":"night","rules":[{"closed":%q}]}`, ch.closed)
-					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionApplied{Edition: task.Edition{Revision: revision, Text: []byte(text)}}})
+					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte(text)}}})
 				}
 			}
 			work := task.Work{Spec: &task.Spec{Handler: "x"}, Route: c.route}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -19,7 +20,7 @@ import (
 type ticking struct {
 	plans  []planned // of its latest definitions, at most [plansKept]
 	fires  []fired   // the latest of its fires, at most [firesKept]
-	ledger task.Ledger
+	ledger definition.Ledger
 	seq    uint64    // of the latest decision, which has left that
 	at     time.Time // when it was made
 }
@@ -45,7 +46,7 @@ type fired struct {
 // schedule takes in what a fact says of a schedule, and makes it again if it is a decision.
 func (v *Verifier) schedule(r *events.Record) {
 	name := r.Fact.Schedule
-	if r.Fact.Def.Kind() == task.DefSchedule {
+	if r.Fact.Def.Kind() == definition.DefSchedule {
 		name = r.Fact.Def.Name()
 	}
 	if name == "" || !v.asked[Decisions] || !v.whole() {
@@ -57,20 +58,20 @@ func (v *Verifier) schedule(r *events.Record) {
 		v.schedules[strings.Clone(name)] = s
 	}
 	switch e := r.Fact.Event.(type) {
-	case task.ScheduleFired:
+	case definition.ScheduleFired:
 		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
 		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], fired{r.Seq, f, strings.Clone(e.Detail)})
-	case task.DefinitionEvent:
+	case definition.DefinitionEvent:
 		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], planOf(name, e))
-	case task.ScheduleEvent:
+	case definition.ScheduleEvent:
 		v.tickAgain(s, r, e)
 		s.ledger, s.seq, s.at = ownLedger(schedule.LedgerOf(e)), r.Seq, r.Fact.At
 	}
 }
 
 // planOf makes the plan of a definition.
-func planOf(name string, e task.DefinitionEvent) planned {
-	d := task.EvolveDefinition(task.Definition{}, 0, time.Time{}, "", e)
+func planOf(name string, e definition.DefinitionEvent) planned {
+	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
 	p := planned{revision: d.Revision}
 	is, err := schedule.Read(strings.Clone(name), d.Text)
 	if err != nil || is.Paused != nil {
@@ -82,7 +83,7 @@ func planOf(name string, e task.DefinitionEvent) planned {
 }
 
 // ownLedger is a ledger in memory that is the verifier's.
-func ownLedger(l task.Ledger) task.Ledger {
+func ownLedger(l definition.Ledger) definition.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for i, id := range l.Open {
 		l.Open[i] = task.ID(strings.Clone(string(id)))
@@ -94,7 +95,7 @@ func ownLedger(l task.Ledger) task.Ledger {
 }
 
 // tickAgain makes a decision again.
-func (v *Verifier) tickAgain(s *ticking, r *events.Record, e task.ScheduleEvent) {
+func (v *Verifier) tickAgain(s *ticking, r *events.Record, e definition.ScheduleEvent) {
 	revision, tick := about(e)
 	v.checked[Decisions]++
 	a := again{v: v, r: r, e: e, tick: tick, revision: revision}
@@ -125,13 +126,13 @@ func (v *Verifier) tickAgain(s *ticking, r *events.Record, e task.ScheduleEvent)
 }
 
 // about is the revision of a decision and its tick, or the first of several.
-func about(e task.ScheduleEvent) (revision uint64, tick time.Time) {
+func about(e definition.ScheduleEvent) (revision uint64, tick time.Time) {
 	switch e := e.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		return e.Revision, e.Tick
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		return e.Revision, e.Tick
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		return e.Revision, e.Tick
 	}
 	return 0, time.Time{}
@@ -141,11 +142,11 @@ func about(e task.ScheduleEvent) (revision uint64, tick time.Time) {
 type again struct {
 	v        *Verifier
 	r        *events.Record
-	e        task.ScheduleEvent
+	e        definition.ScheduleEvent
 	tick     time.Time
 	revision uint64
 	plan     *schedule.Plan
-	ledger   task.Ledger // what the decision before has left
+	ledger   definition.Ledger // what the decision before has left
 
 	forgotten, overtaken bool // it cannot be judged
 }
@@ -173,7 +174,7 @@ func (a *again) judge(s *ticking) string {
 	}
 	look := a.plan.Look(fire, detail, decided, a.r.Fact.At)
 	for _, m := range look.Missed {
-		if e, ok := a.e.(task.ScheduleSkipped); ok && m.From.Equal(a.tick) && e.Reason == m.Reason {
+		if e, ok := a.e.(definition.ScheduleSkipped); ok && m.From.Equal(a.tick) && e.Reason == m.Reason {
 			return a.differs(m.Skip(a.ledger, a.revision))
 		}
 	}
@@ -191,9 +192,9 @@ func (a *again) judge(s *ticking) string {
 }
 
 // refused is a decision as it becomes if no task could be made, which the fact says.
-func (a *again) refused(first task.ScheduleEvent, seen task.Ledger, o schedule.Owed) task.ScheduleEvent {
-	e, skipped := a.e.(task.ScheduleSkipped)
-	if _, admitted := first.(task.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
+func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, o schedule.Owed) definition.ScheduleEvent {
+	e, skipped := a.e.(definition.ScheduleSkipped)
+	if _, admitted := first.(definition.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
 		return first
 	}
 	is := a.plan.Refuse(seen, o, a.revision, e.Reason, "")
@@ -203,7 +204,7 @@ func (a *again) refused(first task.ScheduleEvent, seen task.Ledger, o schedule.O
 
 // left judges that a tick which was to get a task got none.
 func (a *again) left() string {
-	e, ok := a.e.(task.ScheduleSkipped)
+	e, ok := a.e.(definition.ScheduleSkipped)
 	t := a.v.ticks[tick{a.r.Fact.Schedule, a.tick.UnixNano()}]
 	switch {
 	case !ok || !schedule.Refuses(e.Reason):
@@ -237,8 +238,8 @@ func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong
 }
 
 // seen is the ledger without the tasks that were seen to have ended.
-func (a *again) seen(ends []uint64, s *ticking) (l task.Ledger, wrong string) {
-	if e, ok := a.e.(task.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == task.SkipMissed || e.Reason == task.SkipWindow) {
+func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong string) {
+	if e, ok := a.e.(definition.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == definition.SkipMissed || e.Reason == definition.SkipWindow) {
 		return a.ledger, "" // they do not count
 	}
 	if len(ends) != len(a.ledger.Open) {
@@ -262,7 +263,7 @@ func (a *again) seen(ends []uint64, s *ticking) (l task.Ledger, wrong string) {
 }
 
 // differs compares the decision with what follows.
-func (a *again) differs(is task.ScheduleEvent) string {
+func (a *again) differs(is definition.ScheduleEvent) string {
 	if is == nil {
 		return "nothing follows"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -13,11 +14,11 @@ import (
 // the fact names.
 
 // calendar remembers a change of a calendar.
-func (v *Verifier) calendar(key task.Def, at time.Time, e task.DefinitionEvent) {
-	if key.Kind() != task.DefCalendar || !v.asked[Decisions] {
+func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.DefinitionEvent) {
+	if key.Kind() != definition.DefCalendar || !v.asked[Decisions] {
 		return
 	}
-	is := task.EvolveDefinition(task.Definition{}, 0, at, "", e)
+	is := definition.EvolveDefinition(definition.Definition{}, 0, at, "", e)
 	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is not ours to keep
 	past := v.calendars[key]
 	if len(past) == manyPasts {
@@ -28,11 +29,11 @@ func (v *Verifier) calendar(key task.Def, at time.Time, e task.DefinitionEvent) 
 
 // wait is what a window says by a revision of its calendar; false if that is not known any more.
 func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r *events.Record) (*schedule.Wait, bool) {
-	past := v.calendars[task.DefOf(task.DefCalendar, name)]
-	i := slices.IndexFunc(past, func(d task.Definition) bool { return d.Revision == revision })
+	past := v.calendars[definition.DefOf(definition.DefCalendar, name)]
+	i := slices.IndexFunc(past, func(d definition.Definition) bool { return d.Revision == revision })
 	switch {
 	case revision == 0:
-		wait, _ := schedule.Window(name, &task.Definition{}, at)
+		wait, _ := schedule.Window(name, &definition.Definition{}, at)
 		return wait, true
 	case i >= 0:
 		wait, _ := schedule.Window(name, &past[i], at)

@@ -9,15 +9,16 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Definitions. I-7: their changes are counted one by one, and a revision that a task or a decision on a
 // tick names was there before. I-8: the copies that people see are what the log has.
 
-// definition is what is remembered of one.
-type definition struct {
-	is      task.Definition // Text says only that there is one
-	digest  string          // of the text
+// remembered is what is known of a definition.
+type remembered struct {
+	is      definition.Definition // Text says only that there is one
+	digest  string                // of the text
 	stored  time.Time
 	removed []uint64 // revisions that were removals
 	seen    bool     // its copy has come
@@ -27,12 +28,12 @@ type definition struct {
 var someText = json.RawMessage("{}")
 
 // defined checks a change of a definition.
-func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
+func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 	key := r.Fact.Def
 	d, known := v.definitions[key]
 	if !known {
-		d = &definition{}
-		key = task.Def(strings.Clone(string(key))) // the record's memory is not ours to keep
+		d = &remembered{}
+		key = definition.Def(strings.Clone(string(key))) // the record's memory is not ours to keep
 		v.definitions[key] = d
 	}
 	if known || v.whole() {
@@ -43,10 +44,10 @@ func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
 		}
 	}
 	v.calendar(key, r.Fact.At, e)
-	d.is = task.EvolveDefinition(d.is, r.Seq, r.Fact.At, "", e)
+	d.is = definition.EvolveDefinition(d.is, r.Seq, r.Fact.At, "", e)
 	d.stored, d.digest = r.Stored, ""
 	if d.is.Exists() {
-		d.digest = task.DigestOf(d.is.Text)
+		d.digest = definition.DigestOf(d.is.Text)
 		d.is.Text, d.is.Digest = someText, ""
 	} else {
 		d.removed = append(d.removed, d.is.Revision)
@@ -56,23 +57,23 @@ func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
 // revisionsOf checks the revisions that a fact names.
 func (v *Verifier) revisionsOf(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
-	case task.DefinitionEvent:
+	case definition.DefinitionEvent:
 		v.defined(r, e)
 	case task.Submitted:
 		if e.Job != "" {
-			v.names(r, task.DefOf(task.DefJob, e.Job), e.Revision)
+			v.names(r, definition.DefOf(definition.DefJob, e.Job), e.Revision)
 		}
-	case task.ScheduleAdmitted:
-		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
-	case task.ScheduleSkipped:
-		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
-	case task.ScheduleQueued:
-		v.names(r, task.DefOf(task.DefSchedule, r.Fact.Schedule), e.Revision)
+	case definition.ScheduleAdmitted:
+		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+	case definition.ScheduleSkipped:
+		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+	case definition.ScheduleQueued:
+		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
 	}
 }
 
 // names checks that a revision was there before it is named; 0 names none.
-func (v *Verifier) names(r *events.Record, key task.Def, revision uint64) {
+func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) {
 	d := v.definitions[key]
 	if revision == 0 || !v.whole() && (d == nil || d.is.Revision < revision) {
 		return // it may lie before the range
@@ -89,7 +90,7 @@ func (v *Verifier) names(r *events.Record, key task.Def, revision uint64) {
 // Copy compares a copy of a definition with the log (I-8), under its key, such as job.hello. All records must have been added.
 // A copy of a later revision has moved on, and one of a definition that was changed within the margin may be late: they are only
 // counted. A copy that a server has made of what the log has never heard of is left of a log that was lost, which a note says.
-func (v *Verifier) Copy(key task.Def, c task.Copied) {
+func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 	d := v.definitions[key]
 	if d != nil {
 		d.seen = true
@@ -112,7 +113,7 @@ func (v *Verifier) Copy(key task.Def, c task.Copied) {
 		v.copied(key, 0, "is of no definition in the log")
 	case len(c.Text) == 0 && d.is.Exists():
 		v.copied(key, d.is.Head, "was removed")
-	case len(c.Text) > 0 && task.DigestOf(c.Text) != d.digest:
+	case len(c.Text) > 0 && definition.DigestOf(c.Text) != d.digest:
 		v.copied(key, d.is.Head, "differs from the log")
 	}
 }
@@ -128,9 +129,9 @@ func (v *Verifier) CopiesEnd() {
 }
 
 // fresh tells whether a definition was changed so lately that its copy may not be there yet.
-func (v *Verifier) fresh(d *definition) bool { return v.stored.Sub(d.stored) < v.cfg.Margin }
+func (v *Verifier) fresh(d *remembered) bool { return v.stored.Sub(d.stored) < v.cfg.Margin }
 
-func (v *Verifier) copied(key task.Def, seq uint64, what string) {
+func (v *Verifier) copied(key definition.Def, seq uint64, what string) {
 	f := Finding{What: fmt.Sprintf("the copy of a definition, %.200s, %s", key, what),
 		Look: "`nats kv get MR_DEFS` beside `millrace job show` or `millrace schedule show` (from the log); a server sets copies back"}
 	if seq > 0 {

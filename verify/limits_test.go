@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/verify"
 )
 
@@ -62,7 +63,7 @@ func TestAdmissionOnAllOfItsChains(t *testing.T) {
 			f := events.Fact{ID: fmt.Sprint("f", r.seq), At: noon, Type: events.LimitGranted, Scope: r.scope}
 			kind := events.KindLimit
 			if f.Event = (task.Granted{Grants: []task.Grant{{Task: "t", Turn: 7, Limits: r.limits}}}); r.scope == "" {
-				kind, f = events.KindCopies, events.Fact{ID: f.ID, At: noon, Type: events.CopiesRestored, Event: task.CopiesRestored{}}
+				kind, f = events.KindCopies, events.Fact{ID: f.ID, At: noon, Type: events.CopiesRestored, Event: definition.CopiesRestored{}}
 			}
 			if err := v.Add(&events.Record{Seq: r.seq, Stored: noon, Kind: kind, Fact: f}); err != nil {
 				t.Fatal(err)

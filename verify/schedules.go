@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // I-6. A tick gets one decision at most, by which it has a task or none, and one task at most. Only a
@@ -37,7 +38,7 @@ func (v *Verifier) ticksOf(r *events.Record) {
 		if e.Schedule != "" && e.Trigger != task.TriggerManual {
 			v.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq).born = true
 		}
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		t := v.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
 		switch {
 		case t.admitted > 0:
@@ -46,13 +47,13 @@ func (v *Verifier) ticksOf(r *events.Record) {
 			v.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
 		}
 		t.admitted = r.Seq
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		if e.Count > 1 {
 			return // each of them is told apart only by the rules of the schedule
 		}
 		t := v.tick(r.Fact.Schedule, e.Tick)
-		switch refused := e.Reason == task.SkipUnique || e.Reason == task.SkipFull || e.Reason == task.SkipInvalid; {
-		case e.Reason == task.SkipStranger:
+		switch refused := e.Reason == definition.SkipUnique || e.Reason == definition.SkipFull || e.Reason == definition.SkipInvalid; {
+		case e.Reason == definition.SkipStranger:
 			v.find(OneTask, Finding{Task: t.made, Seqs: []uint64{r.Seq},
 				What: fmt.Sprintf("the tick %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Config says what is to be checked. Zero fields mean the default.
@@ -86,8 +87,8 @@ type Verifier struct {
 	ticks    map[tick]*ticked
 	causes   causes
 
-	definitions map[task.Def]*definition
-	calendars   map[task.Def][]task.Definition // the latest editions of each, the latest last
+	definitions map[definition.Def]*remembered
+	calendars   map[definition.Def][]definition.Definition // the latest editions of each, the latest last
 	births      births
 	claims      map[word]keyClaim // by the number of the key
 	schedules   map[string]*ticking
@@ -114,7 +115,7 @@ func New(cfg Config) *Verifier {
 	v := &Verifier{
 		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[task.Def]*definition{}, calendars: map[task.Def][]task.Definition{}, schedules: map[string]*ticking{}, buckets: map[word]*bucket{},
+		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def][]definition.Definition{}, schedules: map[string]*ticking{}, buckets: map[word]*bucket{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
 	for _, r := range v.cfg.Rules {

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/quota"
 )
 
@@ -187,8 +188,8 @@ func TestPlanOfRules(t *testing.T) {
 	for name, text := range map[string]string{
 		"day": `{"name":"day","rules":[{"open":"11:00-18:00"}],"otherwise":"closed"}`, "night": `{"name":"night","rules":[{"closed":"11:00-18:00"}]}`,
 	} {
-		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(text)}}
-		s.add(events.KindDefinition, events.Fact{Def: task.DefOf(task.DefCalendar, name), Event: is})
+		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
+		s.add(events.KindDefinition, events.Fact{Def: definition.DefOf(definition.DefCalendar, name), Event: is})
 	}
 	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: task.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "day"}})

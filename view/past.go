@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Moment chooses a place in the log: a sequence, or else a time; the end if neither is set.
@@ -60,7 +61,7 @@ type Memory struct {
 	tasks       map[task.ID]*task.Task
 	nodes       map[node.ID]node.Node
 	queues      map[string]task.Queue
-	definitions map[task.Def]task.Definition
+	definitions map[definition.Def]definition.Definition
 	messages    map[uint64]Message
 }
 
@@ -68,7 +69,7 @@ type Memory struct {
 func NewMemory() *Memory {
 	return &Memory{
 		tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]task.Queue{},
-		definitions: map[task.Def]task.Definition{}, messages: map[uint64]Message{},
+		definitions: map[definition.Def]definition.Definition{}, messages: map[uint64]Message{},
 	}
 }
 
@@ -98,9 +99,9 @@ func (m *Memory) Add(r *events.Record) {
 		e, _ := r.Fact.Event.(task.QueueEvent)
 		m.queues[ref.ID] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
-		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
-			def := task.Def(ref.ID)
-			m.definitions[def] = task.EvolveDefinition(m.definitions[def], r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
+			def := definition.Def(ref.ID)
+			m.definitions[def] = definition.EvolveDefinition(m.definitions[def], r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // tale is a log with something of each kind.
@@ -22,7 +23,7 @@ func tale(t *testing.T) (s *story, a, b task.ID) {
 	epoch := s.start(a, "n1") // 6
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: task.QueuePaused{Reason: "too loud"}})
 	s.finish(a, epoch) // 8
-	s.add(events.KindDefinition, events.Fact{Def: "job.hello", Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{}`)}}})
+	s.add(events.KindDefinition, events.Fact{Def: "job.hello", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(`{}`)}}})
 	s.add(events.KindProbe, events.Fact{})
 	s.records = append(s.records, events.Record{Seq: 11, Stored: s.now(), Kind: events.KindChain, Err: errors.New("no JSON"), Raw: []byte("???")})
 	s.node("n1", node.WentOffline{Session: "s-n1"})

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/quota"
 )
 
@@ -89,7 +90,7 @@ func Node(id node.ID) Ref { return Ref{Nodes, string(id)} }
 func Queue(name string) Ref { return Ref{Queues, name} }
 
 // Definition names a definition.
-func Definition(def task.Def) Ref { return Ref{Definitions, string(def)} }
+func Definition(def definition.Def) Ref { return Ref{Definitions, string(def)} }
 
 // Breaker names the breaker of a job.
 func Breaker(job string) Ref { return Ref{Breakers, job} }
@@ -129,7 +130,7 @@ type Item struct {
 	Task       *task.Task
 	Node       *node.Node
 	Queue      *task.Queue
-	Definition *task.Definition
+	Definition *definition.Definition
 	Breaker    *task.Circuit
 }
 
@@ -152,7 +153,7 @@ func Nothing(ref Ref) Item {
 	case Queues:
 		return Item{Queue: &task.Queue{Name: ref.ID}}
 	case Definitions:
-		return Item{Definition: &task.Definition{}}
+		return Item{Definition: &definition.Definition{}}
 	case Breakers:
 		return Item{Breaker: &task.Circuit{State: task.CircuitClosed}}
 	}
@@ -170,8 +171,8 @@ func (i *Item) Add(ref Ref, r *events.Record) {
 		e, _ := r.Fact.Event.(task.QueueEvent)
 		*i.Queue = task.EvolveQueue(*i.Queue, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
-		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
-			*i.Definition = task.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
+			*i.Definition = definition.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	case Breakers:
 		*i.Breaker = r.Circuit(*i.Breaker)
@@ -220,8 +221,8 @@ type Page struct {
 	Tasks       []task.Task
 	Nodes       []node.Node // by id
 	Queues      []task.Queue
-	Definitions map[task.Def]task.Definition // also those that were removed
-	Messages    []Message                    // the latest first
+	Definitions map[definition.Def]definition.Definition // also those that were removed
+	Messages    []Message                                // the latest first
 	// Next is the cursor of the next page of tasks, "" if this is the last.
 	Next string
 	// Point is what the page reflects.

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 )
@@ -196,7 +197,7 @@ func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.
 
 // flow is until when a queue is closed; nil if it is open.
 func flow(ctx context.Context, v View, said *task.Queue, now time.Time) (*schedule.Wait, error) {
-	is, err := v.Get(ctx, Definition(task.DefOf(task.DefCalendar, said.Window)))
+	is, err := v.Get(ctx, Definition(definition.DefOf(definition.DefCalendar, said.Window)))
 	if err != nil {
 		return nil, err
 	}

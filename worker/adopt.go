@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Keeper is a [Runner] that can run attempts so that they outlive this process.
@@ -356,11 +357,11 @@ type place struct {
 
 // skips tells whether a line is stored already, and gives it its place and time if not.
 // What was not said by the program has the place of what was before it. mu is held.
-func (p *place) skips(l *task.Line) bool {
+func (p *place) skips(l *output.Line) bool {
 	if p == nil {
 		return false
 	}
-	if l.Stream != task.System && l.Stream != task.Status && l.Stream != task.Setup {
+	if l.Stream != output.System && l.Stream != output.Status && l.Stream != output.Setup {
 		if p.at <= p.upto {
 			return true
 		}
@@ -382,14 +383,14 @@ func (p *place) rest(items []json.RawMessage) []json.RawMessage {
 
 // OutputMemo is what an [Output] has to remember of what was said up to a place.
 type OutputMemo struct {
-	Lines   int       `json:"lines,omitempty"`
-	Records int       `json:"records,omitempty"`
-	Taken   int64     `json:"taken,omitempty"`
-	Cut     int64     `json:"cut,omitempty"`
-	Dropped int64     `json:"dropped,omitempty"`
-	Bytes   int64     `json:"bytes,omitempty"` // of records
-	Live    task.Live `json:"live,omitzero"`
-	Noted   string    `json:"noted,omitempty"`
+	Lines   int         `json:"lines,omitempty"`
+	Records int         `json:"records,omitempty"`
+	Taken   int64       `json:"taken,omitempty"`
+	Cut     int64       `json:"cut,omitempty"`
+	Dropped int64       `json:"dropped,omitempty"`
+	Bytes   int64       `json:"bytes,omitempty"` // of records
+	Live    output.Live `json:"live,omitzero"`
+	Noted   string      `json:"noted,omitempty"`
 }
 
 // Reading says that what is added next was said so long ago and ends at a place.

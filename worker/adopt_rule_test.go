@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // When an attempt that outlives its worker has to stop, whichever is unconfirmed for longer.
@@ -54,14 +54,14 @@ func TestPlaceSkipsWhatIsStored(t *testing.T) {
 		skips  bool
 		upto   int64
 	}{
-		{90, task.Stdout, true, 100},
-		{95, task.System, false, 100}, // Millrace's own remark is no part of it
-		{100, task.Log, true, 100},
-		{110, task.Stderr, false, 110},
-		{115, task.Status, false, 110},
-		{120, task.Stdout, false, 120},
+		{90, output.Stdout, true, 100},
+		{95, output.System, false, 100}, // Millrace's own remark is no part of it
+		{100, output.Log, true, 100},
+		{110, output.Stderr, false, 110},
+		{115, output.Status, false, 110},
+		{120, output.Stdout, false, 120},
 	} {
-		l := task.Line{Stream: c.stream}
+		l := output.Line{Stream: c.stream}
 		p.at = c.at
 		if skips := p.skips(&l); skips != c.skips || p.upto != c.upto || !skips && l.Upto != c.upto {
 			t.Errorf("%d: %v, line %+v, place %+v", i, skips, l, p)
@@ -75,7 +75,7 @@ func TestPlaceSkipsWhatIsStored(t *testing.T) {
 		}
 	}
 	var none *place
-	if none.skips(&task.Line{}) || len(none.rest(items)) != 3 {
+	if none.skips(&output.Line{}) || len(none.rest(items)) != 3 {
 		t.Error("one that ends with its worker skips something")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Ports are what a worker needs of the place where Millrace keeps its state. The store of package jet is each of them.
@@ -51,17 +52,17 @@ type Nodes interface {
 // Outputs keep what tasks print and produce, and how they stand: no facts.
 type Outputs interface {
 	// Told says what is stored of what an attempt has printed and produced.
-	Told(ctx context.Context, id task.ID, epoch uint64) (task.Told, error)
+	Told(ctx context.Context, id task.ID, epoch uint64) (output.Told, error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
-	Print(ctx context.Context, l task.Lines) error
-	Keep(ctx context.Context, r task.Records) error
+	Print(ctx context.Context, l output.Lines) error
+	Keep(ctx context.Context, r output.Records) error
 	// SaveLive stores how an attempt stands, in place of what was said before.
-	SaveLive(ctx context.Context, l task.Live) error
+	SaveLive(ctx context.Context, l output.Live) error
 	// SaveCheckpoint stores a checkpoint in place of the one before and waits until it is
 	// stored. The error wraps [task.ErrFenced] if that is of a later attempt.
-	SaveCheckpoint(ctx context.Context, c task.Checkpoint) error
+	SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
-	Checkpoint(ctx context.Context, id task.ID) (task.Checkpoint, error)
+	Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error)
 	// Ran returns where a task started last of those that share a name; its node is "" if
 	// nobody knows. SaveRan stores it in place of what was known.
 	Ran(ctx context.Context, name string) (task.Ran, error)

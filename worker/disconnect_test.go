@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -28,7 +29,7 @@ func talks(end chan struct{}, stopped *error) map[string]worker.Handler {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for n := 1; ; n++ {
-			o.Line(task.Stdout, fmt.Sprintf("attempt %d, line %d", t.Attempt, n))
+			o.Line(output.Stdout, fmt.Sprintf("attempt %d, line %d", t.Attempt, n))
 			if err := o.Insert(json.RawMessage(fmt.Sprint(n))); err != nil {
 				return err
 			}
@@ -264,11 +265,11 @@ func TestFullSpool(t *testing.T) {
 		a := w.start(cfg, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
 			o := worker.FromContext(ctx).Output
 			for n := range 60 {
-				o.Line(task.Stdout, fmt.Sprint("line ", n+1))
+				o.Line(output.Stdout, fmt.Sprint("line ", n+1))
 				wait(time.Second)
 			}
 			<-end
-			o.Line(task.Stdout, "the last one")
+			o.Line(output.Stdout, "the last one")
 			return nil
 		}})
 		id := w.submit(carriesOn)
@@ -287,7 +288,7 @@ func TestFullSpool(t *testing.T) {
 				}
 				last = l.N
 				texts = append(texts, l.Text)
-				if l.Stream == task.System {
+				if l.Stream == output.System {
 					if _, err := fmt.Sscanf(l.Text, "%d lines", &dropped); err != nil {
 						w.Errorf("%q: %v", l.Text, err)
 					}

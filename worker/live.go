@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // livePause is how long what an attempt says of its standing is gathered: only
@@ -17,7 +18,7 @@ const livePause = time.Second
 
 // standing is what an attempt last said of itself. The output's mu guards it.
 type standing struct {
-	task.Live
+	output.Live
 	noted   string    // the message and share that a line of the output has said
 	status  string    // what such a line is to say next
 	changed bool      // it differs from what was stored
@@ -39,7 +40,7 @@ func (o *Output) standing() *standing {
 // for words that are followed by others within a second.
 func (o *Output) Status(message string, progress float64) {
 	o.stand(func(l *standing) {
-		l.Message = capped(message, task.MaxLiveMessage)
+		l.Message = capped(message, output.MaxLiveMessage)
 		l.status = l.Message
 		if progress >= 0 {
 			l.Progress = &progress
@@ -54,13 +55,13 @@ func (o *Output) Progress(share float64, message string) {
 	o.stand(func(l *standing) {
 		l.Progress = &share
 		if message != "" {
-			l.Message = capped(message, task.MaxLiveMessage)
+			l.Message = capped(message, output.MaxLiveMessage)
 		}
 	})
 }
 
 // Metrics gives figures their latest values. It returns an error for names beyond
-// [task.MaxLiveMetrics], which are left out.
+// [output.MaxLiveMetrics], which are left out.
 func (o *Output) Metrics(values map[string]float64) error {
 	left := 0
 	o.stand(func(l *standing) {
@@ -69,7 +70,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 			fresh = make(map[string]float64, len(values))
 		}
 		for name, v := range values {
-			if _, there := fresh[name]; !there && len(fresh) >= task.MaxLiveMetrics {
+			if _, there := fresh[name]; !there && len(fresh) >= output.MaxLiveMetrics {
 				left++
 				continue
 			}
@@ -78,7 +79,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 		l.Metrics = fresh
 	})
 	if left > 0 {
-		return fmt.Errorf("metrics: %d new figures are left out: an attempt has at most %d", left, task.MaxLiveMetrics)
+		return fmt.Errorf("metrics: %d new figures are left out: an attempt has at most %d", left, output.MaxLiveMetrics)
 	}
 	return nil
 }
@@ -103,9 +104,9 @@ func (o *Output) Heartbeat() {
 // Log adds an entry with a level, such as "warn", and fields, a JSON object or nil.
 func (o *Output) Log(level, message string, fields []byte) {
 	o.mu.Lock()
-	o.said.hear(task.Log, []byte(message), false, time.Now())
+	o.said.hear(output.Log, []byte(message), false, time.Now())
 	o.mu.Unlock()
-	o.add(task.Line{Stream: task.Log, Text: message, Level: level, Fields: fields}, nil)
+	o.add(output.Line{Stream: output.Log, Text: message, Level: level, Fields: fields}, nil)
 }
 
 func (o *Output) lastBeat() time.Time {
@@ -158,7 +159,7 @@ func (o *Output) saveLive() {
 	l.changed, l.saved = false, time.Now()
 	o.mu.Unlock()
 	if said != "" {
-		o.Line(task.Status, said)
+		o.Line(output.Status, said)
 	}
 	if !changed {
 		return
@@ -184,7 +185,7 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 	a.Output.Heartbeat()
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	return a.worker.outputs.SaveCheckpoint(ctx, task.Checkpoint{
+	return a.worker.outputs.SaveCheckpoint(ctx, output.Checkpoint{
 		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: a.worker.cfg.Now(), Value: value,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -52,16 +53,16 @@ func TestStandingIsCoalesced(t *testing.T) {
 func TestMetricsAreBounded(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := w.start(worker.Config{}, doing(func(_ context.Context, a *worker.Attempt) error {
-			for i := range task.MaxLiveMetrics + 6 {
+			for i := range output.MaxLiveMetrics + 6 {
 				err := a.Output.Metrics(map[string]float64{fmt.Sprint("m", i): 1})
-				if (err != nil) != (i >= task.MaxLiveMetrics) {
+				if (err != nil) != (i >= output.MaxLiveMetrics) {
 					return fmt.Errorf("figure %d: %w", i, err)
 				}
 			}
 			return nil
 		}))
 		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
-		if lives := get(r.store, &r.lives); len(lives[len(lives)-1].Metrics) != task.MaxLiveMetrics {
+		if lives := get(r.store, &r.lives); len(lives[len(lives)-1].Metrics) != output.MaxLiveMetrics {
 			w.Errorf("%d figures", len(lives[len(lives)-1].Metrics))
 		}
 	})
@@ -86,11 +87,11 @@ func TestCheckpointIsHandedOn(t *testing.T) {
 			w.Errorf("the result is %s", ended.Result)
 		}
 		// An attempt that was fenced off cannot replace it.
-		later := task.Checkpoint{Task: ended.ID, Epoch: ended.Epoch + 100, Value: []byte(`1`)}
+		later := output.Checkpoint{Task: ended.ID, Epoch: ended.Epoch + 100, Value: []byte(`1`)}
 		if err := r.store.SaveCheckpoint(w.Context(), later); err != nil {
 			w.Fatal(err)
 		}
-		if err := r.store.SaveCheckpoint(w.Context(), task.Checkpoint{Task: ended.ID, Epoch: ended.Epoch}); !errors.Is(err, task.ErrFenced) {
+		if err := r.store.SaveCheckpoint(w.Context(), output.Checkpoint{Task: ended.ID, Epoch: ended.Epoch}); !errors.Is(err, task.ErrFenced) {
 			w.Errorf("an older epoch: %v", err)
 		}
 	})
@@ -174,7 +175,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 		beats := true
 		w.start(worker.Config{Commands: chatty{func(ctx context.Context, a *worker.Attempt) {
 			for range 60 {
-				a.Output.Line(task.Stdout, "still here")
+				a.Output.Line(output.Stdout, "still here")
 				if beats {
 					a.Output.Heartbeat()
 				}

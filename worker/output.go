@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Bounds of what an attempt prints and produces before it is stored.
@@ -20,7 +21,7 @@ const (
 	flushAfter = 100 * time.Millisecond
 	// lineCost is about what a line takes beside its text.
 	lineCost = 100
-	// blockBytes and blockTime bound the lines that are stored as one; see [task.Line].
+	// blockBytes and blockTime bound the lines that are stored as one; see [output.Line].
 	blockBytes = 64 << 10
 	blockTime  = 10 * time.Millisecond
 )
@@ -42,7 +43,7 @@ type Output struct {
 	encoding, flushing turn
 
 	mu      sync.Mutex
-	lines   []task.Line       // guarded by mu
+	lines   []output.Line     // guarded by mu
 	block   strings.Builder   // guarded by mu; the text of the last of lines, if open is set
 	open    bool              // guarded by mu
 	items   []json.RawMessage // guarded by mu
@@ -66,13 +67,13 @@ type Output struct {
 	saving sync.Mutex // held while the standing is stored
 }
 
-// Line adds a line of a stream, such as [task.Stdout].
-func (o *Output) Line(stream, text string) { o.add(task.Line{Stream: stream, Text: text}, nil) }
+// Line adds a line of a stream, such as [output.Stdout].
+func (o *Output) Line(stream, text string) { o.add(output.Line{Stream: stream, Text: text}, nil) }
 
 // Text adds a line, or with more a part of one that goes on in the next text of the
 // stream. It copies text, which holds no line feed.
 func (o *Output) Text(stream string, text []byte, more bool) {
-	o.add(task.Line{Stream: stream, More: more}, text)
+	o.add(output.Line{Stream: stream, More: more}, text)
 }
 
 // Texts adds several lines of a stream at once. It copies text, in which a line feed
@@ -95,12 +96,12 @@ func (o *Output) addAll(stream string, text []byte, lines int) bool {
 		return false
 	}
 	o.taken += size
-	o.put(task.Line{Stream: stream, Several: lines}, text)
+	o.put(output.Line{Stream: stream, Several: lines}, text)
 	return true
 }
 
 // add adds a line whose text is l's or, if that is empty, text.
-func (o *Output) add(l task.Line, text []byte) {
+func (o *Output) add(l output.Line, text []byte) {
 	size := len(l.Text) + len(text)
 	o.mu.Lock()
 	if text != nil {
@@ -123,7 +124,7 @@ func (o *Output) add(l task.Line, text []byte) {
 }
 
 // put adds what stands for one line or several. mu is held, and given back.
-func (o *Output) put(l task.Line, text []byte) {
+func (o *Output) put(l output.Line, text []byte) {
 	o.printed += l.Count()
 	l.N, o.heard = o.printed, o.worker.cfg.Now()
 	if l.At.IsZero() {
@@ -150,7 +151,7 @@ func (o *Output) put(l task.Line, text []byte) {
 
 // join has the last of lines stand for more, if it came just before from the
 // same stream. mu is held.
-func (o *Output) join(l *task.Line, text []byte) bool {
+func (o *Output) join(l *output.Line, text []byte) bool {
 	if !o.open || l.More || o.block.Len()+len(text) >= blockBytes {
 		return false
 	}
@@ -260,7 +261,7 @@ func (t *turn) Unlock() { <-t.taken }
 
 // batch is what is stored at once.
 type batch struct {
-	lines  task.Lines
+	lines  output.Lines
 	items  []json.RawMessage
 	first  int // the number of the first item
 	stored []func(error)
@@ -317,7 +318,7 @@ func (o *Output) take() batch {
 	defer o.mu.Unlock()
 	o.endBlock()
 	b := batch{items: o.items, first: o.kept, stored: o.stored}
-	b.lines = task.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: o.lines}
+	b.lines = output.Lines{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, Lines: o.lines}
 	o.kept += len(o.items)
 	o.lines, o.items, o.stored, o.size = nil, nil, nil, 0
 	if o.timer != nil {
@@ -336,7 +337,7 @@ func (o *Output) save(b *batch) {
 		}
 	}
 	for i, some := range split(b.items, flushItems) {
-		r := task.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some}
+		r := output.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some}
 		if err := o.keep(r); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
@@ -351,7 +352,7 @@ func (o *Output) save(b *batch) {
 }
 
 // print stores lines, or spools them. flushing is held.
-func (o *Output) print(l task.Lines) error {
+func (o *Output) print(l output.Lines) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Lines: &l})
 	}
@@ -359,7 +360,7 @@ func (o *Output) print(l task.Lines) error {
 }
 
 // keep stores records, or spools them. flushing is held.
-func (o *Output) keep(r task.Records) error {
+func (o *Output) keep(r output.Records) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Records: &r})
 	}

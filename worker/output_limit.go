@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // NoBound is a bound of [Config] without one.
@@ -58,17 +59,17 @@ type cut struct{ lines, bytes int64 }
 
 // tail holds the last lines of those that came when the head was full.
 type tail struct {
-	lines []task.Line // from first on, and then from the beginning
+	lines []output.Line // from first on, and then from the beginning
 	first int
 	bytes int64
 }
 
 // add adds a line, and counts what has to go for it in a total of most bytes.
-func (t *tail) add(l task.Line, most int64) (gone cut) {
+func (t *tail) add(l output.Line, most int64) (gone cut) {
 	size := lineBytes(&l)
 	for len(t.lines) > t.first && (t.bytes+size > most || len(t.lines)-t.first >= maxTailLines) {
 		old := lineBytes(&t.lines[t.first])
-		t.lines[t.first] = task.Line{}
+		t.lines[t.first] = output.Line{}
 		t.first++
 		t.bytes -= old
 		gone.lines++
@@ -88,16 +89,16 @@ func (t *tail) add(l task.Line, most int64) (gone cut) {
 }
 
 // left is what is there, in order.
-func (t *tail) left() []task.Line { return t.lines[t.first:] }
+func (t *tail) left() []output.Line { return t.lines[t.first:] }
 
 // lineBytes is what a line counts: its text, its fields and its end.
-func lineBytes(l *task.Line) int64 { return int64(len(l.Text)+len(l.Fields)) + 1 }
+func lineBytes(l *output.Line) int64 { return int64(len(l.Text)+len(l.Fields)) + 1 }
 
 // full tells whether a line comes when the head is full, and keeps or counts it then; said is whether
 // it is the first for which something has to go. mu is held.
 // What Millrace says, and what says how the attempt stands, is always kept.
-func (o *Output) full(l *task.Line, text []byte) (held, said bool) {
-	if o.allowed.most == 0 || l.Stream == task.System || l.Stream == task.Status {
+func (o *Output) full(l *output.Line, text []byte) (held, said bool) {
+	if o.allowed.most == 0 || l.Stream == output.System || l.Stream == output.Status {
 		return false, false
 	}
 	size := int64(len(l.Text)+len(text)+len(l.Fields)) + 1
@@ -120,8 +121,8 @@ func (o *Output) full(l *task.Line, text []byte) (held, said bool) {
 }
 
 // beyond says at once that something is dropped, for those who watch.
-func (o *Output) beyond(upto int64) task.Line {
-	return task.Line{Stream: task.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, task.Size(o.allowed.most))}
+func (o *Output) beyond(upto int64) output.Line {
+	return output.Line{Stream: output.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, task.Size(o.allowed.most))}
 }
 
 // sayTail leaves the last lines, and before them one that says how much is missing.
@@ -131,7 +132,7 @@ func (o *Output) sayTail() {
 	o.tail = tail{}
 	o.mu.Unlock()
 	if c != (cut{}) {
-		o.Line(task.System, fmt.Sprintf("%d lines (%d bytes) were dropped here: %s is %v", c.lines, c.bytes, o.allowed.why, task.Size(o.allowed.most)))
+		o.Line(output.System, fmt.Sprintf("%d lines (%d bytes) were dropped here: %s is %v", c.lines, c.bytes, o.allowed.why, task.Size(o.allowed.most)))
 	}
 	for _, l := range last {
 		o.mu.Lock()

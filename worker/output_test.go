@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -24,15 +25,15 @@ func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 			for i := range n {
 				switch {
 				case i%5000 == 17:
-					a.Output.Text(task.Stderr, fmt.Appendf(nil, "%d", i), false)
+					a.Output.Text(output.Stderr, fmt.Appendf(nil, "%d", i), false)
 				case i%5000 == 18:
-					a.Output.Text(task.Stdout, fmt.Appendf(nil, "%d and", i), true)
+					a.Output.Text(output.Stdout, fmt.Appendf(nil, "%d and", i), true)
 				case i%5000 == 19:
 					a.Output.Log("warn", fmt.Sprint(i), nil)
 				case i%5000 == 20:
-					a.Output.Text(task.Stdout, []byte{}, false)
+					a.Output.Text(output.Stdout, []byte{}, false)
 				default:
-					a.Output.Text(task.Stdout, fmt.Appendf(nil, "%d %s", i, text), false)
+					a.Output.Text(output.Stdout, fmt.Appendf(nil, "%d %s", i, text), false)
 				}
 			}
 			return nil
@@ -52,14 +53,14 @@ func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 			b.OneByOne()
 			for _, l := range b.Lines {
 				i := l.N - 1
-				want, stream, more := fmt.Sprintf("%d %s", i, text), task.Stdout, false
+				want, stream, more := fmt.Sprintf("%d %s", i, text), output.Stdout, false
 				switch i % 5000 {
 				case 17:
-					want, stream = fmt.Sprint(i), task.Stderr
+					want, stream = fmt.Sprint(i), output.Stderr
 				case 18:
 					want, more = fmt.Sprintf("%d and", i), true
 				case 19:
-					want, stream = fmt.Sprint(i), task.Log
+					want, stream = fmt.Sprint(i), output.Log
 				case 20:
 					want = ""
 				}
@@ -82,7 +83,7 @@ func TestWhoPrintsFasterWaits(t *testing.T) {
 		r := w.start(worker.Config{}, doing(func(_ context.Context, a *worker.Attempt) error {
 			line := []byte(strings.Repeat("y", 1000))
 			for range 20_000 {
-				a.Output.Text(task.Stdout, line, false)
+				a.Output.Text(output.Stdout, line, false)
 				printed.Add(1)
 			}
 			return nil
@@ -107,18 +108,18 @@ func TestLinesAddedTogether(t *testing.T) {
 		inBubble(t, func(w *world) {
 			together := true
 			r := w.start(worker.Config{Slots: 1}, doing(func(_ context.Context, a *worker.Attempt) error {
-				a.Output.Line(task.Stdout, "first")
+				a.Output.Line(output.Stdout, "first")
 				for i := range 8 {
 					text := fmt.Appendf(nil, "line %d\n\n  and é \xff %d", i, i)
 					if together {
-						a.Output.Texts(task.Stdout, text, 3)
+						a.Output.Texts(output.Stdout, text, 3)
 						continue
 					}
 					for line := range bytes.SplitSeq(text, []byte{'\n'}) {
-						a.Output.Text(task.Stdout, line, false)
+						a.Output.Text(output.Stdout, line, false)
 					}
 				}
-				a.Output.Line(task.Stdout, "last")
+				a.Output.Line(output.Stdout, "last")
 				return nil
 			}))
 			said := func() (lines []string) {
@@ -167,7 +168,7 @@ func TestFirstAndLastLinesAreKept(t *testing.T) {
 			inBubble(t, func(w *world) {
 				r := w.start(worker.Config{Slots: 1, Output: c.node}, doing(func(_ context.Context, a *worker.Attempt) error {
 					for i := range c.lines {
-						a.Output.Text(task.Stdout, fmt.Appendf(nil, "%09d", i), false) // 10 bytes with its end
+						a.Output.Text(output.Stdout, fmt.Appendf(nil, "%09d", i), false) // 10 bytes with its end
 					}
 					return nil
 				}))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -16,10 +17,10 @@ func TestLastWordsAtShutdown(t *testing.T) {
 	for _, spec := range []task.Spec{{}, carriesOn} {
 		inBubble(t, func(w *world) {
 			a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
-				a.Output.Line(task.Stdout, "first")
+				a.Output.Line(output.Stdout, "first")
 				<-ctx.Done()
 				wait(500 * time.Millisecond)
-				a.Output.Line(task.Stdout, "saved 7 pages")
+				a.Output.Line(output.Stdout, "saved 7 pages")
 				return errors.Join(ctx.Err(), a.Output.Insert(json.RawMessage(`7`)))
 			}))
 			set(a.store, &a.print, func(ctx context.Context) error { return ctx.Err() })
@@ -48,7 +49,7 @@ func TestShutdownWaitsForNoStore(t *testing.T) {
 		spec := task.Spec{Timeout: task.Timeout{Stop: task.Duration(5 * time.Second)}}
 		a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
 			<-ctx.Done()
-			a.Output.Line(task.Stdout, "last")
+			a.Output.Line(output.Stdout, "last")
 			return ctx.Err()
 		}))
 		set(a.store, &a.print, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })

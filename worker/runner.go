@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Runner runs attempts of one kind, for example child processes.
@@ -178,7 +179,7 @@ type handlers map[string]Handler
 func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.Output.Line(task.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+			a.Output.Line(output.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
 			o = Outcome{Class: task.ReasonTask, Message: fmt.Sprintf("the handler panicked: %v", p)}
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -73,7 +74,7 @@ func TestIdleTimeout(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
 			for range 5 {
-				worker.FromContext(ctx).Output.Line(task.Stdout, "still here")
+				worker.FromContext(ctx).Output.Line(output.Stdout, "still here")
 				wait(4 * time.Second)
 			}
 			<-ctx.Done()

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // maxSaid bounds what is remembered of a line, in bytes. An escape sequence takes room, too.
@@ -69,7 +69,7 @@ func (s said) last(streams []string) []byte {
 		if l.at.After(last.at) {
 			last = l
 		}
-		if l.stream == task.Stderr {
+		if l.stream == output.Stderr {
 			err = l
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // spawned is what an attempt has asked for.
@@ -38,7 +39,7 @@ func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (tas
 	s.ID, s.Parent = task.ChildID(a.Task.ID, key), a.Task.ID
 	switch err := a.worker.cfg.Submit(ctx, s); {
 	case errors.Is(err, task.ErrOther):
-		a.Output.Line(task.System, fmt.Sprintf("SPAWN asks for the child %q again, and for something else; the first one stays: %v", key, err))
+		a.Output.Line(output.System, fmt.Sprintf("SPAWN asks for the child %q again, and for something else; the first one stays: %v", key, err))
 	case err != nil:
 		return "", fmt.Errorf("spawn: %w", err)
 	}

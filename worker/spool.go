@@ -20,6 +20,7 @@ import (
 	"millrace/node"
 	"millrace/private"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // spools is where attempts that go on without a connection keep what cannot be
@@ -165,12 +166,12 @@ const spoolVersion = 1
 
 // entry is a line of a spool; one of its fields is set, and V in the first one of a file of a version after 1.
 type entry struct {
-	V       int           `json:"v,omitempty"`
-	Task    *task.Task    `json:"task,omitempty"`
-	Lines   *task.Lines   `json:"lines,omitempty"`
-	Records *task.Records `json:"records,omitempty"`
-	Dropped *dropped      `json:"dropped,omitempty"`
-	Report  *report       `json:"report,omitempty"`
+	V       int             `json:"v,omitempty"`
+	Task    *task.Task      `json:"task,omitempty"`
+	Lines   *output.Lines   `json:"lines,omitempty"`
+	Records *output.Records `json:"records,omitempty"`
+	Dropped *dropped        `json:"dropped,omitempty"`
+	Report  *report         `json:"report,omitempty"`
 }
 
 // dropped counts what found no space.
@@ -324,7 +325,7 @@ func (p *spool) add(e entry, bounded bool) (bool, error) {
 
 // drop counts what finds no space, in one entry that is written over each time, so
 // that the count is there whatever ends the process.
-func (p *spool) drop(lines []task.Line, records int) error {
+func (p *spool) drop(lines []output.Line, records int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.dropped
@@ -410,9 +411,9 @@ func (p *spool) close(remove bool) error {
 }
 
 // lines is the remark that takes the place of lines that were dropped.
-func (d *dropped) lines(t *task.Task) task.Lines {
+func (d *dropped) lines(t *task.Task) output.Lines {
 	text := fmt.Sprintf("%d lines and %d batches of records were dropped: the spool was full while the server could not be reached", d.Lines, d.Records)
-	return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []task.Line{{N: d.Last, At: d.At, Stream: task.System, Text: text}}}
+	return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []output.Line{{N: d.Last, At: d.At, Stream: output.System, Text: text}}}
 }
 
 // nobody is the lease of who reports without an offer: whoever gets the offer

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -27,20 +28,20 @@ type store struct {
 	forgotten  int                             // guarded by mu
 	hints      map[node.ID]func(task.ID)       // guarded by mu
 	printed    []printed                       // guarded by mu
-	kept       []task.Records                  // guarded by mu
+	kept       []output.Records                // guarded by mu
 	deliveries int                             // guarded by mu
 	acks       int                             // guarded by mu
 	extend     func(ctx context.Context) error // guarded by mu; nil if extending works
 	extended   time.Time                       // guarded by mu; when a lease was last extended
 	beating    func() error                    // guarded by mu; nil if heartbeats are stored
-	keep       func(r task.Records) error      // guarded by mu; nil if keeping works
+	keep       func(r output.Records) error    // guarded by mu; nil if keeping works
 	print      func(context.Context) error     // guarded by mu; nil if printing works at once
 	prove      func(context.Context) error     // guarded by mu; nil if proofs come through at once
 	proofs     int                             // guarded by mu
 	also       func([]string) error            // guarded by mu; nil if all routes can be served
 	trouble    error                           // guarded by mu
-	lives      []task.Live                     // guarded by mu
-	checkpoint task.Checkpoint                 // guarded by mu
+	lives      []output.Live                   // guarded by mu
+	checkpoint output.Checkpoint               // guarded by mu
 	cut        bool                            // guarded by mu; nothing gets through
 	mute       bool                            // guarded by mu; nothing that is written is answered
 	broken     chan events.Break
@@ -53,7 +54,7 @@ type beat struct {
 }
 
 type printed struct {
-	task.Lines
+	output.Lines
 	at    time.Time
 	facts int // how many facts the task had when the lines were stored
 }
@@ -75,8 +76,8 @@ func (s *store) Resume(token string) events.Lease {
 	return &lease{l.(*lease).Lease, s}
 }
 
-func (s *store) Told(context.Context, task.ID, uint64) (task.Told, error) {
-	return task.Told{}, s.reach()
+func (s *store) Told(context.Context, task.ID, uint64) (output.Told, error) {
+	return output.Told{}, s.reach()
 }
 
 func newStore(m *events.Memory) *store {
@@ -195,7 +196,7 @@ func (s *store) Hint(id node.ID, about task.ID) error {
 	return nil
 }
 
-func (s *store) Print(ctx context.Context, l task.Lines) error {
+func (s *store) Print(ctx context.Context, l output.Lines) error {
 	if s.reach() != nil {
 		return events.ErrUnknown
 	}
@@ -233,7 +234,7 @@ func (s *store) SaveRan(_ context.Context, r task.Ran) error {
 	return s.reach()
 }
 
-func (s *store) SaveLive(_ context.Context, l task.Live) error {
+func (s *store) SaveLive(_ context.Context, l output.Live) error {
 	if err := s.reach(); err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func (s *store) SaveLive(_ context.Context, l task.Live) error {
 	return nil
 }
 
-func (s *store) SaveCheckpoint(_ context.Context, c task.Checkpoint) error {
+func (s *store) SaveCheckpoint(_ context.Context, c output.Checkpoint) error {
 	if err := s.reach(); err != nil {
 		return err
 	}
@@ -256,11 +257,11 @@ func (s *store) SaveCheckpoint(_ context.Context, c task.Checkpoint) error {
 	return nil
 }
 
-func (s *store) Checkpoint(context.Context, task.ID) (task.Checkpoint, error) {
+func (s *store) Checkpoint(context.Context, task.ID) (output.Checkpoint, error) {
 	return get(s, &s.checkpoint), s.reach()
 }
 
-func (s *store) Keep(_ context.Context, r task.Records) error {
+func (s *store) Keep(_ context.Context, r output.Records) error {
 	if s.reach() != nil {
 		return events.ErrUnknown
 	}

@@ -7,13 +7,14 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/worker"
 )
 
 // apply stores a calendar in the log; it removes it if there are no rules.
 func (w *world) apply(name, rules string) {
 	w.Helper()
-	def := task.DefOf(task.DefCalendar, name)
+	def := definition.DefOf(definition.DefCalendar, name)
 	is, err := w.log.Definition(w.Context(), def)
 	if err != nil {
 		w.Fatal(err)
@@ -26,9 +27,9 @@ func (w *world) apply(name, rules string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var event any = task.DefinitionApplied{Edition: next}
+	var event any = definition.DefinitionApplied{Edition: next}
 	if text == nil {
-		event = task.DefinitionRemoved{Revision: next.Revision}
+		event = definition.DefinitionRemoved{Revision: next.Revision}
 	}
 	f := &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TypeOf(event), Def: def, Event: event}
 	if _, err := w.log.Append(w.Context(), f, is.Head); err != nil {

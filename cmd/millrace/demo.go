@@ -22,6 +22,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/task/jobfile"
+	"millrace/task/output"
 )
 
 // crawlName is the hidden command that is the example's program.
@@ -180,7 +181,7 @@ const shownRecords = 8
 
 func (a *app) showRecords(ctx context.Context, c *client.Client, id task.ID) error {
 	n := 0
-	err := c.Records(ctx, id, func(r task.Records) error {
+	err := c.Records(ctx, id, func(r output.Records) error {
 		for _, item := range r.Items {
 			if n++; n <= shownRecords {
 				fmt.Fprintln(a.Out, string(item))

@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // work is a worker that runs nothing: "work 3 hello 'oh no'" takes the next task
@@ -46,10 +47,10 @@ func workOne(ctx context.Context, c *client.Client, offers events.Offers, code i
 	if t, _, err = rec.Do(ctx, t, task.Claim{Node: "node-a", Session: "s1", Offer: o.Seq, After: t.Turn}); err != nil {
 		return err
 	}
-	lines := task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch}
+	lines := output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch}
 	for i, w := range words {
-		stream := []string{task.Stdout, task.Stderr}[i%2]
-		lines.Lines = append(lines.Lines, task.Line{N: i + 1, At: time.Now(), Stream: stream, Text: w})
+		stream := []string{output.Stdout, output.Stderr}[i%2]
+		lines.Lines = append(lines.Lines, output.Line{N: i + 1, At: time.Now(), Stream: stream, Text: w})
 	}
 	if err := c.Store().Print(ctx, lines); err != nil {
 		return err

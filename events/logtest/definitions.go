@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 var definitionCases = []testCase{
@@ -19,15 +20,15 @@ var definitionCases = []testCase{
 }
 
 // definitionFact is the next fact of a definition; of its removal if text is nil.
-func (s *suite) definitionFact(def task.Def, was *task.Definition, text []byte) *events.Fact {
+func (s *suite) definitionFact(def definition.Def, was *definition.Definition, text []byte) *events.Fact {
 	s.Helper()
 	next, err := was.Next(text)
 	if err != nil {
 		s.Fatal(err)
 	}
-	var event any = task.DefinitionApplied{Edition: next}
+	var event any = definition.DefinitionApplied{Edition: next}
 	if text == nil {
-		event = task.DefinitionRemoved{Revision: next.Revision}
+		event = definition.DefinitionRemoved{Revision: next.Revision}
 	}
 	return &events.Fact{ID: s.id(), At: now(), Actor: "ada", Type: events.TypeOf(event), Def: def, Event: event}
 }
@@ -36,11 +37,11 @@ func definitionChains(s *suite) {
 	feed := s.follow(1)
 	// Chains of the same name beside them do not move them.
 	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: task.BreakerOpened{Reason: "r", Until: now()}}, 0)
-	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: task.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
+	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: definition.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
 	total := 2
-	for _, kind := range []string{task.DefJob, task.DefSchedule, task.DefBundle} {
-		def := task.DefOf(kind, "a")
-		var is task.Definition
+	for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefBundle} {
+		def := definition.DefOf(kind, "a")
+		var is definition.Definition
 		for n, text := range [][]byte{[]byte(`{"name":"a","n":1}`), []byte(`{"name":"a", "n":2, "html":"<&>"}`), nil, []byte(`{"name":"a","n":4}`)} {
 			f := s.definitionFact(def, &is, text)
 			if n > 0 {
@@ -48,10 +49,10 @@ func definitionChains(s *suite) {
 					s.Fatalf("%s: defined at 0 once more: %v, want ErrConflict", def, err)
 				}
 			}
-			is = task.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(task.DefinitionEvent))
+			is = definition.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(definition.DefinitionEvent))
 			total++
 		}
-		s.append(s.definitionFact(task.DefOf(kind, "b"), &task.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
+		s.append(s.definitionFact(definition.DefOf(kind, "b"), &definition.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
 		total++
 		var chain []events.Record
 		for _, r := range s.read(feed, total) {
@@ -60,9 +61,9 @@ func definitionChains(s *suite) {
 			}
 		}
 		total = 0
-		var so task.Definition
+		var so definition.Definition
 		for j := range chain {
-			e, ok := chain[j].Fact.Event.(task.DefinitionEvent)
+			e, ok := chain[j].Fact.Event.(definition.DefinitionEvent)
 			if !ok {
 				s.Fatalf("%s: record %d is %+v", def, j, chain[j])
 			}
@@ -74,7 +75,7 @@ func definitionChains(s *suite) {
 		if now, err := s.log.Definition(s.context(), def); err != nil || now.Head != so.Head || now.Revision != 4 || string(now.Text) != string(so.Text) {
 			s.Errorf("%s: the log has it as %+v (%v), want %+v", def, now, err, so)
 		}
-		if never, err := s.log.Definition(s.context(), task.DefOf(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
+		if never, err := s.log.Definition(s.context(), definition.DefOf(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
 			s.Errorf("%s: of what never was the log has %+v, %v", def, never, err)
 		}
 		if len(chain) != 4 || so.Revision != 4 || so.Head != is.Head || string(so.Text) != `{"name":"a","n":4}` || so.Digest != is.Digest || so.Actor != "ada" || !so.Changed.Equal(is.Changed) {
@@ -85,7 +86,7 @@ func definitionChains(s *suite) {
 
 func definedAtOnce(s *suite) {
 	var head uint64
-	var is task.Definition
+	var is definition.Definition
 	for round := range 8 {
 		var wg sync.WaitGroup
 		var wins atomic.Int32
@@ -118,15 +119,15 @@ func definedAtOnce(s *suite) {
 
 func largeDefinition(s *suite) {
 	frame := `{"name":"a","x":""}`
-	text := json.RawMessage(strings.Replace(frame, `""`, `"`+strings.Repeat("x", task.MaxDefinition-len(frame))+`"`, 1))
+	text := json.RawMessage(strings.Replace(frame, `""`, `"`+strings.Repeat("x", definition.MaxDefinition-len(frame))+`"`, 1))
 	feed := s.follow(1)
-	var none task.Definition
-	if _, err := none.Next(append(text, ' ')); !errors.Is(err, task.ErrLongDefinition) {
+	var none definition.Definition
+	if _, err := none.Next(append(text, ' ')); !errors.Is(err, definition.ErrLongDefinition) {
 		s.Errorf("a definition of %d bytes: %v, want ErrLongDefinition", len(text)+1, err)
 	}
 	s.append(s.definitionFact("job.a", &none, text), 0)
 	records := s.read(feed, 1)
-	if is := events.FoldDefinition(records); string(is.Text) != string(text) || task.DigestOf(is.Text) != is.Digest {
+	if is := events.FoldDefinition(records); string(is.Text) != string(text) || definition.DigestOf(is.Text) != is.Digest {
 		s.Errorf("a definition of %d bytes comes back with %d", len(text), len(is.Text))
 	}
 }

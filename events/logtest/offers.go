@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 var offerCases = []testCase{
@@ -430,9 +431,9 @@ func ratedOffers(s *suite) {
 // A place that is opened after a queue was given a window that is open knows of it.
 func windowedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
-	def := task.DefOf(task.DefCalendar, "open")
-	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: task.DefinitionApplied{
-		Edition: task.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
+	def := definition.DefOf(definition.DefCalendar, "open")
+	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: definition.DefinitionApplied{
+		Edition: definition.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
 	}}
 	if _, err := s.log.Append(s.context(), f, 0); err != nil {
 		s.Fatal(err)

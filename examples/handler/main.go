@@ -16,6 +16,7 @@ import (
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -88,7 +89,7 @@ func resize(ctx context.Context, t task.Task) error {
 		return worker.Final(fmt.Errorf("parameters: %w", err)) // no retry makes them better
 	}
 	attempt := worker.FromContext(ctx)
-	attempt.Output.Line(task.Stdout, "resizing "+p.File)
+	attempt.Output.Line(output.Stdout, "resizing "+p.File)
 	attempt.Output.SetResult(json.RawMessage(fmt.Sprintf(`{"pixels":%d}`, p.Width*p.Width*3/4)))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -123,7 +124,7 @@ func mail(ctx context.Context, t task.Task) error {
 		return err // another attempt follows, as the task's policy says
 	}
 	attempt := worker.FromContext(ctx)
-	attempt.Output.Line(task.Stdout, "sent "+id) // `millrace task logs` shows it
+	attempt.Output.Line(output.Stdout, "sent "+id) // `millrace task logs` shows it
 	attempt.Output.SetResult(json.RawMessage(fmt.Sprintf("%q", id)))
 	return nil
 }

@@ -18,23 +18,25 @@ var plan = map[string][]string{
 	"internal/form":   {},
 	"internal/corpus": {},
 	"task/jobfile":    {"internal/form", "near", "task", "task/schedule"},
-	"task/schedule":   {"task"},
+	"task/schedule":   {"task", "task/definition"},
 	"task/quota":      {"task"},
+	"task/output":     {"task"},
+	"task/definition": {"task"},
 	"node":            {"task"}, // for the form of names
 	"files":           {},
 	"files/tree":      {"files"},
 
-	"events":         {"internal/form", "task", "node"},
-	"events/logtest": {"internal/corpus", "events", "task", "node"},
+	"events":         {"internal/form", "task", "task/definition", "node"},
+	"events/logtest": {"internal/corpus", "events", "task", "task/definition", "node"},
 
-	"verify":      {"internal/form", "events", "task", "task/quota", "task/schedule", "node"},
-	"replay":      {"internal/form", "near", "verify", "view", "events", "task", "node"},
-	"view":        {"events", "task", "task/quota", "task/schedule", "node"},
-	"projections": {"internal/form", "view", "events", "task", "task/quota", "node"},
-	"metrics":     {"events", "task", "task/quota", "node"},
-	"desk":        {"events", "task", "task/schedule"},
-	"scheduler":   {"desk", "events", "task", "task/quota", "task/schedule", "node", "logclock"},
-	"worker":      {"events", "task", "task/schedule", "node", "private"},
+	"verify":      {"internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
+	"replay":      {"internal/form", "near", "verify", "view", "events", "task", "task/definition", "node"},
+	"view":        {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
+	"projections": {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
+	"metrics":     {"events", "task", "task/definition", "task/quota", "node"},
+	"desk":        {"events", "task", "task/definition", "task/schedule"},
+	"scheduler":   {"desk", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},
+	"worker":      {"events", "task", "task/definition", "task/output", "task/schedule", "node", "private"},
 	"ipc":         {},
 	"private":     {},
 	"retention":   {"task"},
@@ -42,15 +44,15 @@ var plan = map[string][]string{
 	"local":       {"private"},
 
 	"monitor":              {"metrics", "events", "task", "node"},
-	"worker/process":       {"worker/process/child", "worker", "ipc", "task", "private"},
+	"worker/process":       {"worker/process/child", "worker", "ipc", "task", "task/output", "private"},
 	"worker/process/child": {"ipc", "task", "private"},
 
-	"worker/filecache": {"worker", "files", "files/tree", "task", "private"},
+	"worker/filecache": {"worker", "files", "files/tree", "task", "task/output", "private"},
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
-	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/schedule", "node", "logclock"},
-	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/quota", "task/schedule", "node"},
-	"api":              {"client", "view", "projections", "jet", "events", "task", "task/quota", "task/schedule", "node"},
+	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
+	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -70,9 +72,9 @@ var plan = map[string][]string{
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {"examples/crawl/site"},
 	"examples/crawl/site":    {},
-	"examples/handler":       {"client", "jet", "jet/embed", "task", "worker"},
+	"examples/handler":       {"client", "jet", "jet/embed", "task", "task/output", "worker"},
 	"examples/outbox":        {"client", "jet", "task"}, // jet for its test
-	"examples/shop":          {"client", "jet", "task", "worker"},
+	"examples/shop":          {"client", "jet", "task", "task/output", "worker"},
 }
 
 // anything is the row of what wires the rest.
@@ -137,8 +139,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/jobfile", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
-	still     = []string{"task", "task/jobfile", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
+	clockless = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
+	still     = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -245,7 +247,7 @@ var grown = map[string]int{
 	"client":    29,
 	"jet":       68,
 	"scheduler": 27,
-	"task":      63,
+	"task":      57,
 	"verify":    35,
 	"worker":    33,
 }

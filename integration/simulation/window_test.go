@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/verify"
 )
@@ -34,8 +35,8 @@ func everyOther() schedule.Calendar {
 func (h *history) openAndClose() {
 	text, err := json.Marshal(everyOther())
 	if err == nil {
-		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}}
-		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: task.DefOf(task.DefCalendar, minutes), Event: is}, 0)
+		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}}
+		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: definition.DefOf(definition.DefCalendar, minutes), Event: is}, 0)
 	}
 	if err == nil {
 		is := task.QueueLimited{Window: minutes}

@@ -211,7 +211,7 @@ func (a *Limiter) UsedUntil(name string) time.Time {
 	return time.Time{}
 }
 
-// Spend is as [Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
+// Spend is as [task.Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
 // one that has not started, or runs.
 func (a *Limiter) Spend(counters []task.Counter, s task.Shift) {
 	for _, of := range counters {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // Grace is how late a fire may be without its tick counting as missed. The server
@@ -90,10 +91,10 @@ func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 		first = max(young, len(passed)-MaxCatchUp)
 	}
 	if policy != task.CatchUpNone {
-		l.miss(passed[:min(young, first)], task.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
-		l.miss(passed[min(young, first):first], task.SkipMissed, "catchup is "+policy)
+		l.miss(passed[:min(young, first)], definition.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
+		l.miss(passed[min(young, first):first], definition.SkipMissed, "catchup is "+policy)
 	} else {
-		l.miss(passed, task.SkipMissed, "catchup is none")
+		l.miss(passed, definition.SkipMissed, "catchup is none")
 	}
 	for _, t := range passed[first:] {
 		late := now.Sub(t.Due).Truncate(time.Second)
@@ -134,7 +135,7 @@ type Ended struct {
 
 // Observe takes the tasks out of the ledger that have ended, in the order given, and
 // counts those that failed.
-func Observe(l task.Ledger, ended []Ended) task.Ledger {
+func Observe(l definition.Ledger, ended []Ended) definition.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for _, e := range ended {
 		i := slices.Index(l.Open, e.ID)
@@ -157,11 +158,13 @@ func (p *Plan) Watches() bool {
 }
 
 // Failing tells whether so many tasks in a row have failed that the schedule is to be paused.
-func (p *Plan) Failing(l task.Ledger) bool { return p.PauseAfter > 0 && l.Failures >= p.PauseAfter }
+func (p *Plan) Failing(l definition.Ledger) bool {
+	return p.PauseAfter > 0 && l.Failures >= p.PauseAfter
+}
 
 // Decide says what a tick becomes, given what is known of earlier ones: one fact, or
 // two if a tick that waited has to make room. The ledger of the last is the schedule's from then on.
-func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEvent {
+func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition.ScheduleEvent {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	if o.Tick.After(l.Last) {
 		l.Last = o.Tick
@@ -170,19 +173,19 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 	overlap := cmp.Or(p.Overlap, task.OverlapAllow)
 	switch {
 	case p.Failing(l):
-		return []task.ScheduleEvent{skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
+		return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
 	case overlap == task.OverlapAllow || !busy:
-		return []task.ScheduleEvent{p.admit(l, o, revision)}
+		return []definition.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == task.OverlapReplace:
 		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: earlier tasks that run are cancelled (%d)", len(l.Open)))
-		return []task.ScheduleEvent{p.admit(l, o, revision)}
+		return []definition.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == task.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, task.DefaultDepth):
-		return []task.ScheduleEvent{wait(l, o, revision)}
+		return []definition.ScheduleEvent{wait(l, o, revision)}
 	case overlap == task.OverlapCancelOld:
-		var events []task.ScheduleEvent
+		var events []definition.ScheduleEvent
 		for _, w := range l.Waiting {
 			l.Waiting = l.Waiting[1:]
-			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, task.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
+			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, definition.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
 		}
 		return append(events, wait(l, o, revision))
 	}
@@ -193,11 +196,11 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 	if len(l.Waiting) > 0 {
 		why += fmt.Sprintf(", and %d ticks wait", len(l.Waiting))
 	}
-	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
+	return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipOverlap, why)}
 }
 
 // Refuse is the fact that no task can be made for a tick, and why: a reason, and words.
-func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, reason, why string) task.ScheduleSkipped {
+func (p *Plan) Refuse(l definition.Ledger, o Owed, revision uint64, reason, why string) definition.ScheduleSkipped {
 	if o.Tick.After(l.Last) {
 		l.Last = o.Tick
 	}
@@ -205,7 +208,7 @@ func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, reason, why string
 }
 
 // Release says whether a tick that waited gets its task now; nil if not.
-func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
+func (p *Plan) Release(l definition.Ledger, revision uint64) definition.ScheduleEvent {
 	if len(l.Waiting) == 0 || len(l.Open) > 0 {
 		return nil
 	}
@@ -213,18 +216,18 @@ func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
 	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier ticks"}
 	if p.Failing(l) {
 		l.Waiting = slices.Clone(l.Waiting[1:])
-		return skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
+		return skipped(revision, o, l, definition.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
 	}
 	l.Waiting = slices.Clone(l.Waiting[1:])
 	return p.admit(l, o, revision)
 }
 
 // Skip is the fact of ticks that have passed.
-func (m Missed) Skip(l task.Ledger, revision uint64) task.ScheduleEvent {
+func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEvent {
 	if m.Until.After(l.Last) {
 		l.Last = m.Until
 	}
-	e := task.ScheduleSkipped{Revision: revision, Tick: m.From, Reason: m.Reason, Detail: m.Detail, Ledger: l}
+	e := definition.ScheduleSkipped{Revision: revision, Tick: m.From, Reason: m.Reason, Detail: m.Detail, Ledger: l}
 	if m.Count > 1 {
 		e.Until, e.Count = m.Until, m.Count
 	}
@@ -232,13 +235,13 @@ func (m Missed) Skip(l task.Ledger, revision uint64) task.ScheduleEvent {
 }
 
 // Cancels are the tasks that a decision asks to end.
-func (p *Plan) Cancels(e task.ScheduleEvent) []task.ID {
+func (p *Plan) Cancels(e definition.ScheduleEvent) []task.ID {
 	switch e := e.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		if p.Overlap == task.OverlapReplace {
 			return slices.DeleteFunc(slices.Clone(e.Ledger.Open), func(id task.ID) bool { return id == e.Made })
 		}
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		if p.Overlap == task.OverlapCancelOld {
 			return e.Ledger.Open
 		}
@@ -246,47 +249,47 @@ func (p *Plan) Cancels(e task.ScheduleEvent) []task.ID {
 	return nil
 }
 
-func (p *Plan) admit(l task.Ledger, o Owed, revision uint64) task.ScheduleAdmitted {
+func (p *Plan) admit(l definition.Ledger, o Owed, revision uint64) definition.ScheduleAdmitted {
 	id := TaskID(p.name, o.Tick)
 	if !slices.Contains(l.Open, id) {
 		l.Open = append(l.Open, id)
 	}
-	if extra := len(l.Open) - task.MaxOpen; extra > 0 {
+	if extra := len(l.Open) - definition.MaxOpen; extra > 0 {
 		l.Open = l.Open[extra:]
 	}
-	return task.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Due: o.Due, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
+	return definition.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Due: o.Due, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
 }
 
-func wait(l task.Ledger, o Owed, revision uint64) task.ScheduleQueued {
-	l.Waiting = append(slices.Clone(l.Waiting), task.WaitingTick{Tick: o.Tick, Trigger: o.Trigger})
-	return task.ScheduleQueued{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Detail: o.Detail, Ledger: l}
+func wait(l definition.Ledger, o Owed, revision uint64) definition.ScheduleQueued {
+	l.Waiting = append(slices.Clone(l.Waiting), definition.WaitingTick{Tick: o.Tick, Trigger: o.Trigger})
+	return definition.ScheduleQueued{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Detail: o.Detail, Ledger: l}
 }
 
-func skipped(revision uint64, o Owed, l task.Ledger, reason, detail string) task.ScheduleSkipped {
-	return task.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
+func skipped(revision uint64, o Owed, l definition.Ledger, reason, detail string) definition.ScheduleSkipped {
+	return definition.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
 }
 
 // LedgerOf is what the schedule must remember after a decision.
-func LedgerOf(e any) task.Ledger {
+func LedgerOf(e any) definition.Ledger {
 	switch e := e.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		return e.Ledger
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		return e.Ledger
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		return e.Ledger
 	}
-	return task.Ledger{}
+	return definition.Ledger{}
 }
 
 // Decides tells whether a decision is about a tick.
 func Decides(e any, tick time.Time) bool {
 	switch e := e.(type) {
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		return e.Tick.Equal(tick)
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		return e.Tick.Equal(tick)
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		return e.Tick.Equal(tick) || !e.Until.IsZero() && tick.After(e.Tick) && !tick.After(e.Until)
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 func TestFlow(t *testing.T) {
@@ -32,7 +33,7 @@ func TestFlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at, _ := time.Parse(time.RFC3339, c.at)
 			turns, _ := time.Parse(time.RFC3339, c.turns)
-			shut, closes := Flow(&c.q, &task.Definition{Edition: task.Edition{Revision: 1, Text: []byte(c.text)}}, at)
+			shut, closes := Flow(&c.q, &definition.Definition{Edition: definition.Edition{Revision: 1, Text: []byte(c.text)}}, at)
 			switch {
 			case (shut == nil) != c.flows:
 				t.Errorf("it is shut: %+v", shut)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // What a decision on a tick is made from beside the plan: what the latest one has left, what became of the tasks of
@@ -12,7 +13,7 @@ import (
 
 // Remember is what the latest decision leaves to the next: its ledger, without the failures if whoever stored or resumed
 // the schedule since has forgiven those. At is when the decision was made, since when the definition became what it is.
-func Remember(l task.Ledger, at, since time.Time) task.Ledger {
+func Remember(l definition.Ledger, at, since time.Time) definition.Ledger {
 	if at.Before(since) {
 		l.Failures = 0
 	}
@@ -29,9 +30,9 @@ type Seen struct {
 	State task.State
 }
 
-// Heed is a ledger without its tasks that have ended, as far as they were seen, in the order of [task.Ledger.Open], a
+// Heed is a ledger without its tasks that have ended, as far as they were seen, in the order of [definition.Ledger.Open], a
 // while after the latest decision. One that nobody knows of by [BornWithin] will not be born: that is an end, too.
-func Heed(l task.Ledger, seen []Seen, after time.Duration) task.Ledger {
+func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledger {
 	var ended []Ended
 	for i, id := range l.Open {
 		switch s := seen[i]; {
@@ -45,7 +46,7 @@ func Heed(l task.Ledger, seen []Seen, after time.Duration) task.Ledger {
 }
 
 // Leave is the fact that a tick gets no task though it was to get one: that was refused, for a reason and in words.
-func (p *Plan) Leave(l task.Ledger, tick time.Time, revision uint64, reason, why string) task.ScheduleSkipped {
+func (p *Plan) Leave(l definition.Ledger, tick time.Time, revision uint64, reason, why string) definition.ScheduleSkipped {
 	id := TaskID(p.name, tick)
 	l.Open = slices.DeleteFunc(slices.Clone(l.Open), func(open task.ID) bool { return open == id })
 	return p.Refuse(l, Owed{Tick: tick}, revision, reason, why)
@@ -54,7 +55,7 @@ func (p *Plan) Leave(l task.Ledger, tick time.Time, revision uint64, reason, why
 // Refuses tells whether a reason is one for which a tick that was to get a task gets none.
 func Refuses(reason string) bool {
 	switch reason {
-	case task.SkipInvalid, task.SkipUnique, task.SkipFull, task.SkipStranger:
+	case definition.SkipInvalid, definition.SkipUnique, definition.SkipFull, definition.SkipStranger:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // lookAgain is when a task looks for its calendar again that is not there, or cannot be read.
@@ -22,7 +23,7 @@ type Wait struct {
 // Window tells whether tasks under the window of a name may start at a time, by what is defined under that name:
 // if it returns nil they may, until the window closes, which is zero if that is not soon. What opens within
 // [task.TimerError] is open, as a timer may fire so early.
-func Window(name string, is *task.Definition, at time.Time) (wait *Wait, closes time.Time) {
+func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, closes time.Time) {
 	if !is.Exists() {
 		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and there is no such calendar", name)}, closes
 	}

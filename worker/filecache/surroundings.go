@@ -14,6 +14,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 )
 
@@ -121,7 +122,7 @@ func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration
 	if a.Task.Spec.Files != nil {
 		name += " " + shortBundle(a.Task.Spec.Files.Bundle)
 	}
-	a.Output.Line(task.System, fmt.Sprintf("%s: fetched %s in %v", name, bytesText(f.Bytes), took.Round(time.Millisecond)))
+	a.Output.Line(output.System, fmt.Sprintf("%s: fetched %s in %v", name, bytesText(f.Bytes), took.Round(time.Millisecond)))
 }
 
 // bytesText is how many bytes were fetched, with their unit.
@@ -183,7 +184,7 @@ func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string, 
 		return err
 	}
 	for _, note := range t.Notes {
-		a.Output.Line(task.System, "artifacts: "+clean(note))
+		a.Output.Line(output.System, "artifacts: "+clean(note))
 	}
 	pushed, err := tree.Push(ctx, s.Store, root, t, s.Node, left.At, func(int64, int64) { a.Output.Alive() })
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -107,7 +108,7 @@ func (t *Tasks) converse(ctx context.Context, s *session, k *keeping, again bool
 		s.ended = timeOf(r.Ended)
 	}
 	if r.Unread > 0 {
-		s.out.Line(task.System, fmt.Sprintf("%d messages to the process were dropped: it did not read its standard input", r.Unread))
+		s.out.Line(output.System, fmt.Sprintf("%d messages to the process were dropped: it did not read its standard input", r.Unread))
 	}
 	a.OnReported(func() { k.remove(); p.leave() })
 	return t.keep(ctx, a, p, s.outcome(&r.Result))
@@ -191,7 +192,7 @@ func (s *session) take(f frame, end int64) {
 	case frameStderr:
 		s.lines(child.Stderr, f, end)
 	case frameDropped:
-		s.out.Line(task.System, string(f.body))
+		s.out.Line(output.System, string(f.body))
 	case frameMessage:
 		if m, err := parseMessage(f.body); err == nil {
 			s.Message(m)

@@ -12,6 +12,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -117,7 +118,7 @@ func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.O
 		o.Class, o.Message, o.Result = task.ReasonSystem, "artifacts: "+err.Error(), nil
 		o.Final, o.Stopped = worker.IsFinal(err), ctx.Err() != nil
 	default: // its own failure is what counts
-		a.Output.Line(task.System, "artifacts: "+err.Error())
+		a.Output.Line(output.System, "artifacts: "+err.Error())
 	}
 	return o
 }
@@ -177,7 +178,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
 	sink := setupSink{a.Output, newRedactor(knownSecrets(spec.Run, dir, as))}
 	for _, line := range spec.Setup {
-		a.Output.Line(task.Setup, "+ "+line)
+		a.Output.Line(output.Setup, "+ "+line)
 		c := child.Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}
 		if as.other() {
 			c.Credential = as.credential
@@ -189,7 +190,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 		case r.Stopped:
 			return fmt.Errorf("setup was stopped: %w", context.Cause(ctx))
 		case r.Class != "":
-			return fmt.Errorf("setup failed at %q: %s; the lines of stream setup in its log say more, and the next attempt begins it anew", line, child.WithLastLine(r.Message, a.Output.LastLine(task.Setup)))
+			return fmt.Errorf("setup failed at %q: %s; the lines of stream setup in its log say more, and the next attempt begins it anew", line, child.WithLastLine(r.Message, a.Output.LastLine(output.Setup)))
 		}
 	}
 	return nil
@@ -203,12 +204,14 @@ type setupSink struct {
 	redact *redactor
 }
 
-func (s setupSink) Line(_ child.Stream, line ipc.Line) { hand(s.out, task.Setup, s.redact.lines(line)) }
+func (s setupSink) Line(_ child.Stream, line ipc.Line) {
+	hand(s.out, output.Setup, s.redact.lines(line))
+}
 
 func (s setupSink) Message(m ipc.Message) {
 	payload, ok := s.redact.payload(m.Payload)
 	if !ok {
 		payload = []byte(Redacted)
 	}
-	s.out.Line(task.Setup, m.Type+" "+string(payload))
+	s.out.Line(output.Setup, m.Type+" "+string(payload))
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // unfit is why an attempt cannot count as a success though its process ended with 0: what it was
@@ -32,7 +32,7 @@ func (s *session) tooMuch(m ipc.Message) ipc.Receipt {
 
 // refused notes that a message was refused, and answers.
 func (s *session) refused(what, why string) ipc.Receipt {
-	s.out.Line(task.System, what+" refused: "+why)
+	s.out.Line(output.System, what+" refused: "+why)
 	s.count()
 	return ipc.Receipt{Error: why}
 }

@@ -13,6 +13,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -99,9 +100,9 @@ func (s *session) close() {
 
 // Line implements [child.Sink].
 func (s *session) Line(stream child.Stream, line ipc.Line) {
-	name := task.Stdout
+	name := output.Stdout
 	if stream == child.Stderr {
-		name = task.Stderr
+		name = output.Stderr
 	}
 	hand(s.out, name, s.redact.lines(line))
 }
@@ -136,7 +137,7 @@ func (s *session) Message(m ipc.Message) {
 
 // refuse drops a message that holds a secret where no text can stand.
 func (s *session) refuse(m ipc.Message) {
-	s.out.Line(task.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
+	s.out.Line(output.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
 	s.count()
 	s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
 }
@@ -181,7 +182,7 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 		}
 	case ipc.TypeError:
 		if f, err := m.Failure(); err == nil {
-			s.out.Line(task.Stderr, "ERROR "+f.Message)
+			s.out.Line(output.Stderr, "ERROR "+f.Message)
 			s.mu.Lock()
 			s.failure = &f
 			s.mu.Unlock()
@@ -295,7 +296,7 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 		o.Usage = &r.Usage
 	}
 	if s.failure == nil && !o.Stopped && (o.Class == task.ReasonExit || o.Class == task.ReasonKilled) {
-		last := s.out.LastLine(task.Stdout, task.Stderr, task.Log)
+		last := s.out.LastLine(output.Stdout, output.Stderr, output.Log)
 		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have heard one
 			o.Message = child.WithLastLine(o.Message, last)
 		}

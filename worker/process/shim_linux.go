@@ -42,7 +42,7 @@ type shimOrder struct {
 	Credential *syscall.Credential
 	Secrets    []string
 	Guard      []string
-	Elevate    bool // as in [Config]
+	Elevate    bool // as in [child.Config]
 	Ring       int64
 	Hold       holdOrder
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -102,7 +103,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	r := t.Runner.Run(ctx, c, s)
 	s.close()
 	if r.Unread > 0 {
-		a.Output.Line(task.System, fmt.Sprintf("%d messages to the process were dropped: it did not read its standard input", r.Unread))
+		a.Output.Line(output.System, fmt.Sprintf("%d messages to the process were dropped: it did not read its standard input", r.Unread))
 	}
 	return t.keep(ctx, a, place, s.outcome(&r))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Following measures how long a line takes from its printing until who follows the output has it,
@@ -33,7 +34,7 @@ func Following(ctx context.Context, cfg Config, n int) (Percentiles, error) {
 		return Percentiles{}, err
 	}
 	var times []float64
-	err = b.client.Output(ctx, made.ID, true, func(l task.Lines) error {
+	err = b.client.Output(ctx, made.ID, true, func(l output.Lines) error {
 		now := time.Now().UnixNano()
 		for i := range l.Lines {
 			printed, err := strconv.ParseInt(l.Lines[i].Text, 10, 64)

@@ -12,6 +12,7 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Chatter is what one task that says much was measured to get through, from its
@@ -65,7 +66,7 @@ func Logs(ctx context.Context, cfg Config, n int64) (Chatter, error) {
 	c.Ratio = c.BytesPerSecond / floor
 	b.cfg.Progress("reading what it printed")
 	began, next := time.Now(), 1
-	err = b.client.Output(ctx, id, false, func(l task.Lines) error {
+	err = b.client.Output(ctx, id, false, func(l output.Lines) error {
 		for i := range l.Lines {
 			if l.Lines[i].N != next || l.Lines[i].Text != logLine {
 				c.Extra++
@@ -96,7 +97,7 @@ func Records(ctx context.Context, cfg Config, n int) (Chatter, error) {
 	}
 	b.cfg.Progress("reading its records")
 	began, next := time.Now(), 0
-	err = b.client.Records(ctx, id, func(r task.Records) error {
+	err = b.client.Records(ctx, id, func(r output.Records) error {
 		if r.First != next {
 			c.Extra++
 		}

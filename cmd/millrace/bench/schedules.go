@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -161,7 +162,7 @@ func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first 
 		for i := range records {
 			r := &records[i]
 			switch e := r.Fact.Event.(type) {
-			case task.ScheduleFired:
+			case definition.ScheduleFired:
 				timers = append(timers, float64(r.Stored.Sub(e.Due.Add(-schedule.Ahead)))/1e6)
 			case task.Submitted:
 				switch {

@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 )
@@ -130,7 +130,7 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changes, err := definitionFacts(ctx, cl.View(), task.DefCalendar, args[0])
+		changes, err := definitionFacts(ctx, cl.View(), definition.DefCalendar, args[0])
 		if err != nil {
 			return err
 		}

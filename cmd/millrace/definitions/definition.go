@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
-	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -103,7 +103,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 
 // definitionFacts are the changes of a definition of a kind.
 func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
-	return view.All(ctx, v, view.Definition(task.DefOf(kind, name)))
+	return view.All(ctx, v, view.Definition(definition.DefOf(kind, name)))
 }
 
 // history is the command that lists the changes of a definition.

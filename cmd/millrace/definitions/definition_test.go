@@ -8,6 +8,7 @@ import (
 	"millrace/cmd/millrace/golden"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -36,7 +37,7 @@ func TestScheduleTable(t *testing.T) {
 	rows := []client.ScheduleRow{
 		row("late", task.Schedule{Every: task.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
 		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-9 * time.Hour)},
-			noon, map[string]int{task.SkipOverlap: 2, task.SkipMissed: 1}),
+			noon, map[string]int{definition.SkipOverlap: 2, definition.SkipMissed: 1}),
 		paused,
 	}
 	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time

@@ -19,6 +19,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/jobfile"
 )
 
@@ -112,7 +113,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		changes, err := definitionFacts(asking, s.View, task.DefJob, args[0])
+		changes, err := definitionFacts(asking, s.View, definition.DefJob, args[0])
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -345,7 +346,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
 			return err
 		}
-		changes, err := definitionFacts(asking, cl.View(), task.DefSchedule, args[0])
+		changes, err := definitionFacts(asking, cl.View(), definition.DefSchedule, args[0])
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -142,7 +143,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
 	case errors.Is(err, jet.ErrNoCalendar):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
-	case errors.Is(err, task.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen):
+	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen):
 		return &Fault{Code: Usage, Err: err}
 	case errors.Is(err, jet.ErrSweeping):
 		return &Fault{Code: Refused, Err: err}

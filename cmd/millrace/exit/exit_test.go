@@ -9,6 +9,7 @@ import (
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 func TestFaultOf(t *testing.T) {
@@ -23,7 +24,7 @@ func TestFaultOf(t *testing.T) {
 		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), NotFound},
 		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), NotFound},
 		"changed":         {fmt.Errorf("store job x: %w", jet.ErrChanged), Refused},
-		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), Usage},
+		"long":            {fmt.Errorf("store job x: %w", definition.ErrLongDefinition), Usage},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
 		"locked":          {fmt.Errorf("%w: dir", embed.ErrLocked), Refused},

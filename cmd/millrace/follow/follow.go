@@ -9,13 +9,14 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
 func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
 	p := a.Progress()
 	defer p.Stop()
-	unwatch, err := c.WatchLive(id, func(l task.Live) {
+	unwatch, err := c.WatchLive(id, func(l output.Live) {
 		if text := l.Text(); text != "" {
 			p.More(text)
 		}
@@ -31,7 +32,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 		if asJSON {
 			return a.WriteLine(l)
 		}
-		if l.Stream == task.Status {
+		if l.Stream == output.Status {
 			return nil // the standing has said it
 		}
 		lines.before = names.of(l.Step)

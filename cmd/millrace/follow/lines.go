@@ -6,6 +6,7 @@ import (
 
 	"millrace/cmd/millrace/term"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // outputLine is a line of a task's output as JSON shows it.
@@ -15,7 +16,7 @@ type outputLine struct {
 	Step    string `json:"step,omitempty"`
 	Attempt int    `json:"attempt"`
 	Epoch   uint64 `json:"epoch"`
-	task.Line
+	output.Line
 }
 
 // lineWriter prints lines as the program did: to out what it wrote to stdout,
@@ -35,9 +36,9 @@ type openLine struct {
 }
 
 // write prints one line, or piece, and tells whether it is complete.
-func (w *lineWriter) write(epoch uint64, l task.Line) (complete bool, err error) {
+func (w *lineWriter) write(epoch uint64, l output.Line) (complete bool, err error) {
 	to := w.errs
-	if l.Stream == task.Stdout {
+	if l.Stream == output.Stdout {
 		to = w.out
 	}
 	if w.open == nil {
@@ -72,8 +73,8 @@ func (w *lineWriter) mark(text string) error {
 }
 
 // lineText is a line as people read it: an entry of a log begins with its level.
-func lineText(l *task.Line) string {
-	if l.Stream != task.Log {
+func lineText(l *output.Line) string {
+	if l.Stream != output.Log {
 		return l.Text
 	}
 	text := strings.ToUpper(l.Level) + " " + l.Text

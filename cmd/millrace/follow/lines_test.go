@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"testing"
 
-	"millrace/task"
+	"millrace/task/output"
 )
 
 func TestLineWriter(t *testing.T) {
 	var out, errs bytes.Buffer
 	w := lineWriter{out: &out, errs: &errs}
-	for _, l := range []task.Line{
-		{Stream: task.Stdout, Text: "a long ", More: true},
-		{Stream: task.Stderr, Text: "meanwhile"},
-		{Stream: task.Stdout, Text: "line"},
-		{Stream: task.Stderr, Text: "cut ", More: true},
-		{Stream: task.System, Text: "stopped"},
-		{Stream: task.Stdout, Text: ""},
+	for _, l := range []output.Line{
+		{Stream: output.Stdout, Text: "a long ", More: true},
+		{Stream: output.Stderr, Text: "meanwhile"},
+		{Stream: output.Stdout, Text: "line"},
+		{Stream: output.Stderr, Text: "cut ", More: true},
+		{Stream: output.System, Text: "stopped"},
+		{Stream: output.Stdout, Text: ""},
 	} {
 		if complete, err := w.write(1, l); err != nil || complete == l.More {
 			t.Errorf("write(%v): %v, %v", l, complete, err)
@@ -35,7 +35,7 @@ func TestTail(t *testing.T) {
 	for most, want := range map[int]string{0: "[]", 1: "[5]", 3: "[3 4 5]", 9: "[1 2 3 4 5]"} {
 		var last tail
 		for n := range 5 {
-			last.add(outputLine{Line: task.Line{N: n + 1}}, most)
+			last.add(outputLine{Line: output.Line{N: n + 1}}, most)
 		}
 		got := []int{}
 		for _, l := range last.inOrder() {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/output"
 )
 
 // logLevels are the levels of entries, from the least.
@@ -29,7 +29,7 @@ type logFilter struct {
 
 func newLogFilter() logFilter {
 	return logFilter{
-		stream: typed.Choice{Of: []string{task.Stdout, task.Stderr, task.Log, task.Setup, task.Status, task.System}},
+		stream: typed.Choice{Of: []string{output.Stdout, output.Stderr, output.Log, output.Setup, output.Status, output.System}},
 		level:  typed.Choice{Of: logLevels},
 	}
 }
@@ -61,10 +61,10 @@ func (f *logFilter) parse(now time.Time) (err error) {
 }
 
 // wants tells whether a line is shown. An expression is looked for in what is shown of it.
-func (f *logFilter) wants(attempt int, l *task.Line) bool {
+func (f *logFilter) wants(attempt int, l *output.Line) bool {
 	return (f.attempt == 0 || f.attempt == attempt) &&
 		(f.stream.Value == "" || f.stream.Value == l.Stream) &&
-		(f.level.Value == "" || l.Stream == task.Log && grave(l.Level) >= grave(f.level.Value)) &&
+		(f.level.Value == "" || l.Stream == output.Log && grave(l.Level) >= grave(f.level.Value)) &&
 		!l.At.Before(f.from) &&
 		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
 }

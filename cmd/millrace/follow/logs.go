@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // logFlags are what `millrace task logs` was told.
@@ -268,13 +269,13 @@ func (g *lineGaps) before(epoch uint64, n int) int {
 }
 
 // streamColour is that of a line on a terminal.
-func streamColour(l *task.Line) term.Colour {
+func streamColour(l *output.Line) term.Colour {
 	switch {
-	case l.Stream == task.Stdout:
+	case l.Stream == output.Stdout:
 		return ""
-	case l.Stream == task.Log && grave(l.Level) == 2:
+	case l.Stream == output.Log && grave(l.Level) == 2:
 		return term.Yellow
-	case l.Stream == task.Stderr, l.Stream == task.Log && grave(l.Level) > 2:
+	case l.Stream == output.Stderr, l.Stream == output.Log && grave(l.Level) > 2:
 		return term.Red
 	}
 	return term.Faint

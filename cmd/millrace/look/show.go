@@ -18,6 +18,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/view"
 )
 
@@ -56,8 +57,8 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	if err != nil {
 		return err
 	}
-	var live *task.Live
-	var checkpoint *task.Checkpoint
+	var live *output.Live
+	var checkpoint *output.Checkpoint
 	var doubt *node.Doubt
 	now := s.Now()
 	if s.Past == nil {
@@ -69,13 +70,13 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	if o.JSON() {
 		return a.WriteJSON(struct {
 			task.Task
-			Parts      *view.Parts       `json:"parts,omitempty"`
-			Suspect    *node.Doubt       `json:"suspect,omitempty"`
-			Live       *task.Live        `json:"live,omitempty"`
-			Checkpoint *task.Checkpoint  `json:"checkpoint,omitempty"`
-			Attempts   []task.Try        `json:"attempts,omitempty"`
-			Evidence   []told.LateWord   `json:"evidence,omitempty"`
-			At         *reach.ShownPoint `json:"at,omitempty"`
+			Parts      *view.Parts        `json:"parts,omitempty"`
+			Suspect    *node.Doubt        `json:"suspect,omitempty"`
+			Live       *output.Live       `json:"live,omitempty"`
+			Checkpoint *output.Checkpoint `json:"checkpoint,omitempty"`
+			Attempts   []task.Try         `json:"attempts,omitempty"`
+			Evidence   []told.LateWord    `json:"evidence,omitempty"`
+			At         *reach.ShownPoint  `json:"at,omitempty"`
 		}{t, parts, doubt, live, checkpoint, told.Tries(records), late, s.Past})
 	}
 	if live != nil && !t.Live() {

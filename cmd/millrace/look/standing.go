@@ -12,13 +12,14 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // standing reads what the program of a task says of itself; nil where there is
 // nothing of its present attempt, or it cannot be had.
-func standing(ctx context.Context, c *client.Client, t *task.Task) (*task.Live, *task.Checkpoint) {
-	var live *task.Live
-	var checkpoint *task.Checkpoint
+func standing(ctx context.Context, c *client.Client, t *task.Task) (*output.Live, *output.Checkpoint) {
+	var live *output.Live
+	var checkpoint *output.Checkpoint
 	if t.Attempt == 0 {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func standing(ctx context.Context, c *client.Client, t *task.Task) (*task.Live, 
 	return live, checkpoint
 }
 
-func standingFields(out *term.Table, l *task.Live, c *task.Checkpoint, now time.Time) {
+func standingFields(out *term.Table, l *output.Live, c *output.Checkpoint, now time.Time) {
 	if l != nil {
 		if text := l.Text(); text != "" {
 			out.Field("says", fmt.Sprintf("%s (%s)", text, told.Moment(l.At, now)))

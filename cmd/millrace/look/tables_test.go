@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/task/quota"
 	"millrace/view"
 )
@@ -93,7 +94,7 @@ func steps(now time.Time) *client.ListPage {
 	half := 0.4
 	return &client.ListPage{
 		Tasks: []task.Task{load, whole, transform, extract}, Seq: 30,
-		Live:   map[task.ID]*task.Live{transform.ID: {Progress: &half, Message: "page 40 of 100"}},
+		Live:   map[task.ID]*output.Live{transform.ID: {Progress: &half, Message: "page 40 of 100"}},
 		Wholes: map[task.ID]*client.Whole{id1: {Ended: 1, Total: 3, Running: []string{"transform"}}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // Command is `millrace data`: the commands that also lie below `task data`.
@@ -53,7 +54,7 @@ func newRecordsOf(about string, members []client.Member, several bool) *recordsO
 }
 
 // counts tells whether records are of the current or last attempt of their task.
-func (r *recordsOf) counts(b *task.Records) bool {
+func (r *recordsOf) counts(b *output.Records) bool {
 	t := r.tasks[b.Task]
 	return t != nil && t.Epoch == b.Epoch
 }
@@ -92,7 +93,7 @@ func (o *recordsOnce) each(b *client.StepRecords, do func(shownItem) error) erro
 }
 
 // noteDropped says how many records were dropped in place of which a batch stands.
-func (a *Commands) noteDropped(b *task.Records) {
+func (a *Commands) noteDropped(b *output.Records) {
 	if b.Dropped > 0 {
 		a.Note("%s dropped: %s", told.Plural(b.Dropped, "record"), b.Reason)
 	}
@@ -270,7 +271,7 @@ func (a *Commands) lastRecords(ctx context.Context, cl *client.Client, r *record
 		return last, others, err
 	}
 	lowest := map[uint64]int{} // by epoch: a batch may be there twice
-	err = cl.RecordsBack(ctx, r.members[0].Task.ID, func(b task.Records) bool {
+	err = cl.RecordsBack(ctx, r.members[0].Task.ID, func(b output.Records) bool {
 		a.noteDropped(&b)
 		once.next[b.Epoch] = max(once.next[b.Epoch], b.First+len(b.Items))
 		if !all && !r.counts(&b) {

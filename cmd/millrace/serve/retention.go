@@ -11,6 +11,7 @@ import (
 	"millrace/projections"
 	"millrace/retention"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // left is where something lies that tasks have left: what retention needs of it.
@@ -34,15 +35,15 @@ func (p *parts) keep(store *jet.Store, view *projections.Store) {
 	rec := &events.Recorder{Log: store}
 	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
-			return store.DropOutput(ctx, t.ID, func(n int) task.Lines {
+			return store.DropOutput(ctx, t.ID, func(n int) output.Lines {
 				text := told.Plural(n, "line") + " dropped: " + reason
-				return task.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []task.Line{{N: 1, At: now, Stream: task.System, Text: text}}}
+				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{{N: 1, At: now, Stream: output.System, Text: text}}}
 			})
 		}})
 	p.keepOne(retention.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
-			return store.DropRecords(ctx, t.ID, func(n int) task.Records {
-				return task.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
+			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
+				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
 			})
 		}})
 }

@@ -33,6 +33,7 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/worker"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
@@ -155,7 +156,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil
 	})
 	p.start(func(ctx context.Context) error {
-		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e task.CopiesRestored) {
+		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e definition.CopiesRestored) {
 			p.log.Warn("copies of definitions were " + told.Restored(e) + "; docs/nats-cli.md shows how definitions are changed")
 		}, func(err error) {
 			p.log.Warn("the copies of definitions cannot be compared with the log; trying again", "error", err)

@@ -13,6 +13,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // ShownFact is a message of the log as JSON shows it: what the log knows of it,
@@ -205,19 +206,19 @@ func FactDetails(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
-	case task.CopiesRestored:
+	case definition.CopiesRestored:
 		return Restored(e)
-	case task.DefinitionApplied:
+	case definition.DefinitionApplied:
 		digest := term.Cut(e.Digest, 19)
-		if r.Fact.Def.Kind() == task.DefBundle {
+		if r.Fact.Def.Kind() == definition.DefBundle {
 			digest = bundleDigest(e.Text)
 		}
 		return fmt.Sprintf("revision %d, %s", e.Revision, digest)
-	case task.DefinitionRemoved:
+	case definition.DefinitionRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
-	case task.SchedulePaused:
+	case definition.SchedulePaused:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
-	case task.ScheduleResumed:
+	case definition.ScheduleResumed:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case task.QueuePaused:
 		return Words(e.Reason, By("until", e.Until))
@@ -227,7 +228,7 @@ func FactDetails(r *events.Record) string {
 		return Words(Bounds(e.Running, e.Waiting, e.Rate, e.Window), e.Reason)
 	case task.QueuePurged:
 		return Words(Plural(e.Ended, "task")+" cancelled", e.Reason)
-	case task.ScheduleEvent:
+	case definition.ScheduleEvent:
 		return scheduleFact(e)
 	case node.Changed:
 		return Words(orderWords[e.Order], e.Reason, graceText(e.Grace))
@@ -402,7 +403,7 @@ func Words(parts ...string) string {
 func Actor(r *events.Record) string { return r.Fact.Actor }
 
 // Restored names the copies that were set back.
-func Restored(e task.CopiesRestored) string {
+func Restored(e definition.CopiesRestored) string {
 	var all []string
 	for _, c := range e.Copies {
 		all = append(all, c.Of+" "+c.Name)

@@ -4,22 +4,23 @@ import (
 	"fmt"
 
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
 // scheduleFact is what a fact of a schedule says, in words.
-func scheduleFact(event task.ScheduleEvent) string {
+func scheduleFact(event definition.ScheduleEvent) string {
 	switch e := event.(type) {
-	case task.ScheduleFired:
+	case definition.ScheduleFired:
 		return Words(By("tick", e.Tick), e.Detail)
-	case task.ScheduleAdmitted:
+	case definition.ScheduleAdmitted:
 		return Words(By("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
-	case task.ScheduleSkipped:
+	case definition.ScheduleSkipped:
 		if e.Count > 1 {
 			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), Clock(e.Tick), Clock(e.Until)), e.Reason, e.Detail)
 		}
 		return Words(By("tick", e.Tick), e.Reason, e.Detail)
-	case task.ScheduleQueued:
+	case definition.ScheduleQueued:
 		return Words(By("tick", e.Tick), e.Trigger, e.Detail)
 	}
 	return ""

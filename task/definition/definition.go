@@ -1,4 +1,4 @@
-package task
+package definition
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"millrace/task"
 	"strings"
 	"time"
 )
@@ -29,7 +30,7 @@ func DefOf(kind, name string) Def { return Def(kind + "." + name) }
 func (d Def) Kind() string { kind, _, _ := strings.Cut(string(d), "."); return kind }
 
 // Validate refuses a name that no definition can have.
-func (d Def) Validate() error { return ValidName(d.Kind(), d.Name()) }
+func (d Def) Validate() error { return task.ValidName(d.Kind(), d.Name()) }
 
 // Name is its own name, without the kind.
 func (d Def) Name() string { _, name, _ := strings.Cut(string(d), "."); return name }

@@ -1,8 +1,9 @@
-package task
+package output
 
 import (
 	"bytes"
 	"encoding/json"
+	"millrace/task"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func FuzzLinesAppendJSON(f *testing.F) {
 	f.Add("2026-11-05 INFO crawled\n2026-11-05 INFO crawled\n", "stdout", "", []byte("null"), int64(253402300800), 0, int64(1), false)
 	f.Fuzz(func(t *testing.T, text, stream, level string, fields []byte, at int64, n int, upto int64, more bool) {
 		zone := time.FixedZone("", n%100*60)
-		b := Lines{Task: ID(stream), Attempt: n, Epoch: uint64(upto), Dropped: n >> 1, Lines: []Line{
+		b := Lines{Task: task.ID(stream), Attempt: n, Epoch: uint64(upto), Dropped: n >> 1, Lines: []Line{
 			{N: n, At: time.Unix(at, upto).In(zone), Stream: stream, Text: text, Level: level, Fields: fields, More: more, Several: n, Upto: upto},
 			{Text: level + text, Fields: []byte(nil)},
 		}}

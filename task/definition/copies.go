@@ -1,4 +1,4 @@
-package task
+package definition
 
 // Copies of definitions lie in a bucket, for people who look at them with other means. The log is the truth:
 // a copy that says something else is written anew.

@@ -1,9 +1,10 @@
-package task
+package output
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"millrace/task"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // Live is how an attempt stands, in its program's own words; only the latest counts.
 type Live struct {
-	Task    ID        `json:"task"`
+	Task    task.ID   `json:"task"`
 	Attempt int       `json:"attempt"`
 	Epoch   uint64    `json:"epoch"`
 	At      time.Time `json:"at"`
@@ -53,7 +54,7 @@ func (l *Live) Text() string {
 
 // Checkpoint is what another attempt of a task goes on from.
 type Checkpoint struct {
-	Task    ID        `json:"task"`
+	Task    task.ID   `json:"task"`
 	Attempt int       `json:"attempt"`
 	Epoch   uint64    `json:"epoch"`
 	At      time.Time `json:"at"`

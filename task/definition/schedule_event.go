@@ -1,6 +1,9 @@
-package task
+package definition
 
-import "time"
+import (
+	"millrace/task"
+	"time"
+)
 
 // ScheduleEvent is a fact about a schedule: of a timer that fired, or of what was decided on a tick. The set is closed.
 type ScheduleEvent interface{ isScheduleEvent() }
@@ -36,9 +39,9 @@ type ScheduleAdmitted struct {
 	Due     time.Time `json:"due,omitzero"`
 	Trigger string    `json:"trigger,omitzero"`
 	// Made is the task's id, which follows from schedule and tick.
-	Made   ID     `json:"made,omitzero"`
-	Detail string `json:"detail,omitzero"`
-	Ledger Ledger `json:"ledger,omitzero"`
+	Made   task.ID `json:"made,omitzero"`
+	Detail string  `json:"detail,omitzero"`
+	Ledger Ledger  `json:"ledger,omitzero"`
 }
 
 // ScheduleSkipped says that a tick, or all from Tick to Until, get no task.
@@ -81,7 +84,7 @@ type Ledger struct {
 	// Last is the latest tick on which anything was decided.
 	Last time.Time `json:"last,omitzero"`
 	// Open are the tasks of earlier ticks that were not seen to have ended, at most [MaxOpen].
-	Open []ID `json:"open,omitempty"`
+	Open []task.ID `json:"open,omitempty"`
 	// Waiting are the ticks that wait for those, the oldest first.
 	Waiting []WaitingTick `json:"waiting,omitempty"`
 	// Failures counts tasks that failed since the last one that did not.
@@ -94,7 +97,7 @@ type WaitingTick struct {
 	Trigger string    `json:"trigger"`
 }
 
-// MaxOpen bounds [Ledger.Open]. With [OverlapAllow] the oldest are forgotten.
+// MaxOpen bounds [Ledger.Open]. With [task.OverlapAllow] the oldest are forgotten.
 const MaxOpen = 64
 
 func (ScheduleFired) isScheduleEvent()    {}

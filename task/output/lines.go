@@ -1,17 +1,18 @@
-package task
+package output
 
 import (
 	"encoding/json"
+	"millrace/task"
 	"strings"
 	"time"
 )
 
 // Lines is a batch of what an attempt printed.
 type Lines struct {
-	Task    ID     `json:"task"`
-	Attempt int    `json:"attempt"`
-	Epoch   uint64 `json:"epoch"`
-	Lines   []Line `json:"lines"`
+	Task    task.ID `json:"task"`
+	Attempt int     `json:"attempt"`
+	Epoch   uint64  `json:"epoch"`
+	Lines   []Line  `json:"lines"`
 	// Dropped is how many lines, of all attempts, were dropped in whose place this stands.
 	Dropped int `json:"dropped,omitempty"`
 	// Encoded is the batch as JSON, if somebody has made that already, with [Lines.AppendJSON].
@@ -100,9 +101,9 @@ type Told struct {
 
 // Records is a batch of what an attempt produced.
 type Records struct {
-	Task    ID     `json:"task"`
-	Attempt int    `json:"attempt"`
-	Epoch   uint64 `json:"epoch"`
+	Task    task.ID `json:"task"`
+	Attempt int     `json:"attempt"`
+	Epoch   uint64  `json:"epoch"`
 	// First is the number of the first item within the attempt, from 0.
 	First int               `json:"first"`
 	Items []json.RawMessage `json:"items"`
