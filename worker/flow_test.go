@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // window gives the default queue a window; "" takes it away.
@@ -107,7 +108,7 @@ func TestClaimAfterTheQueueClosed(t *testing.T) {
 				id := w.submit(spec)
 				offers, _ := w.log.Offers(w.Context(), []string{task.DefaultQueue})
 				pass(30 * time.Minute)
-				p := worker.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*task.Spec) bool { wait(29 * time.Minute); return true }}
+				p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*task.Spec) bool { wait(29 * time.Minute); return true }}
 				var k task.Task
 				if mine, err := p.Claim(w.Context(), offers.(*events.MemoryOffers).Try(), &k); mine == c.closed || err != nil {
 					t.Errorf("at %v the claim says %v, %v", time.Now(), mine, err)

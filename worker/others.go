@@ -10,12 +10,6 @@ import (
 	"millrace/task"
 )
 
-// restFor is how long an offer rests that this node cannot do anything about at present, so that it does
-// not go round as fast as messages travel and of its fifty deliveries enough are left.
-func restFor(deliveries int) time.Duration {
-	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
-}
-
 // othersFresh is how long what is known of other nodes is good for.
 const othersFresh = 2 * time.Second
 
@@ -37,7 +31,7 @@ type knownNode struct {
 	at time.Time
 }
 
-// peers implements [Preferring.Peers].
+// peers implements [claim.Preferring.Peers].
 func (o *others) peers(ctx context.Context, t *task.Task, only string) []task.Peer {
 	nodes, err := o.all(ctx, only)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // gauge counts what runs at once, by node.
@@ -86,10 +87,10 @@ func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 		lost, runs := w.submit(spec), w.submit(spec)
 		offers, _ := w.log.Offers(w.Context(), []string{task.NodeQueue("a")})
 		try := offers.(*events.MemoryOffers).Try
-		protocol := func(session string) *worker.Protocol {
-			return &worker.Protocol{Recorder: w.rec, Node: "a", Session: session, Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
+		protocol := func(session string) *claim.Protocol {
+			return &claim.Protocol{Recorder: w.rec, Node: "a", Session: session, Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
 		}
-		claim := func(p *worker.Protocol, o *events.Offer, want task.ID) (k task.Task, mine bool) {
+		claim := func(p *claim.Protocol, o *events.Offer, want task.ID) (k task.Task, mine bool) {
 			t.Helper()
 			if o == nil || o.Fact.Task != want {
 				t.Fatalf("the offer is %+v, want one of %s", o, want)

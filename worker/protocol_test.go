@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // unheard is a log whose first answer to a write is lost, and before which something
@@ -69,7 +69,7 @@ func TestClaimHeardLate(t *testing.T) {
 				}}
 				rec := *w.rec
 				rec.Log = log
-				p := worker.Protocol{Recorder: &rec, Node: "a", Session: "s"}
+				p := claim.Protocol{Recorder: &rec, Node: "a", Session: "s"}
 				var got task.Task
 				mine, err := p.Claim(w.Context(), offer, &got)
 				if err != nil || mine != tt.mine {
@@ -97,7 +97,7 @@ func TestClaimUnderARate(t *testing.T) {
 		lost := &unheard{Memory: w.log, meanwhile: func(uint64) {}} // its own word of putting it back is lost
 		rec := *w.rec
 		rec.Log = lost
-		p := worker.Protocol{Recorder: &rec, Node: "a", Session: "s"}
+		p := claim.Protocol{Recorder: &rec, Node: "a", Session: "s"}
 		var k task.Task
 		if mine, err := p.Claim(w.Context(), try(), &k); mine || err != nil {
 			t.Fatalf("claimed %v, %v", mine, err)
@@ -123,7 +123,7 @@ func TestClaimUnderARate(t *testing.T) {
 			t.Fatalf("what was admitted is not claimed: %v", err)
 		}
 		pass(time.Minute) // its lease runs out
-		again := worker.Protocol{Recorder: w.rec, Node: "b", Session: "other", Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
+		again := claim.Protocol{Recorder: w.rec, Node: "b", Session: "other", Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}
 		mine, err = again.Claim(w.Context(), try(), &k)
 		if !mine || err != nil || k.Losses != 1 {
 			t.Fatalf("what was admitted and lost is not taken over: %+v, %v", k, err)
@@ -144,7 +144,7 @@ func TestClaimLeavesWhatIsLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			offer := &offered{}
 			fact, err := events.Decode([]byte(c.text))
-			p := worker.Protocol{Node: "a", Session: "s"}
+			p := claim.Protocol{Node: "a", Session: "s"}
 			var got task.Task
 			mine, claimErr := p.Claim(t.Context(), &events.Offer{Record: events.Record{Fact: fact, Err: err}, Deliveries: 1, Lease: offer}, &got)
 			if mine || claimErr != nil || offer.rested != c.left || offer.acked == c.left {

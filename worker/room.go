@@ -148,7 +148,7 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 // passOn gives back an offer for which there is no room, for somebody who has some. It returns false
 // if the task runs already: then its offer came too early, and rests instead of going round.
 func (w *Worker) passOn(pulling context.Context, offer *events.Offer) bool {
-	if rests, err := w.protocol.rests(pulling, offer); rests || err != nil {
+	if rests, err := w.protocol.Rests(pulling, offer); rests || err != nil {
 		return false
 	}
 	_ = offer.Return() // else it comes again when its lease has run out

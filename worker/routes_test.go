@@ -8,6 +8,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 func (w *world) label(id node.ID, labels map[string]*string) {
@@ -106,7 +107,7 @@ func TestClaimChecksLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := map[string]string{}
-		p := worker.Protocol{Recorder: w.rec, Node: "a", Session: "s", Labels: func() (map[string]string, uint64) { return labels, 0 }}
+		p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Labels: func() (map[string]string, uint64) { return labels, 0 }}
 		offer, err := offers.Next(w.Context())
 		if err != nil {
 			t.Fatal(err)

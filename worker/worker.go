@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/worker/claim"
 )
 
 // Worker is one node. Create it with [New], add handlers, then Run it once.
@@ -26,7 +27,7 @@ type Worker struct {
 
 	ackWait  time.Duration
 	handlers handlers
-	protocol *Protocol
+	protocol *claim.Protocol
 	leases   leases
 	safety   safety
 	others   *others
@@ -59,7 +60,7 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, offers: on.Offers, outputs: on.Outputs, ackWait: ackWait, handlers: handlers{}, gate: newGate(), log: cfg.Log,
-		protocol: &Protocol{
+		protocol: &claim.Protocol{
 			Recorder: &events.Recorder{Log: on.Log, Hints: on.Nodes, Now: cfg.Now, NewID: events.NewID},
 			Node:     cfg.Node, Session: events.NewID(cfg.Now()),
 			Accounts: &events.Accounts{Log: on.Log, Beats: on.Nodes, Lease: ackWait},
@@ -71,7 +72,7 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	w.labels.Store(&chosenBy{})
 	w.others = &others{log: w.protocol.Recorder, alive: on.Nodes.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
-	w.protocol.Preferring = Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}
+	w.protocol.Preferring = claim.Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}
 	w.leases.running = map[task.ID]*Attempt{}
 	w.beatTurn, w.stored, w.poke = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.safety = safety{w.ackWait, cfg.NodeTTL, min(cfg.Beat, w.ackWait/3)}

@@ -17,12 +17,12 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // Chance plays long histories and misses what takes three things at one moment. Small worlds can be
 // explored whole: every order of all calls that two workers and a client make on the log, and of what
-// befalls them, down to a depth. The workers run the real [worker.Protocol], [events.Recorder] and
+// befalls them, down to a depth. The workers run the real [claim.Protocol], [events.Recorder] and
 // [task.Decide] on [events.Memory].
 //
 // An explorer keeps no copies of worlds. It plays each one again by the choices that lead there, and
@@ -42,7 +42,7 @@ type small struct {
 	silences  int // of the heartbeats of a worker that goes on otherwise
 	passes    int // of a third of a lease each
 	depth     int // choices from the beginning at most
-	broken    func(*worker.Protocol) *worker.Protocol
+	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 }
 
@@ -188,7 +188,7 @@ func (p *place) serve(r *resident) {
 	if p.unchecked {
 		log = unchecked{port}
 	}
-	protocol := &worker.Protocol{Recorder: p.recorder(log), Node: r.node, Session: r.session, Accounts: &events.Accounts{Log: port, Beats: port, Lease: ackWait}}
+	protocol := &claim.Protocol{Recorder: p.recorder(log), Node: r.node, Session: r.session, Accounts: &events.Accounts{Log: port, Beats: port, Lease: ackWait}}
 	if p.broken != nil {
 		protocol = p.broken(protocol)
 	}

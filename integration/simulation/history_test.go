@@ -15,7 +15,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // history is one play: a log, a clock, actors and what happens to them. All of
@@ -64,7 +64,7 @@ type history struct {
 // variant is a rule that is broken on purpose; the zero value is an honest history.
 type variant struct {
 	log      func(*port) events.Log
-	protocol func(*worker.Protocol) protocol
+	protocol func(*claim.Protocol) protocol
 	// nameless workers name nothing in their heartbeats.
 	nameless bool
 	// crowded histories have as many actors as there can be, and limits on all tasks, one of which is the same for all.

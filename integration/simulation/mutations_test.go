@@ -12,7 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/verify"
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // enough seeds to find any of the mutations.
@@ -43,12 +43,12 @@ func TestMutations(t *testing.T) {
 		known uint64
 	}{
 		{"the log ignores the expected sequence", variant{log: func(p *port) events.Log { return unchecked{p} }}, errI3, verify.OneEpoch, 1},
-		{"a fenced result is recorded all the same", variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3, verify.OneEpoch, 23},
-		{"an offer that is delivered ends a lease", variant{protocol: func(p *worker.Protocol) protocol { return credulous(p) }}, errOverlap, verify.OneEpoch, 5},
+		{"a fenced result is recorded all the same", variant{protocol: func(p *claim.Protocol) protocol { return unfenced{p} }}, errI3, verify.OneEpoch, 23},
+		{"an offer that is delivered ends a lease", variant{protocol: func(p *claim.Protocol) protocol { return credulous(p) }}, errOverlap, verify.OneEpoch, 5},
 		{"heartbeats name nothing", variant{nameless: true}, errOverlap, 0, 8},
-		{"a node that beats holds all its leases", variant{protocol: func(p *worker.Protocol) protocol { return trustful(p) }}, errI2, verify.OneEnd, 2104},
-		{"any offer takes an attempt over", variant{protocol: func(p *worker.Protocol) protocol { return grabbing{p} }}, errI3, verify.OneEpoch, 3},
-		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2, verify.OneEnd, 31},
+		{"a node that beats holds all its leases", variant{protocol: func(p *claim.Protocol) protocol { return trustful(p) }}, errI2, verify.OneEnd, 2104},
+		{"any offer takes an attempt over", variant{protocol: func(p *claim.Protocol) protocol { return grabbing{p} }}, errI3, verify.OneEpoch, 3},
+		{"the offer is acknowledged before what follows is durable", variant{protocol: func(p *claim.Protocol) protocol { return hasty{p} }}, errI2, verify.OneEnd, 31},
 		{"a birth without an answer counts as recorded", variant{log: func(p *port) events.Log { return trusting{p} }}, errI2, verify.Survival, 0},
 		{"a running task is cancelled without its exit", variant{log: func(p *port) events.Log { return brusque{p} }}, errI5, verify.ExitSeen, 5},
 		{"an admission does not expect the chain of a second counter", variant{log: func(p *port) events.Log { return forgetful{p} }, crowded: true}, errI4, verify.Limits, 79},
@@ -64,7 +64,7 @@ func TestMutations(t *testing.T) {
 		{"nobody ends what waits for too long", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskAbnormal)} }}, errI2, verify.OneEnd, 1},
 		{"nobody moves what waits for a node that is gone", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskReassigned)} }}, errI2, verify.OneEnd, 32},
 		{"nobody says that a node is silent", variant{log: func(p *port) events.Log { return remiss{p, string(events.NodeOffline)} }}, errI2, verify.OneEnd, 12},
-		{"the next offer is placed before its cause", variant{protocol: func(p *worker.Protocol) protocol { return eager{p} }}, errI7, verify.CauseFirst, 1},
+		{"the next offer is placed before its cause", variant{protocol: func(p *claim.Protocol) protocol { return eager{p} }}, errI7, verify.CauseFirst, 1},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			if !searched(m.known, func(seed uint64) bool {
@@ -85,7 +85,7 @@ func TestMutations(t *testing.T) {
 }
 
 // credulous takes every delivery for the end of a lease: its accounts are of a day later.
-func credulous(p *worker.Protocol) *worker.Protocol {
+func credulous(p *claim.Protocol) *claim.Protocol {
 	p.Accounts = &events.Accounts{Log: p.Accounts.Log, Beats: pulses{p.Accounts.Beats, func(n *node.Pulse) {
 		*n = node.Pulse{Now: n.Now.Add(24 * time.Hour)}
 	}}, Lease: ackWait}
@@ -93,7 +93,7 @@ func credulous(p *worker.Protocol) *worker.Protocol {
 }
 
 // trustful takes a heartbeat for a word about everything that its node was seen to run.
-func trustful(p *worker.Protocol) *worker.Protocol {
+func trustful(p *claim.Protocol) *claim.Protocol {
 	p.Accounts = &events.Accounts{Log: p.Accounts.Log, Beats: pulses{p.Accounts.Beats, func(n *node.Pulse) {
 		for seq := range uint64(1000) {
 			n.Beat.Runs = append(n.Beat.Runs, seq)
@@ -167,7 +167,7 @@ func (l halving) AppendAll(ctx context.Context, facts []*events.Fact, last []uin
 }
 
 // unfenced writes a result that was refused.
-type unfenced struct{ *worker.Protocol }
+type unfenced struct{ *claim.Protocol }
 
 func (p unfenced) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	err := p.Protocol.Report(ctx, t, o, c)
@@ -184,7 +184,7 @@ func (p unfenced) Report(ctx context.Context, t *task.Task, o *events.Offer, c t
 }
 
 // grabbing takes a live attempt over without asking whose lease ran out.
-type grabbing struct{ *worker.Protocol }
+type grabbing struct{ *claim.Protocol }
 
 func (p grabbing) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	now, err := p.Recorder.Load(ctx, o.Fact.Task)
@@ -204,7 +204,7 @@ func (p grabbing) Claim(ctx context.Context, o *events.Offer, t *task.Task) (boo
 }
 
 // hasty acknowledges first and settles then.
-type hasty struct{ *worker.Protocol }
+type hasty struct{ *claim.Protocol }
 
 func (p hasty) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	if err := o.Ack(); err != nil {
@@ -245,7 +245,7 @@ func (l impatient) Arm(ctx context.Context, f *events.Fact) error {
 }
 
 // eager places the offer of the next attempt before the fact that it follows from.
-type eager struct{ *worker.Protocol }
+type eager struct{ *claim.Protocol }
 
 func (p eager) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	event, err := t.Decide(c, p.Recorder.Now())

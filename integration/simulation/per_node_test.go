@@ -11,7 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/verify"
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // Where nodes run several tasks at once, and most of these say how many of their kind may run on one, no node runs more, all come
@@ -41,7 +41,7 @@ func TestSimulationOfNodesWithRoom(t *testing.T) {
 func TestSimulationFindsCrowdedNodes(t *testing.T) {
 	var found atomic.Bool
 	each(100, func(seed uint64) bool {
-		h := play(t, seed, variant{roomy: true, protocol: func(p *worker.Protocol) protocol { return roomless{p} }})
+		h := play(t, seed, variant{roomy: true, protocol: func(p *claim.Protocol) protocol { return roomless{p} }})
 		if h.failure != nil && strings.Contains(h.failure.Error(), "at once, and") {
 			found.Store(true)
 		}
@@ -53,7 +53,7 @@ func TestSimulationFindsCrowdedNodes(t *testing.T) {
 }
 
 // roomless gives the places of a task back as soon as it has claimed it.
-type roomless struct{ *worker.Protocol }
+type roomless struct{ *claim.Protocol }
 
 func (p roomless) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	mine, err := p.Protocol.Claim(ctx, o, t)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // size is how long a history is: its steps before the faults are over, the faults
@@ -155,8 +155,8 @@ func TestShrink(t *testing.T) {
 		lacks   variant
 		promise error
 	}{
-		"unfenced": {variant{protocol: func(p *worker.Protocol) protocol { return unfenced{p} }}, errI3},
-		"hasty":    {variant{protocol: func(p *worker.Protocol) protocol { return hasty{p} }}, errI2},
+		"unfenced": {variant{protocol: func(p *claim.Protocol) protocol { return unfenced{p} }}, errI3},
+		"hasty":    {variant{protocol: func(p *claim.Protocol) protocol { return hasty{p} }}, errI2},
 	} {
 		for seed, tried := uint64(0), 0; seed < enough && tried < 1; seed++ {
 			h := play(t, seed, c.lacks)

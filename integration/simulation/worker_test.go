@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
+	"millrace/worker/claim"
 )
 
 // Times of a history; those of the dev profile.
@@ -23,7 +24,7 @@ const (
 
 var queues = []string{task.DefaultQueue, "bulk"}
 
-// protocol is what a worker says about an offer; in an honest history a [worker.Protocol].
+// protocol is what a worker says about an offer; in an honest history a [claim.Protocol].
 type protocol interface {
 	Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error)
 	Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error
@@ -46,7 +47,7 @@ type workerProcess struct {
 	leaving   bool
 	runs      *run   // the attempt that runs, or reports; nil for none
 	beside    []*run // those that run besides, in roomy histories
-	places    *worker.Protocol
+	places    *claim.Protocol
 	offers    events.Offers
 	has       *leftover // the attempt that runs, if it outlives the process
 }
@@ -60,7 +61,7 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 	a := h.start(session, mortal, func(a *actor) {
 		w.actor, w.port = a, &port{h.mem, a}
 		w.rec = h.recorder(a, "")
-		honest := &worker.Protocol{
+		honest := &claim.Protocol{
 			Recorder: w.rec, Node: id, Session: session, Labels: func() (map[string]string, uint64) { return w.self().Selectable(), 0 },
 			Accounts: &events.Accounts{Log: w.port, Beats: w.port, Lease: ackWait},
 		}

@@ -1,4 +1,4 @@
-package worker
+package claim
 
 import (
 	"context"
@@ -90,4 +90,10 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 // yield gives an offer back for the sake of the nodes that the task names before this one.
 func (p *Protocol) yield(_ context.Context, q *question) (answer, error) {
 	return answer{back: q.task.Yields(string(p.Node), q.deliveries)}, nil
+}
+
+// restFor is how long an offer rests that this node cannot do anything about at present, so that it does
+// not go round as fast as messages travel and of its fifty deliveries enough are left.
+func restFor(deliveries int) time.Duration {
+	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
 }

@@ -1,4 +1,4 @@
-package worker
+package claim
 
 import (
 	"context"
@@ -37,9 +37,9 @@ func (p *Protocol) account(ctx context.Context, t *task.Task) (task.Account, err
 	return p.Accounts.Of(ctx, t)
 }
 
-// rests tells whether an offer that has come here is the lease of an attempt that goes on elsewhere.
+// Rests tells whether an offer that has come here is the lease of an attempt that goes on elsewhere.
 // Then it has put the offer away for as long as the lease holds at least.
-func (p *Protocol) rests(ctx context.Context, o *events.Offer) (bool, error) {
+func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 	var t task.Task
 	if err := p.Recorder.LoadInto(ctx, o.Fact.Task, &t); err != nil || !p.running(&t, o) {
 		return false, err

@@ -1,4 +1,4 @@
-package worker
+package claim
 
 import (
 	"context"
@@ -14,7 +14,7 @@ type Preferring struct {
 	// Peers are the other nodes that beat and take new work of the task's kind; if only is not "",
 	// at most the one of that name.
 	Peers func(ctx context.Context, t *task.Task, only string) []task.Peer
-	// Ran and Remember are those of [Outputs].
+	// Ran and Remember are those of [worker.Outputs].
 	Ran      func(ctx context.Context, name string) (task.Ran, error)
 	Remember func(ctx context.Context, r task.Ran) error
 }
