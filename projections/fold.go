@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -35,9 +34,8 @@ type fold struct {
 	// The batch at hand; kept between batches for their memory.
 	index   map[task.ID]int // place in changes
 	changes []change
-	of      []int             // of each record, its place in changes, or -1
-	homes   map[string]string // by the routes of selectors that the batch touches, their queues
-	shifts  []shift           // of attempts under budgets, in order
+	of      []int   // of each record, its place in changes, or -1
+	shifts  []shift // of attempts under budgets, in order
 
 	noted     []noted
 	observers []Observer
@@ -59,17 +57,18 @@ type change struct {
 
 // counted is what tasks are counted by.
 type counted struct {
-	queue string
+	queue string // of its route
+	home  string // the queue as people call it: tasks of several may have one route, where they name the same nodes
 	state task.State
 }
 
-// countedOf is by what a task is counted. It notes the queue of a selector's route, which the route does not tell.
-func (f *fold) countedOf(t *task.Task) counted {
-	queue := t.Route.Queue()
-	if task.IsSelectorQueue(queue) {
-		f.homes[queue] = t.QueueName()
+// countedOf is by what a task is counted.
+func countedOf(t *task.Task) counted {
+	c := counted{t.Route.Queue(), "", t.State}
+	if c.home = c.queue; task.IsSelectorQueue(c.queue) {
+		c.home = t.QueueName()
 	}
-	return counted{queue, t.State}
+	return c
 }
 
 func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
@@ -77,7 +76,7 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, homes: map[string]string{}}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
 	if err := f.at.load(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -179,7 +178,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 // collect finds the tasks that the records touch, as they were before.
 func (f *fold) collect(ctx context.Context, records []events.Record, trusting bool) error {
 	clear(f.index)
-	clear(f.homes)
 	clear(f.changes)
 	clear(f.shifts)
 	f.changes, f.of, f.shifts = f.changes[:0], f.of[:0], f.shifts[:0]
@@ -215,7 +213,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].before = f.countedOf(&f.changes[i].task)
+		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
 		f.changes[i].spec, f.changes[i].message = f.changes[i].task.Spec, f.changes[i].task.Message
 	}
@@ -292,7 +290,7 @@ func (f *fold) writeTasks(ctx context.Context) error {
 		if err := rows.add(ctx, c); err != nil {
 			return err
 		}
-		if after := f.countedOf(&c.task); after != c.before {
+		if after := countedOf(&c.task); after != c.before {
 			counts[c.before]--
 			counts[after]++
 		}
@@ -321,7 +319,7 @@ func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
 			continue
 		}
 		if err := f.w.exec(ctx, "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
-			of.queue, cmp.Or(f.homes[of.queue], of.queue), int64(of.state), n); err != nil {
+			of.queue, of.home, int64(of.state), n); err != nil {
 			return err
 		}
 		emptied = emptied || n < 0

@@ -11,6 +11,42 @@ import (
 	"millrace/view"
 )
 
+// Tasks of two queues that name the same nodes have one route: each counts with its own queue.
+func TestNamedNodesCountWithTheirQueues(t *testing.T) {
+	log := events.NewMemory(time.Now, time.Second)
+	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
+	routes := map[string]bool{}
+	for _, queue := range []string{"images", "bulk", "bulk"} {
+		spec := task.Spec{Handler: "x", Place: task.Place{Nodes: []string{"n1", "n2"}, Queue: queue}}
+		birth, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes[birth.Route.Queue()] = true
+		if _, err := r.Submit(t.Context(), task.ID(events.NewID(time.Now())), birth); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	defer stop()
+	last, err := log.Last(t.Context())
+	if err != nil || len(routes) != 1 {
+		t.Fatal(err, routes)
+	}
+	await(t, s, last)
+	counts, _, err := s.Counts(t.Context())
+	if want := map[string]map[task.State]int{"images": {task.Pending: 1}, "bulk": {task.Pending: 2}}; err != nil || !reflect.DeepEqual(counts, want) {
+		t.Errorf("counts %v, %v; want %v", counts, err, want)
+	}
+	if oldest, err := s.Oldest(t.Context()); err != nil || len(oldest) != 2 || !oldest["images"].Before(oldest["bulk"]) {
+		t.Errorf("the oldest wait since %v, %v", oldest, err)
+	}
+	if page, err := s.tasks(t.Context(), view.Filter{Queue: "bulk"}); err != nil || len(page.Tasks) != 2 {
+		t.Errorf("%d tasks of bulk, %v", len(page.Tasks), err)
+	}
+}
+
 // What waits for nodes with certain labels counts with the queue whose nodes they are; nothing that people
 // are shown bears the name of the route.
 func TestSelectorsCountWithTheirQueue(t *testing.T) {

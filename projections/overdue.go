@@ -25,19 +25,28 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 		if err != nil {
 			return err
 		}
-		for q, home := range homes {
+		note := func(home string, since time.Time) {
+			if before, ok := oldest[home]; !ok || since.Before(before) {
+				oldest[home] = since
+			}
+		}
+		for q, of := range homes {
+			if len(of) > 1 { // each task says to which it belongs
+				err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?", []any{q, maxOldest},
+					func(t *task.Task) { note(t.QueueName(), t.Since) })
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			var since sql.NullInt64
 			err := tx.QueryRowContext(ctx,
 				"SELECT min(waits) FROM (SELECT waits FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?)", q, maxOldest).Scan(&since)
 			if err != nil {
 				return err
 			}
-			if !since.Valid {
-				continue
-			}
-			at := time.UnixMicro(since.Int64).UTC()
-			if before, ok := oldest[home]; !ok || at.Before(before) {
-				oldest[home] = at
+			if since.Valid {
+				note(of[0], time.UnixMicro(since.Int64).UTC())
 			}
 		}
 		return nil

@@ -222,11 +222,11 @@ func (s *Store) Queues(ctx context.Context) ([]string, error) {
 }
 
 // pendingHomes are the queues, as people call them, of the routes on which tasks wait.
-func pendingHomes(ctx context.Context, tx *sql.Tx) (map[string]string, error) {
-	homes := map[string]string{}
+func pendingHomes(ctx context.Context, tx *sql.Tx) (map[string][]string, error) {
+	homes := map[string][]string{}
 	var queue, home string
 	err := each(ctx, tx, "SELECT queue, home FROM counts WHERE state = ?", []any{int64(task.Pending)}, []any{&queue, &home}, func() error {
-		homes[queue] = home
+		homes[queue] = append(homes[queue], home)
 		return nil
 	})
 	return homes, err
@@ -235,7 +235,7 @@ func pendingHomes(ctx context.Context, tx *sql.Tx) (map[string]string, error) {
 func pendingQueues(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	var queues []string
 	var queue string
-	err := each(ctx, tx, "SELECT queue FROM counts WHERE state = ? ORDER BY queue", []any{int64(task.Pending)}, []any{&queue}, func() error {
+	err := each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE state = ? ORDER BY queue", []any{int64(task.Pending)}, []any{&queue}, func() error {
 		queues = append(queues, queue)
 		return nil
 	})

@@ -46,13 +46,13 @@ CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
 CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
 
 -- How many tasks there are, so that counting costs nothing. Home is the queue as people call it: of the
--- route of a selector that whose nodes it chooses.
+-- route of a selector that whose nodes it chooses, and of one of nodes by name that of the task.
 CREATE TABLE counts (
 	queue TEXT    NOT NULL,
 	home  TEXT    NOT NULL,
 	state INTEGER NOT NULL,
 	n     INTEGER NOT NULL,
-	PRIMARY KEY (queue, state)
+	PRIMARY KEY (queue, home, state)
 ) WITHOUT ROWID;
 
 -- A node is its fold, as JSON: there are few, and nothing filters on a part of one.
