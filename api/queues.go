@@ -2,16 +2,11 @@ package api
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"millrace/client"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/definition"
-	"millrace/task/schedule"
-	"millrace/view"
+	"millrace/task/quota"
 )
 
 // ratesOver is how long the rates of a queue are measured.
@@ -30,79 +25,22 @@ func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return nil, err
 	}
-	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks})
+	page, err := client.QueuesOf(ctx, s.view(), s.Model, r.Queue, s.now(), s.rate)
 	if err != nil {
 		return nil, err
-	}
-	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
-	if err != nil {
-		return nil, err
-	}
-	nodes := all.Nodes
-	told, err := s.view().List(ctx, view.Query{Kind: view.Queues})
-	if err != nil {
-		return nil, err
-	}
-	oldest, err := s.Model.Oldest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]bool{}
-	for q := range counts.Of {
-		names[q] = true
-	}
-	for i := range told.Queues {
-		names[told.Queues[i].Name] = true
-	}
-	for i := range nodes {
-		if nodes[i].State == node.Retired {
-			continue
-		}
-		for _, q := range nodes[i].Queues {
-			names[q] = true
-		}
-	}
-	if r.Queue != "" {
-		known := names[r.Queue]
-		names = map[string]bool{r.Queue: known}
-	}
-	page := client.QueuePage{Queues: []client.QueueView{}, Seq: counts.Point.Seq}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if task.ValidName("queue", name) != nil {
-			continue // a node's own route
-		}
-		said, err := view.GetQueue(ctx, s.view(), name)
-		if err != nil {
-			return nil, err
-		}
-		if !names[name] && said.Head == 0 {
-			continue
-		}
-		v := client.QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
-		v.Paused = said.PausedAt(s.now())
-		for state, n := range counts.Of[name] {
-			v.States[state.String()] = n
-		}
-		for i := range nodes {
-			if nodes[i].Serves(name) {
-				v.Nodes = append(v.Nodes, string(nodes[i].ID))
-			}
-		}
-		if said.Window != "" {
-			is, err := s.view().Get(ctx, view.Definition(definition.DefOf(definition.DefCalendar, said.Window)))
-			if err != nil {
-				return nil, err
-			}
-			v.Shut, _ = schedule.Flow(&said, is.Definition, s.now())
-		}
-		if said.Rate.Limit > 0 && s.Limits != nil {
-			if counters, _, _ := s.Limits.Limits(task.QueueRateLimit(name), 1, 0); len(counters) == 1 {
-				v.RateState = &counters[0]
-			}
-		}
-		page.Queues = append(page.Queues, v)
 	}
 	return page, s.measure(ctx, page.Queues, r.Rates)
+}
+
+// rate is how the rate of a queue stands, as far as a scheduler knows.
+func (s *Service) rate(counter string) *quota.CounterState {
+	if s.Limits == nil {
+		return nil
+	}
+	if counters, _, _ := s.Limits.Limits(counter, 1, 0); len(counters) == 1 {
+		return &counters[0]
+	}
+	return nil
 }
 
 // measure adds what only the server of the log knows.

@@ -8,7 +8,6 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
-	"millrace/projections"
 	"millrace/task"
 	"millrace/view"
 )
@@ -42,23 +41,11 @@ func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
 	if _, err := read[struct{}](body); err != nil {
 		return nil, err
 	}
-	all, broken := s.Client.Schedules(ctx)
-	if broken != nil && len(all) == 0 {
+	rows, broken := client.ScheduleRowsOf(ctx, s.view(), s.Model, s.now())
+	if broken != nil && len(rows) == 0 {
 		return nil, broken
 	}
-	now := s.now()
-	ticks, _, err := s.Model.Schedules(ctx, now.Add(-client.SkippedFor))
-	if err != nil {
-		return nil, err
-	}
-	list := client.ScheduleList{Schedules: make([]client.ScheduleRow, len(all))}
-	for i := range all {
-		k := ticks[all[i].Name]
-		if k == nil {
-			k = &projections.Ticks{}
-		}
-		list.Schedules[i] = client.NewScheduleRow(all[i], client.RunOf(&k.Last), k.Decided, k.Skipped, now)
-	}
+	list := client.ScheduleList{Schedules: rows}
 	if broken != nil {
 		list.Broken = broken.Error()
 	}
@@ -69,11 +56,7 @@ func (s *Service) jobs(ctx context.Context, body []byte) (any, error) {
 	if _, err := read[struct{}](body); err != nil {
 		return nil, err
 	}
-	last, _, err := s.Model.LastOfJobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, broken := s.Client.NewJobRows(ctx, last)
+	rows, broken := client.JobRowsOf(ctx, s.view(), s.Model)
 	if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob) {
 		return nil, broken
 	}

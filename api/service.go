@@ -15,7 +15,6 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
-	"millrace/projections"
 	"millrace/task"
 	"millrace/view"
 )
@@ -51,17 +50,13 @@ type Service struct {
 // Model is the read model that answers: what may be asked of a [view.View], and what lists tell besides.
 type Model interface {
 	view.Model
+	view.Summed
 	// Reached is the sequence that answers reflect; Wait and News return when it is a certain one, or another one.
 	Reached() uint64
 	Wait(ctx context.Context, seq uint64) error
 	News(ctx context.Context, seq uint64) error
 	// Ends returns how far tasks have come.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
-	// Oldest is since when the longest waiting task of each queue has been pending.
-	Oldest(ctx context.Context) (map[string]time.Time, error)
-	// Schedules returns what became of the ticks of each schedule, LastOfJobs the latest task of each job.
-	Schedules(ctx context.Context, since time.Time) (map[string]*projections.Ticks, uint64, error)
-	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
 }
 
 // view is what may be asked of the present.

@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/quota"
+	"millrace/view"
 )
 
 // LimitListRequest asks for limits under which tasks stand.
@@ -29,6 +31,18 @@ type LimitPage struct {
 	Standing *quota.Standing `json:"standing,omitempty"`
 	// Seq is a sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
+}
+
+// LimitsOf is what a request asks of the limits of a view at a time.
+func LimitsOf(ctx context.Context, v view.View, sums view.Summed, r LimitListRequest, now time.Time) (LimitPage, error) {
+	page := LimitPage{Counters: []quota.CounterState{}}
+	known, seq, err := view.LimiterOf(ctx, v, sums)
+	if err != nil {
+		return page, err
+	}
+	counters, all := known.Told(r.Name, now, r.Limit, r.Holders)
+	page.Counters, page.All, page.Seq = append(page.Counters, counters...), all, seq
+	return page, nil
 }
 
 // Limits asks a scheduler for limits. The error wraps [jet.ErrNoService] if no

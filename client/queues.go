@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"millrace/jet"
+	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/view"
@@ -52,6 +55,89 @@ type QueueView struct {
 	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
 	In  *float64 `json:"in_per_second,omitempty"`
 	Out *float64 `json:"out_per_second,omitempty"`
+}
+
+// QueuesOf is the queues of a view at a time, or the one of a name: those that somebody serves, in which tasks are or were, or of which anything
+// was said. Sums are those of the same place; rate tells how the rate of a queue stands, nil if that is not known. What consumers
+// do is not among it.
+func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, now time.Time, rate func(counter string) *quota.CounterState) (QueuePage, error) {
+	page := QueuePage{Queues: []QueueView{}}
+	counts, err := v.Count(ctx, view.Query{Kind: view.Tasks})
+	if err != nil {
+		return page, err
+	}
+	page.Seq = counts.Point.Seq
+	nodes, err := v.List(ctx, view.Query{Kind: view.Nodes})
+	if err != nil {
+		return page, err
+	}
+	told, err := v.List(ctx, view.Query{Kind: view.Queues})
+	if err != nil {
+		return page, err
+	}
+	oldest, err := sums.Oldest(ctx)
+	if err != nil {
+		return page, err
+	}
+	names := queueNames(&counts, nodes.Nodes, told.Queues)
+	there := true
+	if name != "" {
+		there, names = slices.Contains(names, name), []string{name}
+	}
+	for _, name := range names {
+		if task.ValidName("queue", name) != nil {
+			continue // a node's own route
+		}
+		said, err := view.GetQueue(ctx, v, name)
+		if err != nil {
+			return page, err
+		}
+		if !there && said.Head == 0 {
+			continue
+		}
+		q := QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
+		q.Paused = said.PausedAt(now)
+		for state, n := range counts.Of[name] {
+			q.States[state.String()] = n
+		}
+		for i := range nodes.Nodes {
+			if nodes.Nodes[i].Serves(name) {
+				q.Nodes = append(q.Nodes, string(nodes.Nodes[i].ID))
+			}
+		}
+		if said.Window != "" {
+			is, err := v.Get(ctx, view.Definition(definition.DefOf(definition.DefCalendar, said.Window)))
+			if err != nil {
+				return page, err
+			}
+			q.Shut, _ = schedule.Flow(&said, is.Definition, now)
+		}
+		if said.Rate.Limit > 0 {
+			q.RateState = rate(task.QueueRateLimit(name))
+		}
+		page.Queues = append(page.Queues, q)
+	}
+	return page, nil
+}
+
+// queueNames are those of the queues of which a view tells anything, in order.
+func queueNames(counts *view.Counts, nodes []node.Node, told []task.Queue) []string {
+	names := map[string]bool{}
+	for q := range counts.Of {
+		names[q] = true
+	}
+	for i := range told {
+		names[told[i].Name] = true
+	}
+	for i := range nodes {
+		if nodes[i].State == node.Retired {
+			continue
+		}
+		for _, q := range nodes[i].Queues {
+			names[q] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Queues asks the read model for queues. The error wraps [jet.ErrNoService] if no server answers.
@@ -202,6 +288,11 @@ var ErrNoQueue = errors.New("no queue")
 // OneQueue is what [Client.Queues] says of one queue.
 func (c *Client) OneQueue(ctx context.Context, name string, rates bool) (QueueView, error) {
 	page, err := c.Queues(ctx, QueueListRequest{Queue: name, Rates: rates})
+	return OneOf(page, name, err)
+}
+
+// OneOf is the queue of a page that was asked for one alone; the error wraps [ErrNoQueue] if it has none.
+func OneOf(page QueuePage, name string, err error) (QueueView, error) {
 	if err != nil {
 		return QueueView{}, err
 	}

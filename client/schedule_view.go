@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"millrace/jet"
+	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // ScheduleView is a schedule with what became of its ticks, and those that come.
@@ -22,12 +25,20 @@ const nextShown = 3
 // ViewSchedule returns a schedule with its ticks since a time, at most so many, the latest. The error
 // wraps [jet.ErrNoSchedule] if there is none.
 func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time, most int) (ScheduleView, error) {
+	return c.ScheduleOf(ctx, c.View(), view.Point{At: c.Now()}, name, since, most)
+}
+
+// ScheduleOf is [Client.ViewSchedule] in a view of a place in the log: what was decided after its sequence, if that is set, does not count.
+func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, name string, since time.Time, most int) (ScheduleView, error) {
 	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
-	var err error
-	if v.Stored, err = c.Schedule(ctx, name); err != nil {
+	is, err := in.Get(ctx, view.Definition(definition.DefOf(definition.DefSchedule, name)))
+	if err != nil {
 		return v, err
 	}
-	ticks, err := c.Ticks(ctx, &v.Stored, since, most)
+	if v.Stored, err = jet.ScheduleIn(name, *is.Definition); err != nil {
+		return v, err
+	}
+	ticks, err := c.ticks(ctx, in, at, &v.Stored, since, most)
 	if err != nil {
 		return v, err
 	}
@@ -41,7 +52,7 @@ func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time,
 	if err != nil {
 		return v, err
 	}
-	for after := c.Now(); len(v.Next) < nextShown; {
+	for after := at.At; len(v.Next) < nextShown; {
 		tick, ok := plan.Next(after)
 		if !ok {
 			break

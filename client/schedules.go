@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/desk"
@@ -12,6 +13,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // PutSchedule stores a schedule under its name. It returns the revision, and whether it
@@ -122,11 +124,17 @@ const (
 // Ticks compares the ticks that a schedule should have had from a time until now with what the log holds
 // of them: at most so many, the latest.
 func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
+	return c.ticks(ctx, c.View(), view.Point{At: c.Now()}, stored, since, most)
+}
+
+// ticks compares the ticks that a schedule should have had from a time until a place in the log with what the log holds of them
+// up to there.
+func (c *Client) ticks(ctx context.Context, v view.View, at view.Point, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
 	plan, err := stored.Plan()
 	if err != nil {
 		return nil, err
 	}
-	now := c.Now()
+	now := at.At
 	if stored.Since.After(since) {
 		since = stored.Since
 	}
@@ -142,9 +150,12 @@ func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.
 	if err != nil {
 		return nil, err
 	}
+	if at.Seq > 0 {
+		decisions = slices.DeleteFunc(decisions, func(r events.Record) bool { return r.Seq > at.Seq })
+	}
 	reports := make([]TickReport, len(expected))
 	for i, t := range expected {
-		if reports[i], err = c.tick(ctx, stored.Name, t, decisions, now); err != nil {
+		if reports[i], err = tick(ctx, v, stored.Name, t, decisions, now); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +165,7 @@ func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.
 // maxExpected bounds how many ticks are looked at to find the latest ones.
 const maxExpected = 100_000
 
-func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisions []events.Record, now time.Time) (TickReport, error) {
+func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisions []events.Record, now time.Time) (TickReport, error) {
 	r := TickReport{Tick: t.At, Due: t.Due, Outcome: TickHole, Why: "nothing is known of it"}
 	if t.Due.After(now.Add(-schedule.Grace)) {
 		r.Outcome, r.Why = TickDue, ""
@@ -174,7 +185,7 @@ func (c *Client) tick(ctx context.Context, name string, t schedule.Tick, decisio
 			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
 		}
 	}
-	made, err := c.rec.Load(ctx, schedule.TaskID(name, t.At))
+	made, err := view.GetTask(ctx, v, schedule.TaskID(name, t.At))
 	switch {
 	case errors.Is(err, task.ErrUnknown):
 		if r.Outcome == TickTask {

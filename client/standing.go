@@ -7,7 +7,9 @@ import (
 
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // SkippedFor is for how long the ticks without a task are counted in a list of schedules.
@@ -96,12 +98,36 @@ func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
 	case err == nil || !errors.Is(err, jet.ErrNoService):
 		return page.Schedules, err
 	}
-	all, broken := c.Schedules(ctx)
+	rows, broken := ScheduleRowsOf(ctx, c.View(), nil, c.Now())
+	return rows, errors.Join(broken, err)
+}
+
+// ScheduleRowsOf returns the schedules of a view by name, as they stand at a time, with what its sums tell of their tasks and ticks;
+// nil for nothing. Beside rows the error says which schedules cannot be read.
+func ScheduleRowsOf(ctx context.Context, v view.View, sums view.Summed, now time.Time) ([]ScheduleRow, error) {
+	all, broken := SchedulesOf(ctx, v)
+	if broken != nil && len(all) == 0 {
+		return nil, broken
+	}
+	var ticks map[string]*view.Ticks
+	if sums != nil {
+		var err error
+		if ticks, _, err = sums.Schedules(ctx, now.Add(-SkippedFor)); err != nil {
+			return nil, err
+		}
+	}
 	rows := make([]ScheduleRow, len(all))
 	for i := range all {
-		rows[i] = NewScheduleRow(all[i], nil, c.Now(), nil, c.Now())
+		k := ticks[all[i].Name]
+		switch {
+		case sums == nil:
+			k = &view.Ticks{Decided: now} // nobody knows of any that passed
+		case k == nil:
+			k = &view.Ticks{}
+		}
+		rows[i] = NewScheduleRow(all[i], RunOf(&k.Last), k.Decided, k.Skipped, now)
 	}
-	return rows, errors.Join(broken, err)
+	return rows, broken
 }
 
 // ScheduleList is all schedules; those that cannot be read are named in words.
@@ -135,16 +161,23 @@ func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
 	case err == nil || !errors.Is(err, jet.ErrNoService):
 		return page.Jobs, err
 	}
-	rows, broken := c.NewJobRows(ctx, nil)
+	rows, broken := JobRowsOf(ctx, c.View(), nil)
 	return rows, errors.Join(broken, err)
 }
 
-// NewJobRows reads the jobs and puts them together with their latest tasks, by name.
-func (c *Client) NewJobRows(ctx context.Context, last map[string]task.Task) ([]JobRow, error) {
-	jobs, broken := c.Jobs(ctx)
-	schedules, err := c.Schedules(ctx)
+// JobRowsOf is [ScheduleRowsOf] for jobs.
+func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, error) {
+	jobs, broken := JobsOf(ctx, v)
+	schedules, err := SchedulesOf(ctx, v)
 	if len(schedules) > 0 {
 		err = nil // who lists the schedules is told of those that cannot be read
+	}
+	var last map[string]task.Task
+	if sums != nil {
+		var failed error
+		if last, _, failed = sums.LastOfJobs(ctx); failed != nil {
+			return nil, failed
+		}
 	}
 	of := map[string][]string{}
 	for i := range schedules {
@@ -158,4 +191,27 @@ func (c *Client) NewJobRows(ctx context.Context, last map[string]task.Task) ([]J
 		rows[i] = JobRow{jobs[i], of[jobs[i].Name], RunOf(&t)}
 	}
 	return rows, errors.Join(broken, err)
+}
+
+// JobsOf returns the jobs of a view by name, SchedulesOf its schedules and CalendarsOf its calendars. The error says which cannot be read.
+func JobsOf(ctx context.Context, v view.View) ([]jet.StoredJob, error) {
+	return definedIn(ctx, v, definition.DefJob, jet.JobsIn)
+}
+
+// SchedulesOf is explained at [JobsOf].
+func SchedulesOf(ctx context.Context, v view.View) ([]schedule.Stored, error) {
+	return definedIn(ctx, v, definition.DefSchedule, jet.SchedulesIn)
+}
+
+// CalendarsOf is explained at [JobsOf].
+func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, error) {
+	return definedIn(ctx, v, definition.DefCalendar, jet.CalendarsIn)
+}
+
+func definedIn[D any](ctx context.Context, v view.View, kind string, read func(map[definition.Def]definition.Definition) ([]D, error)) ([]D, error) {
+	page, err := v.List(ctx, view.Query{Kind: view.Definitions, Of: kind})
+	if err != nil {
+		return nil, err
+	}
+	return read(page.Definitions)
 }

@@ -54,10 +54,17 @@ func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, 
 	return view.Point{Seq: r.Seq, At: r.Stored}, found, err
 }
 
-// Past is the past of which a model has folded the log's first records, and no more.
-func (c *Client) Past(ctx context.Context, m view.Model) (*view.World, error) {
-	p, err := m.Point(ctx)
-	return view.At(m, facts{c.store}, p.Seq), err
+// Past is the past that a model folds.
+func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(facts{c.store}) }
+
+// Before hands on what the log has up to a sequence about all nodes, queues or definitions, in its order.
+func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
+	of := map[view.Kind]events.Kind{view.Nodes: events.KindNode, view.Queues: events.KindQueue, view.Definitions: events.KindDefinition}[kind]
+	records, err := c.store.AllOf(ctx, of)
+	for i := 0; err == nil && i < len(records) && records[i].Seq <= seq; i++ {
+		err = each(&records[i])
+	}
+	return err
 }
 
 // Beats implements [view.Present].
@@ -128,7 +135,7 @@ func (d defined) List(ctx context.Context, q view.Query) (page view.Page, err er
 		return d.Model.List(ctx, q)
 	}
 	if page.Point.Seq, err = d.store.Last(ctx); err == nil {
-		page.Definitions, err = d.store.Definitions(ctx)
+		page.Definitions, err = d.store.Definitions(ctx, q.Of)
 	}
 	return page, err
 }

@@ -26,7 +26,12 @@ type Member struct {
 // Members reads a task and all below it from the log, each parent before its children, these in its order. The
 // error wraps [task.ErrUnknown] if there is no such task.
 func (c *Client) Members(ctx context.Context, id task.ID) ([]Member, error) {
-	root, err := view.Tree(ctx, c.View(), id)
+	return MembersOf(ctx, c.View(), id)
+}
+
+// MembersOf is [Client.Members] in a view.
+func MembersOf(ctx context.Context, v view.View, id task.ID) ([]Member, error) {
+	root, err := view.Tree(ctx, v, id)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -276,9 +278,17 @@ func present[D any](ctx context.Context, s *Store, kind string, read func(*defin
 	if err != nil {
 		return nil, err
 	}
+	return presentIn(found, kind, read)
+}
+
+// presentIn reads those of a kind that there are among some, and returns the errors of those that cannot be read.
+func presentIn[D any](found []defined, kind string, read func(*defined, error) (D, error)) ([]D, error) {
 	var all []D
 	var errs []error
 	for i := range found {
+		if found[i].Kind() != kind {
+			continue
+		}
 		d, err := read(&found[i], nil)
 		switch {
 		case errors.Is(err, genres[kind].none):
@@ -330,14 +340,54 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 	return changed, false, state.LastSeq, nil
 }
 
-// Definitions returns what is defined, and what was before it was removed.
-func (s *Store) Definitions(ctx context.Context) (map[definition.Def]definition.Definition, error) {
-	found, err := s.definitions(ctx, anyKind)
+// Definitions returns what is defined of a kind, or of all for "", and what was before it was removed.
+func (s *Store) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
+	found, err := s.definitions(ctx, cmp.Or(kind, anyKind))
 	all := make(map[definition.Def]definition.Definition, len(found))
 	for i := range found {
 		all[found[i].Def] = found[i].Definition
 	}
 	return all, err
+}
+
+// JobsIn reads the jobs among definitions, by name, SchedulesIn the schedules and CalendarsIn the calendars. The error says which
+// cannot be read.
+func JobsIn(all map[definition.Def]definition.Definition) ([]StoredJob, error) {
+	return presentIn(sorted(all), definition.DefJob, storedJob)
+}
+
+// SchedulesIn is explained at [JobsIn].
+func SchedulesIn(all map[definition.Def]definition.Definition) ([]schedule.Stored, error) {
+	return presentIn(sorted(all), definition.DefSchedule, storedSchedule)
+}
+
+// CalendarsIn is explained at [JobsIn].
+func CalendarsIn(all map[definition.Def]definition.Definition) ([]schedule.StoredCalendar, error) {
+	return presentIn(sorted(all), definition.DefCalendar, storedCalendar)
+}
+
+// sorted are definitions in the order of their names.
+func sorted(all map[definition.Def]definition.Definition) []defined {
+	found := make([]defined, 0, len(all))
+	for _, def := range slices.Sorted(maps.Keys(all)) {
+		found = append(found, defined{def, all[def]})
+	}
+	return found
+}
+
+// JobIn reads the job that a definition of this name holds. The error wraps [ErrNoJob] if it holds none.
+func JobIn(name string, d definition.Definition) (StoredJob, error) {
+	return storedJob(&defined{definition.DefOf(definition.DefJob, name), d}, nil)
+}
+
+// ScheduleIn is [JobIn] for schedules.
+func ScheduleIn(name string, d definition.Definition) (schedule.Stored, error) {
+	return storedSchedule(&defined{definition.DefOf(definition.DefSchedule, name), d}, nil)
+}
+
+// CalendarIn is [JobIn] for calendars.
+func CalendarIn(name string, d definition.Definition) (schedule.StoredCalendar, error) {
+	return storedCalendar(&defined{definition.DefOf(definition.DefCalendar, name), d}, nil)
 }
 
 // DefinitionFacts returns what the log tells of changes of a definition, in order.

@@ -84,6 +84,19 @@ func (s *Store) Queue(ctx context.Context, name string) ([]events.Record, error)
 	return s.readSubject(ctx, statePrefix+name, 0)
 }
 
+// AllOf reads what the log has about all nodes, all queues or all definitions, in its order.
+func (s *Store) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
+	switch kind {
+	case events.KindNode:
+		return s.readSubject(ctx, nodePrefix+">", 0)
+	case events.KindQueue:
+		return s.readSubject(ctx, statePrefix+">", 0)
+	case events.KindDefinition:
+		return s.readSubject(ctx, defPrefix+">", 0)
+	}
+	return nil, fmt.Errorf("read all of one kind: kind %v is not read by itself", kind)
+}
+
 // Latest implements [events.Reader].
 func (s *Store) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
 	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": chainSubject(&about)})

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/view"
 )
 
 // What table latest says of a name.
@@ -89,23 +90,13 @@ func (f *fold) writeSkip(ctx context.Context, schedule string, until time.Time, 
 	return f.w.exec(ctx, "DELETE FROM skips WHERE schedule = ? AND until < ?", schedule, until.Add(-keepSkips).UnixMicro())
 }
 
-// Ticks is what became of the ticks of a schedule.
-type Ticks struct {
-	// Last is the task of the latest tick; its ID is "" if there is none.
-	Last task.Task
-	// Decided is the latest tick on which anything was decided; zero for none.
-	Decided time.Time
-	// Skipped counts by reason the ticks that got no task.
-	Skipped map[string]int
-}
-
 // Schedules returns what became of the ticks of each schedule; the skipped ones are counted since a time. Schedules
 // that were removed are there as well.
-func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
-	all := map[string]*Ticks{}
-	of := func(name string) *Ticks {
+func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
+	all := map[string]*view.Ticks{}
+	of := func(name string) *view.Ticks {
 		if all[name] == nil {
-			all[name] = &Ticks{Skipped: map[string]int{}}
+			all[name] = &view.Ticks{Skipped: map[string]int{}}
 		}
 		return all[name]
 	}

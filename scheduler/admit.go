@@ -262,24 +262,16 @@ func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	a.early = nil
 	a.mu.Unlock()
-	known := quota.NewLimiter()
 	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no later rate is known than they are
 	if err != nil {
 		return err
 	}
-	for _, q := range queues {
-		known.Queue(q)
-	}
-	used, seq, err := a.view.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) {
-		known.Put(t)
-		if admitted != nil {
-			known.Granted(*admitted)
-		}
+	known, seq, err := quota.LoadLimiter(queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+		return a.view.EachLimited(ctx, each)
 	})
 	if err != nil {
 		return err
 	}
-	known.Used(used)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects = known, true, seq

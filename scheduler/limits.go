@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-	"slices"
-
 	"millrace/task"
 	"millrace/task/quota"
 )
@@ -21,18 +18,8 @@ func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.Cou
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq = a.observed.Load()
-	if name != "" {
-		c, ok := a.known.Counter(name, now, holders)
-		if !ok {
-			return nil, 0, seq
-		}
-		return []quota.CounterState{c}, 1, seq
-	}
-	counters = a.known.Counters(now, holders)
-	slices.SortFunc(counters, func(x, y quota.CounterState) int {
-		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name))
-	})
-	return counters[:min(len(counters), most)], len(counters), seq
+	counters, all = a.known.Told(name, now, most, holders)
+	return counters, all, seq
 }
 
 // Standing tells where a task stands before its limits; false if it stands before none.

@@ -32,13 +32,23 @@ func Diff(ctx context.Context, before, after View, ref Ref) ([]Change, error) {
 	return diff(was, is), nil
 }
 
-// DiffItems says how two things differ, such as two tasks of one job.
+// DiffItems says how two things differ.
 func DiffItems(was, is Item) ([]Change, error) {
 	a, err := fieldsOf(was)
 	if err != nil {
 		return nil, err
 	}
 	b, err := fieldsOf(is)
+	return diff(a, b), err
+}
+
+// DiffValues says how two values differ by their forms in JSON, such as two tasks of one job.
+func DiffValues(was, is any) ([]Change, error) {
+	a, err := fieldsIn(was)
+	if err != nil {
+		return nil, err
+	}
+	b, err := fieldsIn(is)
 	return diff(a, b), err
 }
 
@@ -81,6 +91,11 @@ func fieldsOf(item Item) (map[string]json.RawMessage, error) {
 	default:
 		thing = item.Definition
 	}
+	return fieldsIn(thing)
+}
+
+// fieldsIn are the fields of a value, by their paths.
+func fieldsIn(thing any) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(thing)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)

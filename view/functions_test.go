@@ -319,3 +319,69 @@ func TestAround(t *testing.T) {
 		}
 	}
 }
+
+// wholeAt is all of a tale as of a sequence.
+func wholeAt(s *story, seq uint64) Whole {
+	return NewFolding(Point{seq, s.records[seq-1].Stored}, func(_ context.Context, kind Kind, each func(*events.Record) error) error {
+		for i := range s.records[:seq] {
+			if r := &s.records[i]; kind == Tasks || RefOf(r).Kind == kind {
+				if err := each(r); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}).Past(Slice(s.records))
+}
+
+func TestDiffAll(t *testing.T) {
+	s, a, b := tale(t)
+	for _, c := range []struct {
+		was, is uint64
+		f       Filter
+		most    int
+		things  []string
+		steps   map[string]int
+		tasks   []task.ID
+		more    int
+	}{
+		{13, 13, Filter{}, 9, nil, map[string]int{}, nil, 0},
+		{3, 5, Filter{}, 9, nil, map[string]int{"new to pending": 2}, []task.ID{a, b}, 0},
+		{3, 5, Filter{}, 1, nil, map[string]int{"new to pending": 2}, []task.ID{a}, 1},
+		{3, 5, Filter{Queue: "bulk"}, 1, nil, map[string]int{"new to pending": 1}, []task.ID{b}, 0},
+		{5, 8, Filter{}, 9, []string{"queue bulk new"}, map[string]int{"pending to finished": 1}, []task.ID{a}, 0},
+		{8, 13, Filter{}, 9, []string{"job hello new", "node n1 changed"}, map[string]int{}, nil, 0},
+		{8, 3, Filter{}, 9, []string{"queue bulk gone"}, map[string]int{}, nil, 0},
+	} {
+		d, err := DiffAll(t.Context(), wholeAt(s, c.was), wholeAt(s, c.is), c.f, c.most)
+		var things []string
+		for _, k := range d.Things {
+			things = append(things, k.Kind+" "+k.Name+" "+k.How)
+		}
+		var tasks []task.ID
+		for _, k := range d.Tasks {
+			tasks = append(tasks, k.Task)
+		}
+		if err != nil || !slices.Equal(things, c.things) || !reflect.DeepEqual(d.Steps, c.steps) || !slices.Equal(tasks, c.tasks) || d.More != c.more ||
+			d.None() != (len(things)+len(tasks)+d.More == 0) {
+			t.Errorf("%d to %d %+v: %+v, %v; want %+v", c.was, c.is, c.f, d, err, c)
+		}
+	}
+	d, err := DiffAll(t.Context(), wholeAt(s, 5), wholeAt(s, 8), Filter{}, 9)
+	if want := map[string][2]int{"pending": {2, 1}, "finished": {0, 1}}; err != nil || !reflect.DeepEqual(d.Counts, want) {
+		t.Errorf("%v, %v; want %v", d.Counts, err, want)
+	}
+}
+
+// A task that was born later with an earlier id is new, and the one behind it is not passed over.
+func TestEarlierTasksAreFound(t *testing.T) {
+	was := tasksOf{page: []task.Task{{ID: "B", State: task.Pending}, {ID: "D", State: task.Running}}, over: true}
+	for _, c := range []struct {
+		id    task.ID
+		state task.State
+	}{{"A", task.Unknown}, {"B", task.Pending}, {"C", task.Unknown}, {"D", task.Running}, {"E", task.Unknown}} {
+		if state, err := was.until(t.Context(), c.id); err != nil || state != c.state {
+			t.Errorf("%s: %v, %v; want %v", c.id, state, err, c.state)
+		}
+	}
+}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"millrace/events"
@@ -58,6 +59,10 @@ func (s Slice) About(_ context.Context, ref Ref) ([]events.Record, error) {
 // question. It may be asked by several at once, but not while records are added.
 type Memory struct {
 	at          Point
+	sums        sums
+	ids         []task.ID  // of all tasks; in order from sorted on
+	sorted      bool       // guarded by sorting
+	sorting     sync.Mutex // held while they are sorted
 	tasks       map[task.ID]*task.Task
 	nodes       map[node.ID]node.Node
 	queues      map[string]task.Queue
@@ -68,7 +73,7 @@ type Memory struct {
 // NewMemory returns a model of the beginning of the log, when there was nothing.
 func NewMemory() *Memory {
 	return &Memory{
-		tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]task.Queue{},
+		sums: newSums(), tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]task.Queue{},
 		definitions: map[definition.Def]definition.Definition{}, messages: map[uint64]Message{},
 	}
 }
@@ -85,10 +90,14 @@ func (m *Memory) Add(r *events.Record) {
 	switch ref := RefOf(r); ref.Kind {
 	case Tasks:
 		id := task.ID(ref.ID)
-		if m.tasks[id] == nil {
-			m.tasks[id] = &task.Task{ID: id}
+		t := m.tasks[id]
+		if t == nil {
+			t = &task.Task{ID: id}
+			m.tasks[id], m.ids, m.sorted = t, append(m.ids, id), false
 		}
-		m.tasks[id].Apply(r.Task())
+		was, epoch, began := t.State, t.Epoch, t.StartedAt
+		t.Apply(r.Task())
+		m.sumTask(r, t, was, epoch, began)
 	case Nodes:
 		n := m.nodes[node.ID(ref.ID)]
 		n.ID = node.ID(ref.ID)
@@ -103,6 +112,8 @@ func (m *Memory) Add(r *events.Record) {
 			def := definition.Def(ref.ID)
 			m.definitions[def] = definition.EvolveDefinition(m.definitions[def], r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
+	default:
+		m.sum(r)
 	}
 }
 
@@ -132,6 +143,7 @@ func (m *Memory) List(_ context.Context, q Query) (Page, error) {
 		}
 	case Definitions:
 		page.Definitions = maps.Clone(m.definitions)
+		maps.DeleteFunc(page.Definitions, func(def definition.Def, _ definition.Definition) bool { return q.Of != "" && def.Kind() != q.Of })
 	case Messages:
 		for _, seq := range slices.Backward(slices.Sorted(maps.Keys(m.messages))) {
 			if (q.Before == 0 || seq < q.Before) && len(page.Messages) < most {
@@ -150,25 +162,36 @@ func (m *Memory) list(f *Filter, most int) (Page, error) {
 	if err != nil {
 		return page, err
 	}
-	order := func(a, b task.ID) int {
-		if f.OldestFirst {
-			return strings.Compare(string(a), string(b))
+	tasks := make([]task.Task, 0, min(len(m.ids), most+1))
+	for _, id := range m.from(after, f.OldestFirst) {
+		if t := m.tasks[id]; f.Match(t) {
+			if tasks = append(tasks, *t); len(tasks) > most {
+				break
+			}
 		}
-		return strings.Compare(string(b), string(a))
-	}
-	var found []task.ID
-	for id, t := range m.tasks {
-		if (after == "" || order(id, after) > 0) && f.Match(t) {
-			found = append(found, id)
-		}
-	}
-	slices.SortFunc(found, order)
-	tasks := make([]task.Task, min(len(found), most+1))
-	for i := range tasks {
-		tasks[i] = *m.tasks[found[i]]
 	}
 	page.Tasks, page.Next = f.Cut(tasks, most)
 	return page, nil
+}
+
+// from are the ids after one of them, in either order; all after "".
+func (m *Memory) from(after task.ID, oldestFirst bool) iter.Seq2[int, task.ID] {
+	m.sorting.Lock()
+	if !m.sorted {
+		slices.Sort(m.ids)
+		m.sorted = true
+	}
+	m.sorting.Unlock()
+	at, found := slices.BinarySearch(m.ids, after)
+	switch {
+	case oldestFirst && found:
+		return slices.All(m.ids[at+1:])
+	case oldestFirst:
+		return slices.All(m.ids[at:])
+	case after == "":
+		return slices.Backward(m.ids)
+	}
+	return slices.Backward(m.ids[:at])
 }
 
 // Count implements [Model].

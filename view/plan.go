@@ -54,13 +54,13 @@ func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, err
 	return p, p.spent(ctx, v, &t)
 }
 
-// spent says which budgets hold a task, as far as the present tells.
+// spent says which budgets hold a task, as far as the view knows of limits.
 func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
-	present, ok := v.(Present)
+	limits, ok := v.(Limited)
 	if !ok || !t.Budgeted() || !t.Admissible() {
 		return nil
 	}
-	s, err := present.Standing(ctx, t.ID, 0)
+	s, err := limits.Standing(ctx, t.ID, 0)
 	if s == nil || err != nil {
 		return err
 	}

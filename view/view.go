@@ -38,8 +38,13 @@ type Present interface {
 	Ran(ctx context.Context, name string) (string, error)
 	// Paused is what the server of the log says of a lane: nil if it hands out what waits there.
 	Paused(ctx context.Context, lane task.Lane) (*task.Pause, error)
+	Limited
+}
+
+// Limited is what a [View] may be besides: it knows how limits stand.
+type Limited interface {
 	// Standing is where a task stands before its limits, with so many of the tasks that hold them; nil if it
-	// stands before none, or if no scheduler answers.
+	// stands before none, or if in the present no scheduler answers.
 	Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error)
 }
 
@@ -210,6 +215,8 @@ type Query struct {
 	Kind Kind
 	// Filter chooses tasks. Of other kinds all come at once, but of messages only the latest so many, as Limit says.
 	Filter
+	// Of is the only kind of definitions that is chosen, such as [definition.DefJob]; "" for all.
+	Of string
 	// Before chooses messages before a sequence: the last one of the page before.
 	Before uint64
 	// AtLeast has the answer reflect this sequence; what is behind waits until it does.

@@ -104,8 +104,8 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 			return nil, err
 		}
 	}
-	if p, ok := v.(Present); ok && t.Admissible() {
-		e.Limits, err = p.Standing(ctx, id, r.Holders)
+	if l, ok := v.(Limited); ok && t.Admissible() {
+		e.Limits, err = l.Standing(ctx, id, r.Holders)
 	}
 	return e, err
 }

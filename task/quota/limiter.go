@@ -3,10 +3,11 @@ package quota
 import (
 	"cmp"
 	"container/heap"
-	"millrace/task"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task"
 )
 
 // Limiter decides which tasks their limits admit. It holds what is under way and what
@@ -43,6 +44,23 @@ func NewLimiter() *Limiter {
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
 		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*task.Queue{}, scopes: map[task.Scope]*scope{},
 	}
+}
+
+// LoadLimiter returns one that begins with what a read model holds: what was said of queues, and the tasks under limits that have not
+// ended, each with its latest admission if no offer has followed that; and what limited returns besides.
+func LoadLimiter(queues []task.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
+	a := NewLimiter()
+	for i := range queues {
+		a.Queue(queues[i])
+	}
+	used, seq, err := limited(func(t *task.Task, admitted *task.Grant) {
+		a.Put(t)
+		if admitted != nil {
+			a.Granted(*admitted)
+		}
+	})
+	a.Used(used)
+	return a, seq, err
 }
 
 // phase is where a task stands before its limits.

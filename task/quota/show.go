@@ -3,10 +3,11 @@ package quota
 import (
 	"cmp"
 	"fmt"
-	"millrace/task"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task"
 )
 
 // CounterState is a counter as people look at it.
@@ -104,6 +105,22 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 		return CounterState{}, false
 	}
 	return c.state(now, most), true
+}
+
+// Told returns the counter of a name or, for "", at most so many, those with the most waiting first; and how many there are.
+func (a *Limiter) Told(name string, now time.Time, most, holders int) (counters []CounterState, all int) {
+	if name != "" {
+		c, ok := a.Counter(name, now, holders)
+		if !ok {
+			return nil, 0
+		}
+		return []CounterState{c}, 1
+	}
+	counters = a.Counters(now, holders)
+	slices.SortFunc(counters, func(x, y CounterState) int {
+		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name))
+	})
+	return counters[:min(len(counters), most)], len(counters)
 }
 
 func (c *counter) state(now time.Time, most int) CounterState {

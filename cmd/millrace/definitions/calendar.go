@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -18,6 +19,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // Calendars is millrace calendar.
@@ -31,6 +33,7 @@ func (a *Commands) Calendars() *cobra.Command {
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
 		a.history("calendar", jet.ErrNoCalendar, a.CompleteCalendars),
+		difference(a, definition.DefCalendar, a.CompleteCalendars, jet.CalendarIn),
 		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar))
 	return c
 }
@@ -81,9 +84,16 @@ func (a *Commands) calendarList() *cobra.Command {
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Definitions}})
 	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
-		all, broken := cl.Calendars(ctx)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		all, broken := client.CalendarsOf(ctx, s.View)
 		if broken != nil && len(all) == 0 {
 			return broken
 		}
@@ -94,14 +104,15 @@ func (a *Commands) calendarList() *cobra.Command {
 			Foot:   []string{told.Plural(len(all), "calendar")},
 		}
 		for _, is := range all {
-			row, hours := rowOfCalendar(is, a.Now())
+			row, hours := rowOfCalendar(is, s.Now())
 			rows = append(rows, row)
 			t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(row.words(hours)), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
-				term.Plain(fmt.Sprint(is.Revision)), term.Plain(told.Age(is.Changed, a.Now())))
+				term.Plain(fmt.Sprint(is.Revision)), term.Plain(told.Age(is.Changed, s.Now())))
 		}
-		var err error
+		s.Mark(&t, a.Now())
 		switch {
 		case o.JSON():
+			a.NoteMoment(&s)
 			err = a.WriteJSON(rows)
 		case names:
 			for i := range rows {
@@ -124,28 +135,35 @@ func (a *Commands) calendarShow() *cobra.Command {
 		Args:  typed.Takes(1, 1, "calendar"), ValidArgsFunction: a.CompleteCalendars,
 	}
 	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
+	sight := a.AtFlag(c, reach.Then{})
+	c.MarkFlagsMutuallyExclusive("at", "revision")
 	o.Flags(c, "yaml", "json")
 	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		is, err := cl.CalendarAt(ctx, args[0], revision)
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
-		changes, err := definitionFacts(ctx, cl.View(), definition.DefCalendar, args[0])
+		changes, err := definitionFacts(ctx, s.View, definition.DefCalendar, args[0])
 		if err != nil {
 			return err
 		}
-		row, hours := rowOfCalendar(is, a.Now())
+		is, err := editionOf(&s, changes, args[0], jet.CalendarIn, func() (schedule.StoredCalendar, error) { return cl.CalendarAt(ctx, args[0], revision) })
+		if err != nil {
+			return err
+		}
+		row, hours := rowOfCalendar(is, s.Now())
 		if o.JSON() {
 			return a.WriteJSON(struct {
 				calendarRow
-				Changes []told.ShownFact `json:"changes"`
-			}{row, told.ShowFacts(changes)})
+				Changes []told.ShownFact  `json:"changes"`
+				At      *reach.ShownPoint `json:"at,omitempty"`
+			}{row, told.ShowFacts(changes), s.Past})
 		}
 		text, err := jobfile.MarshalCalendar(&is.Calendar)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "# revision %d, stored %s\n# %s\n%s%s", is.Revision, told.Clock(is.Changed), row.words(hours), changeLines(changes), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, told.Clock(is.Changed), row.words(hours), changeLines(changes), text)
 		return err
 	})
 	return c

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -104,6 +106,40 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 // definitionFacts are the changes of a definition of a kind.
 func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
 	return view.All(ctx, v, view.Definition(definition.DefOf(kind, name)))
+}
+
+// editionOf is a definition as a sight has it: of the past what its facts add up to, else what present reads.
+func editionOf[D any](s *reach.Sight, changes []events.Record, name string, read func(string, definition.Definition) (D, error), present func() (D, error)) (D, error) {
+	if s.Past == nil {
+		return present()
+	}
+	d, err := read(name, events.FoldDefinition(changes))
+	return d, s.Unknown(err)
+}
+
+// difference is the command that compares definitions.
+func difference[D any](a *Commands, kind string, complete reach.Completer, read func(string, definition.Definition) (D, error)) *cobra.Command {
+	return look.Of(a.App).Diff(&look.Compared{
+		What: kind, Complete: complete,
+		Long: `Compares two ` + kind + `s field by field, or one at two moments of the past; with one --at, at that
+moment and now. A field is named by its path in the JSON of "` + kind + ` show", and a list is one field.`,
+		Example: "  millrace " + kind + " diff nightly weekly\n  millrace " + kind + " diff nightly --at -1h",
+		Read: func(ctx context.Context, s *reach.Sight, name string) (any, error) {
+			is, err := s.View.Get(ctx, view.Definition(definition.DefOf(kind, name)))
+			if err != nil {
+				return nil, err
+			}
+			return read(name, *is.Definition)
+		},
+	})
+}
+
+// thenLine says as a comment of which moment of the past a file is; "" in the present.
+func thenLine(s *reach.Sight, now time.Time) string {
+	if s.Past == nil {
+		return ""
+	}
+	return "# " + s.Words(now) + "\n"
 }
 
 // history is the command that lists the changes of a definition.

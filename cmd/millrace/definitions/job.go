@@ -16,11 +16,11 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
+	"millrace/view"
 )
 
 // Jobs is millrace job.
@@ -33,7 +33,7 @@ func (a *Commands) Jobs() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, jet.JobIn), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -49,25 +49,38 @@ func (a *Commands) jobList() *cobra.Command {
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}})
 	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
-		rows, broken := cl.JobRows(ctx)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		look := cl.JobRows
+		if s.Past != nil {
+			look = func(ctx context.Context) ([]client.JobRow, error) { return client.JobRowsOf(ctx, s.View, s.Then) }
+		}
+		rows, broken := look(ctx)
 		if rows == nil {
 			rows = []client.JobRow{}
 		}
 		alone := errors.Is(broken, jet.ErrNoService)
-		var err error
 		switch {
 		case broken != nil && !alone && len(rows) == 0:
 			return broken
 		case o.JSON():
+			a.NoteMoment(&s)
 			err = a.WriteJSON(rows)
 		case names:
 			for i := range rows {
 				fmt.Fprintln(a.Out, rows[i].Name)
 			}
 		default:
-			if err = a.Print(jobTable(rows, a.Now())); alone {
+			t := jobTable(rows, s.Now())
+			s.Mark(&t, a.Now())
+			if err = a.Print(t); alone {
 				a.Note("no millrace server answers, so the latest tasks are not known")
 			}
 		}
@@ -96,18 +109,17 @@ func jobTable(rows []client.JobRow, now time.Time) term.Table {
 func (a *Commands) jobShow() *cobra.Command {
 	var o typed.Output
 	var revision uint64
-	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
 		Short: "Print a job, in the form that apply reads, and who changed it last",
 		Args:  typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
 	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c, "yaml", "json")
 	c.MarkFlagsMutuallyExclusive("at", "revision")
-	c.RunE = a.MomentFlag(&at, a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := a.Sight(ctx, cl, at, reach.Single)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
@@ -117,13 +129,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.Past != nil {
-			then := events.FoldDefinition(changes)
-			if revision = then.Revision; !then.Exists() {
-				return s.Unknown(&jet.Absent{Kind: jet.ErrNoJob, Name: args[0]})
-			}
-		}
-		j, err := cl.JobAt(asking, args[0], revision)
+		j, err := editionOf(&s, changes, args[0], jet.JobIn, func() (jet.StoredJob, error) { return cl.JobAt(asking, args[0], revision) })
 		if err != nil {
 			return err
 		}
@@ -143,13 +149,9 @@ func (a *Commands) jobShow() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		then := ""
-		if s.Past != nil {
-			then = "# " + s.Words(a.Now()) + "\n"
-		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", then, j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
 		return err
-	}))
+	})
 	return c
 }
 

@@ -26,6 +26,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/view"
 )
 
 // Schedules is millrace schedule.
@@ -40,7 +41,7 @@ func (a *Commands) Schedules() *cobra.Command {
   millrace schedule show nightly
   millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
 	})
-	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, jet.ScheduleIn), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
 		a.scheduleNext(), a.scheduleBackfill(), a.scheduleRemove())
 	return c
 }
@@ -229,28 +230,44 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	reach.WatchFlag(c, &watch)
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
 		if names {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()
-			all, broken := cl.Schedules(asking)
+			all, broken := client.SchedulesOf(asking, s.View)
 			for i := range all {
 				fmt.Fprintln(a.Out, all[i].Name)
 			}
 			return broken
 		}
+		rowsOf := cl.ScheduleRows
+		if s.Past != nil {
+			rowsOf = func(ctx context.Context) ([]client.ScheduleRow, error) {
+				return client.ScheduleRowsOf(ctx, s.View, s.Then, s.Now())
+			}
+		}
+		if o.JSON() {
+			a.NoteMoment(&s)
+		}
 		var broken error
-		err := a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
+		err = a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 			var rows []client.ScheduleRow
-			rows, broken = cl.ScheduleRows(ctx)
+			rows, broken = rowsOf(ctx)
 			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
 				return reach.Frame{}, broken
 			}
 			if rows == nil {
 				rows = []client.ScheduleRow{}
 			}
-			return reach.Frame{Table: scheduleTable(rows, a.Now()), JSON: rows}, nil
+			t := scheduleTable(rows, s.Now())
+			s.Mark(&t, a.Now())
+			return reach.Frame{Table: t, JSON: rows}, nil
 		})
 		if errors.Is(broken, jet.ErrNoService) {
 			a.Note("no millrace server answers, so latest tasks and missed ticks are not known")
@@ -307,7 +324,8 @@ func runCell(r *client.Run, now time.Time) term.Cell {
 // shownSchedule is a schedule as `schedule show` has it in JSON.
 type shownSchedule struct {
 	client.ScheduleView
-	Changes []told.ShownFact `json:"changes"`
+	Changes []told.ShownFact  `json:"changes"`
+	At      *reach.ShownPoint `json:"at,omitempty"`
 }
 
 func (a *Commands) scheduleShow() *cobra.Command {
@@ -323,6 +341,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 	}
 	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
 	c.Flags().IntVar(&limit, "limit", 20, "how many of those, the latest")
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if _, err := typed.Past(since, a.Now()); err != nil { // before anything is asked
@@ -336,17 +355,22 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 			return err
 		}
 		defer cl.Close()
-		from, err := typed.Past(since, a.Now()) // by the log's time
+		s, err := sight(c.Context(), cl)
+		if err != nil {
+			return err
+		}
+		from, err := typed.Past(since, s.Now()) // by the log's time
 		if err != nil {
 			return exit.Misuse(c, "--since: %w", err)
 		}
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		var shown shownSchedule
-		if shown.ScheduleView, err = cl.ViewSchedule(asking, args[0], from, limit); err != nil {
-			return err
+		if shown.ScheduleView, err = cl.ScheduleOf(asking, s.View, s.Point(), args[0], from, limit); err != nil {
+			return s.Unknown(err)
 		}
-		changes, err := definitionFacts(asking, cl.View(), definition.DefSchedule, args[0])
+		shown.At = s.Past
+		changes, err := definitionFacts(asking, s.View, definition.DefSchedule, args[0])
 		if err != nil {
 			return err
 		}
@@ -361,7 +385,9 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if _, err := fmt.Fprint(a.Out, changeLines(changes)); err != nil {
 			return err
 		}
-		if err := a.Print(a.scheduleDetails(&shown, plan)); err != nil {
+		details := a.scheduleDetails(&shown, plan)
+		s.Mark(&details, a.Now())
+		if err := a.Print(details); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(a.Out); err != nil {

@@ -24,6 +24,7 @@ type logFilter struct {
 	grep    string
 
 	from    time.Time      // what since means
+	until   time.Time      // later lines are none; zero for any time
 	pattern *regexp.Regexp // what grep means; nil for any text
 }
 
@@ -65,9 +66,12 @@ func (f *logFilter) wants(attempt int, l *output.Line) bool {
 	return (f.attempt == 0 || f.attempt == attempt) &&
 		(f.stream.Value == "" || f.stream.Value == l.Stream) &&
 		(f.level.Value == "" || l.Stream == output.Log && grave(l.Level) >= grave(f.level.Value)) &&
-		!l.At.Before(f.from) &&
+		!l.At.Before(f.from) && !f.later(l) &&
 		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
 }
+
+// later tells whether a line was printed after the moment that is looked at.
+func (f *logFilter) later(l *output.Line) bool { return !f.until.IsZero() && l.At.After(f.until) }
 
 // grave orders levels; one that nobody knows is an info.
 func grave(level string) int {

@@ -18,6 +18,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/view"
 )
 
 // logFlags are what `millrace task logs` was told.
@@ -27,6 +28,8 @@ type logFlags struct {
 	follow bool
 	times  bool
 	tail   int
+	sight  func(context.Context, *client.Client) (reach.Sight, error)
+	in     view.View // what it shows
 }
 
 // Logs is millrace task logs.
@@ -41,7 +44,8 @@ will print until it has ended. Of a task with steps or other children it is what
 line behind the name of its step. With --job or --schedule it is the latest task of that; finding
 it takes a millrace server. A line parts each attempt from the one before. -o json prints a line of JSON for
 each line. On a terminal what did not come from stdout has a colour. Where lines are missing, because a
-worker was lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.`,
+worker was lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.
+With --at it is what was printed until then, by the clock of the node.`,
 		Example: `  millrace task logs -f ID
   millrace task logs --job backup
   millrace task logs ID --tail 20 --timestamps
@@ -56,6 +60,10 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
+	f.sight = a.AtFlag(c, reach.Then{})
+	c.MarkFlagsMutuallyExclusive("at", "follow")
+	c.MarkFlagsMutuallyExclusive("at", "job")
+	c.MarkFlagsMutuallyExclusive("at", "schedule")
 	f.Output.Flags(c, "text", "json")
 	print := latest.Task(a.App, func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if err := f.parse(a.Now()); err != nil { // once more, by the log's time
@@ -73,11 +81,19 @@ worker was lost before it had stored them, a note on stderr says so, also where 
 }
 
 func (a *Commands) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
-	asking, cancel := a.Asking(ctx)
-	members, err := c.Members(asking, id) // else a task that is not there would look like a quiet one
-	cancel()
+	s, err := f.sight(ctx, c)
 	if err != nil {
 		return err
+	}
+	if f.in = s.View; s.Past != nil {
+		f.until = s.Past.Stored
+		a.NoteMoment(&s)
+	}
+	asking, cancel := a.Asking(ctx)
+	members, err := client.MembersOf(asking, s.View, id) // else a task that is not there would look like a quiet one
+	cancel()
+	if err != nil {
+		return s.Unknown(err)
 	}
 	p := a.logPrinter(f)
 	p.names.know(members[1:])
@@ -98,7 +114,7 @@ func (a *Commands) logs(ctx context.Context, c *client.Client, id task.ID, f *lo
 			}
 		}
 		if err = errors.Join(err, p.flush()); err != nil || !f.follow {
-			return a.endLogs(ctx, c, members, f, p, err)
+			return a.endLogs(ctx, members, f, p, err)
 		}
 	}
 	if f.follow {
@@ -107,7 +123,7 @@ func (a *Commands) logs(ctx context.Context, c *client.Client, id task.ID, f *lo
 	} else {
 		err = c.OutputOf(ctx, members, from, p.batch)
 	}
-	return a.endLogs(ctx, c, members, f, p, err)
+	return a.endLogs(ctx, members, f, p, err)
 }
 
 // logPrinter prints the lines that are wanted of one task or several.
@@ -156,6 +172,9 @@ func (a *Commands) logPrinter(f *logFlags) *logPrinter {
 // batch shows what is wanted of a batch.
 func (p *logPrinter) batch(b client.StepLines) error {
 	for _, l := range b.Lines.Lines {
+		if p.f.later(&l) {
+			continue
+		}
 		if n := p.gaps.before(b.Epoch, l.N); n > 0 && (p.f.attempt == 0 || p.f.attempt == b.Attempt) {
 			p.a.Note("%s of %sattempt %d missing before line %d", told.Plural(n, "line"), ofStep(b.Step), b.Attempt, l.N)
 		}
@@ -182,27 +201,28 @@ func ofStep(step string) string {
 }
 
 // endLogs says where output may be missing at the end of attempts.
-func (a *Commands) endLogs(ctx context.Context, c *client.Client, members []client.Member, f *logFlags, p *logPrinter, err error) error {
+func (a *Commands) endLogs(ctx context.Context, members []client.Member, f *logFlags, p *logPrinter, err error) error {
 	if err == nil && f.attempt > 0 && !p.seen {
-		err = a.knownAttempt(ctx, c, members, f.attempt)
+		err = a.knownAttempt(ctx, members, f)
 	}
 	for i := range members {
 		m := &members[i]
 		if err == nil && (i == 0 && m.Task.Children == nil || m.Task.Losses > 0) {
-			err = a.noteUnheard(ctx, c, m, f, p.gaps)
+			err = a.noteUnheard(ctx, m, f, p.gaps)
 		}
 	}
 	return reach.QuietEnd(ctx, err)
 }
 
 // knownAttempt refuses the number of an attempt that none of the tasks has made.
-func (a *Commands) knownAttempt(ctx context.Context, c *client.Client, members []client.Member, n int) error {
+func (a *Commands) knownAttempt(ctx context.Context, members []client.Member, f *logFlags) error {
+	n := f.attempt
 	root := &members[0].Task
 	made := fmt.Sprintf("none of the %d tasks of %s has made so many", len(members), root.ID)
 	if len(members) == 1 {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		records, err := c.History(asking, root.ID)
+		records, err := view.All(asking, f.in, view.Task(root.ID))
 		if err != nil {
 			return err
 		}
@@ -218,10 +238,10 @@ func (a *Commands) knownAttempt(ctx context.Context, c *client.Client, members [
 }
 
 // noteUnheard says of which attempts output may be missing at their end.
-func (a *Commands) noteUnheard(ctx context.Context, c *client.Client, m *client.Member, f *logFlags, gaps *lineGaps) error {
+func (a *Commands) noteUnheard(ctx context.Context, m *client.Member, f *logFlags, gaps *lineGaps) error {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	records, err := c.History(asking, m.Task.ID)
+	records, err := view.All(asking, f.in, view.Task(m.Task.ID))
 	if err != nil {
 		return err
 	}

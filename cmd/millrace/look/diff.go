@@ -22,43 +22,57 @@ const (
 	exitTrouble   = 2
 )
 
-// comparison is how two tasks differ, or one at two moments, in JSON.
+// comparison is how two things differ, or one at two moments, in JSON.
 type comparison struct {
 	Was     side          `json:"was"`
 	Is      side          `json:"is"`
 	Changes []view.Change `json:"changes"`
 }
 
-// side is one of the two that are compared.
-type side struct {
-	Task task.ID           `json:"task"`
-	At   *reach.ShownPoint `json:"at,omitempty"`
+// side is one of the two that are compared: its name by what it is, and the moment of the past.
+type side map[string]any
+
+func sideOf(what, name string, s *reach.Sight) side {
+	is := side{what: name}
+	if s.Past != nil {
+		is["at"] = s.Past
+	}
+	return is
 }
 
-func (a *Commands) taskDiff() *cobra.Command {
+// Compared is a kind of things of which two are compared, or one at two moments.
+type Compared struct {
+	What, Long, Example string
+	Complete            reach.Completer
+	// Named makes the name of what somebody has typed; nil if that is it.
+	Named func(ctx context.Context, cl *client.Client, typed string) (string, error)
+	// Read returns what is compared, by its form in JSON.
+	Read func(ctx context.Context, s *reach.Sight, name string) (any, error)
+}
+
+// Diff is the command that compares.
+func (a *Commands) Diff(k *Compared) *cobra.Command {
 	var o typed.Output
 	var at []string
 	c := &cobra.Command{
-		Use:   "diff ID [ID]",
-		Short: "Say how two tasks differ, or what became of one between two moments",
-		Long: `Compares two tasks field by field, or one at two moments of the past; with one --at, at that
-moment and now. It compares what the log says: a field is named by its path in the JSON of
-"task show", and a list is one field. Two tasks differ at least in their ids.
+		Use:   "diff NAME [NAME]",
+		Short: "Say how two " + k.What + "s differ, or what became of one between two moments",
+		Long: k.Long + `
 
 Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 if that cannot be said.`,
-		Example: `  millrace task diff ID ANOTHER
-  millrace task diff ID --at -1h
-  millrace task diff ID --at 1048211 --at 1048300`,
-		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		Example: k.Example, Args: typed.Takes(1, -1, k.What), ValidArgsFunction: k.Complete,
+	}
+	if k.Named != nil {
+		c.Use, c.Args = "diff ID [ID]", typed.Takes(1, -1, k.What+" id")
 	}
 	c.Flags().StringArrayVar(&at, "at", nil, reach.AtUsage+" (give it twice for two moments)")
 	o.Flags(c)
-	compare := a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
-		return a.compare(ctx, cl, ids, at, &o)
+	compare := a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		return a.compare(ctx, cl, k, args, at, &o)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if two := len(args) == 2 && len(at) == 0; !two && (len(args) != 1 || len(at) == 0 || len(at) > 2) {
-			return exit.Misuse(c, "want two tasks, or one and --at once or twice")
+			return exit.Misuse(c, "want two %ss, or one and --at once or twice", k.What)
 		}
 		if err := a.Moments(c, at...); err != nil {
 			return err
@@ -68,31 +82,63 @@ Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 
 	return c
 }
 
-// compare prints how two tasks differ now, or one at two moments.
-func (a *Commands) compare(ctx context.Context, cl *client.Client, ids []task.ID, at []string, o *typed.Output) error {
+func (a *Commands) taskDiff() *cobra.Command {
+	return a.Diff(&Compared{
+		What: "task", Complete: a.CompleteTasks,
+		Long: `Compares two tasks field by field, or one at two moments of the past; with one --at, at that
+moment and now. It compares what the log says: a field is named by its path in the JSON of
+"task show", and a list is one field. Two tasks differ at least in their ids.`,
+		Example: `  millrace task diff ID ANOTHER
+  millrace task diff ID --at -1h
+  millrace task diff ID --at 1048211 --at 1048300`,
+		Named: func(ctx context.Context, cl *client.Client, typed string) (string, error) {
+			if err := reach.PlausibleID(typed); err != nil {
+				return "", err
+			}
+			id, err := a.TaskID(ctx, cl, typed)
+			return string(id), err
+		},
+		Read: func(ctx context.Context, s *reach.Sight, name string) (any, error) {
+			return view.GetTask(ctx, s.View, task.ID(name))
+		},
+	})
+}
+
+// compare prints how two things differ now, or one at two moments.
+func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, args, at []string, o *typed.Output) error {
+	names := slices.Clone(args)
+	for i := range names {
+		if k.Named != nil {
+			var err error
+			if names[i], err = k.Named(ctx, cl, args[i]); err != nil {
+				return err
+			}
+		}
+	}
 	moments := append(slices.Clone(at), "", "") // what is not given is now
 	var sights [2]reach.Sight
-	var tasks [2]task.Task
-	for i := range tasks {
-		s, err := a.Sight(ctx, cl, moments[i], reach.Single)
+	var values [2]any
+	var sides [2]side
+	for i := range values {
+		s, err := a.Sight(ctx, cl, moments[i], reach.Then{})
 		if err != nil {
 			return err
 		}
+		name := names[min(i, len(names)-1)]
 		asking, cancel := a.Asking(ctx)
-		tasks[i], err = view.GetTask(asking, s.View, ids[min(i, len(ids)-1)])
+		values[i], err = k.Read(asking, &s, name)
 		cancel()
 		if err != nil {
 			return s.Unknown(err)
 		}
-		sights[i] = s
+		sights[i], sides[i] = s, sideOf(k.What, name, &s)
 	}
-	was, is := &tasks[0], &tasks[1]
-	changes, err := view.DiffItems(view.Item{Task: was}, view.Item{Task: is})
+	changes, err := view.DiffValues(values[0], values[1])
 	if err != nil {
 		return err
 	}
 	if o.JSON() {
-		err = a.WriteJSON(comparison{side{was.ID, sights[0].Past}, side{is.ID, sights[1].Past}, append([]view.Change{}, changes...)})
+		err = a.WriteJSON(comparison{sides[0], sides[1], append([]view.Change{}, changes...)})
 	} else {
 		t := changeTable(changes)
 		for i := range sights {

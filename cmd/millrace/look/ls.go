@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Tasks are the commands below millrace task that look at tasks.
@@ -39,7 +40,7 @@ type ListFlags struct {
 	names        bool
 	all          bool // of all pages
 	watch        bool
-	at           string // a moment of the past
+	sight        func(context.Context, *client.Client) (reach.Sight, error)
 	Request      client.ListRequest
 }
 
@@ -74,13 +75,12 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
-	reach.AtFlag(fs, &f.at)
+	f.sight = a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats", "progress", "checkpoints"}})
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.Flags(c)
-	for _, present := range []string{"watch", "consistent", "suspect"} {
-		c.MarkFlagsMutuallyExclusive("at", present)
-	}
-	c.RunE = a.MomentFlag(&f.at, func(c *cobra.Command, _ []string) error {
+	c.MarkFlagsMutuallyExclusive("at", "consistent")
+	c.MarkFlagsMutuallyExclusive("at", "suspect")
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
@@ -96,7 +96,7 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 			return exit.Misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
-	})
+	}
 	return c
 }
 
@@ -189,7 +189,7 @@ func (f *ListFlags) Times(c *cobra.Command, now time.Time) (err error) {
 
 // list prints one page after the other, of the present or of the past.
 func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) error {
-	s, err := a.Sight(ctx, c, f.at, reach.Whole, "heartbeats", "progress", "checkpoints")
+	s, err := f.sight(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ import (
 
 func (a *Commands) taskShow() *cobra.Command {
 	var o typed.Output
-	var at string
 	c := &cobra.Command{
 		Use: "show ID", Aliases: []string{"view", "info", "i"},
 		Short: "Print all that is known of a task, from the log",
@@ -32,15 +31,15 @@ func (a *Commands) taskShow() *cobra.Command {
   millrace task show ID --at -10m`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, reach.Then{Lacks: []string{"heartbeats", "progress", "checkpoints"}})
 	o.Flags(c)
-	c.RunE = a.MomentFlag(&at, a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := a.Sight(ctx, cl, at, reach.Single, "heartbeats", "progress", "checkpoints")
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
 		return s.Unknown(a.showTask(ctx, cl, s, id, &o))
-	}))
+	})
 	return c
 }
 

@@ -41,7 +41,7 @@ type leaf struct {
 func (a *Commands) taskTree() *cobra.Command {
 	var o typed.Output
 	var dot, watch bool
-	var step, at string
+	var step string
 	c := &cobra.Command{
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
@@ -60,13 +60,12 @@ list is named by its path, such as sum/0.`,
 	c.Flags().StringVar(&step, "id", "", "the same as --step")
 	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
 	reach.WatchFlag(c, &watch)
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
-	c.MarkFlagsMutuallyExclusive("at", "watch")
 	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
-	c.RunE = a.MomentFlag(&at, a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := a.Sight(ctx, cl, at, reach.Single)
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
@@ -101,7 +100,7 @@ list is named by its path, such as sum/0.`,
 		}
 		_, err = fmt.Fprint(a.Out, root.dot())
 		return err
-	}))
+	})
 	return c
 }
 

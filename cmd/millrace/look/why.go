@@ -32,7 +32,6 @@ type Explanation struct {
 // Why is millrace task why.
 func (a *Commands) Why() *cobra.Command {
 	var o typed.Output
-	var at string
 	c := &cobra.Command{
 		Use:   "why ID",
 		Short: "Say why a task is where it is, and who must act next",
@@ -43,16 +42,19 @@ The start deadline is taken from the settings of this command ("millrace config"
 the rest from the log and, if one answers, from a millrace server.
 
 With --at it says why the task was where it was then, and what was to come next: all that from
-the log, which does not tell whose heartbeat had stopped, nor where a task stood before its limits.`,
+the log, which does not tell whose heartbeat had stopped.`,
 		Example: `  millrace task why ID
   millrace task why ID --at -10m`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Nodes}, Lacks: []string{"heartbeats", "pauses of consumers"}})
 	o.Flags(c)
-	c.RunE = a.MomentFlag(&at, a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := a.Sight(ctx, cl, at, reach.Whole, "heartbeats", "pauses of consumers", "standing before limits")
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
+			return err
+		}
+		if err := s.FoldLimits(ctx, id); err != nil {
 			return err
 		}
 		asking, cancel := a.Asking(ctx)
@@ -67,7 +69,7 @@ the log, which does not tell whose heartbeat had stopped, nor where a task stood
 		t := whyTable(e, s.Now())
 		s.Mark(&t, a.Now())
 		return a.Print(t)
-	}))
+	})
 	return c
 }
 

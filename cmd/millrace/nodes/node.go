@@ -37,15 +37,13 @@ func (a *Commands) Command() *cobra.Command {
 func (a *Commands) nodeList() *cobra.Command {
 	var o typed.Output
 	var names, watch bool
-	var at string
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	reach.WatchFlag(c, &watch)
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, busyNodes)
 	o.Flags(c)
-	c.MarkFlagsMutuallyExclusive("at", "watch")
-	c.RunE = a.MomentFlag(&at, a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := a.Sight(ctx, cl, at, reach.Whole, notBeating)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
@@ -81,12 +79,12 @@ func (a *Commands) nodeList() *cobra.Command {
 				At *reach.ShownPoint `json:"at,omitempty"`
 			}{page, s.Past}}, err
 		})
-	}))
+	})
 	return c
 }
 
-// notBeating is what the log does not tell of a node.
-const notBeating = "heartbeats"
+// busyNodes is what is asked of the past about nodes: how much they ran as well.
+var busyNodes = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats"}}
 
 // nodeTable lays the nodes out.
 func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
@@ -153,16 +151,15 @@ func (a *Commands) nodeRules() (node.Settings, error) {
 
 func (a *Commands) nodeShow() *cobra.Command {
 	var o typed.Output
-	var at string
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
 		Short: "Print all that is known of a node, from the log",
 		Args:  typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
-	reach.AtFlag(c.Flags(), &at)
+	sight := a.AtFlag(c, busyNodes)
 	o.Flags(c)
-	c.RunE = a.MomentFlag(&at, a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		s, err := a.Sight(ctx, cl, at, reach.Whole, notBeating)
+	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
@@ -189,7 +186,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 		t := nodeDetails(&v, records, s.Now())
 		s.Mark(&t, a.Now())
 		return a.Print(t)
-	}))
+	})
 	return c
 }
 

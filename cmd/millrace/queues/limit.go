@@ -10,11 +10,13 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/quota"
+	"millrace/view"
 )
 
 // Limits is millrace limit.
@@ -41,16 +43,22 @@ func (a *Commands) limitList() *cobra.Command {
 		Args:  typed.Takes(0, 0, ""),
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "at most so many, up to 1000")
+	sight := a.AtFlag(c, limited)
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if limit < 1 || limit > 1000 {
 			return exit.Misuse(c, "--limit is %d, want 1 to 1000", limit)
 		}
-		return a.limits(c.Context(), client.LimitListRequest{Limit: limit}, func(page *client.LimitPage) error {
+		return a.limits(c.Context(), sight, client.LimitListRequest{Limit: limit}, func(page *client.LimitPage, s *reach.Sight) error {
 			if o.JSON() {
-				return a.WriteJSON(page)
+				return a.WriteJSON(struct {
+					*client.LimitPage
+					At *reach.ShownPoint `json:"at,omitempty"`
+				}{page, s.Past})
 			}
-			return a.Print(limitTable(page, a.Now()))
+			t := limitTable(page, s.Now())
+			s.Mark(&t, a.Now())
+			return a.Print(t)
 		})
 	}
 	return c
@@ -63,34 +71,54 @@ func (a *Commands) limitShow() *cobra.Command {
 		Short: "Show one limit and the tasks that hold it; needs a millrace server",
 		Args:  typed.Takes(1, 1, "name of a limit"), ValidArgsFunction: a.CompleteLimits,
 	}
+	sight := a.AtFlag(c, limited)
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.limits(c.Context(), client.LimitListRequest{Name: args[0], Holders: 1000}, func(page *client.LimitPage) error {
+		return a.limits(c.Context(), sight, client.LimitListRequest{Name: args[0], Limit: 1, Holders: 1000}, func(page *client.LimitPage, s *reach.Sight) error {
 			if len(page.Counters) == 0 {
 				return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no task stands under the limit %q", args[0]), Hint: exit.Hint("`millrace limit ls` lists the limits there are")}
 			}
 			if o.JSON() {
-				return a.WriteJSON(page.Counters[0])
+				return a.WriteJSON(struct {
+					quota.CounterState
+					At *reach.ShownPoint `json:"at,omitempty"`
+				}{page.Counters[0], s.Past})
 			}
-			return a.Print(limitFields(&page.Counters[0], a.Now()))
+			t := limitFields(&page.Counters[0], s.Now())
+			s.Mark(&t, a.Now())
+			return a.Print(t)
 		})
 	}
 	return c
 }
 
-func (a *Commands) limits(ctx context.Context, r client.LimitListRequest, show func(*client.LimitPage) error) error {
+// limited is what is asked of the past about limits. What a scheduler has decided and not recorded yet is nowhere else.
+var limited = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"pauses that tasks asked for"}}
+
+func (a *Commands) limits(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), r client.LimitListRequest,
+	show func(*client.LimitPage, *reach.Sight) error) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	asking, cancel := a.Asking(ctx)
-	defer cancel()
-	page, err := cl.Limits(asking, r)
+	s, err := sight(ctx, cl)
 	if err != nil {
 		return err
 	}
-	return show(&page)
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	look := cl.Limits
+	if s.Past != nil {
+		look = func(ctx context.Context, r client.LimitListRequest) (client.LimitPage, error) {
+			return client.LimitsOf(ctx, s.View, s.Then, r, s.Now())
+		}
+	}
+	page, err := look(asking, r)
+	if err != nil {
+		return err
+	}
+	return show(&page, &s)
 }
 
 func limitTable(page *client.LimitPage, now time.Time) term.Table {

@@ -17,6 +17,8 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/quota"
+	"millrace/view"
 )
 
 // Command is millrace queue.
@@ -49,23 +51,75 @@ func (a *Commands) queueList() *cobra.Command {
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	ratesFlag(c, &rates)
 	reach.WatchFlag(c, &watch)
+	sight := a.AtFlag(c, sums)
 	o.Flags(c)
+	c.MarkFlagsMutuallyExclusive("at", "rates")
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
 		if names {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()
-			page, err := cl.Queues(asking, client.QueueListRequest{})
+			page, err := queuesIn(asking, cl, &s, client.QueueListRequest{})
 			for _, q := range page.Queues {
 				fmt.Fprintln(a.Out, q.Name)
 			}
 			return err
 		}
 		return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
-			page, err := cl.Queues(ctx, client.QueueListRequest{Rates: rates})
-			return reach.Frame{Table: queueTable(&page, a.Now()), JSON: page}, err
+			page, err := queuesIn(ctx, cl, &s, client.QueueListRequest{Rates: rates})
+			t := queueTable(&page, s.Now())
+			s.Mark(&t, a.Now())
+			return reach.Frame{Table: t, JSON: shownQueues(&page, &s)}, err
 		})
 	})
 	return c
+}
+
+// sums is what is asked of the past about queues and limits: tasks are counted. What consumers hold is not recorded.
+var sums = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"offers by priority", "leases", "rates measured"}}
+
+// queuesIn are the queues of the present, or those of the past.
+func queuesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.QueueListRequest) (client.QueuePage, error) {
+	if s.Past == nil {
+		return cl.Queues(ctx, r)
+	}
+	known, _, err := view.LimiterOf(ctx, s.View, s.Then)
+	if err != nil {
+		return client.QueuePage{}, err
+	}
+	return client.QueuesOf(ctx, s.View, s.Then, r.Queue, s.Now(), func(counter string) *quota.CounterState {
+		if found, n := known.Told(counter, s.Now(), 1, 0); n == 1 {
+			return &found[0]
+		}
+		return nil
+	})
+}
+
+// queueThen is a queue of the past in JSON, without what is not recorded.
+type queueThen struct {
+	client.QueueView
+	Waiting *struct{}         `json:"waiting,omitempty"`
+	Leased  *struct{}         `json:"leased,omitempty"`
+	At      *reach.ShownPoint `json:"at,omitempty"`
+}
+
+// shownQueues is a page of queues in JSON.
+func shownQueues(page *client.QueuePage, s *reach.Sight) any {
+	if s.Past == nil {
+		return page
+	}
+	then := make([]queueThen, len(page.Queues))
+	for i := range page.Queues {
+		then[i].QueueView = page.Queues[i]
+	}
+	return struct {
+		Queues []queueThen       `json:"queues"`
+		Seq    uint64            `json:"seq"`
+		At     *reach.ShownPoint `json:"at"`
+	}{then, page.Seq, s.Past}
 }
 
 // ratesFlag asks for what has to be measured, and so takes its time.
@@ -156,27 +210,38 @@ func (a *Commands) queueShow() *cobra.Command {
 		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	ratesFlag(c, &rates)
+	sight := a.AtFlag(c, sums)
 	o.Flags(c)
+	c.MarkFlagsMutuallyExclusive("at", "rates")
 	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		q, err := cl.OneQueue(asking, name, rates)
-		if errors.Is(err, client.ErrNoQueue) {
-			return reach.OrMeant(err, name, reach.QueueNames(asking, cl))
-		}
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
-		if o.JSON() {
-			return a.WriteJSON(q)
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		page, err := queuesIn(asking, cl, &s, client.QueueListRequest{Queue: name, Rates: rates})
+		q, err := client.OneOf(page, name, err)
+		switch {
+		case errors.Is(err, client.ErrNoQueue):
+			return reach.OrMeant(s.Unknown(err), name, reach.QueueNames(asking, cl))
+		case err != nil:
+			return err
+		case !o.JSON():
+			t := queueFields(&q, &s)
+			s.Mark(&t, a.Now())
+			return a.Print(t)
+		case s.Past != nil:
+			return a.WriteJSON(queueThen{QueueView: q, At: s.Past})
 		}
-		return a.Print(queueFields(&q, a.Now()))
+		return a.WriteJSON(q)
 	})
 	return c
 }
 
-func queueFields(q *client.QueueView, now time.Time) term.Table {
+func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 	var out term.Table
+	now := s.Now()
 	state := queueCell(q)
 	out.Field("queue", q.Name)
 	out.Field("state", state.Text)
@@ -196,7 +261,9 @@ func queueFields(q *client.QueueView, now time.Time) term.Table {
 			out.Field(fmt.Sprintf("offers, priority %d", p), strconv.Itoa(n))
 		}
 	}
-	out.Field("leased", strconv.Itoa(q.Leased))
+	if s.Past == nil {
+		out.Field("leased", strconv.Itoa(q.Leased))
+	}
 	out.Field("oldest waits since", told.Moment(q.Oldest, now))
 	if q.In != nil && q.Out != nil {
 		out.Field("in a second", told.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
@@ -26,12 +25,32 @@ import (
 // AtUsage is the help of --at.
 const AtUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01"
 
-// AtFlag adds --at.
-func AtFlag(fs *pflag.FlagSet, at *string) { fs.StringVar(at, "at", "", AtUsage) }
+// Then is what matters where a command is asked about a moment of the past.
+type Then struct {
+	// Folds are the kinds of things that it lists, [view.Tasks] also if it counts tasks or asks for sums. What is named is read by itself.
+	Folds []view.Kind
+	// Lacks names what it shows of the present and the log does not tell.
+	Lacks []string
+}
 
-// ParseMoment reads the value of --at; "" is the end of the log.
+// AtFlag makes a command one that may be asked about a moment of the past: it adds --at, refuses a value that is no moment before anything
+// is asked, and keeps it from --watch. What it returns is what the command looks at.
+func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.Client) (Sight, error) {
+	var at string
+	c.Flags().StringVar(&at, "at", "", AtUsage)
+	if c.Flags().Lookup("watch") != nil {
+		c.MarkFlagsMutuallyExclusive("at", "watch")
+	}
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return a.Moments(c, at) }
+	return func(ctx context.Context, cl *client.Client) (Sight, error) { return a.Sight(ctx, cl, at, then) }
+}
+
+// End is the value of --at for the end of the log.
+const End = "end"
+
+// ParseMoment reads the value of --at; [End] and "" are the end of the log.
 func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
-	if text == "" {
+	if text == "" || text == End {
 		return m, nil
 	}
 	if seq, bad := strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); bad == nil {
@@ -66,16 +85,6 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, m view.Moment) (vie
 	return p, err
 }
 
-// MomentFlag refuses a --at that is none, before anything is asked.
-func (a *App) MomentFlag(at *string, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		if err := a.Moments(c, *at); err != nil {
-			return err
-		}
-		return run(c, args)
-	}
-}
-
 // Moments refuses those that are none.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
@@ -89,8 +98,10 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 // Sight is what a command looks at: the present, or a moment of the past.
 type Sight struct {
 	View view.View
+	Then view.Whole       // the same, of the past; nil in the present
 	Now  func() time.Time // by which it is judged
 	Past *ShownPoint      // nil in the present
+	fold func(context.Context, ...view.Kind) error
 }
 
 // ShownPoint is a moment of the past in JSON.
@@ -101,14 +112,8 @@ type ShownPoint struct {
 	NotRecorded []string `json:"not_recorded,omitempty"`
 }
 
-// How much of the past a command asks for.
-const (
-	Single = false // things by their names
-	Whole  = true  // lists and counts as well
-)
-
-// Sight is the present if at is "", else the moment that it names; lacks is what the log does not tell of that.
-func (a *App) Sight(ctx context.Context, c *client.Client, at string, all bool, lacks ...string) (Sight, error) {
+// Sight is the present if at is "", else the moment that it names.
+func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then) (Sight, error) {
 	m, err := ParseMoment(at, a.Now())
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err
@@ -117,28 +122,52 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, all bool, 
 	if err != nil {
 		return Sight{}, err
 	}
-	var model view.Model = view.Unfolded(p)
-	if all {
-		memory := view.NewMemory()
-		err := a.Span(ctx, c, 1, p.Seq, func(r *events.Record) error {
-			memory.Add(r)
-			return nil
-		})
-		if err != nil {
-			return Sight{}, err
+	model := view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
+		if kind == view.Tasks {
+			return a.Span(ctx, c, 1, p.Seq, each)
 		}
-		model = memory
+		return c.Before(ctx, kind, p.Seq, each)
+	})
+	if err := model.Fold(ctx, then.Folds...); err != nil { // now, for it may take longer than an answer
+		return Sight{}, err
 	}
-	past, err := c.Past(ctx, model)
-	return Sight{past, func() time.Time { return p.At }, &ShownPoint{p.Seq, p.At, lacks}}, err
+	past := c.Past(model)
+	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold}, nil
 }
 
 // Unknown says of a thing that is not there at which moment it is not.
 func (s *Sight) Unknown(err error) error {
-	if s.Past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, jet.ErrNoJob)) {
+	if s.Past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, client.ErrNoQueue) || errors.As(err, new(*jet.Absent))) {
 		return fmt.Errorf("as of sequence %d: %w", s.Past.Seq, err)
 	}
 	return err
+}
+
+// FoldLimits folds all that tells how a task of the past stands before its limits, if they hold it: that may take longer than an answer.
+func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
+	if s.Past == nil {
+		return nil
+	}
+	t, err := view.GetTask(ctx, s.View, id)
+	if err != nil || !t.Admissible() {
+		return s.Unknown(err)
+	}
+	return s.fold(ctx, view.Tasks)
+}
+
+// Point is the place in the log that is looked at; without a sequence in the present.
+func (s *Sight) Point() view.Point {
+	if s.Past != nil {
+		return view.Point{Seq: s.Past.Seq, At: s.Past.Stored}
+	}
+	return view.Point{At: s.Now()}
+}
+
+// NoteMoment says on stderr of what moment of the past the output is, where that has no place for it.
+func (a *App) NoteMoment(s *Sight) {
+	if s.Past != nil {
+		a.Note("%s", s.Words(a.Now()))
+	}
 }
 
 // Mark says under a table of what moment of the past it is, to who looks now.

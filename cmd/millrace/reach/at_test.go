@@ -11,6 +11,7 @@ func TestParseMoment(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.Local)
 	for text, want := range map[string]view.Moment{
 		"":                     {},
+		"end":                  {},
 		"1048211":              {Seq: 1048211},
 		"#17":                  {Seq: 17},
 		"-10m":                 {At: now.Add(-10 * time.Minute)},

@@ -10,10 +10,13 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/jet"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/view"
 )
@@ -42,6 +45,7 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in (default that of the job)")
 	fs.StringSliceVar(&nodes, "node", nil, "only on this `node` (repeat it)")
 	place.flags(fs, "spread")
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Nodes}, Lacks: []string{"where sticky tasks ran"}})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := task.Submission{Queue: queue, Nodes: nodes}
@@ -74,17 +78,21 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 		} else if name == "" {
 			return exit.Misuse(c, "name a job or a task, or a file with -f")
 		}
-		return a.plan(c.Context(), name, jobs, s, &o)
+		return a.plan(c.Context(), sight, name, jobs, s, &o)
 	}
 	return c
 }
 
-func (a *Commands) plan(ctx context.Context, name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
+func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	in, err := sight(ctx, cl)
+	if err != nil {
+		return err
+	}
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	id, isTask, err := a.jobOrTask(asking, cl, name, len(jobs) > 0)
@@ -93,28 +101,40 @@ func (a *Commands) plan(ctx context.Context, name string, jobs []task.Job, s tas
 	}
 	plans := make([]view.Plan, 1)
 	if isTask {
-		plans[0], err = view.PlanTask(asking, cl.View(), id, cl.Now())
+		if err := in.FoldLimits(ctx, id); err != nil {
+			return err
+		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		plans[0], err = view.PlanTask(asking, in.View, id, in.Now())
 	} else {
 		if len(jobs) == 0 {
-			stored, err := cl.Job(asking, name)
+			is, err := in.View.Get(asking, view.Definition(definition.DefOf(definition.DefJob, name)))
 			if err != nil {
 				return err
 			}
+			stored, err := jet.JobIn(name, *is.Definition)
+			if err != nil {
+				return in.Unknown(err)
+			}
 			jobs = append(jobs, stored.Job)
 		}
-		plans, err = view.PlanJobs(asking, cl.View(), jobs, s, cl.Now())
+		plans, err = view.PlanJobs(asking, in.View, jobs, s, in.Now())
 	}
 	if err != nil {
-		return err
+		return in.Unknown(err)
 	}
 	if o.JSON() {
+		a.NoteMoment(&in)
 		return a.WriteJSON(plans)
 	}
 	for i := range plans {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		if err := a.Print(planTable(&plans[i])); err != nil {
+		t := planTable(&plans[i])
+		in.Mark(&t, a.Now())
+		if err := a.Print(t); err != nil {
 			return err
 		}
 	}

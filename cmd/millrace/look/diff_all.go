@@ -1,0 +1,156 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+	"millrace/task"
+	"millrace/view"
+)
+
+// DiffAll is millrace diff.
+func (a *Commands) DiffAll() *cobra.Command {
+	var o typed.Output
+	var at []string
+	var f view.Filter
+	limit := 0
+	c := &cobra.Command{
+		Use:   "diff --at MOMENT [--at MOMENT]",
+		Short: "Say what became of everything between two moments, or between one and now",
+		Long: `Says what became of everything between two moments of the log: of nodes, queues, limits, jobs, schedules, calendars and bundles, field
+by field; how many tasks are in which state, how many went from one state to another, and the first of those. With
+one --at it compares with the end of the log. It reads the log up to both moments, which takes long on a long log.
+
+Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 if that cannot be said.`,
+		Example: `  millrace diff --at -10m
+  millrace diff --at 12:00 --at 12:30 --queue bulk`,
+		Args: typed.Takes(0, 0, ""), DisableFlagsInUseLine: true,
+	}
+	fs := c.Flags()
+	fs.StringArrayVar(&at, "at", nil, reach.AtUsage+" (give it twice for two moments)")
+	fs.StringVarP(&f.Queue, "queue", "q", "", "only tasks of this queue")
+	fs.StringVar(&f.Job, "job", "", "only tasks of this job")
+	fs.IntVarP(&limit, "limit", "n", 20, "how many tasks are named")
+	o.Flags(c)
+	compare := a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		return a.compareAll(ctx, cl, at, f, limit, &o)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(at) == 0 || len(at) > 2:
+			return exit.Misuse(c, "want --at once or twice")
+		case limit < 0:
+			return exit.Misuse(c, "--limit is %d, want 0 or more", limit)
+		}
+		if err := a.Moments(c, at...); err != nil {
+			return err
+		}
+		return troubled(compare(c, args))
+	}
+	return c
+}
+
+func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []string, f view.Filter, limit int, o *typed.Output) error {
+	var sights [2]reach.Sight
+	for i, moment := range append(slices.Clone(at), reach.End)[:2] {
+		s, err := a.Sight(ctx, cl, moment, reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
+		if err != nil {
+			return err
+		}
+		sights[i] = s
+	}
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	d, err := view.DiffAll(asking, sights[0].Then, sights[1].Then, f, limit)
+	if err != nil {
+		return err
+	}
+	if o.JSON() {
+		err = a.WriteJSON(struct {
+			Was *reach.ShownPoint `json:"was"`
+			Is  *reach.ShownPoint `json:"is"`
+			*view.Difference
+		}{sights[0].Past, sights[1].Past, &d})
+	} else {
+		err = a.printAll(&d, sights[:])
+	}
+	if err == nil && !d.None() {
+		err = exit.With(exitDifferent)
+	}
+	return err
+}
+
+// printAll prints the things, the counts, and the tasks.
+func (a *Commands) printAll(d *view.Difference, sights []reach.Sight) error {
+	for _, t := range []term.Table{thingTable(d), countTable(d), steppedTable(d)} {
+		if err := a.Print(t); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.Out); err != nil {
+			return err
+		}
+	}
+	for i := range sights {
+		if _, err := fmt.Fprintln(a.Out, sights[i].Words(a.Now())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func thingTable(d *view.Difference) term.Table {
+	t := term.Table{Header: []string{"KIND", "NAME", "FIELD", "WAS", "IS"}, Foot: []string{told.Plural(len(d.Things), "thing") + " different"}}
+	for i := range d.Things {
+		k := &d.Things[i]
+		if k.How != view.Changed {
+			t.Add(term.Plain(k.Kind), term.Plain(k.Name), term.Plain(k.How), term.Plain(""), term.Plain(""))
+		}
+		for _, c := range k.Changes {
+			t.Add(term.Plain(k.Kind), term.Plain(k.Name), term.Plain(c.Field), term.Plain(told.Value(c.Was)), term.Plain(told.Value(c.Is)))
+		}
+	}
+	return t
+}
+
+func countTable(d *view.Difference) term.Table {
+	t := term.Table{Header: []string{"TASKS", "WERE", "ARE"}, Foot: []string{"in another state: none"}}
+	for _, s := range task.States() {
+		if n, ok := d.Counts[s.String()]; ok {
+			t.Add(told.StateCell(s), term.Plain(fmt.Sprint(n[0])), term.Plain(fmt.Sprint(n[1])))
+		}
+	}
+	for i, step := range slices.Sorted(maps.Keys(d.Steps)) {
+		line := fmt.Sprintf("%s: %d", step, d.Steps[step])
+		if i == 0 {
+			t.Foot = nil
+		}
+		t.Foot = append(t.Foot, line)
+	}
+	return t
+}
+
+func steppedTable(d *view.Difference) term.Table {
+	t := term.Table{Header: []string{"TASK", "WAS", "IS", "NODE", "WHAT"}, Spare: []string{"WHAT", "NODE"}}
+	for i := range d.Tasks {
+		k := &d.Tasks[i]
+		was := term.Dim(view.New)
+		if k.Was != task.Unknown {
+			was = told.StateCell(k.Was)
+		}
+		t.Add(term.Plain(string(k.Task)), was, told.StateCell(k.Is), term.Plain(k.Node), term.Plain(term.Cut(k.What, 40)))
+	}
+	if d.More > 0 {
+		t.Foot = []string{fmt.Sprintf("and %d more; --limit names more of them", d.More)}
+	}
+	return t
+}

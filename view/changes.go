@@ -1,0 +1,239 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"millrace/node"
+	"millrace/task"
+)
+
+// Whole is a place in the log of which everything may be asked.
+type Whole interface {
+	View
+	Summed
+}
+
+// Difference is what has become of everything between two places in the log.
+type Difference struct {
+	// Things are those of which anything is different: nodes, queues, limits, and definitions, by kind and name.
+	Things []Differs `json:"things"`
+	// Counts are the numbers of tasks by state at both places, where there are any.
+	Counts map[string][2]int `json:"counts"`
+	// Steps count the tasks that are in another state, by both: "pending to finished"; of one that was not there, "new to pending".
+	Steps map[string]int `json:"steps"`
+	// Tasks are the first of those, by id, and More counts the others.
+	Tasks []Stepped `json:"tasks"`
+	More  int       `json:"more,omitempty"`
+}
+
+// None tells whether there is no difference.
+func (d *Difference) None() bool { return len(d.Things) == 0 && len(d.Steps) == 0 }
+
+// Differs is a thing of which something is different.
+type Differs struct {
+	Kind string `json:"kind"` // node, queue, limit, or what is defined, such as job
+	Name string `json:"name"`
+	// How is new, gone or changed, and Changes says what is different if it is that.
+	How     string   `json:"how"`
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// What has become of a thing.
+const (
+	New     = "new"
+	Gone    = "gone"
+	Changed = "changed"
+)
+
+// Stepped is a task that is in another state.
+type Stepped struct {
+	Task task.ID `json:"task"`
+	What string  `json:"what,omitempty"`
+	// Was is [task.Unknown] of one that was not there.
+	Was  task.State `json:"was,omitzero"`
+	Is   task.State `json:"is"`
+	Node string     `json:"node,omitempty"`
+}
+
+// DiffAll says what has become of everything between two places, of tasks only those that a filter chooses by what does not change; most is how
+// many tasks are named.
+func DiffAll(ctx context.Context, before, after Whole, f Filter, most int) (Difference, error) {
+	d := Difference{Things: []Differs{}, Counts: map[string][2]int{}, Steps: map[string]int{}, Tasks: []Stepped{}}
+	was, err := things(ctx, before)
+	if err != nil {
+		return d, err
+	}
+	is, err := things(ctx, after)
+	if err != nil {
+		return d, err
+	}
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) }) {
+		a, there := was[key]
+		b, here := is[key]
+		differs := Differs{Kind: key[0], Name: key[1]}
+		switch {
+		case !there:
+			differs.How = New
+		case !here:
+			differs.How = Gone
+		default:
+			if differs.How, differs.Changes = Changed, diff(a, b); len(differs.Changes) == 0 {
+				continue
+			}
+		}
+		d.Things = append(d.Things, differs)
+	}
+	if err := d.count(ctx, before, after, f); err != nil {
+		return d, err
+	}
+	return d, d.step(ctx, before, after, f, most)
+}
+
+// count counts the tasks at both places.
+func (d *Difference) count(ctx context.Context, before, after Whole, f Filter) error {
+	for i, w := range []Whole{before, after} {
+		c, err := w.Count(ctx, Query{Kind: Tasks, Filter: f})
+		if err != nil {
+			return err
+		}
+		for state, n := range c.States() {
+			both := d.Counts[state.String()]
+			both[i] = n
+			d.Counts[state.String()] = both
+		}
+	}
+	return nil
+}
+
+// step goes through the tasks of both places side by side, for none is ever removed.
+func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, most int) error {
+	earlier := tasksOf{view: before, filter: f}
+	later := tasksOf{view: after, filter: f}
+	for {
+		is, err := later.next(ctx)
+		if is == nil || err != nil {
+			return err
+		}
+		was, err := earlier.until(ctx, is.ID)
+		if err != nil {
+			return err
+		}
+		if was == is.State {
+			continue
+		}
+		from := New
+		if was != task.Unknown {
+			from = was.String()
+		}
+		d.Steps[from+" to "+is.State.String()]++
+		if len(d.Tasks) >= most {
+			d.More++
+			continue
+		}
+		d.Tasks = append(d.Tasks, Stepped{is.ID, is.What(), was, is.State, is.Node})
+	}
+}
+
+// tasksOf are the tasks of a view in the order of their ids.
+type tasksOf struct {
+	view   View
+	filter Filter
+	page   []task.Task
+	over   bool // the page is the last one
+}
+
+// next is the next one; nil if there are no more.
+func (a *tasksOf) next(ctx context.Context) (*task.Task, error) {
+	if len(a.page) == 0 && !a.over {
+		a.filter.OldestFirst, a.filter.Limit = true, MaxLimit
+		page, err := a.view.List(ctx, Query{Kind: Tasks, Filter: a.filter})
+		if err != nil {
+			return nil, err
+		}
+		a.page, a.filter.Cursor, a.over = page.Tasks, page.Next, page.Next == ""
+	}
+	if len(a.page) == 0 {
+		return nil, nil
+	}
+	t := &a.page[0]
+	a.page = a.page[1:]
+	return t, nil
+}
+
+// until passes over all before one, and returns its state; unknown if it is not among them.
+func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
+	for {
+		t, err := a.next(ctx)
+		switch {
+		case t == nil || err != nil:
+			return task.Unknown, err
+		case t.ID == id:
+			return t.State, nil
+		case t.ID > id:
+			a.page = append([]task.Task{*t}, a.page...)
+			return task.Unknown, nil
+		}
+	}
+}
+
+// things are the fields of everything but tasks, by kind and name.
+func things(ctx context.Context, w Whole) (map[[2]string]map[string]json.RawMessage, error) {
+	all := map[[2]string]map[string]json.RawMessage{}
+	add := func(kind, name string, thing any) error {
+		fields, err := fieldsIn(thing)
+		all[[2]string{kind, name}] = fields
+		return err
+	}
+	nodes, err := w.List(ctx, Query{Kind: Nodes})
+	if err != nil {
+		return nil, err
+	}
+	for i := range nodes.Nodes {
+		if n := &nodes.Nodes[i]; n.State != node.Unknown {
+			if err := add(Nodes.String(), string(n.ID), n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	queues, err := w.List(ctx, Query{Kind: Queues})
+	if err != nil {
+		return nil, err
+	}
+	for i := range queues.Queues {
+		if err := add(Queues.String(), queues.Queues[i].Name, &queues.Queues[i]); err != nil {
+			return nil, err
+		}
+	}
+	defined, err := w.List(ctx, Query{Kind: Definitions})
+	if err != nil {
+		return nil, err
+	}
+	for def, is := range defined.Definitions {
+		if !is.Exists() {
+			continue
+		}
+		if err := add(def.Kind(), def.Name(), is.Edition); err != nil {
+			return nil, err
+		}
+	}
+	known, _, err := LimiterOf(ctx, w, w)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.Point(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range known.Counters(p.At, 0) {
+		if err := add("limit", c.Name, c); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

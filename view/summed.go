@@ -1,0 +1,192 @@
+package view
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/quota"
+)
+
+// Summed is what a read model adds up besides what a [Model] tells: lists of queues, jobs, schedules and limits are made of it.
+type Summed interface {
+	// Oldest returns, for each queue with pending tasks, since when the one has been pending that has waited longest.
+	Oldest(ctx context.Context) (map[string]time.Time, error)
+	// LastOfJobs returns the latest task of each job that has no parent, and the sequence that this reflects.
+	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
+	// Schedules returns what became of the ticks of each schedule; the skipped ones are counted since a time.
+	Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error)
+	// EachLimited calls each with every task under limits that has not ended, and the latest admission of it if no offer
+	// has followed that is known, else nil. It returns what is used up of rates and budgets.
+	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
+}
+
+// LimiterOf knows of all limits of a model, with these sums.
+func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint64, error) {
+	said, err := m.List(ctx, Query{Kind: Queues})
+	if err != nil {
+		return nil, 0, err
+	}
+	return quota.LoadLimiter(said.Queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+		return sums.EachLimited(ctx, each)
+	})
+}
+
+// Ticks is what became of the ticks of a schedule.
+type Ticks struct {
+	// Last is the task of the latest tick; its ID is "" if there is none.
+	Last task.Task
+	// Decided is the latest tick on which anything was decided; zero for none.
+	Decided time.Time
+	// Skipped counts by reason the ticks that got no task.
+	Skipped map[string]int
+}
+
+// sums is what a [Memory] adds up for [Summed].
+type sums struct {
+	ofJobs, ofSchedules map[string]task.ID // the latest
+	decided             map[string]time.Time
+	skips               map[string]map[time.Time]skip // by schedule and tick
+	grants              map[task.ID]task.Grant        // no offer has followed them
+	used                quota.Used
+}
+
+// skip is that some ticks got no task.
+type skip struct {
+	reason string
+	n      int
+}
+
+func newSums() sums {
+	return sums{
+		ofJobs: map[string]task.ID{}, ofSchedules: map[string]task.ID{}, decided: map[string]time.Time{},
+		skips: map[string]map[time.Time]skip{}, grants: map[task.ID]task.Grant{},
+		used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}},
+	}
+}
+
+// sumTask adds what a record has made of a task: up to it that was in a state, in an attempt that began then.
+func (m *Memory) sumTask(r *events.Record, t *task.Task, was task.State, epoch uint64, began time.Time) {
+	if !t.Admissible() {
+		delete(m.sums.grants, t.ID)
+	}
+	if t.Budgeted() {
+		if took := task.ShiftOf(was, epoch, began, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
+			counters, _ := t.Counters() // of one that has none nobody can have admitted an attempt
+			m.sums.used.Budgets.Spend(counters, took)
+		}
+	}
+	if was != task.Unknown || t.State == task.Unknown || t.Parent != "" {
+		return
+	}
+	if last := m.tasks[m.sums.ofJobs[t.Job]]; t.Job != "" && (last == nil || !t.SubmittedAt.Before(last.SubmittedAt)) {
+		m.sums.ofJobs[t.Job] = t.ID
+	}
+	if last := m.tasks[m.sums.ofSchedules[t.Schedule]]; t.Schedule != "" && (last == nil || !t.Tick.Before(last.Tick)) {
+		m.sums.ofSchedules[t.Schedule] = t.ID
+	}
+}
+
+// sum adds a record that is about no task.
+func (m *Memory) sum(r *events.Record) {
+	switch {
+	case r.Kind == events.KindLimit:
+		if e, ok := r.Fact.Event.(task.Granted); ok {
+			for _, g := range e.Grants {
+				m.sums.grants[g.Task] = g
+			}
+			maps.Copy(m.sums.used.Rates, e.Rates)
+		}
+	case r.Kind == events.KindTick:
+		switch e := r.Fact.Event.(type) {
+		case definition.ScheduleAdmitted:
+			m.tick(r.Fact.Schedule, e.Tick)
+		case definition.ScheduleQueued:
+			m.tick(r.Fact.Schedule, e.Tick)
+		case definition.ScheduleSkipped:
+			until := e.Tick
+			if e.Until.After(until) {
+				until = e.Until
+			}
+			m.tick(r.Fact.Schedule, until)
+			if m.sums.skips[r.Fact.Schedule] == nil {
+				m.sums.skips[r.Fact.Schedule] = map[time.Time]skip{}
+			}
+			m.sums.skips[r.Fact.Schedule][until.UTC()] = skip{e.Reason, max(e.Count, 1)}
+		}
+	}
+}
+
+// tick notes that something was decided on a tick.
+func (m *Memory) tick(schedule string, tick time.Time) {
+	if !tick.Before(m.sums.decided[schedule]) {
+		m.sums.decided[schedule] = tick.UTC()
+	}
+}
+
+// Oldest implements [Summed].
+func (m *Memory) Oldest(context.Context) (map[string]time.Time, error) {
+	oldest := map[string]time.Time{}
+	for _, t := range m.tasks {
+		if t.State != task.Pending {
+			continue
+		}
+		if before, ok := oldest[t.QueueName()]; !ok || t.Since.Before(before) {
+			oldest[t.QueueName()] = t.Since
+		}
+	}
+	return oldest, nil
+}
+
+// LastOfJobs implements [Summed].
+func (m *Memory) LastOfJobs(context.Context) (map[string]task.Task, uint64, error) {
+	last := map[string]task.Task{}
+	for job, id := range m.sums.ofJobs {
+		last[job] = *m.tasks[id]
+	}
+	return last, m.at.Seq, nil
+}
+
+// Schedules implements [Summed].
+func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
+	all := map[string]*Ticks{}
+	of := func(name string) *Ticks {
+		if all[name] == nil {
+			all[name] = &Ticks{Skipped: map[string]int{}}
+		}
+		return all[name]
+	}
+	for name, id := range m.sums.ofSchedules {
+		of(name).Last = *m.tasks[id]
+	}
+	for name, tick := range m.sums.decided {
+		of(name).Decided = tick
+	}
+	for name, skips := range m.sums.skips {
+		for until, s := range skips {
+			if !until.Before(since) {
+				of(name).Skipped[s.reason] += s.n
+			}
+		}
+	}
+	return all, m.at.Seq, nil
+}
+
+// EachLimited implements [Summed].
+func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+	for _, id := range m.from("", true) { // of bounds of one name that differ, that of the latest task is shown
+		t := m.tasks[id]
+		if t.State == task.Unknown || t.State.Terminal() || t.Rated == 0 && !t.Limited() {
+			continue
+		}
+		var admitted *task.Grant
+		if g, ok := m.sums.grants[id]; ok {
+			admitted = &g
+		}
+		each(t, admitted)
+	}
+	return m.sums.used, m.at.Seq, nil
+}
