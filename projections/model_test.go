@@ -1,11 +1,16 @@
 package projections
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -86,4 +91,79 @@ func TestModelRefuses(t *testing.T) {
 	if _, err := s.Count(t.Context(), view.Query{Kind: view.Nodes}); err == nil {
 		t.Error("nodes were counted")
 	}
+}
+
+// What lists of queues, jobs and schedules say besides is the same, however the records came in.
+func TestSumsAgree(t *testing.T) {
+	for seed := range uint64(6) {
+		h := newHistory(600+seed, 30)
+		s, memory, done := open(t, ""), view.NewMemory(), 0
+		for range 5 {
+			for range 60 {
+				h.add()
+				h.sum()
+			}
+			project(t, s, 20, h.records[done:], all)
+			for ; done < len(h.records); done++ {
+				memory.Add(&h.records[done])
+			}
+			agree(t, s, memory, view.Query{Kind: view.Queues})
+			since := noon.Add(time.Duration(h.IntN(30)) * time.Hour)
+			have, want := sumsOf(t, s, since), sumsOf(t, memory, since)
+			if !reflect.DeepEqual(have, want) {
+				t.Fatalf("seed %d, %d records:\n%v\nwant\n%v", seed, done, have, want)
+			}
+		}
+	}
+}
+
+// sumsOf is what a model adds up, in words.
+func sumsOf(t *testing.T, m view.Summed, since time.Time) (all []string) {
+	t.Helper()
+	oldest, err := m.Oldest(t.Context())
+	last, _, err2 := m.LastOfJobs(t.Context())
+	ticks, _, err3 := m.Schedules(t.Context(), since)
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for q, at := range oldest {
+		all = append(all, fmt.Sprint("oldest of ", q, at.Truncate(time.Microsecond)))
+	}
+	for job, k := range last {
+		all = append(all, fmt.Sprint("last of job ", job, k.ID, k.Seq))
+	}
+	for name, k := range ticks {
+		all = append(all, fmt.Sprint("schedule ", name, k.Last.ID, k.Last.Seq, k.Decided, k.Skipped))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// sum adds a record of what is added up: about a queue, a tick, or the birth of a task of a schedule.
+func (h *history) sum() {
+	seq := uint64(1 + len(h.records)*2 + h.IntN(2))
+	r := events.Record{Seq: seq, Fact: events.Fact{ID: fmt.Sprint(seq), At: noon, Actor: "a", Schedule: []string{"nightly", "pulse"}[h.IntN(2)]}, Kind: events.KindTick}
+	tick := noon.Add(time.Duration(h.IntN(40)) * time.Hour).Truncate(time.Second)
+	switch h.IntN(6) {
+	case 0:
+		r.Kind, r.Fact.Schedule, r.Fact.Queue, r.Fact.Event = events.KindQueue, "", []string{"gpu", "night"}[h.IntN(2)], task.QueuePaused{Reason: "r"}
+	case 1:
+		r.Fact.Event = definition.ScheduleAdmitted{Tick: tick, Trigger: task.TriggerSchedule}
+	case 2:
+		r.Fact.Event = definition.ScheduleQueued{Tick: tick}
+	case 3, 4:
+		e := definition.ScheduleSkipped{Tick: tick, Reason: []string{"overlap", "late"}[h.IntN(2)], Count: h.IntN(4)}
+		if h.IntN(2) == 0 {
+			e.Until = tick.Add(time.Hour)
+		}
+		r.Fact.Event = e
+	default:
+		w := h.work()
+		w.Schedule, w.Tick, w.Parent, r.Fact.Schedule = r.Fact.Schedule, tick, "", ""
+		id := task.ID(ulidAt(noon.Add(-time.Minute), int(seq)))
+		h.tasks = append(h.tasks, id)
+		r.Kind, r.Fact.Task, r.Fact.Event = events.KindHold, id, task.Submitted{Work: w}
+	}
+	r.Fact.Type = events.TypeOf(r.Fact.Event)
+	h.records = append(h.records, r)
 }
