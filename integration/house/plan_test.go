@@ -66,6 +66,13 @@ var plan = map[string][]string{
 
 	"integration":            {},
 	"integration/house":      {},
+	"integration/place":      {"client", "events", "jet/embed", "node", "task"}, // the harness of those that follow
+	"integration/deaths":     {},
+	"integration/faces":      {},
+	"integration/nodes":      {},
+	"integration/once":       {},
+	"integration/programs":   {},
+	"integration/rights":     {},
 	"integration/simulation": {},
 
 	// Programs of users: they import nothing of Millrace but its client side.
@@ -114,10 +121,10 @@ var outsiders = []struct {
 	tests  []string // packages whose tests may, too
 	why    string
 }{
-	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration"}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api"}, []string{"client", "cmd/millrace/...", "integration"}, "only jet and the service of api speak to NATS"},
+	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "integration/..."}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
+	{"github.com/nats-io/nats.go", []string{"jet", "jet/embed", "jet/natscontext", "api", "integration/place"}, []string{"client", "cmd/millrace/...", "integration/..."}, "only jet and the service of api speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
-	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration"}, "only jet knows the tools of NATS"},
+	{"github.com/nats-io/", []string{"jet", "jet/natscontext"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
 	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
@@ -126,7 +133,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process/...", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext"}, []string{"cmd/millrace/...", "integration", "integration/house", "jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
+	{"os/exec", []string{"worker/process/...", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext", "integration/place"}, []string{"cmd/millrace/...", "integration/...", "jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -189,6 +196,8 @@ var clocks = map[string]string{
 	"worker/process":       measures,
 	"worker/process/child": measures,
 	"events/logtest":       measures,
+
+	"integration/place": measures,
 
 	"examples/crawl/crawler": "is a program of a user",
 }

@@ -1,0 +1,103 @@
+package deaths
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/integration/place"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// An operator deletes streams under everything that runs. They come back, nothing need be started
+// again, and no attempt of a task is used up by it.
+func TestDeletedStreams(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 3*time.Second)
+	p.MayRepair("the log is deleted")
+	dev := p.Dev("--name", "here")
+	c := p.Connect()
+	js, err := jetstream.New(p.Dial())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Write("job.yaml", "name: j\nrun: \"true\"\n")
+	deleted := []string{jet.TimerStream, jet.OutputStream, jet.DataStream, jet.StateStream, jet.FilesStream}
+	for _, bucket := range []string{jet.DefsBucket, jet.NodesBucket} {
+		deleted = append(deleted, "KV_"+bucket)
+	}
+	for _, stream := range deleted {
+		// Its second attempt begins, prints, stores a record and a checkpoint while the stream is away.
+		id := p.Submit(`while ! [ -e go ]; do sleep 0.02; done; echo "this is attempt $MILLRACE_ATTEMPT"; [ "$MILLRACE_ATTEMPT" = 2 ]`, "--retries", "1", "--dir", p.Dir)
+		p.Until("the task runs", func() bool { return p.State(c, id).State == task.Running })
+		if err := js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		p.Write("go", "")
+		p.Until("the task ends", func() bool { return p.State(c, id).State.Terminal() })
+		if got := p.State(c, id); got.State != task.Finished || got.Attempt != 2 {
+			t.Errorf("without %s the task is %s after attempt %d: %s; want it finished by the second one", stream, got.State, got.Attempt, got.Message)
+		}
+		p.Until(stream+" is there again", func() bool { _, err := js.Stream(t.Context(), stream); return err == nil })
+		p.Until("the server says so", func() bool { return strings.Contains(dev.Said.String(), `"stream":"`+stream+`"`) })
+		again := p.Run("run", "--follow", "--shell", "echo hello")
+		if again != "hello" {
+			t.Errorf("after %s came back a task prints %q", stream, again)
+		}
+		p.Run("job", "apply", "-f", "job.yaml")
+		p.Run("run", "j", "--wait")
+		if err := os.Remove(p.Path("go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Run("schedule", "add", "s", "--every", "1s", "--", "true")
+	p.Until("a tick gets its task", func() bool { return p.Run("task", "ls", "--schedule", "s", "--names") != "" })
+	// A log that is lost between a tick's decision and the birth of its task would begin with that birth.
+	p.Run("schedule", "pause", "s")
+	p.Until("all of its ticks have had their tasks", func() bool {
+		ticks := strings.Count(p.Run("events", "tail", "--type", "schedule.admitted", "--from", "1", "--no-follow"), "schedule.admitted")
+		return ticks == len(strings.Fields(p.Run("task", "ls", "--schedule", "s", "--limit", "1000", "--names")))
+	})
+
+	// The log itself: all tasks and definitions are lost, and those that come run and are shown. What remains of
+	// definitions is their copies.
+	lost := p.Submit("exec sleep 600")
+	p.Until("the task runs", func() bool { return p.State(c, lost).State == task.Running })
+	if err := js.DeleteStream(t.Context(), jet.LogStream); err != nil {
+		t.Fatal(err)
+	}
+	p.Until("the log is there again", func() bool { _, err := js.Stream(t.Context(), jet.LogStream); return err == nil })
+	if got := p.Run("run", "--follow", "--shell", "echo hello"); got != "hello" {
+		t.Errorf("after the log came back a task prints %q", got)
+	}
+	p.Until("the read model has forgotten what was lost", func() bool {
+		ids := p.Run("task", "ls", "--limit", "1000", "--names")
+		return !strings.Contains(ids, string(lost)) && ids != ""
+	})
+	if got := p.Run("job", "ls", "--names") + p.Run("schedule", "ls", "--names"); got != "" {
+		t.Errorf("after the log was lost there are %q", got)
+	}
+	kv, err := js.KeyValue(t.Context(), jet.DefsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := kv.Get(t.Context(), "job.j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Write("left.yaml", string(left.Value()))
+	if got := p.Run("job", "apply", "-f", "left.yaml"); !strings.Contains(got, "revision 1") {
+		t.Errorf("a job that remained is applied: %q", got)
+	}
+	p.Run("run", "j", "--wait")
+	p.Until("the node is ready", func() bool { return strings.Contains(p.Run("node", "ls"), " ready ") })
+	p.Until("no process of a lost task is left", func() bool { return !strings.Contains(p.Run("node", "ls"), " 1/") })
+	if r := p.Try("verify"); r.Code == 2 {
+		t.Errorf("verify after all that: exit code %d\n%s", r.Code, r.Out)
+	}
+	dev.Stop()
+}

@@ -1,0 +1,88 @@
+package deaths
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/task"
+)
+
+// A server that is away for many leases does not stop what goes on without one: its
+// output and its result are there when the server is back.
+func TestContinueWithoutServer(t *testing.T) {
+	t.Parallel()
+	const ackWait = time.Second
+	p := place.New(t, ackWait)
+	server := p.Server()
+	c := p.Connect()
+	worker := p.Worker("only", "--slots", "1", "--spool", "kept", "--spool-limit", "64MiB")
+	id := p.SubmitAs(c, task.Submission{Spec: &task.Spec{
+		Run: &task.Run{Dir: p.Dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
+
+		OnDisconnect: task.DisconnectContinue,
+	}})
+	p.Await(c, id, task.Running)
+	// The worker has to know as well that the task is its own.
+	p.Until("the process runs", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) > 0 })
+
+	server.Kill()
+	away := time.Now()
+	p.Until("the server is away for many leases", func() bool { return time.Since(away) > 6*ackWait })
+	if n := len(place.Survivors("MILLRACE_TASK=" + string(id))); n == 0 {
+		t.Error("the process was stopped while the server was away")
+	}
+	if spooled, err := filepath.Glob(p.Path("kept/*/*/*" + string(id) + "*")); err != nil || len(spooled) != 1 {
+		t.Errorf("spooled as %v, %v", spooled, err)
+	}
+	p.Write("go", "")
+	p.Until("the process has ended", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) == 0 })
+	at, err := url.Parse(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Server("--port", at.Port())
+	c = p.Connect()
+	ended := p.Await(c, id, task.Finished)
+	records := p.History(c, id)
+	if finished := place.Count(records, events.AttemptFinished); finished != 1 {
+		t.Errorf("it finished %d times: %v", finished, place.Types(records))
+	}
+	p.Until("the first attempt has had its say", func() bool {
+		records = p.History(c, id)
+		return ended.Attempt == 1 || place.Count(records, events.AttemptLate) == 1
+	})
+	out := p.Run("task", "logs", string(id), "--attempt", "1")
+	var said int
+	text, err := os.ReadFile(p.Path("said.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(text), &said); err != nil {
+		t.Fatal(err)
+	}
+	// A batch is there twice if the server was killed after it had stored it and before it said so.
+	var got []string
+	for _, line := range strings.Split(out, "\n") {
+		if !slices.Contains(got, line) {
+			got = append(got, line)
+		}
+	}
+	if len(got) != said+1 || got[len(got)-1] != "last" {
+		t.Errorf("%d lines were kept of %d, the last one is %q", len(got), said+1, got[len(got)-1])
+	}
+	for i, line := range got[:len(got)-1] {
+		if want := fmt.Sprintf("line %d", i+1); line != want {
+			t.Fatalf("line %d is %q, want %q", i+1, line, want)
+		}
+	}
+	p.Judge(c, map[task.ID]task.State{id: task.Finished})
+	worker.Stop()
+}

@@ -1,0 +1,128 @@
+package deaths
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/node"
+	"millrace/task"
+)
+
+// What runs when a dev is asked to end may end by itself.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	dev := p.Dev("--name", "here", "--grace", place.Patience.String())
+	c := p.Connect()
+	id := p.Submit(place.StayUntilGo, "--dir", p.Dir)
+	p.Await(c, id, task.Running)
+	dev.Signal(syscall.SIGTERM)
+	dev.Signal(syscall.SIGTERM) // at the same time, as timeout(1) does it: that is one
+	p.Until("the node is draining", func() bool { return p.Node(c, "here").State == node.Draining })
+	waits := p.Submit("true") // nobody takes it
+	p.Write("go", "")
+	if code := dev.Wait(); code != 0 {
+		t.Errorf("exit code %d after a clean end", code)
+	}
+	if p.Exists(place.Data + "/nats.url") {
+		t.Error("nats.url is left")
+	}
+
+	dev = p.Dev("--name", "here")
+	c = p.Connect()
+	p.Await(c, waits, task.Finished)
+	if ended := p.State(c, id); ended.State != task.Finished || ended.Attempt != 1 {
+		t.Errorf("it is %s on attempt %d, want finished on the first", ended.State, ended.Attempt)
+	}
+	p.Judge(c, map[task.ID]task.State{id: task.Finished, waits: task.Finished})
+	dev.Stop()
+}
+
+// What does not end within the grace time is given back and runs again later.
+func TestDrainTooShort(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	dev := p.Dev("--grace", "200ms")
+	c := p.Connect()
+	id := p.Submit(place.StayUntilGo, "--dir", p.Dir)
+	p.Await(c, id, task.Running)
+	dev.Stop()
+	if left := place.Survivors("MILLRACE_TASK=" + string(id)); len(left) > 0 {
+		t.Errorf("its processes live: %v", left)
+	}
+
+	dev = p.Dev()
+	c = p.Connect()
+	ended := p.Await(c, id, task.Finished)
+	records := p.History(c, id)
+	if ended.Attempt != 2 || ended.Failures != 0 || place.Count(records, events.AttemptReleased) != 1 {
+		t.Errorf("attempt %d, %d failures, want it given back once without a failure: %v", ended.Attempt, ended.Failures, place.Types(records))
+	}
+	p.Judge(c, map[task.ID]task.State{id: task.Finished})
+	dev.Stop()
+}
+
+// Who asks twice does not want to wait.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	dev := p.Dev("--name", "here", "--grace", "1h")
+	c := p.Connect()
+	id := p.Submit(place.StayUntilGo, "--dir", p.Dir)
+	p.Await(c, id, task.Running)
+	dev.Signal(syscall.SIGTERM)
+	p.Until("the node is draining", func() bool { return p.Node(c, "here").State == node.Draining })
+	asked := time.Now()
+	p.Until("it has ended", func() bool {
+		// Again and again, for two that come close together count as one.
+		_ = dev.Cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-dev.Ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if took := time.Since(asked); took > 5*time.Second {
+		t.Errorf("it took %v to end at once", took)
+	}
+	p.Until("its processes are gone", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) == 0 })
+
+	dev = p.Dev("--name", "here")
+	c = p.Connect()
+	p.Await(c, id, task.Finished)
+	p.Judge(c, map[task.ID]task.State{id: task.Finished})
+	dev.Stop()
+}
+
+// A worker says goodbye: nobody has to find out that it is gone.
+func TestGoodbye(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Let("MILLRACE_NODE_TTL", "60s") // silence alone would not be noticed here
+	server := p.Server()
+	c := p.Connect()
+	worker := p.Worker("guest")
+	worker.Stop()
+	if n := p.Node(c, "guest"); n.State != node.Offline || n.Reason != "the worker has ended" {
+		t.Errorf("the node is %s (%s), want offline by its own word", n.State, n.Reason)
+	}
+	server.Stop()
+}
+
+// A worker that is killed says nothing; its node is found to be gone.
+func TestNoGoodbye(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	server := p.Server()
+	c := p.Connect()
+	p.Worker("guest").Kill()
+	p.Until("the node is offline", func() bool { return p.Node(c, "guest").State == node.Offline })
+	if n := p.Node(c, "guest"); n.Reason != "its heartbeat ran out" {
+		t.Errorf("reason %q", n.Reason)
+	}
+	server.Stop()
+}

@@ -1,0 +1,104 @@
+package deaths
+
+import (
+	"io"
+	"millrace/integration/place"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A full disk is said by health, commands and metrics, is over when there is room again, without a
+// restart of the process, and holds up nobody's goodbye.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.MayRepair("a step that met the full disk between two writes")
+	dev := p.Dev("--metrics", "127.0.0.1:0", "--grace", "1s")
+	url := ""
+	p.Until("it has said where its metrics are", func() bool {
+		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(dev.Said.String())
+		return url != ""
+	})
+	p.Run("run", "--wait", "--", "true")
+	p.Until("it is ready", func() bool { code, _ := look(t, url+"/readyz"); return code == http.StatusOK })
+
+	room := fillDisk(p, dev)
+	p.Until("a submission is refused, and why is said", func() bool {
+		r := p.Try("run", "--", "true")
+		return r.Code == 7 && strings.Contains(r.Errs, "the log takes no messages: ") && strings.Contains(r.Errs, "may or may not be recorded") &&
+			strings.Contains(r.Errs, "hint: make room on the disk")
+	})
+	code, said := look(t, url+"/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(said, "log: the log takes no messages: ") {
+		t.Errorf("with a full disk /readyz says %d: %s", code, said)
+	}
+	if code, said := look(t, url+"/healthz"); code != http.StatusOK {
+		t.Errorf("with a full disk /healthz says %d: %s; to end the process would make no room", code, said)
+	}
+	if _, said := look(t, url+"/metrics"); !strings.Contains(said, "\nmillrace_log_writable 0\n") {
+		t.Error("with a full disk millrace_log_writable is not 0")
+	}
+	room()
+	p.Until("tasks run again", func() bool { return p.Try("run", "--wait", "--", "true").Code == 0 })
+	last := ""
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("/readyz said last:\n%s", last)
+		}
+	})
+	p.Until("it is ready again", func() (ready bool) {
+		code, said := look(t, url+"/readyz")
+		last = said
+		return code == http.StatusOK
+	})
+
+	// The goodbye of a worker whose log takes nothing, while a task runs.
+	p.Submit("sleep 1000")
+	fillDisk(p, dev)
+	p.Until("the log takes nothing again", func() bool { code, _ := look(t, url+"/readyz"); return code != http.StatusOK })
+	const bound = time.Second + 10*time.Second + 15*time.Second // grace, timeout.stop, and what is said in docs
+	asked := time.Now()
+	dev.Stop()
+	t.Logf("it ended %v after SIGTERM", time.Since(asked))
+	if took := time.Since(asked); took > bound {
+		t.Errorf("it ended %v after SIGTERM, want %v at most", took, bound)
+	}
+}
+
+// fillDisk has no file of a process grow any more, which is to it as if the disk were full, until room is made.
+func fillDisk(p *place.Place, of *place.Process) (room func()) {
+	p.Helper()
+	pid := of.Cmd.Process.Pid
+	var before unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &before)
+	if err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: before.Max}, nil)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	return func() {
+		if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &before, nil); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+func look(t *testing.T, url string) (code int, said string) {
+	t.Helper()
+	r, err := http.Get(url) // #nosec G107 -- of our own process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}

@@ -1,0 +1,158 @@
+package deaths
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/node"
+	"millrace/task"
+)
+
+// A worker that is killed takes its processes with it, whatever their depth,
+// and its task goes on with somebody else.
+func TestKilledWorker(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Server()
+	c := p.Connect()
+	first := p.Worker("first")
+	id := p.Submit(place.FirstAttemptStays, "--dir", p.Dir)
+	claimed := p.Await(c, id, task.Running)
+	attempt := "MILLRACE_TASK=" + string(id)
+	p.Until("child and grandchild have started", func() bool { return len(place.Survivors(attempt)) == 3 })
+
+	p.Worker("second")
+	first.Kill()
+	p.Until("child and grandchild are gone", func() bool { return len(place.Survivors(attempt)) == 0 })
+
+	if ended := p.Await(c, id, task.Finished); ended.Node != "second" || ended.Attempt != 2 {
+		t.Errorf("attempt %d on %s has finished it, want 2 on second", ended.Attempt, ended.Node)
+	}
+	records := p.History(c, id)
+	if place.Count(records, events.AttemptStarted) != 2 || place.Count(records, events.AttemptFinished) != 1 {
+		t.Fatalf("want two attempts and one result: %v", place.Types(records))
+	}
+	wantTookOver(p, records, claimed.Epoch)
+	if out := p.Run("task", "logs", string(id), "--attempt", "2"); out != "again" {
+		t.Errorf("the second attempt has printed %q", out)
+	}
+	if out := p.Run("task", "events", string(id)); !strings.Contains(out, "what attempt 1 printed") {
+		t.Errorf("the timeline does not say that output may be missing: %q", out)
+	}
+	p.Judge(c, map[task.ID]task.State{id: task.Finished})
+}
+
+// wantTookOver checks that one attempt has taken over from the one with epoch,
+// unless the scheduler was faster to declare that one lost.
+func wantTookOver(p *place.Place, records []events.Record, epoch uint64) {
+	p.Helper()
+	for _, r := range records {
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			if e.TookOver != nil && e.TookOver.Epoch == epoch {
+				return
+			}
+		case task.AttemptLost:
+			if e.Epoch == epoch {
+				return
+			}
+		}
+	}
+	p.Errorf("nobody took over from epoch %d: %v", epoch, place.Types(records))
+}
+
+// A worker that was suspended for longer than its lease, and does not know, can
+// neither have its result accepted nor let its processes go on.
+func TestSuspendedWorker(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Server()
+	c := p.Connect()
+	first := p.Worker("first")
+	stays := p.Submit(place.FirstAttemptStays, "--dir", p.Dir)
+	ends := p.Submit(`[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.02; done; echo mine`, "--dir", p.Dir)
+	epochs := map[task.ID]uint64{}
+	for _, id := range []task.ID{stays, ends} {
+		epochs[id] = p.Await(c, id, task.Running).Epoch
+	}
+	p.Until("its children run", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(stays))) == 3 })
+
+	first.Signal(syscall.SIGSTOP)
+	second := p.Worker("second")
+	for id := range epochs {
+		if ended := p.Await(c, id, task.Finished); ended.Node != "second" {
+			t.Errorf("%s has finished task %s, want second", ended.Node, id)
+		}
+	}
+	leaving := place.Survivors("MILLRACE_TASK=" + string(ends))
+	p.Write("go", "") // one of the two has a result when its worker wakes up
+	p.Until("the first attempt has ended", func() bool {
+		return !slices.ContainsFunc(leaving, func(s place.Survivor) bool { return !place.Reapable(s.PID) })
+	})
+	first.Signal(syscall.SIGCONT)
+
+	for id, epoch := range epochs {
+		p.Until("what the fenced attempt had to say is kept", func() bool {
+			return p.State(c, id).Late > 0
+		})
+		records := p.History(c, id)
+		if late := p.Find(records, events.AttemptLate).Fact.Event.(task.AttemptLate); late.Epoch != epoch || late.Node != "first" {
+			t.Errorf("late: %+v, want what first said of epoch %d", late, epoch)
+		}
+		wantTookOver(p, records, epoch)
+	}
+	if said := p.Find(p.History(c, ends), events.AttemptLate); !strings.Contains(string(said.Raw), "attempt.finished") {
+		t.Errorf("the refused result is not kept: %s", said.Raw)
+	}
+	p.Until("its processes are gone", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(stays))) == 0 })
+	p.Judge(c, map[task.ID]task.State{stays: task.Finished, ends: task.Finished})
+
+	// It goes on as a worker.
+	second.Stop()
+	next := p.Submit("true")
+	if ended := p.Await(c, next, task.Finished); ended.Node != "first" {
+		t.Errorf("%s ran the next task, want first", ended.Node)
+	}
+	first.Stop()
+}
+
+// Of two workers with one name the younger stays: the older one was replaced,
+// or forgotten.
+func TestTwoWorkersOfOneName(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Server()
+	c := p.Connect()
+	older := p.Worker("twin", "--grace", "1m")
+	stays := p.Submit(`trap "" TERM; `+place.StayUntilGo, "--dir", p.Dir)
+	p.Await(c, stays, task.Running)
+	younger := p.Worker("twin")
+	if code := older.Wait(); code != 1 {
+		t.Errorf("the older one ended with exit code %d, want 1", code)
+	}
+	for _, word := range []string{"another session has registered under this node id", "give one of the two another name"} {
+		if !strings.Contains(older.Said.String(), word) {
+			t.Errorf("the older one does not say %q:\n%s", word, older.Said.String())
+		}
+	}
+	// What it ran ended with it, before it could start elsewhere.
+	p.Until("it has started again", func() bool { return place.Count(p.History(c, stays), events.AttemptStarted) == 2 })
+	records := p.History(c, stays)
+	if n := place.Count(records, events.AttemptLost); n > 0 {
+		t.Errorf("it was given up before the older one had ended it: %v", place.Types(records))
+	}
+	p.Write("go", "")
+	id := p.Submit("true")
+	for _, id := range []task.ID{id, stays} {
+		p.Await(c, id, task.Finished)
+	}
+	if n := p.Node(c, "twin"); n.State != node.Ready || n.PID != younger.Cmd.Process.Pid {
+		t.Errorf("the node is %s with process %d, want ready with that of the younger one", n.State, n.PID)
+	}
+	younger.Stop()
+}

@@ -1,0 +1,10 @@
+package deaths
+
+import (
+	"os"
+	"testing"
+
+	"millrace/integration/place"
+)
+
+func TestMain(m *testing.M) { os.Exit(place.Main(m)) }

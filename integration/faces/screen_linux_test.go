@@ -1,0 +1,101 @@
+package faces
+
+import (
+	"io"
+	"millrace/integration/place"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is one of a size, as a person has it: keys go into its screen, and what is shown comes from there.
+type terminal struct {
+	screen, end *os.File // end is that of the programs
+	modes       *unix.Termios
+}
+
+func newTerminal(p *place.Place, columns, lines uint16) *terminal {
+	p.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { screen.Close() })
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		p.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		p.Fatal(err)
+	}
+	end, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	t := &terminal{screen: screen, end: end}
+	p.Cleanup(func() { end.Close() })
+	if err := unix.IoctlSetWinsize(int(end.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: lines, Col: columns}); err != nil {
+		p.Fatal(err)
+	}
+	if t.modes, err = unix.IoctlGetTermios(int(end.Fd()), unix.TCGETS); err != nil {
+		p.Fatal(err)
+	}
+	return t
+}
+
+// start starts a command of millrace on the terminal.
+func (t *terminal) start(p *place.Place, args ...string) *exec.Cmd {
+	p.Helper()
+	cmd := exec.CommandContext(p.Context(), place.Binary(p), args...)
+	cmd.Dir, cmd.Env = p.Dir, append(p.CommandEnv(), "TERM=xterm")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.end, t.end, t.end
+	if err := cmd.Start(); err != nil {
+		p.Fatal(err)
+	}
+	return cmd
+}
+
+// onTerminal runs a command of millrace on a terminal of its own, and returns all that it was sent.
+func onTerminal(p *place.Place, args ...string) string {
+	p.Helper()
+	t := newTerminal(p, 0, 0)
+	cmd := t.start(p, args...)
+	t.end.Close()
+	seen, _ := io.ReadAll(t.screen) // it ends with an error when nobody has the terminal any more
+	_ = cmd.Wait()
+	return strings.ReplaceAll(string(seen), "\r\n", "\n")
+}
+
+// TestTerminalIsNotObeyed: what a task prints, and how it says that it failed, moves nothing on a
+// terminal but its own text and colours. Files and pipes get it as it is.
+func TestTerminalIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 20*time.Second)
+	p.Dev()
+	evil := "a\x1b]52;c;ZXZpbA==\a\x1b]0;title\ab\x1b[2J\x1b[1;1Hc\x1b[31md\rX\u009b2J"
+	const shown = "abc\x1b[31md·X·2J\x1b[0m\n"
+	p.Write("evil", evil+"\n")
+	shell := "cat " + p.Path("evil") + `; printf '{"type":"ERROR","payload":"\u001b]0;title\u0007bad\u001b[2J"}\n'; exit 1`
+	id := p.Run("run", "--shell", shell)
+	p.Try("task", "wait", id)
+	if got := p.Run("task", "logs", id); !strings.HasPrefix(got, evil+"\n") {
+		t.Errorf("a pipe gets %q, want %q", got, evil)
+	}
+	for _, args := range [][]string{{"task", "logs", id}, {"run", "--follow", "--shell", shell}, {"task", "show", id}, {"task", "ls"}, {"task", "wait", id}} {
+		seen := onTerminal(p, args...)
+		if args[1] != "show" && args[1] != "ls" && args[1] != "wait" && !strings.Contains(seen, shown) {
+			t.Errorf("%v: a terminal is sent %q, want %q in it", args, seen, shown)
+		}
+		seen = strings.ReplaceAll(seen, "\r\x1b[K", "") // the line about the progress
+		for _, forbidden := range []string{"\x1b]", "\a", "\x1b[2J", "\x1b[1;1H", "\r", "\u009b"} {
+			if strings.Contains(seen, forbidden) {
+				t.Errorf("%v: a terminal is sent %q in %q", args, forbidden, seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package nodes
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/cmd/millrace/chaos/proxy"
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// The server hands an offer to a connection that is cut before it gets through. It comes again as soon
+// as the node has proved itself on the next connection, not when its lease runs out,
+// which is a minute here. The lease of what the node runs goes on.
+func TestOfferThatIsLostWithAConnection(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, time.Minute)
+	p.Server()
+	c := p.Connect()
+	target, err := url.Parse(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := proxy.Listen(target.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	target.Host = link.Addr()
+	nc, err := nats.Connect(target.String(), jet.Resilient("n1", slog.New(slog.DiscardHandler))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), place.Patience)
+	defer cancel()
+	store, err := jet.Open(ctx, nc, jet.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	offers, err := store.Offers(ctx, []string{"@n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer offers.Close()
+	prove := func() {
+		t.Helper()
+		if err := offers.Prove(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func() *events.Offer {
+		t.Helper()
+		o, err := offers.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	set := func(k proxy.Kind) {
+		t.Helper()
+		if err := link.Set(proxy.Mode{Kind: k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aim := func() task.ID {
+		t.Helper()
+		return p.SubmitAs(c, task.Submission{Spec: &task.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: task.NoNodeWait})
+	}
+	direct, err := nats.Connect(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	js, err := jetstream.New(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := func() *jetstream.ConsumerInfo {
+		t.Helper()
+		found, err := js.Consumer(ctx, jet.LogStream, "MR_NODE_n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.CachedInfo()
+	}
+	prove()
+	runs := aim()
+	held := next()
+	waiting := make(chan *events.Offer, 1)
+	go func() {
+		o, _ := offers.Next(ctx)
+		waiting <- o
+	}()
+	place.Eventually(t, "the node asks for another offer", func() bool { return route().NumWaiting > 0 })
+	set(proxy.Blackhole)
+	lost := aim()
+	place.Eventually(t, "the server hands it out", func() bool { return route().NumAckPending == 2 })
+	set(proxy.Cut)
+	later := aim()
+	set(proxy.Up)
+	back := time.Now()
+	<-offers.Broken()
+	prove()
+	got := map[task.ID]bool{}
+	first := <-waiting
+	if first == nil {
+		t.Fatal("no offer came")
+	}
+	for got[first.Fact.Task] = true; !got[lost] || !got[later]; {
+		got[next().Fact.Task] = true
+	}
+	if took := time.Since(back); took > startsWithin {
+		t.Errorf("it came after %v", took)
+	}
+	if got[runs] {
+		t.Error("what runs was offered again")
+	}
+	place.Eventually(t, "the lease goes on", func() bool { return held.Extend(ctx) == nil })
+}

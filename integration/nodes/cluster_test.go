@@ -1,0 +1,232 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// Of three servers one holds the consumer of a node in its memory, and is lost. The node
+// finds that out and has its route again on another one; what was put there meanwhile
+// starts, and what ran before goes on as the same attempt.
+func TestRouteOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	for _, priority := range []int{task.DefaultPriority, 8} {
+		t.Run(fmt.Sprint("priority ", priority), func(t *testing.T) { routeOutlivesItsServer(t, priority) })
+	}
+}
+
+// routeOutlivesItsServer loses the server that holds the consumer of a node, for tasks of a priority.
+func routeOutlivesItsServer(t *testing.T, priority int) {
+	t.Parallel()
+	c := startCluster(t)
+	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := jet.Open(t.Context(), nc, jet.Layout{Replicas: 3, AckWait: place.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	r := &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}
+	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{Node: "n1", Slots: 2, Beat: 300 * time.Millisecond, NodeTTL: 30 * time.Second, Spool: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	w.Handle("h", func(ctx context.Context, _ task.Task) error {
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return context.Cause(ctx)
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+	until := func(what string, holds func(ctx context.Context) bool) {
+		t.Helper()
+		if !place.Poll(place.Patience, func() bool {
+			once, cancel := context.WithTimeout(ctx, 5*time.Second) // an answer can go down with its server
+			defer cancel()
+			return holds(once)
+		}) {
+			t.Fatalf("waited %v in vain: %s", place.Patience, what)
+		}
+	}
+	var now task.Task
+	is := func(id task.ID, want task.State) func(context.Context) bool {
+		return func(ctx context.Context) bool {
+			var err error
+			now, err = r.Load(ctx, id)
+			return err == nil && now.State == want
+		}
+	}
+	aim := func() task.ID {
+		id := task.ID(events.NewID(time.Now()))
+		born := task.Submitted{Work: task.Work{Route: task.NodeRoute("n1", priority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
+		until("a task is submitted", func(ctx context.Context) bool { _, err := r.Submit(ctx, id, born); return err == nil })
+		return id
+	}
+	var n node.Node
+	ready := func(connection uint64) func(context.Context) bool {
+		return func(ctx context.Context) bool {
+			var err error
+			n, err = r.LoadNode(ctx, "n1")
+			return err == nil && n.State == node.Ready && n.Connection >= connection
+		}
+	}
+	until("the node is ready", ready(1))
+	before := aim()
+	until("a task runs", is(before, task.Running))
+	epoch := now.Epoch
+
+	holder := slices.IndexFunc(c, func(ns *server.Server) bool {
+		return ns.JetStreamIsConsumerLeader("$G", jet.LogStream, "MR_NODE_n1")
+	})
+	if holder < 0 {
+		t.Fatal("no server holds the consumer of the node")
+	}
+	c[holder].Shutdown()
+	lost := time.Now()
+	meanwhile := aim()
+	until("what was aimed at the node starts", is(meanwhile, task.Running))
+	t.Logf("%v after the loss of the server", time.Since(lost).Round(time.Millisecond))
+	until("the node has proved anew that work reaches it", ready(2))
+	close(end)
+	for _, id := range []task.ID{before, meanwhile} {
+		until("it ends", is(id, task.Finished))
+		if now.Attempt != 1 || id == before && now.Epoch != epoch {
+			t.Errorf("it ended as attempt %d of epoch %d, want the first one of %d", now.Attempt, now.Epoch, epoch)
+		}
+	}
+}
+
+// natsCluster is three servers in this process that hold everything three times.
+type natsCluster []*server.Server
+
+func (c natsCluster) urls() string {
+	var urls []string
+	for _, ns := range c {
+		urls = append(urls, ns.ClientURL())
+	}
+	return strings.Join(urls, ",")
+}
+
+func (c natsCluster) stop() {
+	for _, ns := range c {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
+}
+
+// startCluster starts the servers at ports that are free a moment before.
+func startCluster(t *testing.T) natsCluster {
+	t.Helper()
+	dir := t.TempDir()
+	for attempt := range 5 {
+		c, err := tryCluster(filepath.Join(dir, fmt.Sprint(attempt)))
+		t.Cleanup(c.stop)
+		if err == nil {
+			return c
+		}
+		t.Logf("attempt %d: %v", attempt, err) // somebody else was faster at one of the ports
+	}
+	t.Fatal("no cluster")
+	return nil
+}
+
+// restarts returns how to start some of the servers again, on their data, after they were stopped.
+func (c natsCluster) restarts(which ...int) func() error {
+	var ports []string
+	for _, ns := range c {
+		ports = append(ports, ns.ClusterAddr().String())
+	}
+	dirs := map[int]string{}
+	for _, i := range which {
+		dirs[i] = filepath.Dir(c[i].StoreDir())
+	}
+	return func() error {
+		for i, dir := range dirs {
+			ns, err := clusterMember(i, ports[i], ports, dir)
+			if err != nil {
+				return err
+			}
+			c[i] = ns
+			ns.Start()
+		}
+		return nil
+	}
+}
+
+// clusterMember is a server of a cluster whose servers find each other at certain addresses.
+func clusterMember(i int, at string, all []string, dir string) (*server.Server, error) {
+	opts := &server.Options{}
+	err := opts.ProcessConfigString(fmt.Sprintf(`server_name: s%d, listen: "127.0.0.1:-1", jetstream { store_dir: %q }
+		cluster { name: test, listen: %q, routes: ["nats://%s"] }`, i, dir, at, strings.Join(all, `", "nats://`)))
+	if err != nil {
+		return nil, err
+	}
+	opts.NoSigs, opts.NoLog, opts.DisableJetStreamBanner = true, true, true
+	return server.NewServer(opts)
+}
+
+func tryCluster(dir string) (c natsCluster, err error) {
+	var ports []string
+	var listeners []net.Listener
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		listeners = append(listeners, l)
+		ports = append(ports, l.Addr().String())
+	}
+	for _, l := range listeners { // only now, so that they differ
+		_ = l.Close()
+	}
+	for i, at := range ports {
+		ns, err := clusterMember(i, at, ports, filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			return c, err
+		}
+		c = append(c, ns)
+	}
+	for _, ns := range c {
+		ns.Start()
+	}
+	found := place.Poll(place.Patience/2, func() bool {
+		return slices.ContainsFunc(c, func(ns *server.Server) bool {
+			return ns.JetStreamIsLeader() && len(ns.JetStreamClusterPeers()) == len(c)
+		})
+	})
+	if !found {
+		return c, errors.New("the servers have not found each other")
+	}
+	return c, nil
+}

@@ -1,0 +1,70 @@
+package nodes
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/integration/place"
+	"millrace/jet"
+)
+
+// Whatever is started while a cluster has no leader says what it waits for, and works when there is one.
+func TestStartsWhileAClusterElects(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	t.Cleanup(func() { c.stop() }) // those that were started again
+	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := jet.Open(t.Context(), nc, jet.Layout{Replicas: 3, AckWait: 6 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+
+	p := place.New(t, 6*time.Second)
+	p.Let("MILLRACE_REPLICAS", "3")
+	p.URL = c[0].ClientURL()
+	again := c.restarts(1, 2)
+	for _, i := range []int{1, 2} {
+		c[i].Shutdown()
+		c[i].WaitForShutdown()
+	}
+	// The server that is left takes some seconds to find out that it is alone; it answers meanwhile.
+	processes := []*place.Process{p.Start("worker", "--name", "w1")}
+	p.Until("nobody is the leader", func() bool {
+		s, err := jet.Attach(t.Context(), nc, jet.WithPatience(jet.Patience{For: time.Nanosecond}))
+		if err == nil {
+			s.Close()
+		}
+		return errors.Is(err, jet.ErrElecting)
+	})
+	processes = append(processes, p.Start("worker", "--name", "w2"), p.Start("server", "--data", "server"))
+	command := p.Start("run", "--wait", "--", "true")
+	for _, s := range append(processes, command) {
+		s.Until("it says that it waits", func() bool { return strings.Contains(s.Said.String(), "waiting") })
+	}
+	if r := p.Try("job", "ls", "--timeout", "1s"); r.Code != 4 || !strings.Contains(r.Errs, "no leader") {
+		t.Errorf("a command with --timeout 1s: exit code %d, want 4 and why:\n%s", r.Code, r.Errs)
+	}
+	if err := again(); err != nil {
+		t.Fatal(err)
+	}
+	if code := command.Wait(); code != 0 {
+		t.Errorf("the command ended with %d, want 0: %s", code, command.Said.String())
+	}
+	p.Until("the nodes are ready", func() bool {
+		r := p.Try("node", "ls")
+		return strings.Count(r.Out, " ready ") == 2
+	})
+	for _, s := range processes {
+		s.Stop()
+	}
+}

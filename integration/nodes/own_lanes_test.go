@@ -1,0 +1,71 @@
+package nodes
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/task"
+)
+
+// What waits for a named node runs by priority, through a restart of the node and an edit; what
+// still waits there when the node is retired moves on from its lanes.
+func TestOrderOnANodesOwnRoute(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Server()
+	c := p.Connect()
+	n1 := p.Worker("n1", "--slots", "1")
+	aimed := func(priority int, line, noNode string) task.ID {
+		return p.SubmitAs(c, task.Submission{
+			Spec: &task.Spec{Run: &task.Run{Shell: line, Dir: p.Dir}}, Nodes: []string{"n1"}, NoNode: noNode, Priority: priority,
+		})
+	}
+	blocker := aimed(9, place.StayUntilGo, task.NoNodeWait)
+	p.Await(c, blocker, task.Running)
+	first := aimed(3, "true", task.NoNodeWait)
+	n1.Kill() // with an offer leased, and one waiting, each in a lane
+	waiting := map[task.ID]int{first: 3}
+	for _, priority := range []int{5, 8, 10} {
+		waiting[aimed(priority, "true", task.NoNodeWait)] = priority
+	}
+	edited := aimed(2, "true", task.NoNodeWait)
+	p.Run("task", "edit", string(edited), "--priority", "9")
+	waiting[edited] = 9
+	p.Write("go", "")
+	n1 = p.Worker("n1", "--slots", "1")
+	ended := map[task.ID]task.State{blocker: p.Await(c, blocker, task.Finished).State}
+	type start struct {
+		seq      uint64
+		priority int
+	}
+	var starts []start
+	for id, priority := range waiting {
+		ended[id] = p.Await(c, id, task.Finished).State
+		starts = append(starts, start{p.Find(p.History(c, id), events.AttemptStarted).Seq, priority})
+	}
+	slices.SortFunc(starts, func(a, b start) int { return int(a.seq) - int(b.seq) })
+	var order []int
+	for _, s := range starts {
+		order = append(order, s.priority)
+	}
+	if !slices.Equal(order, []int{10, 9, 8, 5, 3}) {
+		t.Errorf("they ran in the order of priorities %v, want the larger ones first", order)
+	}
+
+	n1.Stop()
+	left := aimed(7, "true", task.NoNodeFallback)
+	ended[left] = task.Finished
+	p.Run("node", "retire", "n1", "--reason", "sold")
+	n2 := p.Worker("n2")
+	if moved := p.Await(c, left, task.Finished); moved.Node != "n2" {
+		t.Errorf("it ran on %s", moved.Node)
+	}
+	if hasRoute(p, "n1") || !hasRoute(p, "n2") {
+		t.Error("want no route of n1, and that of n2")
+	}
+	p.Judge(c, ended)
+	n2.Stop()
+}

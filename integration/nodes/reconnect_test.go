@@ -1,0 +1,180 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+	"millrace/worker"
+)
+
+var reconnects = flag.Int("reconnects", 200, "how often TestReconnects cuts the connection")
+
+// A connection that is cut again and again costs nothing that stays, and each time
+// the node is ready soon: goroutines, consumers and memory are flat, what runs goes on.
+func TestReconnects(t *testing.T) {
+	// The server is a process of its own, for it remembers what was said to it and
+	// the connections that were closed, and this test is about what a node leaves behind.
+	p := place.New(t, time.Minute)
+	p.Let("MILLRACE_FLAP_LIMIT", "0")
+	server := p.Server()
+	open := func() (*jet.Store, *nats.Conn) {
+		nc, err := nats.Connect(p.URL, jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := jet.Open(t.Context(), nc, jet.Layout{AckWait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close(); nc.Close() })
+		return s, nc
+	}
+	store, shaky := open()
+	looking, _ := open()
+
+	ctx, stop := context.WithCancel(t.Context())
+	proceed, gone := make(chan struct{}), make(chan error, 2)
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
+		Node: "shaky", Slots: 2, Beat: time.Second, NodeTTL: 10 * time.Second, Flap: node.FlapPolicy{Limit: -1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handle("stays", func(ctx context.Context, _ task.Task) error {
+		select {
+		case <-proceed:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	go func() { gone <- w.Run(ctx) }()
+	// A scheduler's watch is cut along with it.
+	relisted := make(chan struct{}, 1)
+	go func() {
+		gone <- store.WatchBeats(ctx, func(node.ID) {}, func() {
+			select {
+			case relisted <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	feed, err := looking.Follow(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	patient, cancel := context.WithTimeout(t.Context(), place.Patience+time.Duration(*reconnects)*time.Second)
+	defer cancel()
+	// ready waits until the node has proved a connection.
+	ready := func(connection uint64) node.BecameReady {
+		for {
+			records, err := feed.Next(patient)
+			if err != nil {
+				t.Fatalf("waiting for connection %d to be ready: %v", connection, err)
+			}
+			for _, r := range records {
+				if e, ok := r.Fact.Event.(node.BecameReady); ok && e.Connection >= connection {
+					return e
+				}
+			}
+		}
+	}
+	ready(1)
+	rec := &events.Recorder{Log: looking, Actor: "test", Now: time.Now, NewID: events.NewID}
+	id := task.ID(events.NewID(time.Now()))
+	if _, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "stays"}, Route: task.NodeRoute("shaky", 5)}}); err != nil {
+		t.Fatal(err)
+	}
+	if !place.Poll(place.Patience, func() bool { now, err := rec.Load(t.Context(), id); return err == nil && now.State == task.Running }) {
+		t.Fatal("the task does not start")
+	}
+
+	var took []time.Duration
+	var early, late usage
+	for i := range *reconnects {
+		if err := shaky.ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+		e := ready(uint64(i + 2))
+		if e.Kept != 1 || e.Stopped != 0 {
+			t.Fatalf("connection %d: %d attempts kept, %d stopped, want one kept", e.Connection, e.Kept, e.Stopped)
+		}
+		took = append(took, e.Took.Std())
+		<-relisted
+		if i == *reconnects/3 {
+			early = measure(t, shaky)
+		}
+	}
+	late = measure(t, shaky)
+
+	slices.Sort(took)
+	p99 := took[len(took)*99/100]
+	t.Logf("%d reconnects: from the connection to ready p50 %v, p99 %v, worst %v", len(took), took[len(took)/2], p99, took[len(took)-1])
+	t.Logf("after a third: %+v; at the end: %+v", early, late)
+	if p99 > time.Second {
+		t.Errorf("p99 is %v, want less than a second", p99)
+	}
+	if late.goroutines > early.goroutines+5 || late.consumers > early.consumers || late.heap > early.heap+8<<20 || late.subscriptions > early.subscriptions+5 {
+		t.Errorf("something stays behind: %+v after a third, %+v at the end", early, late)
+	}
+	close(proceed)
+	if !place.Poll(place.Patience, func() bool {
+		now, err := rec.Load(t.Context(), id)
+		return err == nil && now.State == task.Finished && now.Attempt == 1
+	}) {
+		t.Error("the task that ran all the while does not finish on its first attempt")
+	}
+	stop()
+	defer server.Stop()
+	for range 2 {
+		if err := <-gone; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+// usage is what a process and its server hold.
+type usage struct {
+	goroutines, consumers, subscriptions int
+	heap                                 uint64
+}
+
+func measure(t *testing.T, nc *nats.Conn) usage {
+	t.Helper()
+	var u usage
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What was left behind by a cut connection goes at its own pace.
+	settled := func() bool {
+		u.consumers = 0
+		for _, stream := range []string{jet.LogStream, "KV_" + jet.NodesBucket} {
+			for range js.ConsumerNames(stream) {
+				u.consumers++
+			}
+		}
+		return u.consumers <= 8 // of the queue, two of the node, the schedules, and a feed and a watch each of this process and the server
+	}
+	place.Poll(place.Patience/4, settled)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u.goroutines, u.heap = runtime.NumGoroutine(), m.HeapAlloc
+	u.subscriptions = nc.NumSubscriptions()
+	return u
+}

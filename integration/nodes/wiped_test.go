@@ -1,0 +1,85 @@
+package nodes
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/integration/place"
+	"millrace/node"
+	"millrace/task"
+)
+
+// The heartbeats of all nodes are removed, by the header of one message, by an order to the server, and with
+// their bucket. No node that lives counts as lost by that, and what it runs goes on.
+func TestHeartbeatsAreWiped(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.MayRepair("the bucket of heartbeats is deleted")
+	p.Let("MILLRACE_BEAT", "1s")
+	p.Let("MILLRACE_NODE_TTL", "3s")
+	p.Server()
+	nodes := []string{"a", "b", "c"}
+	for _, id := range nodes {
+		p.Worker(id)
+	}
+	c := p.Connect()
+	for _, id := range nodes {
+		p.SubmitAs(c, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: task.NoNodeWait})
+	}
+	nc, err := nats.Connect(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*place.Patience)
+	defer cancel()
+	const bucket = "KV_MR_NODES"
+	running := func() bool {
+		alive, err := c.Store().Alive(ctx)
+		for _, id := range nodes {
+			if h := alive[node.ID(id)]; len(h.Runs) != 1 {
+				return false
+			}
+		}
+		return err == nil
+	}
+	p.Until("each node runs a task and says so", running)
+	for _, wipe := range []struct {
+		how string
+		do  func() error
+	}{
+		{"a message that rolls all up", func() error {
+			_, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
+			return err
+		}},
+		{"a purge", func() error {
+			s, err := js.Stream(ctx, bucket)
+			if err == nil {
+				err = s.Purge(ctx)
+			}
+			return err
+		}},
+		{"a deletion", func() error { return js.DeleteStream(ctx, bucket) }},
+	} {
+		if err := wipe.do(); err != nil {
+			t.Fatalf("%s: %v", wipe.how, err)
+		}
+		wiped := time.Now()
+		p.Until("the nodes beat again after "+wipe.how, func() bool { return time.Since(wiped) > 4*time.Second && running() })
+		for _, id := range nodes {
+			if facts := nodeFacts(p, c, node.ID(id)); slices.Contains(facts, events.NodeOffline) {
+				t.Errorf("after %s node %s counted as lost: %v", wipe.how, id, facts)
+			}
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package place
+
+import (
+	"time"
+
+	"millrace/task"
+)
+
+// FailsOnce is a task of which the second attempt, some time after the first, succeeds.
+func FailsOnce(pause time.Duration) task.Submission {
+	return task.Submission{Spec: &task.Spec{
+		Run:   &task.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
+		Retry: task.Retry{Max: 1, Min: task.Duration(pause)},
+	}}
+}
+
+// StayUntilGo is a task whose first attempt waits for a file.
+const StayUntilGo = `[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.05; done`
+
+// FirstAttemptStays is a task of which the first attempt starts a process that
+// starts another, and stays; the second one ends at once.
+const FirstAttemptStays = `
+if [ "$MILLRACE_ATTEMPT" != 1 ]; then echo again; exit 0; fi
+sh -c 'sleep 600 & wait' &
+echo started
+wait`

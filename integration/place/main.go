@@ -1,0 +1,97 @@
+package place
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Long asks for more than the usual.
+var Long = flag.Bool("long", false, "kill more processes, and run more tasks meanwhile")
+
+// Main runs the tests of a package.
+func Main(m *testing.M) int {
+	flag.Parse()
+	// The tests spend their time waiting for deadlines, not on the processors. Two packages of them run at once.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("3")
+	}
+	defer removeProgram()
+	return m.Run()
+}
+
+// Program is the path of the binary under test. It is built by the first test
+// that asks, not before: only what tests look at decides whether `go test` may
+// use the results of an earlier run.
+var Program = sync.OnceValues(func() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if err := lookAtSources(root); err != nil {
+		return "", err
+	}
+	if ProgramDir, err = os.MkdirTemp("", "millrace-integration-"); err != nil {
+		return "", err
+	}
+	path := filepath.Join(ProgramDir, "millrace")
+	// go run keeps what it has linked, so that of several packages only the first one links it.
+	build := exec.Command("go", "run", "-exec", "cp", "./cmd/millrace", path)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build ./cmd/millrace: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+var ProgramDir string // set by program
+
+// Root is the folder of the module, above that of the package whose tests run.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err = os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		} else if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			err = nil
+		}
+	}
+	return "", err
+}
+
+func removeProgram() {
+	if ProgramDir != "" {
+		_ = os.RemoveAll(ProgramDir) // what is left is in the system's temporary folder
+	}
+}
+
+// lookAtSources reads every folder of the module, by which a change of the
+// program invalidates the cached results of its tests.
+func lookAtSources(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		}
+		return nil
+	})
+}
+
+// Binary is program for a test.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,3 @@
+// Package programs holds tests of a promise: programs of tasks are heard, and go where they can
+// run.
+package programs

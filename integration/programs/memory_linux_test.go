@@ -1,0 +1,56 @@
+package programs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"millrace/client"
+	"millrace/integration/place"
+	"millrace/task"
+)
+
+// resident is the resident memory of a process, in MiB, the program itself included.
+func resident(s *place.Process) int {
+	s.Place.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	if err != nil {
+		s.Place.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(text, []byte("VmRSS:"))
+	kib, err := strconv.Atoi(string(bytes.Fields(after)[0]))
+	if err != nil {
+		s.Place.Fatalf("VmRSS: %v", err)
+	}
+	return kib >> 10
+}
+
+// A server that has run ten thousand tasks keeps little of what that took.
+func TestServerMemory(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 10*time.Second)
+	const tasks, most = 10_000, 150
+	server := p.Server()
+	c := p.Connect()
+	stop := goProgram(p, "program", "noop")
+	if err := c.SubmitMany(t.Context(), task.Submission{Spec: &task.Spec{Handler: "noop"}}, tasks, nil); err != nil {
+		t.Fatal(err)
+	}
+	ended, since := 0, time.Now()
+	over := func() bool { // on a busy machine they are many: it is over when none has ended for long
+		page, err := c.List(t.Context(), client.ListRequest{Counts: true, Limit: 1})
+		if n := page.Counts[task.Finished.String()]; err == nil && n > ended {
+			ended, since = n, time.Now()
+		}
+		return ended == tasks || time.Since(since) > place.Patience
+	}
+	if place.Poll(time.Hour, over); ended < tasks {
+		t.Fatalf("%d of %d tasks have ended", ended, tasks)
+	}
+	stop()
+	t.Logf("%d MiB when all have ended", resident(server))
+	server.Until(fmt.Sprintf("the server has at most %d MiB", most), func() bool { return resident(server) <= most })
+}

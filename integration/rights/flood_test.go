@@ -1,0 +1,56 @@
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/integration/place"
+	"millrace/jet"
+	"millrace/task"
+)
+
+// Whoever submits 2,500 tasks for queues and labels that nobody has heard of keeps nobody else from anything: workers
+// start, for those queues as well, other priorities are taken, and the log can be read.
+func TestFloodOfQueuesAndLabels(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.Let("MILLRACE_MAX_SELECTORS", "50")
+	dev := p.Dev("--name", "here")
+	c := p.Connect()
+	var g errgroup.Group
+	g.SetLimit(16)
+	refused := make(chan error, 2500)
+	for i := range 1250 {
+		g.Go(func() error {
+			_, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: fmt.Sprintf("flood-%d", i), Priority: 1 + i%10})
+			return err
+		})
+		g.Go(func() error {
+			labels, err := task.ParseSelector(fmt.Sprintf("label-%d", i))
+			if err != nil {
+				return err
+			}
+			_, err = c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Labels: labels}}, Priority: 8})
+			if errors.Is(err, jet.ErrManySelectors) {
+				refused <- err
+				return nil
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(refused) != 1250-50 {
+		t.Errorf("%d submissions were refused for their labels, want %d", len(refused), 1250-50)
+	}
+	p.Run("run", "--wait", "--priority", "3", "--", "true")
+	p.Worker("there", "--queue", "new,flood-7")
+	p.Run("run", "--wait", "--queue", "new", "--priority", "2", "--", "true")
+	p.Run("events", "tail", "--no-follow")
+	dev.Stop()
+}
