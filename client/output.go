@@ -72,3 +72,27 @@ func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.T
 	})
 	return from, err
 }
+
+// OutputRanges returns where the output of each attempt of a task lies in the
+// stream of output, by the attempt's epoch. It reads a few messages of each attempt.
+func (c *Client) OutputRanges(ctx context.Context, id task.ID) (map[uint64]jet.OutputRange, error) {
+	return c.store.OutputRanges(ctx, id)
+}
+
+// Live returns how a task stands in its program's own words; its epoch is 0 if the
+// program has not said.
+func (c *Client) Live(ctx context.Context, id task.ID) (output.Live, error) {
+	return c.store.Live(ctx, id)
+}
+
+// WatchLive calls said with how a task stands, each time its program says so,
+// until stop is called. Words can be lost; the latest is what counts.
+func (c *Client) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
+	return c.store.WatchLive(id, said)
+}
+
+// Checkpoint returns what the next attempt of a task goes on from; its epoch is 0
+// if there is nothing.
+func (c *Client) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
+	return c.store.Checkpoint(ctx, id)
+}

@@ -272,7 +272,7 @@ func TaskTable(page *client.ListPage, now time.Time) term.Table {
 		Spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
 	}
 	short := task.Shorten(idsOf(page.Tasks))
-	for _, row := range client.Arrange(page.Tasks) {
+	for _, row := range view.Arrange(page.Tasks) {
 		k := row.Task
 		state := told.StateCell(k.State)
 		state.Text = told.StateAndReason(k)

@@ -1,4 +1,4 @@
-package client
+package view
 
 import (
 	"fmt"
@@ -40,21 +40,5 @@ func TestArrange(t *testing.T) {
 		if text := strings.Join(got, "|"); text != c.want {
 			t.Errorf("got  %s\nwant %s", text, c.want)
 		}
-	}
-}
-
-func TestWholeText(t *testing.T) {
-	p := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "a"}}}}, Children: &task.Children{Names: []string{"a", "b", "c", "d"}}}
-	ends := map[task.ID]task.End{
-		task.ChildID(p.ID, "a"): {State: task.Finished}, task.ChildID(p.ID, "b"): {State: task.Error},
-		task.ChildID(p.ID, "c"): {State: task.Running},
-	}
-	w := WholeOf(&p, ends)
-	if got, want := w.Text(), "2/4, 1 failed: c"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	w = WholeOf(&p, nil)
-	if got, want := w.Text(), "0/4"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
