@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/quota"
 )
@@ -54,8 +55,8 @@ type admitter struct {
 	view  LimitModel
 	rec   *events.Recorder
 	side  int // how many tasks are refused side by side
-	turns *turns
-	left  *left // scopes in which other schedulers admit first; they are closed to decisions here until then
+	turns *turns.Turns
+	left  *turns.Left // scopes in which other schedulers admit first; they are closed to decisions here until then
 	log   *slog.Logger
 	wake  chan struct{} // holds one: something has changed
 	busy  chan struct{} // holds one: tasks wait for a place, so news are urgent
@@ -75,8 +76,8 @@ type admitter struct {
 	pruned   time.Time            // the loop's own
 }
 
-func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns) *admitter {
-	a := &admitter{turns: turns, left: turns.left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: quota.NewLimiter(), missed: map[task.ID]miss{}}
+func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
+	a := &admitter{turns: turns, left: turns.Left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: quota.NewLimiter(), missed: map[task.ID]miss{}}
 	a.ruled.Store(true)
 	return a
 }
@@ -215,7 +216,7 @@ func signal(c chan struct{}) {
 // granted takes over an admission, with mu held. One at or below the head of its scope is in known already,
 // and the buckets have moved on since.
 func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
-	if delete(a.overdue, of); a.left.drop(string(of)) {
+	if delete(a.overdue, of); a.left.Drop(string(of)) {
 		a.reopen(of)
 	}
 	if seq <= max(a.known.Head(of), a.reflects) {
@@ -252,7 +253,7 @@ func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects, a.early, a.paused = quota.NewLimiter(), false, 0, nil, nil
-	a.left.clear()
+	a.left.Clear()
 	clear(a.overdue)
 	a.ruled.Store(true)
 }
@@ -275,7 +276,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.loaded, a.reflects = known, true, seq
-	a.left.clear()
+	a.left.Clear()
 	for _, e := range a.early {
 		if e.seq > seq || e.ofQueue {
 			e.apply()
@@ -422,8 +423,8 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := max(a.reflects, a.observed.Load())
-	for _, key := range a.left.late() {
-		a.left.drop(key)
+	for _, key := range a.left.Late() {
+		a.left.Drop(key)
 		a.overdue[task.Scope(key)] = true
 		a.reopen(task.Scope(key))
 	}
@@ -455,8 +456,8 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	if a.known.Waiting() > 0 {
 		signal(a.busy)
 	}
-	if a.left.some.Load() {
-		if again := now.Add(patience / 10); d.Next.IsZero() || again.Before(d.Next) {
+	if a.left.Any() {
+		if again := now.Add(turns.Patience / 10); d.Next.IsZero() || again.Before(d.Next) {
 			d.Next = again
 		}
 	}
@@ -467,7 +468,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 // closed until that one has admitted, or had its time. It is called with mu held.
 func (a *admitter) mine(p *quota.Decision) bool {
 	late := slices.ContainsFunc(p.Scopes, func(of task.Scope) bool { return a.overdue[of] })
-	if len(p.Scopes) == 0 || late || a.turns.first(string(p.Scopes[0])) {
+	if len(p.Scopes) == 0 || late || a.turns.First(string(p.Scopes[0])) {
 		for _, of := range p.Scopes {
 			delete(a.overdue, of)
 		}
@@ -477,7 +478,7 @@ func (a *admitter) mine(p *quota.Decision) bool {
 	a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
 	a.known.Send(p)
 	for _, of := range p.Scopes {
-		a.left.leave(string(of), string(p.Scopes[0]))
+		a.left.Leave(string(of), string(p.Scopes[0]))
 	}
 	return false
 }
@@ -691,7 +692,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		if !ok || m.turn != g.Turn {
 			m = miss{g.Turn, now}
 		}
-		if now.Sub(m.since) >= offerAgain+a.turns.wait(string(g.Task)) {
+		if now.Sub(m.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
 			again = append(again, g)
 			m.since = now
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -17,7 +18,7 @@ import (
 // What it has seen lies in memory: failures from before its process started count for
 // nothing. The breakers themselves are in the log. Safe for concurrent use.
 type breakers struct {
-	left *left // jobs whose breaker other schedulers judge first; they may have seen less
+	left *turns.Left // jobs whose breaker other schedulers judge first; they may have seen less
 
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu
@@ -45,7 +46,7 @@ func (b *breakers) observe(s *events.Step) {
 
 // moved takes in a fact about a breaker.
 func (b *breakers) moved(r *events.Record) {
-	b.left.drop(r.Fact.Job)
+	b.left.Drop(r.Fact.Job)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = r.Seq
@@ -124,7 +125,7 @@ func (b *breakers) judge(job string, is task.Circuit, now time.Time) events.Verd
 	g := b.jobs[job]
 	policy := g.policy
 	event := policy.Judge(is, &g.outcomes, now)
-	if event == nil || !b.left.mine(job) {
+	if event == nil || !b.left.Mine(job) {
 		return events.Verdict{}
 	}
 	return events.Verdict{Event: event, By: &task.By{Seen: b.seen, Policy: &policy}}

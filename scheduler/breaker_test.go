@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -31,7 +32,7 @@ func (w *judged) watchFrom(seq uint64, cfg Config, name string) (stop func()) {
 		w.t.Fatal(err)
 	}
 	s := New(w.Memory, w, w, cfg)
-	s.turns.name = name
+	s.turns.Name = name
 	go func() {
 		tasks := map[task.ID]task.Task{}
 		for {
@@ -133,7 +134,7 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 				Breaker: &task.Breaker{Failures: 3, Within: task.Duration(time.Minute), Cooldown: task.Duration(20 * time.Second)}}}
 			w.join(t, "n")
 			first, second := "one", "two"
-			if weight(second, "j") > weight(first, "j") {
+			if turns.Weight(second, "j") > turns.Weight(first, "j") {
 				first, second = second, first
 			}
 			cfg := Config{Settings: settings, Peers: &peers{}, Last: w.Last}
@@ -145,16 +146,16 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop := w.watchFrom(last+1, cfg, first)
-			pass(2 * patience)
+			pass(2 * turns.Patience)
 			if dies {
 				stop()
 			}
 			w.attempt(true)
-			pass(patience / 4)
+			pass(turns.Patience / 4)
 			if got := w.told(); len(got) > 0 {
 				t.Errorf("the second one does not wait: %v", got)
 			}
-			pass(patience + patience/4)
+			pass(turns.Patience + turns.Patience/4)
 			if got := w.told(); !slices.Equal(got, []events.Type{events.BreakerOpened}) {
 				t.Errorf("the facts are %v, want that it opened", got)
 			}

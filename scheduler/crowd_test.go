@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -173,10 +174,10 @@ func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 }
 
 // newCrowd starts schedulers, each of which lacks what cuts take away.
-func newCrowd(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
+func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
 	// Who goes first with n2 is the first to be killed.
 	names := []string{"scheduler-0", "scheduler-1", "scheduler-2"}[:n]
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(weight(b, "n2"), weight(a, "n2")) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(turns.Weight(b, "n2"), turns.Weight(a, "n2")) })
 	// By default it looks when what follows has followed, and nothing else begins at the same moment.
 	c := &crowd{testWorld: newTestWorld(t), silent: make(chan struct{}), pace: 3 * gather / 2}
 	c.log = &counted{Memory: c.Memory}
@@ -184,7 +185,7 @@ func newCrowd(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
 		v := newLimitView(c.Memory)
 		h := hearing{c, make(chan struct{})}
 		s := New(c.log, h, c, Config{Settings: settings, Limits: v, Peers: met, Last: c.log.Last})
-		s.turns.name = name // so that the same one goes first each time
+		s.turns.Name = name // so that the same one goes first each time
 		for _, cut := range cuts {
 			cut(s)
 		}

@@ -34,7 +34,7 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 	heard := make(chan uint64, deadLetters)
 	stop, err := s.cfg.Deliveries.OnDead(func(seq uint64) {
-		if !s.dead.mine(strconv.FormatUint(seq, 10)) {
+		if !s.dead.Mine(strconv.FormatUint(seq, 10)) {
 			return
 		}
 		select {
@@ -61,17 +61,17 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 	var again <-chan time.Time
 	for {
-		again = s.dead.again(again)
+		again = s.dead.Again(again)
 		select {
 		case <-ctx.Done():
 			return nil
 		case seq := <-heard:
 			look(seq)
-		case <-s.dead.wake:
+		case <-s.dead.Wake():
 		case <-again:
 			again = nil
-			for _, key := range s.dead.late() {
-				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.mine(key) { // it was made of one
+			for _, key := range s.dead.Late() {
+				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.Mine(key) { // it was made of one
 					look(seq)
 				}
 			}
@@ -135,7 +135,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 // sweepIdle offers tasks anew that wait in a queue which is served, while there
 // is no offer that could still be handed out. Two looks in a row must agree.
 func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) error {
-	if s.cfg.Deliveries == nil || !s.turns.first(queue) {
+	if s.cfg.Deliveries == nil || !s.turns.First(queue) {
 		return nil
 	}
 	before := now.Add(-s.cfg.AckWait - s.cfg.Slack)

@@ -45,7 +45,7 @@ func (n *names) all() []string {
 func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 	var errs []error
 	for _, name := range s.ticks.waiting.all() {
-		if !s.turns.first(name) {
+		if !s.turns.First(name) {
 			continue
 		}
 		errs = append(errs, s.releaseTicks(ctx, name))
@@ -106,7 +106,7 @@ type scheduleSweep struct {
 // SweepSchedules looks once for schedules whose timer is missing or was set by an earlier revision, and now and then
 // for ticks that nobody has made the task of. It is for one goroutine.
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
-	if !s.turns.first(LoopSchedules) {
+	if !s.turns.First(LoopSchedules) {
 		return nil
 	}
 	w := &s.scheduleSweep

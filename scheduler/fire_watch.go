@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -34,7 +35,7 @@ const (
 // whether it lives: a tick gets one decision and a task one birth, whoever comes first.
 type tickWatch struct {
 	now     func() time.Time
-	turns   *turns
+	turns   *turns.Turns
 	waiting names // schedules of which ticks wait for the tasks of earlier ones
 
 	mu      sync.Mutex
@@ -60,7 +61,7 @@ type watchedTick struct {
 	left     bool // to the schedulers that go before this one
 }
 
-func newTickWatch(now func() time.Time, turns *turns) *tickWatch {
+func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
 	return &tickWatch{now: now, turns: turns, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
 }
 
@@ -145,7 +146,7 @@ func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 			it.at = now.Add(tickPatience)
 			heap.Push(&w.due, it)
 		default:
-			if wait := w.turns.wait(it.schedule); wait > 0 && !it.left {
+			if wait := w.turns.Wait(it.schedule); wait > 0 && !it.left {
 				it.at, it.left = it.at.Add(wait), true
 				heap.Push(&w.due, it)
 				continue

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -59,13 +60,13 @@ func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 		pass(2900 * time.Millisecond)
 		w.stop[0]()
 		before := w.log.counts()
-		pass(400*time.Millisecond + patience)
+		pass(400*time.Millisecond + turns.Patience)
 		for _, id := range ids {
 			if now := w.task(t, id); now.Route == "@n2.5" {
-				t.Errorf("%v after its time it waits on %s", 300*time.Millisecond+patience, now.Route)
+				t.Errorf("%v after its time it waits on %s", 300*time.Millisecond+turns.Patience, now.Route)
 			}
 		}
-		pass(3 * patience)
+		pass(3 * turns.Patience)
 		if cost := w.log.counts().less(before); cost.reads > 2*len(ids) || cost.refused > 0 {
 			t.Errorf("to move %d tasks cost %+v", len(ids), cost)
 		}

@@ -91,7 +91,7 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 			m = miss{t.Turn, now}
 		}
 		s.heldSweep.free[t.ID] = m
-		if now.Sub(m.since) < s.cfg.Slack || !s.turns.first(string(t.ID)) {
+		if now.Sub(m.since) < s.cfg.Slack || !s.turns.First(string(t.ID)) {
 			continue
 		}
 		if err := s.letGo(ctx, t); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -18,7 +19,7 @@ import (
 type needs struct {
 	wake chan struct{} // there is somebody to look at
 	busy chan struct{} // holds one: somebody who is waited for is on the way, so news are urgent
-	left *left         // held tasks that may go, and that other schedulers let go first
+	left *turns.Left   // held tasks that may go, and that other schedulers let go first
 
 	observed atomic.Uint64 // the latest that was told
 
@@ -56,7 +57,7 @@ func (w *wanted) underway() bool { return w.State == task.Pending || w.State == 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
 const maxBirths = 100_000
 
-func newNeeds(l *left) *needs {
+func newNeeds(l *turns.Left) *needs {
 	n := &needs{left: l, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
 	n.begin()
 	return n
@@ -90,7 +91,7 @@ func (n *needs) observe(s *events.Step) {
 		n.stays(id, h, r.Seq)
 	case h != nil:
 		n.forget(id)
-		n.left.drop(string(id))
+		n.left.Drop(string(id))
 	}
 	if w := n.wanted[id]; w != nil {
 		is := task.Input{Seq: r.Seq, State: s.Is.State, Reason: s.Is.Reason, Result: resultOf(r.Fact.Event)}
@@ -379,7 +380,7 @@ func (n *needs) decide(ids []task.ID) []decided {
 			w := n.wanted[need.Task]
 			ends = append(ends, task.End{State: w.State, Reason: w.Reason})
 		}
-		if verdict, _ := h.needs.Judge(ends); verdict == task.NotYet || !n.left.mine(string(id)) {
+		if verdict, _ := h.needs.Judge(ends); verdict == task.NotYet || !n.left.Mine(string(id)) {
 			continue
 		}
 		d := decided{id: id, needs: h.needs, known: make([]task.Input, len(h.needs.Of)), birth: h.birth}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -19,7 +20,7 @@ type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
-	left    *left
+	left    *turns.Left
 	// deserted are tasks that ran and were stopped, so that their children are: the children that were
 	// spawned by then, and those that come later. Guarded by mu.
 	deserted map[task.ID]struct{}
@@ -29,11 +30,11 @@ type families struct {
 // within the grace of its parent.
 const maxDeserted = 10_000
 
-func newFamilies(l *left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
+func newFamilies(l *turns.Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
 
 // touch has a task looked at by whose turn it is.
 func (f *families) touch(id task.ID) {
-	if f.left.mine(string(id)) {
+	if f.left.Mine(string(id)) {
 		f.look(id)
 	}
 }
@@ -46,7 +47,7 @@ func (f *families) look(id task.ID) {
 	}
 	f.touched[id] = struct{}{}
 	f.mu.Unlock()
-	poke(f.poke)
+	turns.Poke(f.poke)
 }
 
 // desert notes that the children of a task are to be stopped.
@@ -89,7 +90,7 @@ func (f *families) observe(step *events.Step) {
 	is := &step.Is
 	id := step.Record.Fact.Task
 	if _, expanded := step.Record.Fact.Event.(task.Expanded); expanded || is.State != step.Was.State {
-		f.left.drop(string(id))
+		f.left.Drop(string(id))
 	}
 	if is.State == step.Was.State {
 		return
@@ -118,12 +119,12 @@ const gather = 20 * time.Millisecond
 func (s *Scheduler) followParents(ctx context.Context) error {
 	var again <-chan time.Time
 	for {
-		again = s.families.left.again(again)
+		again = s.families.left.Again(again)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.families.poke:
-		case <-s.families.left.wake:
+		case <-s.families.left.Wake():
 			continue
 		case <-again:
 			again = nil
@@ -146,8 +147,8 @@ func (s *Scheduler) followParents(ctx context.Context) error {
 // they have looked and found nothing, no fact tells.
 func (s *Scheduler) lateParents(ctx context.Context) {
 	f := s.families
-	for _, id := range f.left.lateTasks() {
-		if wanting, err := s.wants(ctx, id); f.left.mine(string(id)) && (wanting || err != nil) {
+	for _, id := range f.left.LateTasks() {
+		if wanting, err := s.wants(ctx, id); f.left.Mine(string(id)) && (wanting || err != nil) {
 			f.look(id)
 		}
 	}
@@ -173,7 +174,7 @@ func (s *Scheduler) sweepParents(ctx context.Context) error {
 	ids, err := s.view.Parents(ctx, batch)
 	errs := []error{err}
 	for _, id := range ids {
-		if !s.turns.first(string(id)) {
+		if !s.turns.First(string(id)) {
 			continue
 		}
 		errs = append(errs, s.Follow(ctx, id))
@@ -420,7 +421,7 @@ func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) e
 	parents, err := s.view.Known(ctx, ids)
 	errs := []error{err}
 	for i := range parents {
-		if t := &parents[i]; t.Spec.Includes() && s.turns.first(string(t.ID)) {
+		if t := &parents[i]; t.Spec.Includes() && s.turns.First(string(t.ID)) {
 			errs = append(errs, s.includeIn(ctx, t.ID, nodes, at))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -96,11 +97,11 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 				select {
 				case gone <- id:
 				default: // very many at once: one look at all of them costs less
-					poke(look)
+					turns.Poke(look)
 				}
 			}, func() {
 				s.presence.unsettle(s.cfg.Settling)
-				poke(look)
+				turns.Poke(look)
 			})
 			if watching.Err() != nil {
 				return
@@ -122,8 +123,8 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		case <-again:
 		case id := <-gone:
 			if calm, _ := s.presence.calm(); calm {
-				if !s.turns.first(string(id)) {
-					again = time.After(patience + hereEvery) // by then it is known whether who goes first lives
+				if !s.turns.First(string(id)) {
+					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether who goes first lives
 					continue
 				}
 				n, err := s.rec.LoadNode(ctx, id)
@@ -144,13 +145,6 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		if err := s.CheckNodes(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("scheduler cannot look at the nodes; the sweep tries again", "error", err)
 		}
-	}
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 
@@ -192,14 +186,14 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	}
 	calm, _ := s.presence.calm()
 	now := s.rec.Now()
-	judges := s.turns.first("quarantines") // of all nodes, for each is judged beside the others
+	judges := s.turns.First("quarantines") // of all nodes, for each is judged beside the others
 	var errs []error
 	for i := range nodes {
 		n := &nodes[i]
 		switch h, ok := alive[n.ID]; {
 		case ok && h.Session == n.Session:
 			s.presence.traced(n.ID)
-		case calm && n.Alive() && s.turns.first(string(n.ID)):
+		case calm && n.Alive() && s.turns.First(string(n.ID)):
 			errs = append(errs, s.vanished(ctx, n))
 		}
 		judge := node.Judge{At: now, Policy: s.cfg.Flap, Alone: n.Settled(now) && n.Alone(nodes)}

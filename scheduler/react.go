@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -24,7 +25,7 @@ type standing struct {
 // afterglow is how long after a change of a node its tasks are looked at again
 // and again: whoever recorded it may have a clock that is ahead, and who goes first with them may have died before it
 // looked.
-const afterglow = patience + hereEvery
+const afterglow = turns.Patience + turns.HereEvery
 
 // React looks once whether a node came or went since the last look, and if so
 // takes care of the tasks that this touches: those that ran under a session
@@ -75,7 +76,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 
 // enforceLate looks at tasks that other schedulers should have looked at, if something is due as the read model has them.
 func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
-	ids := s.reacting.lateTasks()
+	ids := s.reacting.LateTasks()
 	if len(ids) == 0 {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
 	var errs []error
 	for i := range tasks {
 		t := &tasks[i]
-		if !s.reacting.mine(string(t.ID)) {
+		if !s.reacting.Mine(string(t.ID)) {
 			continue
 		}
 		if duty := task.Owes(*t, w.Around(t), s.cfg.Settings); !duty.Look && duty.Overdue(s.rec.Now()) {

@@ -36,15 +36,15 @@ func (s *Scheduler) release(ctx context.Context) error {
 	waits := true // for again
 	var late <-chan time.Time
 	for {
-		late = s.needs.left.again(late)
+		late = s.needs.left.Again(late)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.needs.wake:
-		case <-s.needs.left.wake:
+		case <-s.needs.left.Wake():
 		case <-late:
 			late = nil
-			s.needs.lookAt(s.needs.left.lateTasks()...)
+			s.needs.lookAt(s.needs.left.LateTasks()...)
 		case <-again.C:
 			waits = false
 			s.needs.lookAt(failed...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -229,7 +230,7 @@ func (w *testWorld) again(t *testing.T) []events.Step {
 
 // A task that is held again is not forgotten by who is done with its life before.
 func TestDoneWithAnOlderLife(t *testing.T) {
-	n := newNeeds(newTurns("one").left())
+	n := newNeeds(turns.New("one").Left())
 	id := task.ID("01JNA000000000000000000001")
 	held := events.Glance{State: task.Held}
 	step := func(seq uint64, was, is events.Glance, e task.Event) {

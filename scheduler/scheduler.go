@@ -13,6 +13,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -75,7 +76,7 @@ type Config struct {
 	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
 	Refusing int
 	// Peers are the other schedulers, of which one goes first with each thing. Default: there are none.
-	Peers Peers
+	Peers turns.Peers
 	// Last is the sequence of the last message in the log ([events.Follower]): one that has peers goes first only while its read
 	// model is level with that. Default: it is taken for level.
 	Last func(context.Context) (uint64, error)
@@ -151,13 +152,13 @@ type Scheduler struct {
 	// missing are tasks whose offer was missing at this sweep, and missed at the
 	// one before; the sweep's own.
 	missing, missed map[task.ID]miss
-	turns           *turns
-	fitness         fitness
+	turns           *turns.Turns
+	fitness         turns.Fitness
 	presence        presence
 	watch           watch
-	reacting        *left // tasks that a node which came or went touches
-	dead            *left // offers that were given up
-	expiring        *left // tasks that nobody serves, for as long as each scheduler has seen itself
+	reacting        *turns.Left // tasks that a node which came or went touches
+	dead            *turns.Left // offers that were given up
+	expiring        *turns.Left // tasks that nobody serves, for as long as each scheduler has seen itself
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -184,10 +185,10 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 			cfg.Now = own.Now
 		}
 	}
-	turns := newTurns(events.NewID(cfg.Now()))
-	needs, parents := newNeeds(turns.left()), newFamilies(turns.left())
+	turns := turns.New(events.NewID(cfg.Now()))
+	needs, parents := newNeeds(turns.Left()), newFamilies(turns.Left())
 	s := &Scheduler{
-		turns: turns, reacting: turns.left(), dead: turns.left(), expiring: turns.left(), breakers: breakers{left: turns.left()},
+		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
@@ -220,7 +221,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		g.Go(func() error { s.admitter.hurry(ctx); return nil })
 		g.Go(func() error {
 			s.admitter.run(ctx, func(began, ended time.Time, err error) {
-				s.fitness.ends(LoopAdmit, err)
+				s.fitness.Ends(LoopAdmit, err)
 				s.cfg.Looked(LoopAdmit, began, ended, err)
 			})
 			return nil
@@ -265,9 +266,9 @@ func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do 
 		case <-tick.C:
 		}
 		began := time.Now()
-		s.fitness.begins(loop)
+		s.fitness.Begins(loop)
 		err := do(ctx)
-		s.fitness.ends(loop, err)
+		s.fitness.Ends(loop, err)
 		s.cfg.Looked(loop, began, time.Now(), err)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.Warn("scheduler cannot look; trying again", "error", err)
@@ -359,7 +360,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			continue
 		}
 		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), batch)
-		if err := errors.Join(err, s.enforceSome(ctx, ids, w, true, s.expiring.mine)); err != nil {
+		if err := errors.Join(err, s.enforceSome(ctx, ids, w, true, s.expiring.Mine)); err != nil {
 			return err
 		}
 	}
@@ -376,9 +377,9 @@ func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time,
 // enforceAll looks at those of some tasks with which this scheduler goes first. What it sees while it does not sweep it
 // sees once, so that is kept until the others have had their time; see [Scheduler.enforceLate].
 func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, sweeping bool) error {
-	mine := s.reacting.mine
+	mine := s.reacting.Mine
 	if sweeping {
-		mine = s.turns.first
+		mine = s.turns.First
 	}
 	return s.enforceSome(ctx, ids, w, sweeping, mine)
 }

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/verify"
 )
@@ -288,7 +289,7 @@ func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
 func (w *testWorld) run(t *testing.T, n int) []*Scheduler { return w.runWith(t, n, nil) }
 
 // runWith runs schedulers that know of each other.
-func (w *testWorld) runWith(t *testing.T, n int, met Peers) []*Scheduler {
+func (w *testWorld) runWith(t *testing.T, n int, met turns.Peers) []*Scheduler {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(func() { stop(); synctest.Wait() })

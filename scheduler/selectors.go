@@ -41,7 +41,7 @@ type LaneModel interface {
 
 // sweepLanes says which lanes are used if what was said of that is lost.
 func (s *Scheduler) sweepLanes(ctx context.Context) error {
-	if s.cfg.Lanes == nil || s.cfg.Laned == nil || !s.turns.first("lanes") {
+	if s.cfg.Lanes == nil || s.cfg.Laned == nil || !s.turns.First("lanes") {
 		return nil
 	}
 	told, err := s.cfg.Lanes.LanesTold(ctx)
@@ -96,7 +96,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	}
 	served, needs := t.Asks()
 	w.Learn(queue, node.Want{Queue: served, Needs: needs})
-	if s.cfg.Selectors == nil || !s.turns.first(queue) {
+	if s.cfg.Selectors == nil || !s.turns.First(queue) {
 		return nil
 	}
 	return s.cfg.Selectors.Declare(ctx, task.Declaration{Queue: served, Needs: needs})
@@ -120,4 +120,24 @@ func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// sweepQueue looks what operators have said about a queue, and sees to it that it holds: who
+// said it may have died before. It tells whether the queue is paused.
+func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paused bool, err error) {
+	if task.ValidName("queue", name) != nil {
+		return false, nil // a node's own route
+	}
+	if p, told := w.Told(name); told { // of another route of this queue
+		return p != nil, nil
+	}
+	q, err := s.rec.LoadQueue(ctx, name)
+	if err != nil || q.Head == 0 {
+		return false, err
+	}
+	w.Tell(q)
+	if s.cfg.Deliveries != nil && s.turns.First(name) {
+		err = s.cfg.Deliveries.KeepQueue(ctx, name)
+	}
+	return q.PausedAt(w.Seen) != nil, err
 }

@@ -45,7 +45,7 @@ type timerSweep struct {
 // others have: some of these in each sweep, and many while there are too few timers, for then somebody has removed
 // them, or their stream was made anew.
 func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
-	if s.cfg.Timed == nil || s.cfg.Timers == nil || !s.turns.first("timers") {
+	if s.cfg.Timed == nil || s.cfg.Timers == nil || !s.turns.First("timers") {
 		return nil
 	}
 	w := &s.timerSweep

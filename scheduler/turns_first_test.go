@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -25,7 +26,7 @@ func TestOneOffersWhatWasAdmitted(t *testing.T) {
 		}
 		pass(time.Second)
 		w.log.setMute(false)
-		pass(offerAgain + 2*patience)
+		pass(offerAgain + 2*turns.Patience)
 		for _, id := range ids {
 			if offers, _ := w.offersOf(t, id); offers != 1 {
 				t.Errorf("task %s has %d offers, want one", id, offers)
@@ -40,13 +41,13 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 		due := time.Now()
 		waits := map[time.Duration]int{}
 		for _, name := range []string{"one", "two", "three"} {
-			of := newTurns(name)
-			of.join(true)
+			of := turns.New(name)
+			of.Join(true)
 			w := newTickWatch(time.Now, of)
 			heap.Push(&w.due, &watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
 			for now := due; ; now = now.Add(tickLook) {
 				for _, other := range []string{"one", "two", "three"} {
-					of.hear(other, true)
+					of.Hear(other, true)
 				}
 				if len(w.late(now)) > 0 {
 					waits[now.Sub(due)]++
@@ -55,7 +56,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 			}
 		}
 		for n := range 3 {
-			if at := tickPatience + time.Duration(n)*patience; waits[at] != 1 {
+			if at := tickPatience + time.Duration(n)*turns.Patience; waits[at] != 1 {
 				t.Errorf("%d see to it after %v, want one: %v", waits[at], at, waits)
 			}
 		}
@@ -75,13 +76,13 @@ func TestOneBuriesAnOffer(t *testing.T) {
 			for i := range 3 {
 				d := &buried{deliveries: deliveries{testWorld: w, heard: make(chan func(uint64), 1)}}
 				s := New(w.Memory, w, w, Config{Settings: settings, Deliveries: d, Peers: met, Last: w.Last})
-				s.turns.name = fmt.Sprint("scheduler-", i)
+				s.turns.Name = fmt.Sprint("scheduler-", i)
 				ctx, stop := context.WithCancel(t.Context())
 				go func() { _ = s.Run(ctx) }() // it returns nil
 				w.tell(t, s)
 				heard, asked, stops = append(heard, <-d.heard), append(asked, d), append(stops, stop)
 			}
-			pass(2 * patience)
+			pass(2 * turns.Patience)
 			for i := range killed {
 				stops[i]()
 			}
@@ -101,11 +102,11 @@ func TestOneBuriesAnOffer(t *testing.T) {
 					pass(10 * time.Millisecond)
 				}
 			}
-			pass(time.Duration(killed)*patience + patience/2)
+			pass(time.Duration(killed)*turns.Patience + turns.Patience/2)
 			for _, id := range ids {
 				w.wants(t, "a task whose offer is dead", id, task.Abnormal, task.ReasonPoison)
 			}
-			pass(3 * patience)
+			pass(3 * turns.Patience)
 			n := 0
 			for _, d := range asked {
 				n += int(d.asked.Load())

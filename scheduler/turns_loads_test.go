@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/node"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -19,11 +20,11 @@ type load struct {
 	looks int // of the two others, for a child has ended and its parent wants nothing yet
 }
 
-func (l *load) begin(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
+func (l *load) begin(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
 	c := newCrowd(t, n, met, cuts...)
 	if l.ready != nil {
 		l.ready(t, c)
-		pass(patience)
+		pass(turns.Patience)
 	}
 	return c
 }
@@ -37,14 +38,14 @@ var loads = []load{
 		close(c.silent)
 	}},
 	{name: "steps", give: steps},
-	{name: "slow steps", ready: func(_ *testing.T, c *crowd) { c.pace = 3 * patience }, give: steps, looks: 2 * 2 * 40},
+	{name: "slow steps", ready: func(_ *testing.T, c *crowd) { c.pace = 3 * turns.Patience }, give: steps, looks: 2 * 2 * 40},
 	{name: "included nodes", ready: func(t *testing.T, c *crowd) {
 		for range 40 {
 			c.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, Late: task.LateInclude}})
 		}
 	}, give: func(t *testing.T, c *crowd) {
 		c.join(t, "n3")
-		pass(patience + patience/2)
+		pass(turns.Patience + turns.Patience/2)
 		parents, err := c.Parents(t.Context(), batch)
 		for _, id := range parents {
 			if names := c.task(t, id).Children.Names; len(names) != 3 {
@@ -78,7 +79,7 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 	more := 0 // that three cost which do not know of each other
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
-			cost := func(n int, met Peers) (c counts) {
+			cost := func(n int, met turns.Peers) (c counts) {
 				synctest.Test(t, func(t *testing.T) {
 					w := l.begin(t, n, met)
 					before := w.log.counts()
@@ -86,7 +87,7 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 					if took := w.work(t); took > forever {
 						t.Error("not all tasks have ended")
 					}
-					pass(2 * goesLast * patience)
+					pass(2 * turns.GoesLast * turns.Patience)
 					c = w.log.counts().less(before)
 					noRepairs(t, w.all)
 				})
@@ -125,7 +126,7 @@ func TestSchedulersAreKilled(t *testing.T) {
 			for killed := 1; killed <= 2; killed++ {
 				took := after(killed)
 				t.Logf("with %d of 3 schedulers killed it took %v, with none %v", killed, took, none)
-				if late := took - none; late > time.Duration(killed)*patience+patience/2 {
+				if late := took - none; late > time.Duration(killed)*turns.Patience+turns.Patience/2 {
 					t.Errorf("with %d of 3 schedulers killed all was %v late", killed, late)
 				}
 			}
@@ -155,7 +156,7 @@ func TestNoReactionMayBeMissing(t *testing.T) {
 					w := l.begin(t, 1, nil, cut)
 					l.give(t, w)
 					took := w.work(t)
-					if repairs := w.all[0].Repairs(); took < patience && len(repairs) == 0 {
+					if repairs := w.all[0].Repairs(); took < turns.Patience && len(repairs) == 0 {
 						t.Errorf("nobody misses it: all is done after %v", took)
 					}
 				})

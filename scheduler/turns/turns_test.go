@@ -1,4 +1,4 @@
-package scheduler
+package turns
 
 import (
 	"fmt"
@@ -48,39 +48,39 @@ func TestPlaces(t *testing.T) {
 // What goes to another one first is this scheduler's after a while, unless it is done by then.
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := newTurns("one")
-		l := one.left()
-		if !l.mine("x") || l.some.Load() || l.again(nil) != nil {
+		one := New("one")
+		l := one.Left()
+		if !l.Mine("x") || l.some.Load() || l.Again(nil) != nil {
 			t.Error("one that is alone waits for somebody")
 		}
-		one.join(true)
-		one.hear("two", true)
-		one.hear("one", true)
+		one.Join(true)
+		one.Hear("two", true)
+		one.Hear("one", true)
 		keys := map[bool][]string{}
 		for n := range 100 {
 			key := fmt.Sprint(n)
-			keys[one.first(key)] = append(keys[one.first(key)], key)
+			keys[one.First(key)] = append(keys[one.First(key)], key)
 		}
 		mine, others := keys[true][0], keys[false]
-		if !l.mine(mine) || l.mine(others[0]) || l.mine(others[1]) || l.mine(others[2]) {
+		if !l.Mine(mine) || l.Mine(others[0]) || l.Mine(others[1]) || l.Mine(others[2]) {
 			t.Error("it does not leave what goes to another one first")
 		}
 		<-l.wake
-		l.drop(others[1])
-		time.Sleep(patience / 2)
-		one.hear("two", true)
-		if l.mine(others[0]) || len(l.late()) > 0 {
+		l.Drop(others[1])
+		time.Sleep(Patience / 2)
+		one.Hear("two", true)
+		if l.Mine(others[0]) || len(l.Late()) > 0 {
 			t.Error("it waits for less than it should")
 		}
-		time.Sleep(patience / 2)
-		if got := l.late(); !slices.Equal(got, slices.Sorted(slices.Values([]string{others[0], others[2]}))) {
+		time.Sleep(Patience / 2)
+		if got := l.Late(); !slices.Equal(got, slices.Sorted(slices.Values([]string{others[0], others[2]}))) {
 			t.Errorf("late are %q", got)
 		}
-		if !l.mine(others[0]) || l.mine(others[1]) {
+		if !l.Mine(others[0]) || l.Mine(others[1]) {
 			t.Error("what is late is not its own, or what is done is")
 		}
-		time.Sleep(patience)
-		if !l.mine(others[1]) || !l.mine(others[2]) || l.some.Load() || !one.alone.Load() {
+		time.Sleep(Patience)
+		if !l.Mine(others[1]) || !l.Mine(others[2]) || l.some.Load() || !one.alone.Load() {
 			t.Error("it waits for one that is gone")
 		}
 	})
@@ -89,25 +89,25 @@ func TestLeft(t *testing.T) {
 // Who has not said that it is here goes last: nobody waits for it. And many dead ones delay nothing for long.
 func TestWhoGoesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := newTurns("one")
-		one.hear("two", true)
-		if one.first("x") || one.first("y") || one.first("z") {
+		one := New("one")
+		one.Hear("two", true)
+		if one.First("x") || one.First("y") || one.First("z") {
 			t.Error("it goes first, and the others do not know of it")
 		}
-		one.join(true)
+		one.Join(true)
 		for n := range 10 {
-			one.hear(fmt.Sprint(n), true)
+			one.Hear(fmt.Sprint(n), true)
 		}
 		for n := range 100 {
-			if w := one.wait(fmt.Sprint(n)); w > goesLast*patience {
+			if w := one.Wait(fmt.Sprint(n)); w > GoesLast*Patience {
 				t.Fatalf("it waits for %v", w)
 			}
 		}
 		for n := range 10 {
-			one.hear(fmt.Sprint(n), false)
+			one.Hear(fmt.Sprint(n), false)
 		}
-		one.hear("two", false)
-		if !one.first("x") {
+		one.Hear("two", false)
+		if !one.First("x") {
 			t.Error("it waits although it is alone")
 		}
 	})

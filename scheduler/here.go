@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"millrace/events"
+	"millrace/scheduler/turns"
+	"millrace/task"
+)
+
+// done is a scheduler that sees what others have done of what it has left to them, as far as no other part of it does.
+type done Scheduler
+
+// observe implements [reactor].
+func (d *done) observe(step *events.Step) {
+	f := &step.Record.Fact
+	if f.By != nil && f.By.Rule == task.RuleDead {
+		d.dead.Drop(strconv.FormatUint(f.By.Offer, 10))
+	}
+}
+
+// First tells whether this scheduler goes first with what a name stands for.
+func (s *Scheduler) First(what string) bool { return s.turns.First(what) }
+
+// meet keeps the others told of this scheduler while it is fit, and it of them, until ctx ends.
+func (s *Scheduler) meet(ctx context.Context) error {
+	peers := s.cfg.Peers
+	if peers == nil {
+		return nil
+	}
+	leave, err := peers.Meet(s.turns.Hear)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	tick := time.NewTicker(turns.HereEvery)
+	defer tick.Stop()
+	for here := false; ; {
+		if fit := s.fitness.Fit(); fit || here {
+			here = fit
+			s.turns.Join(here)
+			_ = peers.Say(s.turns.Name, here) // or the next time
+		}
+		select {
+		case <-ctx.Done():
+			_ = peers.Say(s.turns.Name, false) // else they find out
+			return nil
+		case <-tick.C:
+		case <-s.turns.Came(): // so that it hears of this one at once
+		}
+	}
+}
+
+// keepLevel finds out again and again whether the read model is level with the log, until ctx ends. A scheduler that
+// is alone need not know.
+func (s *Scheduler) keepLevel(ctx context.Context) {
+	view, hurried := s.view.(Hurried)
+	for tick := time.NewTicker(turns.Patience); ; {
+		if !hurried || s.cfg.Last == nil || s.turns.Joined() && s.turns.Alone() {
+			s.fitness.Level()
+		} else {
+			waiting, cancel := context.WithTimeout(ctx, turns.StuckAfter)
+			last, err := s.cfg.Last(waiting)
+			if err == nil {
+				err = view.Wait(waiting, last)
+			}
+			if cancel(); err == nil {
+				s.fitness.Level()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package turns
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/task"
+)
+
+// Several schedulers may do the same thing: the log accepts it once. But each try costs reads and writes. So
+// one of them goes first, for each task, scope, job or node another one, and the rest do it only if the first one
+// has not.
+
+const (
+	// Patience is how long a scheduler leaves to another what that one goes first in.
+	Patience = time.Second
+	// HereEvery is how often a scheduler says that it is here. One that has said nothing for goneAfter is gone: by the
+	// time that others do what it has left undone, nothing more is left to it.
+	HereEvery, goneAfter = Patience / 4, 3 * HereEvery
+	// GoesLast bounds how many go before a scheduler, so that what several dead ones have left is not late by
+	// more than twice patience.
+	GoesLast = 2
+)
+
+// Peers are the schedulers of an installation, among themselves.
+type Peers interface {
+	// Meet calls heard with each word of a scheduler, until leave is called. It may hear its own.
+	Meet(heard func(name string, here bool)) (leave func(), err error)
+	// Say tells all that a scheduler is here, or that it goes. The word may be lost.
+	Say(name string, here bool) error
+}
+
+// Turns says who goes first among the schedulers that are here. Safe for concurrent use.
+type Turns struct {
+	Name  string
+	alone atomic.Bool   // spares one that knows of no other the lock
+	came  chan struct{} // holds one: somebody is new
+
+	mu     sync.Mutex
+	here   bool                 // guarded by mu; the others may count on this one
+	others map[string]time.Time // guarded by mu; when each was heard last
+}
+
+func New(name string) *Turns {
+	t := &Turns{Name: name, came: make(chan struct{}, 1), others: map[string]time.Time{}}
+	t.alone.Store(true)
+	return t
+}
+
+// Hear takes in a word of a scheduler.
+func (t *Turns) Hear(name string, here bool) {
+	if name == t.Name {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.others[name]; here && !known {
+		Poke(t.came)
+	}
+	if here {
+		t.others[name] = time.Now()
+	} else {
+		delete(t.others, name)
+	}
+	t.alone.Store(len(t.others) == 0)
+}
+
+// Join says whether the others may count on this one from now on.
+func (t *Turns) Join(here bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.here = here
+}
+
+// Alone tells whether no other scheduler is known.
+func (t *Turns) Alone() bool { return t.alone.Load() }
+
+// Came has something when another scheduler is new.
+func (t *Turns) Came() <-chan struct{} { return t.came }
+
+// Joined tells whether the others may count on this one.
+func (t *Turns) Joined() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.here
+}
+
+// Wait is how long this scheduler leaves what key names to others; zero if it goes first.
+func (t *Turns) Wait(key string) time.Duration {
+	if t.alone.Load() {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(t.others, func(_ string, heard time.Time) bool { return now.Sub(heard) > goneAfter })
+	t.alone.Store(len(t.others) == 0)
+	before := len(t.others)
+	if t.here {
+		before = place(t.Name, maps.Keys(t.others), key)
+	}
+	return time.Duration(min(before, GoesLast)) * Patience
+}
+
+// First tells whether this scheduler goes first. Whoever asks again and again needs no more than that: a scheduler
+// that has died goes first no longer than goneAfter.
+func (t *Turns) First(key string) bool { return t.Wait(key) == 0 }
+
+// place is how many of the others go before a scheduler with what key names. All come to the same order
+// (rendezvous hashing), and one that comes or goes changes no more than its own share.
+func place(name string, others iter.Seq[string], key string) (before int) {
+	own := Weight(name, key)
+	for other := range others {
+		if w := Weight(other, key); w > own || w == own && other > name {
+			before++
+		}
+	}
+	return before
+}
+
+// Weight is FNV-1a of both, mixed once more so that keys that differ at their end only are spread as well.
+func Weight(name, key string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, s := range [...]string{name, "\x00", key} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 1099511628211
+		}
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// Left is what this scheduler has left to those that go before it, because of a fact that is told once. Whoever
+// sees in the log that it is done drops it; what is late is this scheduler's. Safe for concurrent use.
+type Left struct {
+	turns *Turns
+	wake  chan struct{} // holds one: there is something
+	some  atomic.Bool   // spares one that has left nothing the lock
+
+	mu    sync.Mutex
+	until map[string]time.Time // guarded by mu
+}
+
+func (t *Turns) Left() *Left {
+	return &Left{turns: t, wake: make(chan struct{}, 1), until: map[string]time.Time{}}
+}
+
+// Any tells whether anything is left to others.
+func (l *Left) Any() bool { return l.some.Load() }
+
+// Wake has something when the first thing is left to others.
+func (l *Left) Wake() <-chan struct{} { return l.wake }
+
+// Mine tells whether this scheduler has to do now what key names. If not, it is left to others for a while.
+func (l *Left) Mine(key string) bool {
+	wait := l.turns.Wait(key)
+	if wait == 0 && !l.some.Load() {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	until, known := l.until[key]
+	if wait > 0 && !known {
+		l.until[key] = now.Add(wait)
+		if !l.some.Swap(true) {
+			Poke(l.wake)
+		}
+		return false
+	}
+	if wait > 0 && now.Before(until) {
+		return false
+	}
+	l.remove(key)
+	return true
+}
+
+// Leave leaves what key names to those that go before this scheduler with another key.
+func (l *Left) Leave(key, with string) {
+	until := time.Now().Add(l.turns.Wait(with))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until[key] = until
+	if !l.some.Swap(true) {
+		Poke(l.wake)
+	}
+}
+
+// Clear forgets everything.
+func (l *Left) Clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.until)
+	l.some.Store(false)
+}
+
+// Drop forgets what is done. It tells whether it was left to others.
+func (l *Left) Drop(key string) bool {
+	if !l.some.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.until[key]
+	l.remove(key)
+	return known
+}
+
+// remove is called with mu held.
+func (l *Left) remove(key string) {
+	delete(l.until, key)
+	l.some.Store(len(l.until) > 0)
+}
+
+// Late lists what nobody has done in time, in order. Each is left to others until mine is asked for it.
+func (l *Left) Late() (keys []string) {
+	if !l.some.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for key, until := range l.until {
+		if !now.Before(until) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// LateTasks is late of tasks.
+func (l *Left) LateTasks() (ids []task.ID) {
+	for _, key := range l.Late() {
+		ids = append(ids, task.ID(key))
+	}
+	return ids
+}
+
+// Again tells when to look what is late: as it was set before, unless that is nil; nil while nothing is left to others.
+func (l *Left) Again(set <-chan time.Time) <-chan time.Time {
+	if set != nil || !l.some.Load() {
+		return set
+	}
+	return time.After(Patience / 10)
+}
+
+// Poke wakes who listens, if it was not woken already.
+func Poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
