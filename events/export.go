@@ -86,7 +86,14 @@ func NewExportWriter(w io.Writer, from, to uint64) (*ExportWriter, error) {
 
 // Write adds one record. The error is that of the writer below.
 func (e *ExportWriter) Write(r *Record) error {
-	b := append(e.line[:0], `{"seq":`...)
+	e.line = AppendLine(e.line[:0], r)
+	_, err := e.w.Write(e.line)
+	return err
+}
+
+// AppendLine appends the line of a record, with its end.
+func AppendLine(b []byte, r *Record) []byte {
+	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, r.Seq, 10)
 	b = append(b, `,"stored":"`...)
 	b = r.Stored.UTC().AppendFormat(b, time.RFC3339Nano)
@@ -109,9 +116,7 @@ func (e *ExportWriter) Write(r *Record) error {
 		b = append(b, `,"bytes":"`...)
 		b = append(base64.StdEncoding.AppendEncode(b, r.Raw), '"')
 	}
-	e.line = append(b, "}\n"...)
-	_, err := e.w.Write(e.line)
-	return err
+	return append(b, "}\n"...)
 }
 
 // Flush hands everything to the writer below.
@@ -193,7 +198,7 @@ func (e *ExportReader) next() (Record, error) {
 			return Record{}, err
 		}
 	}
-	r, err := readExportLine(line)
+	r, err := ReadLine(line)
 	if err != nil {
 		e.skips = true
 		return Record{}, e.wrong(err)
@@ -246,7 +251,8 @@ func (e *ExportReader) longLine(line []byte) ([]byte, error) {
 // errNoExport explains what a line must be.
 var errNoExport = errors.New("it is no line of an export; `millrace events export` writes them")
 
-func readExportLine(line []byte) (Record, error) {
+// ReadLine reads the line of a record. The error says what is wrong with it.
+func ReadLine(line []byte) (Record, error) {
 	var r Record
 	var kind, problem string
 	var about Fact

@@ -118,7 +118,24 @@ func subjectsOf(prefix string, ids []task.ID) []string {
 	return subjects
 }
 
+// PrintedAs reads the messages in which the lines of some tasks lie, at most [MaxTogether], as they are stored.
+func (s *Store) PrintedAs(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
+	return readMessages(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), OutputStart{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		return each(meta.Sequence.Stream, meta.Timestamp, m.Subject(), m.Data())
+	})
+}
+
 func readFrom[T any](ctx context.Context, s *Store, stream string, subjects []string, from OutputStart, follow bool, each func(uint64, T) error) error {
+	return readMessages(ctx, s, stream, subjects, from, follow, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		var batch T
+		if json.Unmarshal(m.Data(), &batch) != nil {
+			return nil // it is none of ours
+		}
+		return each(meta.Sequence.Stream, batch)
+	})
+}
+
+func readMessages(ctx context.Context, s *Store, stream string, subjects []string, from OutputStart, follow bool, each func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := subjects[0] // what an error names
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: time.Minute}
 	from.set(&cfg)
@@ -159,11 +176,8 @@ func readFrom[T any](ctx context.Context, s *Store, stream string, subjects []st
 		if err != nil {
 			return fmt.Errorf("read %s: %w", subject, err)
 		}
-		var batch T
-		if err := json.Unmarshal(m.Data(), &batch); err == nil { // else it is none of ours
-			if err := each(meta.Sequence.Stream, batch); err != nil {
-				return err
-			}
+		if err := each(m, meta); err != nil {
+			return err
 		}
 		if !follow && meta.NumPending == 0 {
 			return nil

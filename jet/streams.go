@@ -2,12 +2,17 @@ package jet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/task"
 )
 
 // Layout says how the streams are to be made. It has an effect only where they
@@ -93,6 +98,72 @@ func (l Layout) streams() []jetstream.StreamConfig {
 // markerTTL is how long the mark of a heartbeat that ran out or was removed stays.
 // Marks count among the heads that one request can read.
 const markerTTL = 10 * time.Minute
+
+// Config is the configuration of a stream of its own, as the API of JetStream has it, for a log that is laid into a data directory. It
+// sources nothing: [Open] lets the log source the timers.
+func (l Layout) Config(name string) ([]byte, error) {
+	for _, cfg := range l.withDefaults().streams() {
+		if cfg.Name == name {
+			cfg.Sources = nil
+			return json.Marshal(cfg)
+		}
+	}
+	return nil, fmt.Errorf("there is no stream %s", name)
+}
+
+// Seal has the log take nothing any more, for good.
+func (s *Store) Seal(ctx context.Context) error {
+	info, err := s.log.Info(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := info.Config
+	cfg.Sources = nil
+	if _, err = s.js.UpdateStream(ctx, cfg); err != nil {
+		return err
+	}
+	cfg.Sealed = true
+	_, err = s.js.UpdateStream(ctx, cfg)
+	return err
+}
+
+// SubjectOf is where the log keeps a record: where it says so itself, or, if it comes from a log of another kind, where a fact of its kind lies.
+func SubjectOf(r *events.Record) string {
+	if kind, _ := place(r.Place); kind != events.KindOther {
+		return r.Place
+	}
+	f := &r.Fact
+	switch r.Kind {
+	case events.KindOther, events.KindProbe:
+		return logProbe
+	case events.KindHold:
+		return holdPrefix + string(f.Task)
+	case events.KindFire:
+		return firePrefix + f.Schedule
+	case events.KindOffer:
+		switch e := f.Event.(type) {
+		case task.Submitted:
+			return offerSubject(&e.Work, f.Task)
+		case task.Queued:
+			return offerSubject(&e.Work, f.Task)
+		case task.Due:
+			return queuePrefix + string(e.Route) + "." + firedToken + "." + string(f.Task)
+		}
+	}
+	return chainSubject(f)
+}
+
+// HeaderOf is the header of the message in the log that was read as a record.
+func HeaderOf(r *events.Record) nats.Header {
+	h := nats.Header{}
+	if r.Fact.Type != "" {
+		h.Set(events.TypeHeader, string(r.Fact.Type))
+	}
+	if r.Fact.Type == events.TaskDue || r.Fact.Type == events.ScheduleFired {
+		h[firedHeader] = []string{"loaded 1 > > " + SubjectOf(r)} // from no stream on which the log goes on
+	}
+	return h
+}
 
 func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{

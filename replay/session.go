@@ -39,6 +39,9 @@ type Config struct {
 	Margin time.Duration
 	// Focus is what is looked at first.
 	Focus Focus
+	// Marks are those that were set before, and Partial is why no promise can be held against the span; "" if that can be done.
+	Marks   []Mark
+	Partial string
 	// Time reads a time that somebody has typed, such as 12:00, beside a time that lends it the day.
 	Time func(text string, near time.Time) (time.Time, error)
 }
@@ -95,7 +98,12 @@ func New(s *Span, c Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{span: s, config: c, focus: focus, at: point{s.begin - 1, s.time(s.begin - 1)}, next: 1}, nil
+	x := &Session{span: s, config: c, focus: focus, at: point{s.begin - 1, s.time(s.begin - 1)}, next: 1}
+	for _, m := range c.Marks {
+		m.at = point{max(s.after(m.Seq)-1, s.begin-1), m.Time}
+		x.marks = append(x.marks, m)
+	}
+	return x, nil
 }
 
 // Seq is the fact that the session is at, or behind; 0 before the first one.
@@ -374,6 +382,9 @@ func (x *Session) set(ctx context.Context, text string) (*Answer, error) {
 	stops, err := parseBreak(text)
 	if err != nil {
 		return nil, err
+	}
+	if stops.kind == kindBroken && x.config.Partial != "" {
+		return nil, fmt.Errorf("whether promises were kept cannot be said here: %s", x.config.Partial)
 	}
 	b, err := x.span.find(ctx, stops, x.config.Rules, x.config.Margin)
 	if err != nil {

@@ -239,6 +239,7 @@ func chaosTable(r *chaos.Report) term.Table {
 	for _, odd := range r.Odd {
 		t.Field("odd", odd)
 	}
+	t.Field("incident", r.Incident)
 	if r.Verdict == chaos.OK && len(r.Odd) > 0 {
 		t.Foot = append(t.Foot, "what is odd is worth a look and breaks no promise: docs/chaos.md says why")
 	}

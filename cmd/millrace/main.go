@@ -25,12 +25,24 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	a := newApp(in, out, errs)
 	ctx, stop := a.Hurry.Listen(context.Background())
 	defer stop()
+	return a.do(ctx, args)
+}
+
+// do does one command.
+func (a *app) do(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(in)
+	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Errs)
-	return a.Report(a.Suggest(ctx, a.Blame(ctx, root.ExecuteContext(ctx))))
+	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, root.ExecuteContext(ctx)))))
+}
+
+// inside is another run, which looks into an incident file.
+func (a *app) inside(ctx context.Context, inside *reach.Inside, args []string, in io.Reader, out, errs io.Writer) int {
+	other := newApp(in, out, errs)
+	other.Inside, other.Hurry = inside, a.Hurry
+	return other.do(ctx, args)
 }
 
 // app is one run of the command.

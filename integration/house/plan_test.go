@@ -32,6 +32,7 @@ var plan = map[string][]string{
 	"verify":          {"internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"replay":          {"internal/form", "near", "verify", "view", "events", "task", "task/definition", "node"},
 	"view":            {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
+	"incident":        {"events", "task", "task/definition", "task/schedule"},
 	"projections":     {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
 	"metrics":         {"events", "task", "task/definition", "task/quota", "node"},
 	"desk":            {"events", "task", "task/definition", "task/schedule"},
@@ -90,7 +91,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
-var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "stage", "debug", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
+var rooms = []string{"screen", "export", "exit", "term", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {
@@ -129,6 +130,8 @@ var outsiders = []struct {
 	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
+	{"github.com/klauspost/", []string{"incident"}, nil, "only incident knows how its files are packed"},
+	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
@@ -380,8 +383,8 @@ func violations(pkgs []pkg) []string {
 
 func (p *pkg) mayImport(inside string, test bool) bool {
 	may, _ := row(p.path)
-	if at := slices.Index(rooms, strings.TrimPrefix(p.path, "cmd/millrace/")); at >= 0 {
-		if of := slices.Index(rooms, strings.TrimPrefix(inside, "cmd/millrace/")); of >= 0 || inside == "cmd/millrace" {
+	if at := roomAt(p.path); at >= 0 {
+		if of := roomAt(inside); of >= 0 || inside == "cmd/millrace" {
 			return inside == p.path && test || of >= 0 && of < at
 		}
 	}
@@ -392,6 +395,15 @@ func (p *pkg) mayImport(inside string, test bool) bool {
 		return false
 	}
 	return inside == p.path || slices.Contains(testsMayImport, inside) || p.path == "integration" || strings.HasPrefix(p.path, "integration/")
+}
+
+// roomAt is where a package stands among the rooms; -1 if it is none.
+func roomAt(path string) int {
+	room, below := strings.CutPrefix(path, "cmd/millrace/")
+	if !below {
+		return -1
+	}
+	return slices.Index(rooms, room)
 }
 
 // refuses returns why a file may not import something from outside, "" if it may.

@@ -77,8 +77,8 @@ func (h *history) report(t *testing.T) {
 	if h.failure == nil {
 		return
 	}
-	t.Errorf("seed %d, in short: %s: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay all of it: go test ./integration/simulation -run TestSimulation -v -seed %d",
-		h.seed, h.size(), h.failure, h.weather, h.trace(h.blamed), h.seed)
+	t.Errorf("seed %d, in short: %s: %v\nweather: %+v\nthe steps that matter:\n%s\nreplay all of it: go test ./integration/simulation -run TestSimulation -v -seed %d\nlook into it: %s",
+		h.seed, h.size(), h.failure, h.weather, h.trace(h.blamed), h.seed, h.incident())
 }
 
 // A seed is a history: playing it again gives the same one.

@@ -39,6 +39,9 @@ func LockDir(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
+// storeDir is where the server keeps its streams.
+func storeDir(dir string) string { return filepath.Join(dir, "nats") }
+
 // othersMay are the permissions of those who do not own a directory.
 const othersMay = 0o077
 

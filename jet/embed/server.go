@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,7 +136,7 @@ func (s *Server) start() error {
 	}
 	opts := &server.Options{
 		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port, MaxConn: cmp.Or(s.cfg.Connections, maxConnections),
-		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "nats"), DisableJetStreamBanner: true,
+		JetStream: true, StoreDir: storeDir(s.cfg.Dir), DisableJetStreamBanner: true,
 		SyncInterval: s.cfg.SyncInterval, SyncAlways: s.cfg.SyncAlways,
 		// Whoever was cut off without a word is known to be gone within 15 s, not 6 minutes.
 		PingInterval: 5 * time.Second, MaxPingsOut: 2,

@@ -127,6 +127,9 @@ func (a *Commands) unknown(f *verifyFlags, err error) error {
 }
 
 func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
+	if a.Inside != nil && f.file == "" {
+		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("an incident file holds only what lived in its span: what was left out would count as broken")}
+	}
 	cfg := verify.Config{From: f.from, Settled: f.settled}
 	for _, name := range f.rules {
 		rule, err := verify.ParseRule(strings.TrimSpace(name))

@@ -219,6 +219,8 @@ type Report struct {
 	Disk string `json:"disk,omitempty"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`
+	// Incident is the incident file in which the log is, if a promise is broken.
+	Incident string `json:"incident,omitempty"`
 	// Broken says which promises are, and where to look. Odd is what no promise
 	// forbids and yet wants an explanation.
 	Broken []string `json:"broken"`

@@ -355,6 +355,9 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	report.Verdict = OK
 	if len(report.Broken) > 0 {
 		report.Verdict = Broken
+		if report.Incident, err = r.cfg.keepIncident(records, report.Broken); err != nil {
+			report.Odd = append(report.Odd, fmt.Sprintf("the incident file cannot be written: %v", err))
+		}
 	}
 	return report
 }

@@ -22,6 +22,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/incident"
 	"millrace/node"
 	"millrace/replay"
 	"millrace/view"
@@ -53,8 +54,9 @@ func (a *Commands) Command() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use: "replay [FILE]", Aliases: []string{"debug"},
-		Short: "Step through the log, or an export of it, forward and back",
-		Long: `Steps through a span of the log, or of an export ("millrace events export"; - is stdin). At each
+		Short: "Step through the log, an export or an incident file, forward and back",
+		Long: `Steps through a span of the log, of an export ("millrace events export"; - is stdin), or of an
+incident file ("millrace incident export"), which keeps the marks that are made. At each
 fact it says what changed, by what it was decided and what the alternatives were, who owed what
 before and after. It runs to breakpoints, forward and back, and changes nothing.
 
@@ -138,30 +140,29 @@ func (f *replayFlags) looksAt() (focus replay.Focus, err error) {
 }
 
 func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focus replay.Focus, between [2]view.Moment) error {
-	var span *replay.Span
-	var ackWait time.Duration
-	var err error
-	if file != "" {
-		span, err = a.fileSpan(file, between)
-	} else {
-		span, ackWait, err = a.logSpan(ctx, between)
-	}
+	from, err := a.source(ctx, file, between)
 	if err != nil {
 		return err
 	}
+	span := from.span
 	s, err := a.Settings()
 	if err != nil {
 		return err
 	}
+	if from.incident != nil {
+		if err := s.Take(from.incident.Manifest.Settings); err != nil {
+			return err
+		}
+	}
 	rules := view.Rules{Task: s.Task(), Node: node.Settings{TTL: s.NodeTTL}}
-	if ackWait > 0 {
-		rules.Task.AckWait = ackWait // what holds, whatever the settings say by now
+	if from.ackWait > 0 {
+		rules.Task.AckWait = from.ackWait // what holds, whatever the settings say by now
 	}
 	for _, g := range span.Gaps() {
 		fmt.Fprintln(a.Errs, gapText(g))
 	}
 	session, err := replay.New(span, replay.Config{
-		Rules: rules, Margin: s.Margin(), Focus: focus,
+		Rules: rules, Margin: s.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
 		Time: func(text string, near time.Time) (time.Time, error) { return typed.Absolute(text, near.Local()) },
 	})
 	if err != nil {
@@ -173,6 +174,9 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	} else {
 		found, err = a.play(ctx, session, span, f)
 	}
+	if from.incident != nil {
+		err = errors.Join(err, a.keepNotes(file, from, session.Marks()))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -182,6 +186,39 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 		return exit.With(replayNone)
 	}
 	return nil
+}
+
+// source is what a session steps through.
+type source struct {
+	span    *replay.Span
+	ackWait time.Duration // how long a silent worker keeps its lease; 0 if that is not known
+	marks   []replay.Mark
+	partial string // why no promise can be held against it; "" if that can be done
+	// incident is the incident file from which it comes; nil if it comes from none.
+	incident *incident.File
+}
+
+// source reads a span of the log, of an export or of an incident file.
+func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
+	if file == "" {
+		from.span, from.ackWait, err = a.logSpan(ctx, between)
+		return from, err
+	}
+	in := a.In
+	if file != "-" {
+		opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
+		if err != nil {
+			return from, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+		}
+		defer opened.Close()
+		in = opened
+	}
+	text := bufio.NewReader(in)
+	if beginning, _ := text.Peek(incident.Lead); incident.Is(beginning) {
+		return incidentSource(text, between)
+	}
+	from.span, err = exportSpan(text, between)
+	return from, err
 }
 
 // logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.
@@ -209,17 +246,8 @@ func within(from view.Moment, r *events.Record) bool {
 	return r.Seq >= from.Seq && !r.Stored.Before(from.At)
 }
 
-// fileSpan reads a span of an export. Lines that cannot be read are gaps.
-func (a *Commands) fileSpan(name string, between [2]view.Moment) (*replay.Span, error) {
-	in := a.In
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
-		}
-		defer file.Close()
-		in = file
-	}
+// exportSpan reads a span of an export. Lines that cannot be read are gaps.
+func exportSpan(in io.Reader, between [2]view.Moment) (*replay.Span, error) {
 	r, err := events.NewExportReader(in)
 	if err != nil {
 		return nil, err

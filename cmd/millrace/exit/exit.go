@@ -66,7 +66,8 @@ waiting ends with 130; the task goes on.
 
 "task diff" ends as diff does: 0 without a difference, 1 with one, 2 if that cannot be said.
 
-"replay" ends with 1 if its last search found nothing, with 3 if its file is damaged.
+"replay" ends with 1 if its last search found nothing, with 3 if its file is damaged; so does
+"incident show".
 
 "verify" ends as a monitoring plug-in does:
 

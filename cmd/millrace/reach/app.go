@@ -25,6 +25,8 @@ type App struct {
 	Conn   Connection // --server and the like
 	Config string     // --config
 	Dev    bool       // what was connected to is a `millrace dev` of this machine
+	// Inside is the incident file that the command looks at in place of a server; nil for none.
+	Inside *Inside
 	// reached is what was connected to; nil if nothing was.
 	reached *client.Target
 }
@@ -54,13 +56,17 @@ func (a *App) LoadSettings(flags *settings.Flags, profile string) (settings.Valu
 	return settings.Load(a.Config, flags, profile)
 }
 
-// Settings are those that hold where the server runs that this command talks to: of a `millrace dev`, those of its profile.
+// Settings are those that hold where the server runs that this command talks to: of a `millrace dev`, those of its profile; in an
+// incident file, those that it names.
 func (a *App) Settings() (settings.Values, error) {
 	profile := settings.Prod
 	if a.Dev {
 		profile = settings.Dev
 	}
 	s, _, err := a.LoadSettings(nil, profile)
+	if err == nil && a.Inside != nil {
+		err = s.Take(a.Inside.Settings)
+	}
 	return s, err
 }
 

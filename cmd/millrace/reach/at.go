@@ -69,6 +69,9 @@ func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 func (a *App) PointAt(ctx context.Context, c *client.Client, m view.Moment) (view.Point, error) {
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
+	if err := a.Inside.tells(m); err != nil {
+		return view.Point{}, err
+	}
 	if m.Seq > 0 {
 		last, err := c.Last(ctx)
 		if err == nil && m.Seq > last {
@@ -114,6 +117,7 @@ type ShownPoint struct {
 
 // Sight is the present if at is "", else the moment that it names.
 func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then) (Sight, error) {
+	at = a.Inside.moment(at)
 	m, err := ParseMoment(at, a.Now())
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err

@@ -67,6 +67,9 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 // Resolve decides which server to talk to, by the flags and by the rule that programs share.
 func (a *App) Resolve() (client.Target, error) {
 	c := &a.Conn
+	if a.Inside != nil {
+		return a.Inside.target(a), nil
+	}
 	o, err := c.options()
 	if err != nil {
 		return client.Target{}, err

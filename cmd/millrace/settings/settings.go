@@ -114,6 +114,18 @@ func (s *Values) Layout() jet.Layout {
 	return jet.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
 }
 
+// Take takes over the texts of some settings, such as those of another process; names that are none are left aside.
+func (s *Values) Take(texts map[string]string) error {
+	for i := range All {
+		if text, ok := texts[All[i].Name]; ok {
+			if err := All[i].read(s, text); err != nil {
+				return fmt.Errorf("%s: %w", All[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Setting is one of the Settings: how it is called, its defaults and its text form.
 type Setting struct {
 	Name      string // in the file; the flag has '-' for '_', the environment MILLRACE_ before

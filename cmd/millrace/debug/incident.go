@@ -1,0 +1,108 @@
+package debug
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/events"
+	"millrace/incident"
+	"millrace/replay"
+	"millrace/view"
+)
+
+// incidentSource is what an incident file has. What is missing in it are gaps.
+func incidentSource(in io.Reader, between [2]view.Moment) (source, error) {
+	f, err := incident.Read(in)
+	if err != nil {
+		return source{}, &exit.Fault{Code: exit.Usage, Err: err}
+	}
+	m := &f.Manifest
+	from := source{span: replay.NewSpan(1), incident: f, marks: marksOf(f.Notes)}
+	from.ackWait, _ = time.ParseDuration(m.AckWait) // a file that does not say leaves it open
+	switch {
+	case m.Left > 0:
+		from.partial = "the incident file holds only what lived in its span"
+	case !m.Raw:
+		from.partial = "what decisions name was redacted"
+	}
+	gaps := slices.Clone(f.Missing)
+	for r, err := range f.Facts() {
+		for len(gaps) > 0 && (gaps[0].Section != incident.SectionFacts.String() || r.Seq > gaps[0].After) {
+			from.gap(&gaps[0])
+			gaps = gaps[1:]
+		}
+		switch {
+		case err != nil:
+			from.span.Missing(err.Error())
+		case between[1] != (view.Moment{}) && between[1].Before(&r):
+			return from, nil
+		default:
+			if err := from.add(&r, between[0]); err != nil {
+				return from, err
+			}
+		}
+	}
+	for i := range gaps {
+		from.gap(&gaps[i])
+	}
+	return from, nil
+}
+
+func (s *source) add(r *events.Record, begin view.Moment) error {
+	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && within(begin, r))
+}
+
+// gap notes that facts are missing; what else is missing changes nothing here.
+func (s *source) gap(m *incident.Missing) {
+	if m.Section == incident.SectionFacts.String() {
+		s.span.Missing(m.Why)
+	}
+}
+
+func marksOf(notes []incident.Note) (marks []replay.Mark) {
+	for _, n := range notes {
+		marks = append(marks, replay.Mark{Name: n.Name, Seq: n.Seq, Time: n.Time, Note: n.Text})
+	}
+	return marks
+}
+
+// keepNotes adds the marks that a session has made to the file.
+func (a *Commands) keepNotes(name string, from source, marks []replay.Mark) error {
+	had := marksOf(from.incident.Notes)
+	var notes []incident.Note
+	for _, m := range marks {
+		if !slices.ContainsFunc(had, func(h replay.Mark) bool {
+			return h.Name == m.Name && h.Seq == m.Seq && h.Time.Equal(m.Time) && h.Note == m.Note
+		}) {
+			notes = append(notes, incident.Note{Name: m.Name, Seq: m.Seq, Time: m.Time, Text: m.Note, By: os.Getenv("USER"), Made: a.Now().UTC()})
+		}
+	}
+	switch {
+	case len(notes) == 0:
+		return nil
+	case name == "-":
+		a.Note("%s: stdin keeps no notes", told.Plural(len(notes), "mark"))
+		return nil
+	}
+	if err := appendNotes(name, from.incident, notes); errors.Is(err, incident.ErrDamaged) {
+		a.Note("%s: %v", told.Plural(len(notes), "mark"), err)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	a.Note("%s kept in %s", told.Plural(len(notes), "mark"), name)
+	return nil
+}
+
+func appendNotes(name string, f *incident.File, notes []incident.Note) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // #nosec G304 -- which one is for the user to say
+	if err != nil {
+		return err
+	}
+	return errors.Join(incident.Append(file, f, notes), file.Close())
+}

@@ -1,0 +1,55 @@
+package incident
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/typed"
+	"millrace/jet/embed"
+)
+
+func (a *Commands) importCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "import FILE", Aliases: []string{"load"},
+		Short: "Put an incident file into a fresh data directory, to go on from there",
+		Long: `Lays the file into a data directory in which there is none yet. "millrace dev --data DIR" then goes on from
+the end of the span, as an experiment: sequences and times are those of the log from which it comes, timers are set
+again, and what waits is run. What was hashed stays hashed, so a task whose command was redacted fails.`,
+		Example: `  millrace incident import crash.mri --data ./again
+  millrace dev --data ./again --port 0`,
+		Args: typed.Takes(1, 1, "file"),
+	}
+	c.Flags().StringVar(&dir, "data", "", "`directory` of the data, which is made")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if dir == "" {
+			return exit.Misuse(c, "--data is missing: a directory that `millrace dev --data` is to go on with")
+		}
+		f, err := read(args[0])
+		if err != nil {
+			return err
+		}
+		if len(f.Missing) > 0 {
+			a.sayMissing(f)
+			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("something is missing in %s, and nothing can go on from there", args[0]), Hint: exit.Hint("`millrace incident open` shows what is whole")}
+		}
+		s, _, err := a.LoadSettings(nil, settings.Dev)
+		if err != nil {
+			return err
+		}
+		_, to, err := lay(dir, &s, f)
+		if errors.Is(err, embed.ErrFilled) || errors.Is(err, embed.ErrLocked) {
+			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory that is not there yet")}
+		}
+		if err != nil {
+			return err
+		}
+		a.Note("%s holds the log up to #%d; `millrace dev --data %s` goes on from there", dir, to.Seq, dir)
+		return nil
+	}
+	return c
+}

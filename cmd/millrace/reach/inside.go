@@ -1,0 +1,64 @@
+package reach
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/view"
+)
+
+// Inside is an incident file that is laid out for commands to look at: behind a server of its own, which takes nothing. A command that
+// names no moment looks at the last one, for nothing in the file is the present.
+type Inside struct {
+	File string
+	URL  string
+	// From and To bound what the file can tell.
+	From, To view.Point
+	// Settings are those by which duties are judged.
+	Settings map[string]string
+}
+
+func (i *Inside) target(a *App) client.Target {
+	return client.Target{Name: "incident file " + i.File, Options: client.Options{Server: i.URL, Name: "millrace command line", Log: a.Logger(), Clock: a.Clock, Timeout: a.Conn.Timeout}}
+}
+
+// moment is the one that a command looks at which was told of this one, or of none.
+func (i *Inside) moment(at string) string {
+	if i == nil || at != "" {
+		return at
+	}
+	return strconv.FormatUint(i.To.Seq, 10)
+}
+
+// tells refuses a moment of which the file does not tell: it holds only what lived in its span.
+func (i *Inside) tells(m view.Moment) error {
+	if i == nil || m == (view.Moment{}) {
+		return nil
+	}
+	before := m.Seq > 0 && m.Seq < i.From.Seq || m.Seq == 0 && m.At.Before(i.From.At)
+	if !before && m.Seq <= i.To.Seq {
+		return nil
+	}
+	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--at: the incident file tells of #%d to #%d, %s to %s", i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
+}
+
+const timeForm = "2006-01-02 15:04:05.000"
+
+// Explain adds to an error what an incident file has to do with it.
+func (i *Inside) Explain(err error) error {
+	f := exit.Of(err)
+	if i == nil || f == nil || f.Err == nil {
+		return err
+	}
+	is := *f
+	switch {
+	case f.Code == exit.NotFound && !strings.Contains(f.Err.Error(), "--at"):
+		is.Hint = exit.Hint("the incident file holds only what lived from #%d to #%d", i.From.Seq, i.To.Seq)
+	case strings.Contains(f.Err.Error(), "sealed"):
+		is = exit.Fault{Code: exit.Refused, Err: fmt.Errorf("an incident file is only looked at: %w", f.Err), Hint: exit.Hint("`millrace incident import` puts it into a `millrace dev` to go on from there")}
+	}
+	return &is
+}

@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/settings"
+	"millrace/jet"
+	"millrace/jet/embed"
+	"millrace/node"
+	"millrace/projections"
+)
+
+// Exhibit serves the log in a data directory to who looks at it: nothing is decided there, nothing runs, and from the moment at which it
+// calls look nothing is taken. It ends when look returns.
+func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, look func(ctx context.Context, url string) error) error {
+	log := slog.New(slog.DiscardHandler)
+	server, err := embed.Start(embed.Config{Dir: dir, Log: log})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p := a.newParts(ctx, dialEmbedded(server, log), s, garbage.AtOnce, log)
+	defer p.close()
+	if err := p.exhibit(dir); err != nil {
+		stop()
+		_ = p.wait() // err is why
+		return err
+	}
+	if !p.ready() {
+		return p.wait()
+	}
+	err = look(p.ctx, server.URL())
+	stop()
+	if ended := p.wait(); err == nil {
+		err = ended
+	}
+	return err
+}
+
+// exhibit starts what answers questions, of a log that takes no more.
+func (p *parts) exhibit(dir string) error {
+	model, err := projections.Open(filepath.Join(dir, "view.db"))
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, func() { _ = model.Close() })
+	reading, _, err := p.store("millrace projector")
+	if err != nil {
+		return err
+	}
+	answering, nc, err := p.store("millrace server")
+	if err != nil {
+		return err
+	}
+	if err := answering.Seal(p.ctx); err != nil {
+		return fmt.Errorf("make the log one that takes nothing: %w", err)
+	}
+	last, err := answering.Last(p.ctx)
+	if err != nil {
+		return err
+	}
+	p.start((&projections.Projector{Log: reading, Store: model, Logger: p.log}).Run)
+	p.starting.Add(2)
+	p.start(func(ctx context.Context) error {
+		defer p.starting.Done()
+		return model.Wait(ctx, last)
+	})
+	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL},
+		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}).Run)
+	return nil
+}
+
+// Lay lays a log into a data directory that has none, with what its tasks have printed.
+func Lay(dir string, layout jet.Layout, log, output embed.Stream) (err error) {
+	if log.Config, err = layout.Config(jet.LogStream); err != nil {
+		return err
+	}
+	if output.Config, err = layout.Config(jet.OutputStream); err != nil {
+		return err
+	}
+	return embed.Fill(dir, log, output)
+}

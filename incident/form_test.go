@@ -1,0 +1,266 @@
+package incident
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// sample is a file with several blocks of facts, and the facts.
+func sample(t testing.TB, facts int) (file []byte, records []events.Record) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Manifest{Millrace: "test", From: Point{Seq: 10}, To: Point{Seq: uint64(10 * facts)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range facts {
+		raw := fmt.Appendf(nil, `{"x":"%x"}`, random.Uint64()) // what does not pack well
+		for range 60 {
+			raw = fmt.Appendf(raw[:len(raw)-2], `%016x"}`, random.Uint64())
+		}
+		r := events.Record{Seq: uint64(10 * (i + 1)), Stored: time.Unix(int64(i), 0).UTC(), Kind: events.KindOther, Place: "mr.x", Raw: raw}
+		records = append(records, r)
+		if err := w.Fact(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Output(&Lines{Seq: 3, Stored: time.Unix(1, 0).UTC(), Subject: "mr.tasklog.x", Body: []byte(`{"n":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), records
+}
+
+func seqs(t testing.TB, f *File) (all []uint64) {
+	t.Helper()
+	for r, err := range f.Facts() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r.Seq)
+	}
+	return all
+}
+
+func TestFile(t *testing.T) {
+	file, records := sample(t, 500)
+	f, err := Open(file)
+	if err != nil || len(f.Missing) > 0 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	i := 0
+	for r, err := range f.Facts() {
+		if err != nil || r.Seq != records[i].Seq || !r.Stored.Equal(records[i].Stored) || !bytes.Equal(r.Raw, records[i].Raw) || r.Kind != records[i].Kind || r.Place != records[i].Place {
+			t.Fatalf("%+v, %v; want %+v", r, err, records[i])
+		}
+		i++
+	}
+	if m := f.Manifest; i != 500 || m.Facts != 500 || m.Output != 1 || m.Incident != Version || len(f.Blocks) < 5 {
+		t.Errorf("%d facts, %+v, %v", i, m, f.Blocks)
+	}
+	for l, err := range f.Output() {
+		if err != nil || l.Seq != 3 || string(l.Body) != `{"n":1}` {
+			t.Errorf("%+v, %v", l, err)
+		}
+	}
+	// Notes are appended, and one of the same name comes in the stead of the one before.
+	for _, text := range []string{"first", "second"} {
+		var more bytes.Buffer
+		if err := Append(&more, f, []Note{{Name: "a", Seq: 20, Text: text}, {Name: text}}); err != nil {
+			t.Fatal(err)
+		}
+		file = append(file, more.Bytes()...)
+		if f, err = Open(file); err != nil || len(f.Missing) > 0 {
+			t.Fatalf("%+v, %v", f.Missing, err)
+		}
+	}
+	if len(f.Notes) != 3 || f.Notes[1].Text != "second" || len(seqs(t, f)) != 500 {
+		t.Errorf("%+v", f.Notes)
+	}
+	for name, data := range map[string][]byte{"nothing": nil, "an export": []byte(`{"export":1}`), "a lead alone": lead} {
+		if _, err := Open(data); !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	later := bytes.Clone(file)
+	later[12] = Version + 1
+	fixSum(later)
+	if _, err := Open(later); !errors.Is(err, ErrLater) {
+		t.Errorf("a later version: %v", err)
+	}
+}
+
+// Wherever a file is cut or damaged: it opens, what it still has is what it had, each fact that it has no more lies in a part
+// that it says is missing, and it says so of nothing that is there.
+func TestDamaged(t *testing.T) {
+	file, records := sample(t, 500)
+	random := rand.New(rand.NewPCG(3, 4))
+	for n := range 60 {
+		is := bytes.Clone(file)
+		what := "cut"
+		switch n % 4 {
+		case 0:
+			is = is[:random.IntN(len(is))]
+		case 1:
+			what = "a bit"
+			is[random.IntN(len(is))] ^= 1 << random.IntN(8)
+		case 2:
+			what = "a part overwritten"
+			at := random.IntN(len(is))
+			for i := at; i < min(at+random.IntN(100_000), len(is)); i++ {
+				is[i] = byte(random.Uint32())
+			}
+		case 3:
+			what = "a part cut out"
+			at := random.IntN(len(is))
+			is = slices.Delete(is, at, min(at+1+random.IntN(200_000), len(is)))
+		}
+		if bytes.Equal(is, file) {
+			continue
+		}
+		f, err := Open(is)
+		if errors.Is(err, ErrNone) && len(is) < 2000 {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%d, %s: %v", n, what, err)
+		}
+		if len(f.Missing) == 0 {
+			t.Fatalf("%d, %s: nothing is missing", n, what)
+		}
+		there := map[uint64]bool{}
+		for _, seq := range seqs(t, f) {
+			there[seq] = true
+		}
+		gap := func(seq uint64) bool {
+			return slices.ContainsFunc(f.Missing, func(m Missing) bool {
+				return m.Section == "facts" && seq > m.After && (m.Before == 0 || seq < m.Before)
+			})
+		}
+		for i := range records {
+			switch seq := records[i].Seq; {
+			case !there[seq] && !gap(seq):
+				t.Fatalf("%d, %s: #%d is not there, and nothing says so: %+v", n, what, seq, f.Missing)
+			case there[seq] && gap(seq):
+				t.Fatalf("%d, %s: #%d is there, and said to be missing: %+v", n, what, seq, f.Missing)
+			}
+		}
+		if err := Append(&bytes.Buffer{}, f, []Note{{Name: "x"}}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("%d, %s: a note is added: %v", n, what, err)
+		}
+	}
+}
+
+// Whatever is damaged: of each thing [File.Whole] has all facts, or none, or those before the first that is missing anywhere.
+func TestWhole(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Manifest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	facts := map[string]int{}
+	for seq := range uint64(3000) {
+		f := events.Fact{ID: "x", At: time.Unix(int64(seq), 0), Queue: fmt.Sprintf("q%d", random.IntN(50)+50*int(seq/500)), Event: task.QueuePaused{Reason: fmt.Sprintf("%x %x %x", random.Uint64(), random.Uint64(), random.Uint64())}}
+		raw, err := events.Encode(nil, &f)
+		if err == nil {
+			err = w.Fact(&events.Record{Seq: seq + 1, Stored: f.At, Kind: events.KindQueue, Place: "mr.x", Fact: f, Raw: raw})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts[f.Queue]++
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	file, partly := b.Bytes(), 0
+	for n := range 60 {
+		is := bytes.Clone(file)
+		at := random.IntN(len(is))
+		if n%2 == 0 {
+			is = is[:at]
+		} else {
+			is[at] ^= 0xff
+		}
+		f, err := Open(is)
+		if errors.Is(err, ErrNone) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, last := map[string]int{}, uint64(0)
+		for r, err := range f.Whole() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			there[r.Fact.Queue]++
+			last = r.Seq
+		}
+		if until, bounded := f.Until(); bounded {
+			if last > until {
+				t.Fatalf("#%d is there, and it is whole up to #%d", last, until)
+			}
+			continue
+		}
+		for queue, n := range there {
+			if n != facts[queue] {
+				t.Fatalf("%d of %d facts of %s are there", n, facts[queue], queue)
+			}
+		}
+		if len(f.Incomplete) != len(facts)-len(there) {
+			t.Fatalf("%d things are incomplete, %d of %d are there", len(f.Incomplete), len(there), len(facts))
+		}
+		if len(there) > 0 && len(there) < len(facts) {
+			partly++
+		}
+	}
+	if partly == 0 {
+		t.Error("no file was whole in part")
+	}
+}
+
+// Whatever a file holds, it is read or refused.
+func FuzzOpen(f *testing.F) {
+	file, _ := sample(f, 3)
+	f.Add(file)
+	f.Add(file[:len(file)/2])
+	f.Add(append(bytes.Clone(lead), make([]byte, 100)...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for at := bytes.Index(data, lead); at >= 0 && at+headSize <= len(data); {
+			fixSum(data[at:])
+			next := bytes.Index(data[at+1:], lead)
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+		is, err := Open(data)
+		if err != nil {
+			return
+		}
+		for range is.Facts() {
+		}
+		for range is.Output() {
+		}
+	})
+}
+
+// fixSum makes the head of a block whole again.
+func fixSum(b []byte) {
+	binary.LittleEndian.PutUint32(b[sumAt:], crc32.Checksum(b[:sumAt], castagnoli))
+}

@@ -1,0 +1,482 @@
+package incident
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+)
+
+// class is what becomes of a text.
+type class uint8
+
+// The classes. A field without one is hidden, and fails the test of this table.
+const (
+	hide     class = iota // a keyed hash: within a file equal values stay equal, and nobody can guess them
+	keep                  // as it is: names, ids, places in the log, rules
+	word                  // as it is if it is a word of Millrace's own, else hidden
+	data                  // JSON of which the names stay and the values are hidden
+	drop                  // JSON in whose place there is one hidden value
+	actor                 // as it is if it names a part of Millrace, else hidden
+	counter               // the name of a limit's counter: what stands behind its first / is hidden
+	template              // {params.x} stays, what is written out is hidden
+	values                // hidden, but for numbers, which rules compare
+	unique                // hidden, but for the ledger of a queue
+	named                 // the text of a definition: as its own type has it
+)
+
+// classes are those of the texts in facts and in definitions, by type and field.
+var classes = map[string]class{
+	"events.Fact.ID": keep, "events.Fact.Type": keep, "events.Fact.Task": keep, "events.Fact.Node": keep, "events.Fact.Def": keep, "events.Fact.Job": keep,
+	"events.Fact.Queue": keep, "events.Fact.Schedule": keep, "events.Fact.Scope": keep, "events.Fact.Cause": keep, "events.Fact.Corr": keep,
+	"events.Fact.Key": unique, "events.Fact.Actor": actor, "events.Fact.Extra": drop,
+
+	"node.BecameReady.Reason": hide, "node.BecameReady.Session": keep, "node.Changed.Reason": hide, "node.Drained.Reason": hide, "node.Drained.Session": keep,
+	"node.Labelled.Labels": values, "node.Labelled.Reason": hide, "node.Profile.Handlers": keep, "node.Profile.Host": hide, "node.Profile.Labels": values,
+	"node.Profile.Queues": keep, "node.Profile.Version": keep, "node.Registered.Session": keep, "node.WasQuarantined.Reason": hide, "node.WasReleased.Reason": hide,
+	"node.WasRetired.Reason": hide, "node.WentOffline.Reason": hide, "node.WentOffline.Session": keep, "node.WentOnline.Reason": hide, "node.WentOnline.Session": keep,
+
+	"task.Artifacts.Paths": hide, "task.Artifacts.When": word, "task.Asked.Queue": keep,
+	"task.AttemptAdopted.Node": keep, "task.AttemptAdopted.Session": keep, "task.AttemptFailed.Class": word, "task.AttemptFailed.Message": hide,
+	"task.AttemptFailed.Reason": hide, "task.AttemptFinished.Result": drop, "task.AttemptLate.Node": keep, "task.AttemptLate.Said": drop, "task.AttemptLost.Reason": hide,
+	"task.AttemptReleased.Reason": hide, "task.AttemptStarted.Node": keep, "task.AttemptStarted.Session": keep,
+	"task.Breaker.OnOpen": word, "task.BreakerClosed.Reason": hide, "task.BreakerHalfOpened.Reason": hide, "task.BreakerOpened.Reason": hide, "task.BreakerTried.Reason": hide,
+	"task.Budget.Key": template, "task.Budget.Per": word, "task.Budget.Timezone": keep,
+	"task.By.Closed": keep, "task.By.Limit": counter, "task.By.Ran": keep, "task.By.Rule": word,
+	"task.CancelConfirmed.Code": word, "task.CancelConfirmed.Reason": hide, "task.CancelRequested.Reason": hide,
+	"task.Children.Names": keep, "task.Children.Spares": keep, "task.Concluded.Message": hide, "task.Concluded.Reason": word, "task.Concluded.Result": drop,
+	"task.Concurrency.Key": template, "task.Concurrency.OnLimit": word, "task.Dismissed.Reason": hide, "task.Due.Route": keep,
+	"task.Each.Param": keep, "task.Each.Result": word, "task.Each.Values": data, "definition.Edition.Digest": keep, "definition.Edition.Text": named,
+	"task.Files.Bundle": keep, "task.Files.Mode": word, "task.Files.To": hide, "task.GivenUp.Detail": hide, "task.GivenUp.Reason": word,
+	"task.Grant.Limits": counter, "task.Grant.Task": keep, "task.Granted.Rates": counter, "task.Granted.Refused": keep, "task.KeyClaimed.Before": keep, "task.KeyClaimed.Holder": keep,
+	"task.Known.Node": keep, "task.LeaseBy.Session": keep, "definition.Ledger.Open": keep, "task.MessageDismissed.Reason": hide,
+	"task.Need.Name": keep, "task.Need.Task": keep, "task.Need.When": word, "task.Needs.Rule": word, "task.Origin.Schedule": keep, "task.Origin.Trigger": word, "task.PerNode.Key": template,
+	"task.Place.Avoid": keep, "task.Place.Late": word, "task.Place.Mode": word, "task.Place.NoNode": word, "task.Place.Nodes": keep, "task.Place.Queue": keep,
+	"task.Place.Spread": keep, "task.Place.Sticky": template, "task.Postponed.Detail": hide, "task.Postponed.Reason": word,
+	"task.QueueLimited.Reason": hide, "task.QueueLimited.Window": keep, "task.QueuePaused.Reason": hide, "task.QueuePurged.Reason": hide, "task.QueueResumed.Reason": hide,
+	"task.Queued.Reason": word, "task.Rate.Key": template, "task.Reassigned.From": keep, "task.Reassigned.Reason": hide, "task.Reassigned.To": keep, "task.Reopened.Reason": hide,
+	"task.Requirement.Key": keep, "task.Requirement.Op": keep, "task.Requirement.Values": values, "definition.Restored.Found": hide, "definition.Restored.Name": keep, "definition.Restored.Of": word,
+	"task.Retry.Backoff": word, "task.Retry.NotOn": keep, "task.Retry.On": keep,
+	"task.Run.Argv": hide, "task.Run.Dir": hide, "task.Run.Env": hide, "task.Run.EnvFiles": hide, "task.Run.Inherit": keep, "task.Run.Shell": hide,
+	"task.Run.Stdin": word, "task.Run.User": hide, "definition.ScheduleAdmitted.Detail": hide, "definition.ScheduleAdmitted.Made": keep, "definition.ScheduleAdmitted.Trigger": word,
+	"definition.ScheduleFired.Detail": hide, "definition.SchedulePaused.Reason": hide, "definition.ScheduleQueued.Detail": hide, "definition.ScheduleQueued.Trigger": word, "definition.ScheduleResumed.Reason": hide,
+	"definition.ScheduleSkipped.Detail": hide, "definition.ScheduleSkipped.Reason": word, "task.Secret.File": hide, "task.Shut.Detail": hide, "task.Signal.Name": keep, "task.Signal.OnTimeout": word,
+	"task.Spec.Handler": keep, "task.Spec.OnDisconnect": word, "task.Spec.OnRestart": word, "task.Spec.Setup": hide, "task.Spec.Window": keep,
+	"task.Step.Name": keep, "task.Step.Params": data, "task.Step.Queue": keep, "task.Step.Rule": word, "task.StepNeed.Step": keep, "task.StepNeed.When": word,
+	"task.Submitted.RetryOf": keep, "task.Throttled.Limit": counter, "task.Throttled.Node": keep, "task.TookOver.Ground": word, "task.TookOver.Reason": hide,
+	"task.Unheld.Hold": word, "task.Unheld.Inputs": drop, "task.Unheld.Reason": hide, "task.Unique.Key": template, "task.Unique.OnConflict": word, "task.Unique.While": word,
+	"task.Usage.Limits": hide, "task.Usage.Signal": keep, "definition.WaitingTick.Trigger": word,
+	"task.Work.FairKey": hide, "task.Work.Group": hide, "task.Work.Holds": word, "task.Work.Inputs": drop, "task.Work.Job": keep, "task.Work.Labels": values, "task.Work.Params": data,
+	"task.Work.Parent": keep, "task.Work.Route": keep, "task.Work.Step": keep,
+
+	"task.Job.Name": keep, "task.Job.Title": hide, "task.Job.Description": hide, "task.Job.Owner": hide, "task.Job.Group": hide, "task.Job.Labels": values, "task.Job.Params": data,
+	"task.Job.Queue": keep, "task.Job.Fair": keep,
+	"task.Schedule.Cron": keep, "task.Schedule.At": keep, "task.Schedule.Timezone": keep, "task.Schedule.Start": keep, "task.Schedule.End": keep, "task.Schedule.CatchUp": word,
+	"task.Schedule.Overlap": word, "task.Schedule.Calendar": keep, "task.Schedule.DST": word,
+	"task.Submission.ID": keep, "task.Submission.Job": keep, "task.Submission.Params": data, "task.Submission.Labels": values, "task.Submission.Queue": keep, "task.Submission.Nodes": keep,
+	"task.Submission.NoNode": word, "task.Submission.FairKey": hide, "task.Submission.Window": keep, "task.Submission.Group": hide, "task.Submission.Parent": keep,
+	"schedule.Definition.Name": keep, "schedule.Pause.Actor": actor, "schedule.Pause.Reason": hide,
+	"schedule.Calendar.Name": keep, "schedule.Calendar.Title": hide, "schedule.Calendar.Timezone": keep, "schedule.Calendar.Otherwise": word, "schedule.Rule.Open": keep, "schedule.Rule.Closed": keep,
+}
+
+// Rules say in words what [Redactor] does.
+var Rules = []string{
+	"parameters, environments, labels: the names stay, the values are hashed",
+	"commands, shell text, directories, users, files, hosts, people, groups: hashed",
+	"messages, reasons and details in words: hashed",
+	"results, inputs, late words: one hash each",
+	"unique and fair keys, and the keys of limits: hashed",
+	"messages that nobody can read: only their length",
+	"fields that this version does not know: removed",
+	"the hashes have a key of this file that was not kept: equal values are equal within the file, and nobody can guess them",
+	"what tasks have printed: without values of 4 characters or more, and parts of 6 or more, that were hashed elsewhere in the file",
+}
+
+// Redactor takes out of facts what is nobody else's business. It is for one goroutine.
+type Redactor struct {
+	key    []byte
+	hidden map[string]string // by what was hidden
+}
+
+// NewRedactor returns one for a file, with a key that nobody keeps.
+func NewRedactor(key []byte) *Redactor { return &Redactor{key: key, hidden: map[string]string{}} }
+
+// hash is what comes in the place of a text; nothing for nothing.
+func (x *Redactor) hash(text string) string {
+	if text == "" {
+		return ""
+	}
+	if h, ok := x.hidden[text]; ok {
+		return h
+	}
+	mac := hmac.New(sha256.New, x.key)
+	mac.Write([]byte(text))
+	h := "~" + hex.EncodeToString(mac.Sum(nil)[:6])
+	x.hidden[strings.Clone(text)] = h
+	return h
+}
+
+// Fact is a record as it may be in the file. The error says that it cannot be written so.
+func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
+	is := *r
+	switch {
+	case !r.IsFact():
+		is.Raw = []byte("{}")
+		return is, nil
+	case r.Unreadable() != "" || r.Fact.Event == nil:
+		is.Raw, is.Err = fmt.Appendf(nil, "redacted: %d bytes", len(r.Raw)), errors.New("nobody could read it, and its text was redacted")
+		is.Fact = events.Fact{Task: r.Fact.Task, Node: r.Fact.Node}
+		return is, nil
+	}
+	f, err := events.Decode(bytes.Clone(r.Raw)) // the caller's shares what it points to with others
+	if err != nil {
+		return is, err
+	}
+	f.Extra = nil
+	is.Place = x.place(r.Place, &f)
+	x.walk(reflect.ValueOf(&f).Elem())
+	if e, ok := f.Event.(definition.DefinitionEvent); ok {
+		f.Event = x.edition(f.Def, e)
+	}
+	if f.Scope != "" {
+		f.Scope = x.scope(f.Scope)
+	}
+	if is.Raw, err = events.Encode(nil, &f); err != nil {
+		return is, err
+	}
+	is.Fact, err = events.Decode(is.Raw)
+	return is, err
+}
+
+// place is where the log would keep what was redacted: keys are part of subjects by their marks.
+func (x *Redactor) place(place string, f *events.Fact) string {
+	switch {
+	case f.Key != "":
+		return strings.Replace(place, task.KeyMark(f.Key), task.KeyMark(x.uniqueKey(f.Key)), 1)
+	case f.Scope != "":
+		return strings.Replace(place, string(f.Scope), string(x.scope(f.Scope)), 1)
+	}
+	return place
+}
+
+// scope is that of a key common to all jobs by another mark, for from its own one could guess the key.
+func (x *Redactor) scope(s task.Scope) task.Scope {
+	if mark, ok := strings.CutPrefix(string(s), "key."); ok {
+		return task.Scope("key." + task.KeyMark(x.hash(mark)))
+	}
+	return s
+}
+
+// uniqueKey is a unique key, but for that of a queue's ledger.
+func (x *Redactor) uniqueKey(key string) string {
+	if strings.HasPrefix(key, "queue:") {
+		return key
+	}
+	return x.hash(key)
+}
+
+// edition is a definition whose text is redacted as its own type has it.
+func (x *Redactor) edition(def definition.Def, e definition.DefinitionEvent) definition.DefinitionEvent {
+	applied, ok := e.(definition.DefinitionApplied)
+	if !ok || len(applied.Text) == 0 {
+		return e
+	}
+	text, err := x.definition(def, applied.Text)
+	if err != nil {
+		text = x.dropped(applied.Text)
+	}
+	applied.Text, applied.Digest = text, definition.DigestOf(text)
+	return applied
+}
+
+func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
+	var of any
+	switch def.Kind() {
+	case definition.DefJob:
+		of = new(task.Job)
+	case definition.DefSchedule:
+		of = new(schedule.Definition)
+	case definition.DefCalendar:
+		of = new(schedule.Calendar)
+	case definition.DefBundle:
+		return text, nil // a name and a digest
+	default:
+		return nil, fmt.Errorf("definitions of kind %q are not known", def.Kind())
+	}
+	if err := json.Unmarshal(text, of); err != nil {
+		return nil, err
+	}
+	x.walk(reflect.ValueOf(of).Elem())
+	return json.Marshal(of)
+}
+
+// walk redacts all texts below a value that can be set. What it points to is copied: facts share specs.
+func (x *Redactor) walk(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		is := reflect.New(v.Elem().Type())
+		is.Elem().Set(v.Elem())
+		x.walk(is.Elem())
+		if v.Kind() == reflect.Interface {
+			is = is.Elem()
+		}
+		v.Set(is)
+	case reflect.Slice, reflect.Map:
+		x.each(v, x.walk)
+	case reflect.Struct:
+		x.walkStruct(v)
+	}
+}
+
+// each does something with each value of a list or map, in a copy of that.
+func (x *Redactor) each(v reflect.Value, do func(reflect.Value)) {
+	if v.IsNil() {
+		return
+	}
+	if v.Kind() == reflect.Slice {
+		all := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(all, v)
+		for i := range all.Len() {
+			do(all.Index(i))
+		}
+		v.Set(all)
+		return
+	}
+	all := reflect.MakeMap(v.Type())
+	for _, key := range v.MapKeys() {
+		is := reflect.New(v.Type().Elem()).Elem()
+		is.Set(v.MapIndex(key))
+		do(is)
+		all.SetMapIndex(key, is)
+	}
+	v.Set(all)
+}
+
+func (x *Redactor) walkStruct(v reflect.Value) {
+	t := v.Type()
+	if t.PkgPath() == "time" {
+		return
+	}
+	if named, ok := v.Addr().Interface().(*task.Requirement); ok && named.Key == "node" {
+		return // its values are names of nodes
+	}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		of := field.Type
+		if !texts(of) {
+			x.walk(v.Field(i))
+			continue
+		}
+		x.apply(v.Field(i), classes[t.String()+"."+field.Name])
+	}
+}
+
+var rawType = reflect.TypeFor[json.RawMessage]()
+
+// texts tells whether a type is a text, or a list or map of texts: such a field has a class.
+func texts(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String:
+		return true
+	case reflect.Slice, reflect.Pointer:
+		return t == rawType || texts(t.Elem())
+	case reflect.Map:
+		return t.Key().Kind() == reflect.String && (texts(t.Elem()) || t.Elem().PkgPath() == "time")
+	}
+	return false
+}
+
+// apply does with a field what its class says.
+func (x *Redactor) apply(v reflect.Value, c class) {
+	switch {
+	case c == keep || c == named:
+	case v.Kind() == reflect.Pointer:
+		if !v.IsNil() {
+			is := reflect.New(v.Type().Elem())
+			is.Elem().Set(v.Elem())
+			x.apply(is.Elem(), c)
+			v.Set(is)
+		}
+	case v.Type() == rawType:
+		if v.Len() > 0 {
+			text := v.Interface().(json.RawMessage)
+			if c == data {
+				v.SetBytes(x.leaves(text))
+			} else {
+				v.SetBytes(x.dropped(text))
+			}
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(x.text(v.String(), c))
+	case v.Kind() == reflect.Map && !texts(v.Type().Elem()): // counters and their times
+		if v.IsNil() {
+			return
+		}
+		all := reflect.MakeMap(v.Type())
+		for _, key := range v.MapKeys() {
+			all.SetMapIndex(reflect.ValueOf(x.text(key.String(), c)).Convert(v.Type().Key()), v.MapIndex(key))
+		}
+		v.Set(all)
+	default:
+		x.each(v, func(is reflect.Value) { x.apply(is, c) })
+	}
+}
+
+var (
+	ownWord = regexp.MustCompile(`^[a-z][a-z_]{0,23}$`)
+	hole    = regexp.MustCompile(`\{(params|labels)\.[A-Za-z0-9_.-]+\}`)
+)
+
+func (x *Redactor) text(text string, c class) string {
+	switch c {
+	case word:
+		if ownWord.MatchString(text) {
+			return text
+		}
+	case unique:
+		return x.uniqueKey(text)
+	case actor:
+		if events.IsPart(text) {
+			return text
+		}
+	case values:
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			return text
+		}
+	case counter:
+		of, key, found := strings.Cut(text, "/")
+		if !found {
+			return text
+		}
+		return of + "/" + x.hash(key)
+	case template:
+		lead := ""
+		if rest, common := strings.CutPrefix(text, "/"); common {
+			lead, text = "/", rest
+		}
+		var b strings.Builder
+		at := 0
+		for _, found := range hole.FindAllStringIndex(text, -1) {
+			b.WriteString(x.hash(text[at:found[0]]) + text[found[0]:found[1]])
+			at = found[1]
+		}
+		return lead + b.String() + x.hash(text[at:])
+	}
+	return x.hash(text)
+}
+
+// dropped is what comes in the place of a JSON value: an object that says so.
+func (x *Redactor) dropped(text []byte) json.RawMessage {
+	x.remember(text)
+	return fmt.Appendf(nil, `{"redacted":%q,"bytes":%d}`, x.hash(string(text)), len(text))
+}
+
+// remember hides the texts in a JSON value wherever else they may stand.
+func (x *Redactor) remember(text []byte) { _ = x.leaves(text) }
+
+// leaves is a JSON value with its names, and hidden values.
+func (x *Redactor) leaves(text []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return fmt.Appendf(nil, `%q`, x.hash(string(text)))
+	}
+	is, err := json.Marshal(x.leaf(value))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return is
+}
+
+func (x *Redactor) leaf(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = x.leaf(v[name])
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = x.leaf(v[i])
+		}
+		return v
+	case string:
+		return x.hash(v)
+	case json.Number:
+		return x.hash(v.String())
+	case bool:
+		return v
+	}
+	return nil
+}
+
+// How long a value must be to be taken out of what tasks have printed, for a shorter one stands in every line; and how long a part of
+// one, such as a password within a command.
+const (
+	leastHidden = 4
+	leastPart   = 6
+)
+
+// parts are what a text has between blanks, quotes and the like.
+func parts(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`=:;,&|<>(){}[]$?", r) })
+}
+
+// Output returns what takes all values that were hidden in facts, and longer parts of them, out of a batch that a task has printed.
+func (x *Redactor) Output() func(*Lines) {
+	seen := map[string]bool{}
+	var pairs []string
+	add := func(text, h string) {
+		if quoted, err := json.Marshal(text); err == nil && !seen[text] {
+			seen[text] = true
+			pairs = append(pairs, string(quoted[1:len(quoted)-1]), h)
+		}
+	}
+	hidden := maps.Clone(x.hidden) // hashing adds to it
+	for _, text := range slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) }) {
+		if len(text) >= leastHidden { // the longest first: what stands in it is not left over
+			add(text, hidden[text])
+		}
+	}
+	for text := range hidden {
+		for _, part := range parts(text) {
+			if len(part) >= leastPart {
+				add(part, x.hash(part))
+			}
+		}
+	}
+	replace := strings.NewReplacer(pairs...)
+	return func(l *Lines) {
+		body := l.Body
+		if plain, err := json.Marshal(l.Body); err == nil { // written as what is looked for
+			body = plain
+		}
+		if is := replace.Replace(string(body)); json.Valid([]byte(is)) {
+			l.Body = json.RawMessage(is)
+		} else {
+			l.Body = x.dropped(l.Body)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package incident
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+)
+
+const corpus = "../events/testdata/corpus/fact/v1"
+
+// corpusFacts are facts of all types, one of each with all fields.
+func corpusFacts(t testing.TB) []events.Fact {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(corpus, "*"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("the corpus: %v, %v", names, err)
+	}
+	var facts []events.Fact
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := events.Decode(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// fieldsOf calls each with every field below a type that is a text, by the name under which it has a class.
+func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		fieldsOf(t.Elem(), seen, each)
+	case reflect.Struct:
+		if seen[t] || t.PkgPath() == "time" {
+			return
+		}
+		seen[t] = true
+		for i := range t.NumField() {
+			f := t.Field(i)
+			switch {
+			case !f.IsExported():
+			case texts(f.Type):
+				each(t.String() + "." + f.Name)
+			default:
+				fieldsOf(f.Type, seen, each)
+			}
+		}
+	}
+}
+
+// Each text of a fact or a definition has a class, and there are no classes of what is not there.
+func TestClasses(t *testing.T) {
+	seen, there := map[reflect.Type]bool{}, map[string]bool{}
+	of := []reflect.Type{reflect.TypeFor[events.Fact](), reflect.TypeFor[task.Job](), reflect.TypeFor[schedule.Definition](), reflect.TypeFor[schedule.Calendar]()}
+	for _, f := range corpusFacts(t) {
+		of = append(of, reflect.TypeOf(f.Event))
+	}
+	for _, of := range of {
+		fieldsOf(of, seen, func(name string) {
+			there[name] = true
+			if _, ok := classes[name]; !ok {
+				t.Errorf("%s has no class: say in redact.go what becomes of it", name)
+			}
+		})
+	}
+	for name := range classes {
+		if !there[name] {
+			t.Errorf("%s has a class, and is not there", name)
+		}
+	}
+}
+
+// canary is what may not be in a file. It is no name, no number and no word.
+const canary = "Pa55word! of the \"canary\""
+
+// plant puts the canary into all texts below a value whose class is not to keep them. What it points to is copied.
+func plant(v reflect.Value) {
+	var none Redactor
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		is := reflect.New(v.Elem().Type())
+		is.Elem().Set(v.Elem())
+		plant(is.Elem())
+		if v.Kind() == reflect.Interface {
+			is = is.Elem()
+		}
+		v.Set(is)
+	case reflect.Slice, reflect.Map:
+		none.each(v, plant)
+	case reflect.Struct:
+		if named, ok := v.Addr().Interface().(*task.Requirement); v.Type().PkgPath() == "time" || ok && named.Key == "node" {
+			return
+		}
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			switch c := classes[v.Type().String()+"."+f.Name]; {
+			case !f.IsExported():
+			case !texts(f.Type):
+				plant(v.Field(i))
+			case f.Name == "Key" && v.Field(i).IsZero() && v.Type() == reflect.TypeFor[events.Fact](): // else it is about two things
+			case c != keep && c != named:
+				plantText(v.Field(i), c)
+			}
+		}
+	}
+}
+
+func plantText(v reflect.Value, c class) {
+	switch {
+	case v.Type() == rawType:
+		if v.Len() > 0 {
+			text, _ := json.Marshal(map[string]any{"name": canary, "list": []any{canary, map[string]string{"x": canary}}})
+			v.SetBytes(text)
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(canary)
+		if c == counter {
+			v.SetString("key:job/" + canary)
+		}
+		if c == template {
+			v.SetString("/{params.x}" + canary)
+		}
+	case v.Kind() == reflect.Pointer:
+		if !v.IsNil() {
+			is := reflect.New(v.Type().Elem())
+			plantText(is.Elem(), c)
+			v.Set(is)
+		}
+	case v.Kind() == reflect.Slice || texts(v.Type().Elem()):
+		var none Redactor
+		none.each(v, func(is reflect.Value) { plantText(is, c) })
+	case v.Kind() == reflect.Map && !v.IsNil():
+		v.SetMapIndex(reflect.ValueOf("key:job/"+canary).Convert(v.Type().Key()), reflect.ValueOf(time.Unix(9, 0)))
+	}
+}
+
+// leaks tells in which spelling the canary is in a text.
+func leaks(text string) string {
+	quoted, _ := json.Marshal(canary)
+	for _, spelling := range []string{canary, string(quoted[1 : len(quoted)-1]), "Pa55word", url.QueryEscape(canary), base64.StdEncoding.EncodeToString([]byte(canary))} {
+		if strings.Contains(text, spelling) {
+			return spelling
+		}
+	}
+	return ""
+}
+
+// A secret in any text of any fact, in a definition, in a field that nobody knows, in a message that nobody can read and in what
+// tasks print is not in the file.
+func TestPlantedSecrets(t *testing.T) {
+	var records []events.Record
+	planted := 0
+	add := func(f events.Fact, raw []byte, err error) {
+		records = append(records, events.Record{Seq: uint64(len(records) + 1), Stored: time.Unix(1, 0), Kind: events.KindChain, Place: "mr.x", Fact: f, Raw: raw, Err: err})
+	}
+	for _, f := range corpusFacts(t) {
+		for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefCalendar, "other"} {
+			if e, ok := f.Event.(definition.DefinitionApplied); ok {
+				job := task.Job{Name: "x", Spec: task.Spec{Run: &task.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
+					Params: map[string]json.RawMessage{"p": json.RawMessage(`1`)}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
+				var of any = &job
+				switch kind {
+				case definition.DefSchedule:
+					of = &schedule.Definition{Name: "x", Make: task.Submission{Params: job.Params, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
+				case definition.DefCalendar:
+					of = &schedule.Calendar{Name: "x", Title: "t"}
+				}
+				plant(reflect.ValueOf(of).Elem())
+				text, err := json.Marshal(of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Text, e.Digest = text, definition.DigestOf(text)
+				f.Event, f.Def = e, definition.DefOf(kind, "x")
+			}
+		}
+		plant(reflect.ValueOf(&f).Elem())
+		f.Extra = map[string]json.RawMessage{"later": json.RawMessage(`"` + "Pa55word" + `"`)}
+		raw, err := events.Encode(nil, &f)
+		if err != nil {
+			t.Fatalf("%s: %v", f.Type, err)
+		}
+		if leaks(string(raw)) != "" {
+			planted++
+		}
+		if f, err = events.Decode(raw); err != nil {
+			t.Fatalf("%s: %v", f.Type, err)
+		}
+		add(f, raw, nil)
+	}
+	if planted < 40 {
+		t.Fatalf("only %d facts have the secret", planted)
+	}
+	add(events.Fact{}, []byte(canary), errText(canary))
+	x := NewRedactor([]byte("key"))
+	var lines strings.Builder
+	for i := range records {
+		is, err := x.Fact(&records[i])
+		if err != nil {
+			t.Fatalf("%s: %v", records[i].Fact.Type, err)
+		}
+		line := string(events.AppendLine(nil, &is))
+		if spelling := leaks(line); spelling != "" {
+			t.Errorf("%s has %q: %s", records[i].Fact.Type, spelling, line)
+		}
+		lines.WriteString(line)
+	}
+	body, _ := json.Marshal(map[string]any{"lines": []string{"it is " + canary + "."}})
+	l := Lines{Body: body}
+	if x.Output()(&l); leaks(string(l.Body)) != "" || !strings.Contains(string(l.Body), "it is ~") {
+		t.Errorf("the output has it: %s", l.Body)
+	}
+}
+
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// What is redacted twice is the same; what rules compare stays as it is or stays equal.
+func TestRedacted(t *testing.T) {
+	x := NewRedactor([]byte("key"))
+	h := x.hash("acme")
+	for _, c := range []struct {
+		class    class
+		is, want string
+	}{
+		{hide, "acme", h}, {hide, "", ""}, {keep, "acme", "acme"}, {word, "exit", "exit"}, {word, "acme!", x.hash("acme!")}, {actor, "scheduler", "scheduler"}, {actor, "acme", h},
+		{values, "4.5", "4.5"}, {values, "acme", h}, {counter, "key:job/acme", "key:job/" + h}, {counter, "job:x", "job:x"},
+		{template, "{params.a}", "{params.a}"}, {template, "/{params.a}acme", "/{params.a}" + h}, {unique, "queue:x", "queue:x"}, {unique, "acme", h},
+	} {
+		if have := x.text(c.is, c.class); c.class != keep && have != c.want {
+			t.Errorf("%q of class %d: %q, want %q", c.is, c.class, have, c.want)
+		}
+	}
+	if have := string(x.leaves([]byte(`{"b":["acme",5,true,null],"a":{"x":"acme"}}`))); have != `{"a":{"x":"`+h+`"},"b":["`+h+`","`+x.hash("5")+`",true,null]}` {
+		t.Errorf("JSON: %s", have)
+	}
+	if NewRedactor([]byte("other")).hash("acme") == h {
+		t.Error("another file has the same hash")
+	}
+}
